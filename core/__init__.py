@@ -10,17 +10,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from core.manager.conversation_manager import ConversationManager
+    from core.conversations.conversation_manager import ConversationManager
     from core.session.agent_session import AgentSession
+    from core.store.conversations import ConversationInfo
     from core.store.event_store import EventStore
-    from core.store.listing import ConversationInfo
     from core.store.reader import EventFilter
     from core.stream import EventStream, EventStreamSubscriber
 
 _PLACES = {
     "AgentSession": "core.session.agent_session",
     "ConversationInfo": "core.store.event_store",
-    "ConversationManager": "core.manager.conversation_manager",
+    "ConversationManager": "core.conversations.conversation_manager",
     "EventFilter": "core.store.event_store",
     "EventStore": "core.store.event_store",
     "EventStream": "core.stream",

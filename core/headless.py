@@ -10,12 +10,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from core.controller.controller import STORE_STATUS
-from core.controller.halts import HaltKind
+from core.controller.exit_reasons import HaltKind
 from core.errors import HandloomError
 from core.events import CONVERSATION_TITLE, AgentState, CondensationAction, Envelope, Frame, Status
 from core.exit_status import ExitStatus
 from core.session.agent_session import AgentSession
-from core.session.compacting import came_of, compact_wish
+from core.session.compaction import came_of, compact_wish
 from core.stream import EventStreamSubscriber
 
 

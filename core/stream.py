@@ -35,7 +35,7 @@ from core.secrets.detector import Detector, Told, sentence
 from core.store.blobs import Blob, BlobRef, take_out
 from core.store.event_store import EventStore
 from core.store.reader import EventFilter
-from core.store.recorder import Recorder
+from core.store.recordings import Recorder
 from core.store.writer import Draft, Lease
 
 log = logging.getLogger(__name__)

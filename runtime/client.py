@@ -4,12 +4,19 @@ What the sandbox says is decoded by `protocol`; what cannot be reached, breaks o
 RuntimeUnavailableError that says what to do next. There is no time limit here but the one to connect: an
 action ends by its own, in the sandbox. No redirect is followed: the key is for one server. Where the link may break
 although the sandbox lives, `lasting_client` has the sibling that survives it.
+
+What a sandbox's server answers with when its files are looked at: bounded, and read as what it may be and no more.
+
+The other side may be anybody: a listing without end, an archive that unpacks to a thousand times its size.
 """
 
 from __future__ import annotations
 
 import io
+import json
 import ssl
+import zipfile
+import zlib
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
 from types import TracebackType
@@ -19,8 +26,7 @@ import aiohttp
 
 from core.errors import RuntimeUnavailableError, UsageError
 from core.events import Action, Frame, Observation, PageShown
-from core.usage import Job, SandboxUsage
-from runtime.fetching import MAX_LISTING_BYTES, PACKED_BYTES, TooLongError, bounded, names_in, only_file
+from core.sandbox_usage import Job, SandboxUsage
 from runtime.protocol import (
     INSTANCE_HEADER,
     JSON_TYPE,
@@ -35,6 +41,59 @@ from runtime.protocol import (
     jobs_of,
     usage_of,
 )
+
+MAX_LISTED = 2_000
+"""Names of one folder; the rest is left out."""
+MAX_LISTING_BYTES = 1024 * 1024
+PACKED_BYTES = 64 * 1024
+"""By which the archive of one file may be longer than the file."""
+
+
+class TooLongError(ValueError):
+    """There is more than was asked for."""
+
+
+async def bounded(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
+    """The body of an answer. Raises TooLongError as soon as it is too long, ClientError."""
+    body = bytearray()
+    async for data in response.content.iter_any():
+        body += data
+        if len(body) > max_bytes:
+            response.close()
+            raise TooLongError
+    return bytes(body)
+
+
+def names_in(body: bytes) -> list[str]:
+    """The names of a listing that are such of files or, with a slash behind, of folders. Raises ValueError."""
+    try:
+        listed = json.loads(body)
+    except RecursionError as error:
+        raise ValueError("the listing is nested too deeply") from error
+    if not isinstance(listed, list):
+        raise ValueError("the listing is no list")
+    return [name for name in listed[:MAX_LISTED] if isinstance(name, str) and _is_name(name.removesuffix("/"))]
+
+
+def only_file(archive: bytes, max_bytes: int) -> bytes | None:
+    """The one file of a zip; None where it has none. Raises TooLongError, ValueError."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(archive)) as packed:
+            files = [one for one in packed.infolist() if not one.is_dir()]
+            if not files:
+                return None
+            with packed.open(files[0]) as file:
+                data = file.read(max_bytes + 1)
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError) as error:
+        raise ValueError(f"the archive cannot be read: {error}") from error
+    if len(data) > max_bytes:
+        raise TooLongError
+    return data
+
+
+def _is_name(name: str) -> bool:
+    return name.isprintable() and name not in ("", ".", "..") and "/" not in name and len(name.encode()) <= 255
+
 
 T = TypeVar("T")
 
@@ -110,7 +169,7 @@ class ActionExecutionClient:
         return await self._asked("/jobs", jobs_of)
 
     async def list_folder(self, path: str) -> list[str]:
-        """The names in a folder; see core.ports.Runtime. Raises RuntimeUnavailableError."""
+        """The names in a folder; see core.protocols.Runtime. Raises RuntimeUnavailableError."""
         try:
             async with self._request("POST", "/list_files", json={"path": path}, timeout=_ASKED) as response:
                 self._recognise(response)
@@ -120,7 +179,7 @@ class ActionExecutionClient:
             raise self._lost(error) from error
 
     async def read_file(self, path: str, max_bytes: int) -> bytes | None:
-        """The content of a file; see core.ports.Runtime. Raises UsageError, RuntimeUnavailableError."""
+        """The content of a file; see core.protocols.Runtime. Raises UsageError, RuntimeUnavailableError."""
         try:
             params = {"path": path}
             async with self._request("GET", "/download_files", params=params, timeout=_ASKED) as response:

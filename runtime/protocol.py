@@ -35,8 +35,8 @@ from core.events import (
     event_to_dict,
     to_json,
 )
-from core.secrets.lent import checked, lent
-from core.usage import Job, SandboxUsage
+from core.sandbox_usage import Job, SandboxUsage
+from core.secrets.command_secrets import checked, lent
 
 PROTOCOL_VERSION = 1
 KEY_HEADER = "X-Session-API-Key"

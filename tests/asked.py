@@ -32,19 +32,19 @@ TITLES = {
 """The first number of each section."""
 
 _DECIDE = "tests/controller/test_decide.py"
-_CLIP = "tests/tui/look/test_clipboard.py"
-_CARD = "tests/tui/frame/test_question_list.py"
+_CLIP = "tests/tui/terminal_io/test_clipboard.py"
+_CARD = "tests/tui/approval/test_answer_list.py"
 _GUARD = "tests/security/test_permissions_guard.py"
-_WAIT = "tests/runtime/test_waiting.py"
+_WAIT = "tests/runtime/server/test_input_detection.py"
 _LIST = "tests/tui/sessions/test_screen.py"
-_SPACE = "tests/tui/frame/test_workspace.py"
-_UNDO = "tests/core/test_undo.py"
+_SPACE = "tests/tui/workspace/test_workspace.py"
+_UNDO = "tests/undo/test_undo.py"
 _WHOLE = "tests/journeys/test_terminal_whole.py"
-_WAYS = "tests/core/test_ways_out.py"
+_WAYS = "tests/session/test_recovery.py"
 _ENDS = "tests/docker/test_ends.py"
 _READER = "tests/journeys/test_screen_reader.py"
-_FOOT = "tests/tui/frame/test_footer.py"
-_STORE = "tests/core/test_store_costs.py"
+_FOOT = "tests/tui/workspace/test_footer.py"
+_STORE = "tests/store/test_store_costs.py"
 
 WISHES = (
     Wish(
@@ -55,7 +55,7 @@ WISHES = (
         (
             "tests/tui/chat/test_view.py::test_an_idle_transcript_draws_nothing",
             "tests/tui/chat/test_find.py::test_a_long_conversation_is_searched_in_portions_and_draws_only_what_is_in_sight",
-            "tests/memory/test_prompt.py::test_the_time_for_a_long_history_grows_with_its_length_only",
+            "tests/memory/test_conversation_memory.py::test_the_time_for_a_long_history_grows_with_its_length_only",
         ),
     ),
     Wish(
@@ -66,10 +66,10 @@ WISHES = (
         "campaign works for an hour and watches what the workspace holds",
         (
             "tests/campaign/test_endurance.py::test_what_grows_is_noticed_and_what_only_warms_up_is_not",
-            "tests/tui/look/test_letting_go.py::test_a_dialog_that_was_left_takes_along_what_was_drawn_of_it",
-            "tests/tui/chat/test_render.py::test_what_is_made_of_strips_for_the_screen_is_kept_for_the_latest_alone",
-            "tests/core/test_output.py::test_memory_keeps_head_and_tail",
-            "tests/tui/terminal/test_vt.py::test_lines_that_leave_the_top_go_into_a_bounded_scrollback",
+            "tests/tui/terminal_io/test_render_cache.py::test_a_dialog_that_was_left_takes_along_what_was_drawn_of_it",
+            "tests/tui/chat/test_renderer.py::test_what_is_made_of_strips_for_the_screen_is_kept_for_the_latest_alone",
+            "tests/events/test_output.py::test_memory_keeps_head_and_tail",
+            "tests/tui/terminal/test_emulators.py::test_lines_that_leave_the_top_go_into_a_bounded_scrollback",
             "tests/tui/chat/test_model.py::test_output_of_10_mb_keeps_its_head_and_its_tail",
         ),
         missing="in minutes of endless work, two hundred events each, memory still grows by some 5 MB a minute, "
@@ -82,7 +82,7 @@ WISHES = (
         (
             f"{_WHOLE}::test_an_idle_workspace_writes_nothing",
             f"{_WHOLE}::test_with_reduced_motion_only_the_seconds_move_while_the_agent_works",
-            "tests/tui/frame/test_first_frame.py::test_an_idle_workspace_does_nothing",
+            "tests/tui/workspace/test_first_frame.py::test_an_idle_workspace_does_nothing",
         ),
     ),
     Wish(
@@ -90,9 +90,9 @@ WISHES = (
         "Several agents at once must not drown the screen",
         "Output is drawn in frames, not by event; a hidden tab gathers and draws nothing",
         (
-            "tests/tui/frame/test_tabs.py::test_a_hidden_tab_draws_nothing_however_much_happens_in_it",
+            "tests/tui/workspace/test_tabs.py::test_a_hidden_tab_draws_nothing_however_much_happens_in_it",
             f"{_SPACE}::test_a_hidden_tab_goes_on_collecting_and_says_that_there_is_news",
-            "tests/tui/frame/test_pace.py::test_a_frame_that_is_overdue_does_not_wait",
+            "tests/tui/workspace/test_frame_rate.py::test_a_frame_that_is_overdue_does_not_wait",
         ),
     ),
     Wish(
@@ -101,7 +101,7 @@ WISHES = (
         "Only regions that changed are drawn; what stands above a reader does not move; the journeys run inside tmux",
         (
             "tests/tui/chat/test_view.py::test_a_reader_who_scrolled_up_stays_and_is_told_what_is_new",
-            "tests/tui/chat/test_pieces.py::test_a_fence_that_begins_does_not_flicker_as_text",
+            "tests/tui/chat/test_text_pieces.py::test_a_fence_that_begins_does_not_flicker_as_text",
             f"{_WHOLE}::test_after_a_storm_of_sizes_the_screen_is_as_before_and_work_goes_on",
         ),
     ),
@@ -109,7 +109,7 @@ WISHES = (
         "A6",
         "The cursor must stay where one types while an answer streams",
         "Every line to write in has a cursor that stands still",
-        ("tests/tui/frame/test_first_frame.py::test_every_line_to_write_in_has_a_cursor_that_stands_still",),
+        ("tests/tui/workspace/test_first_frame.py::test_every_line_to_write_in_has_a_cursor_that_stands_still",),
     ),
     Wish(
         "A7",
@@ -118,7 +118,7 @@ WISHES = (
         (
             f"{_WHOLE}::test_what_was_said_stays_on_the_normal_screen_where_that_is_wished",
             f"{_CLIP}::test_copy_mode_leaves_one_pane_and_gives_the_mouse_away",
-            "tests/tui/frame/test_find.py::test_ctrl_f_from_the_prompt_finds_in_the_chat_and_escape_leaves_the_reader_there",
+            "tests/tui/find/test_find.py::test_ctrl_f_from_the_prompt_finds_in_the_chat_and_escape_leaves_the_reader_there",
         ),
         ("tests/tui/snapshots/screen-copy-mode.txt",),
     ),
@@ -154,7 +154,7 @@ WISHES = (
             "tests/acp/test_serving.py::TestQuestions::test_a_yes_reaches_as_far_as_its_option_says",
             f"{_READER}::test_a_yes_reaches_as_far_as_its_scope_says",
             f"{_GUARD}::TestTheOrder::test_a_permission_allows_and_a_denial_beats_it",
-            "tests/tui/panels/test_permissions.py::test_permissions_of_every_scope_are_listed_followed_and_taken_back",
+            "tests/tui/permissions/test_permissions.py::test_permissions_of_every_scope_are_listed_followed_and_taken_back",
         ),
         ("tests/tui/snapshots/question-160x48.txt",),
     ),
@@ -176,8 +176,8 @@ WISHES = (
         (
             f"{_SPACE}::test_a_question_in_a_hidden_tab_is_marked_and_comes_up_with_its_tab",
             f"{_CARD}::test_one_key_goes_to_the_next_conversation_that_waits",
-            "tests/tui/frame/test_tabs.py::test_a_mark_stands_in_the_tab_and_in_the_title_of_the_window",
-            "tests/core/test_session.py::test_a_question_is_still_there_after_a_restart",
+            "tests/tui/workspace/test_tabs.py::test_a_mark_stands_in_the_tab_and_in_the_title_of_the_window",
+            "tests/session/test_session.py::test_a_question_is_still_there_after_a_restart",
         ),
     ),
     Wish(
@@ -188,10 +188,10 @@ WISHES = (
         (
             "tests/campaign/test_mending.py::test_a_damaged_database_gives_up_what_can_be_read_and_goes_on",
             "tests/journeys/test_mending.py::test_what_can_be_read_is_saved_and_the_conversation_goes_on",
-            "tests/core/test_mending.py::test_a_search_makes_a_damaged_index_anew",
+            "tests/store/test_repair.py::test_a_search_makes_a_damaged_index_anew",
             "tests/journeys/test_workspace.py::test_who_was_killed_finds_it_all_too",
             "tests/campaign/test_campaign.py::TestKills::test_a_killed_run_has_lost_nothing_and_goes_on",
-            "tests/core/test_store.py::test_the_event_is_durable_before_it_is_visible",
+            "tests/store/test_store.py::test_the_event_is_durable_before_it_is_visible",
             f"{_DECIDE}::test_a_restart_keeps_a_question_that_waits_for_the_user",
         ),
     ),
@@ -214,7 +214,7 @@ WISHES = (
         "Undo must not destroy what is not the agent's",
         "A checkpoint at each turn; the files are listed first; what others changed is left alone; it can be had again",
         (
-            "tests/tui/frame/test_undoing.py::test_an_undo_shows_the_files_first_and_gives_the_message_back_for_editing",
+            "tests/tui/undo/test_undo.py::test_an_undo_shows_the_files_first_and_gives_the_message_back_for_editing",
             f"{_UNDO}::test_what_others_changed_is_named_and_left_alone_unless_the_user_says_otherwise",
             f"{_UNDO}::test_the_last_turn_is_taken_back_and_had_again",
             f"{_UNDO}::test_where_there_are_no_checkpoints_the_chat_is_taken_back_alone",
@@ -246,9 +246,9 @@ WISHES = (
         "It must be readable on a light ground, on the terminal's own colours and without any",
         "Colours are the theme's alone, and each theme is checked for contrast before it is offered",
         (
-            "tests/tui/look/test_themes.py::test_ours_can_be_read",
-            "tests/tui/look/test_appearance.py::test_a_theme_of_the_terminals_colours_uses_no_other_and_no_ground",
-            "tests/tui/look/test_appearance.py::test_with_no_color_there_is_no_colour_at_all",
+            "tests/tui/themes/test_theme_files.py::test_ours_can_be_read",
+            "tests/tui/themes/test_commands.py::test_a_theme_of_the_terminals_colours_uses_no_other_and_no_ground",
+            "tests/tui/themes/test_commands.py::test_with_no_color_there_is_no_colour_at_all",
         ),
         (
             "tests/tui/snapshots/loom-light.txt",
@@ -267,8 +267,8 @@ WISHES = (
             "tests/tui/prompt/test_prompt.py::test_a_new_line_is_begun_without_sending",
             "tests/tui/prompt/test_prompt.py::test_enter_behind_a_backslash_begins_a_new_line_in_its_place",
             f"{_SPACE}::test_the_palette_carries_out_what_is_chosen",
-            "tests/tui/frame/test_keymap.py::test_a_remapped_key_carries_out_its_command_and_everything_names_it",
-            "tests/tui/frame/test_keymap.py::test_a_wrong_row_is_told_once_and_costs_no_other",
+            "tests/tui/shortcuts/test_keymap.py::test_a_remapped_key_carries_out_its_command_and_everything_names_it",
+            "tests/tui/shortcuts/test_keymap.py::test_a_wrong_row_is_told_once_and_costs_no_other",
             "tests/journeys/test_keys.py::test_what_keys_send_is_shown_and_the_terminal_is_whole_afterwards",
         ),
     ),
@@ -278,7 +278,7 @@ WISHES = (
         "A paste never sends; a long one is a chip; in a web browser, too",
         (
             "tests/tui/prompt/test_prompt.py::test_pasted_lines_stay_lines_and_are_never_sent",
-            "tests/tui/prompt/test_lists.py::test_a_long_paste_is_a_chip_that_backspace_takes_as_one_and_a_key_expands",
+            "tests/tui/prompt/test_completion_list.py::test_a_long_paste_is_a_chip_that_backspace_takes_as_one_and_a_key_expands",
             "tests/serve/test_serve.py::test_a_paste_is_one_paste_and_sends_nothing",
         ),
     ),
@@ -310,10 +310,10 @@ WISHES = (
         "Tell me when it is done or wants something, while I am elsewhere",
         "Each terminal is told in its own words, only when nobody looks and the work was long; else a bell",
         (
-            "tests/tui/look/test_attention.py::test_who_is_away_is_told_of_the_end_of_long_work",
-            "tests/tui/look/test_attention.py::test_each_terminal_is_told_in_its_own_words",
-            "tests/tui/look/test_attention.py::test_what_is_worth_an_interruption",
-            "tests/tui/look/test_attention.py::test_no_text_ends_the_sequence_that_it_stands_in",
+            "tests/tui/workspace/test_attention.py::test_who_is_away_is_told_of_the_end_of_long_work",
+            "tests/tui/workspace/test_attention.py::test_each_terminal_is_told_in_its_own_words",
+            "tests/tui/workspace/test_attention.py::test_what_is_worth_an_interruption",
+            "tests/tui/workspace/test_attention.py::test_no_text_ends_the_sequence_that_it_stands_in",
         ),
     ),
     Wish(
@@ -321,9 +321,9 @@ WISHES = (
         "Chinese, Japanese and Korean must be typed and drawn right",
         "The terminal's own cursor is on the caret, where an input method opens; widths are in cells",
         (
-            "tests/tui/frame/test_first_frame.py::test_every_line_to_write_in_has_a_cursor_that_stands_still",
+            "tests/tui/workspace/test_first_frame.py::test_every_line_to_write_in_has_a_cursor_that_stands_still",
             "tests/tui/chat/test_limits.py::test_wide_characters_are_never_cut_in_half",
-            "tests/tui/chat/test_render.py::test_a_row_is_exactly_as_wide_as_the_view",
+            "tests/tui/chat/test_renderer.py::test_a_row_is_exactly_as_wide_as_the_view",
         ),
         missing="fcitx5 with Pinyin in a real xterm was looked at by hand (its window opens at the caret, and what it "
         "gives arrives); no test drives one",
@@ -356,7 +356,7 @@ WISHES = (
         (
             f"{_SPACE}::test_the_last_conversation_of_this_folder_is_resumed_with_its_tail",
             f"{_STORE}::test_the_newest_page_costs_the_same_however_long_the_conversation_is",
-            "tests/core/test_snapshots.py::test_no_event_is_read_again_to_open_a_conversation_that_was_closed_at_rest",
+            "tests/session/test_state_snapshots.py::test_no_event_is_read_again_to_open_a_conversation_that_was_closed_at_rest",
         ),
     ),
     Wish(
@@ -365,8 +365,8 @@ WISHES = (
         "A click marks, a double click opens, everywhere",
         (
             f"{_LIST}::TestList::test_a_double_click_opens_and_one_click_does_not",
-            "tests/tui/panels/test_models.py::test_the_wheel_and_a_double_click_do_what_keys_do",
-            "tests/tui/panels/test_settings.py::test_a_click_marks_a_field_and_a_double_click_changes_it",
+            "tests/tui/models/test_models.py::test_the_wheel_and_a_double_click_do_what_keys_do",
+            "tests/tui/settings/test_settings.py::test_a_click_marks_a_field_and_a_double_click_changes_it",
         ),
     ),
     Wish(
@@ -416,8 +416,8 @@ WISHES = (
         "A long command must not be cut off, and I want to know whether it still works",
         "Silence brings a hint and the command goes on; what it prints is shown as it comes; one that waits is told",
         (
-            "tests/runtime/test_bash.py::TestTime::test_silence_brings_a_hint_and_the_command_goes_on",
-            "tests/runtime/test_bash.py::TestTime::test_a_command_is_answered_at_its_end_and_not_at_the_next_look",
+            "tests/runtime/server/test_bash_session.py::TestTime::test_silence_brings_a_hint_and_the_command_goes_on",
+            "tests/runtime/server/test_bash_session.py::TestTime::test_a_command_is_answered_at_its_end_and_not_at_the_next_look",
             f"{_WAIT}::test_who_works_or_waits_for_something_else_is_not",
         ),
     ),
@@ -437,8 +437,8 @@ WISHES = (
         "Whatever the model writes as a command must run, or be told",
         "Several lines run in order, and what does not parse comes back with the reason",
         (
-            "tests/runtime/test_bash.py::TestAnyText::test_several_lines_run_in_order",
-            "tests/runtime/test_bash.py::TestAnyText::test_what_does_not_parse_comes_back",
+            "tests/runtime/server/test_bash_session.py::TestAnyText::test_several_lines_run_in_order",
+            "tests/runtime/server/test_bash_session.py::TestAnyText::test_what_does_not_parse_comes_back",
             "tests/campaign/test_campaign.py::TestShells::test_a_shell_that_dies_gives_one_observation_and_is_replaced",
         ),
     ),
@@ -471,7 +471,7 @@ WISHES = (
         "Reaching one asks, and one wish extends it by the same amount; headless it says how to go on",
         (
             f"{_DECIDE}::test_reaching_the_iteration_limit_asks_and_one_wish_extends_it",
-            "tests/core/test_session.py::test_a_limit_asks_and_extending_it_goes_on",
+            "tests/session/test_session.py::test_a_limit_asks_and_extending_it_goes_on",
             "tests/journeys/test_command_line.py::TestEnds::test_the_limit_of_answers_ends_with_4_and_says_how_to_go_on",
         ),
     ),
@@ -492,7 +492,7 @@ WISHES = (
         "The prompt's beginning stays the same, so that it is cached; the history is condensed before it is too long",
         (
             "tests/memory/test_long_run.py::test_300_steps_in_16k_end_finished_never_over_the_window_and_mostly_from_the_cache",
-            "tests/core/test_condensing.py::test_by_size_it_goes_on_as_if_nothing_had_happened_and_the_log_keeps_all",
+            "tests/memory/test_condensation.py::test_by_size_it_goes_on_as_if_nothing_had_happened_and_the_log_keeps_all",
         ),
     ),
     Wish(
@@ -522,7 +522,7 @@ WISHES = (
         "A checkpoint at each turn, undo by turn, a fork from any event with the files as they were there",
         (
             f"{_UNDO}::test_several_turns_are_taken_back_at_once",
-            "tests/tui/frame/test_undoing.py::test_a_fork_from_the_chosen_event_comes_in_a_tab_of_its_own",
+            "tests/tui/undo/test_undo.py::test_a_fork_from_the_chosen_event_comes_in_a_tab_of_its_own",
         ),
     ),
     Wish(
@@ -576,9 +576,9 @@ WISHES = (
         "Secrets must not show up in what is stored, and masking must not spoil other values",
         "Values are masked in every string and encoding before anything is stored; short ones are no pattern",
         (
-            "tests/core/test_stream.py::test_secrets_are_masked_in_every_string_before_anything_is_stored",
-            "tests/core/test_secret_streams.py::test_in_a_stream_a_secret_is_masked_at_every_cut",
-            "tests/core/test_secrets.py::test_values_under_eight_characters_are_never_patterns",
+            "tests/store/test_stream.py::test_secrets_are_masked_in_every_string_before_anything_is_stored",
+            "tests/secrets/test_redacted_streams.py::test_in_a_stream_a_secret_is_masked_at_every_cut",
+            "tests/secrets/test_redactor.py::test_values_under_eight_characters_are_never_patterns",
         ),
     ),
     Wish(
@@ -586,8 +586,8 @@ WISHES = (
         "Every screen must work with the keyboard alone",
         "Every action is a command with a key; settings are changed, narrowed down and left by keys at every size",
         (
-            "tests/tui/panels/test_settings.py::test_every_field_has_a_control_that_writes_it",
-            "tests/tui/panels/test_settings.py::test_at_every_size_the_highlighted_field_is_on_the_screen",
+            "tests/tui/settings/test_settings.py::test_every_field_has_a_control_that_writes_it",
+            "tests/tui/settings/test_settings.py::test_at_every_size_the_highlighted_field_is_on_the_screen",
             f"{_SPACE}::test_f6_walks_through_prompt_and_panes_and_shift_f6_back",
         ),
         ("tests/tui/snapshots/screen-settings.txt",),
@@ -632,8 +632,8 @@ WISHES = (
         "Let me choose the model from a list, and see what servers of tools there are",
         "A picker with what is near, recent and known of each; a screen of MCP servers with consent and their tools",
         (
-            "tests/tui/panels/test_models.py::test_recent_ones_come_first_then_what_is_ready_then_the_rest_with_its_figures",
-            "tests/tui/panels/test_mcp.py::test_consent_shows_the_whole_command_and_a_yes_is_to_just_that",
+            "tests/tui/models/test_models.py::test_recent_ones_come_first_then_what_is_ready_then_the_rest_with_its_figures",
+            "tests/tui/mcp/test_mcp.py::test_consent_shows_the_whole_command_and_a_yes_is_to_just_that",
         ),
         ("tests/tui/snapshots/screen-models.txt", "tests/tui/snapshots/screen-mcp.txt"),
     ),
@@ -643,8 +643,8 @@ WISHES = (
         "What the conversation has changed, by file and by change, to keep, take back or send back with a remark; your "
         "own editor opens for the prompt",
         (
-            "tests/tui/frame/test_reviewing.py::test_files_are_accepted_and_taken_back",
-            "tests/tui/frame/test_reviewing.py::test_remarks_are_sent_with_the_change_or_stay_in_the_prompt",
+            "tests/tui/review/test_review.py::test_files_are_accepted_and_taken_back",
+            "tests/tui/review/test_review.py::test_remarks_are_sent_with_the_change_or_stay_in_the_prompt",
             "tests/journeys/test_prompt.py::test_the_editor_has_the_terminal_and_what_it_leaves_is_in_the_prompt",
         ),
         missing="there is no editor built in, and no panel for git's branches and commits",

@@ -21,16 +21,28 @@ ROOT = Path(__file__).parents[1]
 TESTS = str(ROOT / "tests")
 OURS = tuple(str(ROOT / folder) for folder in ("core", "runtime", "tui", "tests"))
 WATCHED = (
-    *("core", "runtime.client", "runtime.lasting_client", "runtime.local", "runtime.protocol", "runtime.environment"),
-    *("runtime.pulse", "runtime.remote", "runtime.remote_address", "runtime.served"),
+    *(
+        "core",
+        "runtime.client",
+        "runtime.reconnecting_client",
+        "runtime.local.local_runtime",
+        "runtime.protocol",
+        "runtime.environment",
+    ),
+    *(
+        "runtime.health_check",
+        "runtime.remote.remote_runtime",
+        "runtime.remote.remote_address",
+        "runtime.server_process",
+    ),
 )
 
 ALLOWED = (
     # One line of the log, about a failure, to a terminal.
     ("logging/__init__.py", frozenset({"emit"})),
     # A folder and a key of 64 bytes under /tmp. In a thread, a start that is cancelled would leave the key behind.
-    ("runtime/local.py", frozenset({"_bound", "_write_key"})),
-    ("runtime/session_folder.py", frozenset({"__init__"})),
+    ("runtime/local/local_runtime.py", frozenset({"_bound", "_write_key"})),
+    ("runtime/isolation/session_folder.py", frozenset({"__init__"})),
 )
 """File and functions in which the loop may wait for the disk, and why."""
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from runtime import image
 from runtime.client import ActionExecutionClient
-from runtime.engine import connect
+from runtime.docker.engine import connect
 
 if TYPE_CHECKING:
     import docker

@@ -14,9 +14,9 @@ import yaml
 from core.denials import Denials
 from core.errors import RuntimeUnavailableError, UsageError
 from core.events import Action, CmdOutputObservation, Frame, Observation, PageShown, TerminalOutput
-from core.ports import FrameSink
-from core.saying import Say, silently
-from core.usage import Job, SandboxUsage
+from core.progress import Say, silently
+from core.protocols import FrameSink
+from core.sandbox_usage import Job, SandboxUsage
 
 
 def call(name: str, **arguments: Any) -> dict[str, Any]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from runtime.confinement import Isolation
-from runtime.containers.fleet import Fleet
-from runtime.containers.runtime import DockerRuntime
-from runtime.containers.specification import ContainerOptions
+from runtime.docker.container_spec import ContainerOptions
+from runtime.docker.docker_runtime import DockerRuntime
+from runtime.docker.warm_pool import Fleet
+from runtime.isolation.confinement import Isolation
 from tests.containers import base_image, engine, sandbox_image
 
 

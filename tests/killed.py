@@ -14,10 +14,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from core.conversations.conversation_manager import ConversationManager
 from core.events import Frame, Status
-from core.manager.conversation_manager import ConversationManager
 from core.settings.config import Settings
-from runtime.local import LocalRuntime
+from runtime.local.local_runtime import LocalRuntime
 from tests.program import ROOT
 
 READY_S = 60.0

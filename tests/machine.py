@@ -17,7 +17,7 @@ from pathlib import Path
 
 from core.errors import HandloomError, RuntimeUnavailableError
 from core.store.sqlite import sqlite3
-from runtime.engine import connect
+from runtime.docker.engine import connect
 from tests.peers import installing
 
 OWN_ENGINE = Path(os.environ.get("HANDLOOM_ENGINE_DIR", "/var/lib/handloom-engine")) / "docker.sock"

@@ -218,7 +218,7 @@ class OpenAIServer:
 
 def plays(script: Path, workspace: str) -> Behaviour:
     """The turns of a scripted model's file, at their pace."""
-    from core.llm.script import load_script, with_workspace
+    from core.llm.scripted_model import load_script, with_workspace
 
     turns = load_script(script).turns
 

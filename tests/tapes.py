@@ -21,8 +21,8 @@ from core.events import (
     TerminalOutput,
     TokenUsage,
 )
+from core.store.conversations import NewConversation
 from core.store.event_store import EventStore
-from core.store.listing import NewConversation
 from core.store.reader import EventReader
 from core.store.recordings import RecordedFrame
 

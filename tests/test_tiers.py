@@ -19,7 +19,7 @@ def test_a_test_belongs_to_the_first_group_that_matches() -> None:
     assert of_browser is not None
     assert of_campaigns is not None
     assert (of_browser.title, of_campaigns.title) == ("Browser", "Campaigns")
-    assert group_of("tests/core/test_store.py::test_x", {"asyncio"}) is None
+    assert group_of("tests/store/test_store.py::test_x", {"asyncio"}) is None
 
 
 @pytest.mark.parametrize("path", [path for group in SECOND_TIER for path in group.paths])

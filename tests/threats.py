@@ -125,12 +125,12 @@ THREATS = (
         "A page, a redirect, a frame or a script calls `file:`, `chrome:`, or a network around",
         "Only http, https and the blank page are opened, and all traffic passes a filter that looks at addresses",
         (
-            "tests/runtime/plugins/test_browser_filter.py::TestAddresses::test_a_scheme_that_is_not_of_the_web_is_refused",
-            "tests/runtime/plugins/test_browser_filter.py::TestAddresses::test_a_network_around_is_refused",
-            "tests/runtime/plugins/test_browser_filter.py::TestAddresses::test_a_redirect_leads_to_no_network_around",
-            "tests/runtime/plugins/test_browser_filter.py::TestAddresses::test_frames_scripts_and_sockets_reach_no_network_around",
-            "tests/runtime/plugins/test_browser_filter.py::TestAddresses::test_there_is_no_webrtc",
-            "tests/runtime/plugins/test_browser_filter.py::TestGate::test_a_page_of_elsewhere_reaches_nothing_in_the_sandbox",
+            "tests/runtime/plugins/test_network_filter.py::TestAddresses::test_a_scheme_that_is_not_of_the_web_is_refused",
+            "tests/runtime/plugins/test_network_filter.py::TestAddresses::test_a_network_around_is_refused",
+            "tests/runtime/plugins/test_network_filter.py::TestAddresses::test_a_redirect_leads_to_no_network_around",
+            "tests/runtime/plugins/test_network_filter.py::TestAddresses::test_frames_scripts_and_sockets_reach_no_network_around",
+            "tests/runtime/plugins/test_network_filter.py::TestAddresses::test_there_is_no_webrtc",
+            "tests/runtime/plugins/test_network_filter.py::TestGate::test_a_page_of_elsewhere_reaches_nothing_in_the_sandbox",
         ),
         is_blocker=True,
     ),
@@ -186,8 +186,8 @@ THREATS = (
         "page and no event",
         (
             "tests/security/test_foreign_memory.py::test_what_the_user_opens_or_runs_himself_is_foreign_all_the_same",
-            "tests/core/test_users_browser.py::test_the_agent_waits_until_the_browser_is_given_back",
-            "tests/core/test_users_browser.py"
+            "tests/session/test_user_browser.py::test_the_agent_waits_until_the_browser_is_given_back",
+            "tests/session/test_user_browser.py"
             "::test_a_hidden_text_reaches_the_sandbox_and_no_event_whatever_the_page_does_with_it",
         ),
     ),
@@ -198,15 +198,15 @@ THREATS = (
         "Nothing of a folder counts before a yes to the whole text of each file; what changes waits for another one; "
         "files are read bounded, and from nowhere else",
         (
-            "tests/core/test_knowledge.py::test_nothing_of_an_untrusted_folder_is_told",
-            "tests/core/test_knowledge.py::test_what_changes_waits_for_another_yes",
-            "tests/core/test_hooks.py::test_a_projects_hooks_wait_for_the_users_yes",
-            "tests/core/test_hooks.py::test_a_projects_hooks_are_not_run_where_nothing_separates_them",
-            "tests/trust/test_survey.py::test_nothing_is_read_from_elsewhere",
-            "tests/trust/test_survey.py::test_nobody_waits_for_a_fifo_or_a_device",
-            "tests/trust/test_survey.py::test_ten_thousand_files_are_told_in_a_bounded_time",
-            "tests/knowledge/test_frontmatter.py::test_a_bomb_of_aliases_is_refused_before_it_grows",
-            "tests/tui/panels/test_trust.py::test_a_no_is_the_default_and_remembered",
+            "tests/memory/test_knowledge.py::test_nothing_of_an_untrusted_folder_is_told",
+            "tests/memory/test_knowledge.py::test_what_changes_waits_for_another_yes",
+            "tests/session/test_hooks.py::test_a_projects_hooks_wait_for_the_users_yes",
+            "tests/session/test_hooks.py::test_a_projects_hooks_are_not_run_where_nothing_separates_them",
+            "tests/trust/test_folder_survey.py::test_nothing_is_read_from_elsewhere",
+            "tests/trust/test_folder_survey.py::test_nobody_waits_for_a_fifo_or_a_device",
+            "tests/trust/test_folder_survey.py::test_ten_thousand_files_are_told_in_a_bounded_time",
+            "tests/memory/test_frontmatter.py::test_a_bomb_of_aliases_is_refused_before_it_grows",
+            "tests/tui/trust/test_trust.py::test_a_no_is_the_default_and_remembered",
         ),
     ),
     Threat(
@@ -217,14 +217,14 @@ THREATS = (
         "mirror in the home has instructions, microagents, skills and commands alone, and each counts "
         "after a yes to its text",
         (
-            "tests/core/test_knowledge_elsewhere.py::test_what_the_other_machine_has_counts_after_a_yes_and_never_its_hooks",
-            "tests/core/test_knowledge_elsewhere.py::test_the_mirror_is_in_the_home_whatever_the_folder_is_called",
-            "tests/core/test_knowledge_elsewhere.py"
+            "tests/memory/test_remote_mirror.py::test_what_the_other_machine_has_counts_after_a_yes_and_never_its_hooks",
+            "tests/memory/test_remote_mirror.py::test_the_mirror_is_in_the_home_whatever_the_folder_is_called",
+            "tests/memory/test_remote_mirror.py"
             "::test_a_folder_that_holds_itself_and_more_than_anybody_reads_has_an_end",
-            "tests/runtime/test_fetching.py::test_only_names_are_taken_from_a_listing",
-            "tests/runtime/test_fetching.py::test_of_an_archive_one_file_is_taken_and_no_more_of_it_than_wanted",
-            "tests/runtime/test_fetching.py::test_an_answer_without_end_is_left",
-            "tests/runtime/test_fetching.py::test_only_addresses_of_the_web_are_told_as_such",
+            "tests/runtime/test_client_files.py::test_only_names_are_taken_from_a_listing",
+            "tests/runtime/test_client_files.py::test_of_an_archive_one_file_is_taken_and_no_more_of_it_than_wanted",
+            "tests/runtime/test_client_files.py::test_an_answer_without_end_is_left",
+            "tests/runtime/test_client_files.py::test_only_addresses_of_the_web_are_told_as_such",
         ),
     ),
     Threat(
@@ -233,10 +233,10 @@ THREATS = (
         "Its structure is looked over before anything of it is read; it is refused with one sentence that says where, "
         "or stored in one transaction, and a refusal changes no byte of the database",
         (
-            "tests/exchange/test_bounded_json.py::TestWhatIsAccepted::test_every_encoding_of_json_with_and_without_a_mark",
-            "tests/exchange/test_bounded_json.py::TestWhatIsRefused::test_it_says_why",
-            "tests/exchange/test_importing.py::TestNothing::test_a_refusal_leaves_every_byte_as_it_was",
-            "tests/exchange/test_importing.py::TestNothing::test_a_cancelled_import_stores_nothing_and_its_thread_ends",
+            "tests/import_export/test_bounded_json.py::TestWhatIsAccepted::test_every_encoding_of_json_with_and_without_a_mark",
+            "tests/import_export/test_bounded_json.py::TestWhatIsRefused::test_it_says_why",
+            "tests/import_export/test_importer.py::TestNothing::test_a_refusal_leaves_every_byte_as_it_was",
+            "tests/import_export/test_importer.py::TestNothing::test_a_cancelled_import_stores_nothing_and_its_thread_ends",
             "tests/campaign/test_campaign.py::TestImports::test_a_file_is_refused_and_nothing_is_written_or_imported_and_nothing_is_lost",
         ),
         is_blocker=True,
@@ -247,8 +247,8 @@ THREATS = (
         "64 levels, 300 digits, 10,000 keys and 300,000 parts of one value are the most; NaN and keys that stand twice "
         "are refused",
         (
-            "tests/exchange/test_bounded_json.py::TestWhatIsRefused::test_it_says_why",
-            "tests/exchange/test_bounded_json.py::TestWhatIsRefused::test_a_million_parts_are_refused_before_they_cost_time",
+            "tests/import_export/test_bounded_json.py::TestWhatIsRefused::test_it_says_why",
+            "tests/import_export/test_bounded_json.py::TestWhatIsRefused::test_a_million_parts_are_refused_before_they_cost_time",
         ),
     ),
     Threat(
@@ -257,10 +257,10 @@ THREATS = (
         "They are kept whole as events that are not understood, and written out as they came; an archive of a newer "
         "version is refused",
         (
-            "tests/exchange/test_reading.py::TestTrajectory::test_parts_that_nobody_knows_go_out_as_they_came_in",
-            "tests/exchange/test_reading.py::TestFolderOfTheSdk::test_every_event_goes_out_as_it_came_in",
-            "tests/exchange/test_reading.py::TestNumbers::test_an_event_that_is_not_understood_is_kept_whole",
-            "tests/exchange/test_reading.py::TestArchive::test_a_newer_version_is_refused_with_words",
+            "tests/import_export/test_foreign_files.py::TestTrajectory::test_parts_that_nobody_knows_go_out_as_they_came_in",
+            "tests/import_export/test_foreign_files.py::TestFolderOfTheSdk::test_every_event_goes_out_as_it_came_in",
+            "tests/import_export/test_foreign_files.py::TestNumbers::test_an_event_that_is_not_understood_is_kept_whole",
+            "tests/import_export/test_foreign_files.py::TestArchive::test_a_newer_version_is_refused_with_words",
         ),
     ),
     Threat(
@@ -269,12 +269,12 @@ THREATS = (
         "Events are numbered from 0, a cause comes before its event or there is none; what stood in the file is kept "
         "beside them, and the user is told",
         (
-            "tests/exchange/test_reading.py::TestNumbers::test_ids_that_stand_twice_are_kept_in_the_order_of_the_file",
-            "tests/exchange/test_reading.py::TestNumbers::test_an_order_that_is_none_is_put_right",
-            "tests/exchange/test_reading.py::TestNumbers::test_a_cause_that_is_itself_or_comes_later_or_is_not_there_is_none",
-            "tests/exchange/test_reading.py::TestNumbers::test_a_time_in_the_future_is_the_time_of_the_import",
-            "tests/exchange/test_reading.py::TestNumbers::test_condensations_forget_the_same_events_as_before",
-            "tests/exchange/test_reading.py::TestFolderOfTheSdk::test_branches_are_told_and_a_circle_of_parents_hangs_nothing",
+            "tests/import_export/test_foreign_files.py::TestNumbers::test_ids_that_stand_twice_are_kept_in_the_order_of_the_file",
+            "tests/import_export/test_foreign_files.py::TestNumbers::test_an_order_that_is_none_is_put_right",
+            "tests/import_export/test_foreign_files.py::TestNumbers::test_a_cause_that_is_itself_or_comes_later_or_is_not_there_is_none",
+            "tests/import_export/test_foreign_files.py::TestNumbers::test_a_time_in_the_future_is_the_time_of_the_import",
+            "tests/import_export/test_foreign_files.py::TestNumbers::test_condensations_forget_the_same_events_as_before",
+            "tests/import_export/test_foreign_files.py::TestFolderOfTheSdk::test_branches_are_told_and_a_circle_of_parents_hangs_nothing",
         ),
     ),
     Threat(
@@ -282,9 +282,9 @@ THREATS = (
         "An imported conversation, or a fork of one, tells the model what its author wants",
         "Nothing of it goes on before the user was asked, once; the answer is an event, and the model is told of it",
         (
-            "tests/core/test_forks.py::test_an_imported_conversation_goes_on_only_after_the_user_said_so_and_the_log_and_the_model_know",
-            "tests/core/test_forks.py::test_a_fork_of_an_imported_conversation_asks_too_however_often_it_is_forked",
-            "tests/tui/frame/test_undoing.py::test_an_imported_conversation_asks_before_the_first_message_and_a_no_says_nothing",
+            "tests/conversations/test_forks.py::test_an_imported_conversation_goes_on_only_after_the_user_said_so_and_the_log_and_the_model_know",
+            "tests/conversations/test_forks.py::test_a_fork_of_an_imported_conversation_asks_too_however_often_it_is_forked",
+            "tests/tui/undo/test_undo.py::test_an_imported_conversation_asks_before_the_first_message_and_a_no_says_nothing",
         ),
         is_blocker=True,
     ),
@@ -294,14 +294,14 @@ THREATS = (
         "Nothing is unpacked to a disk; an archive with one strange entry is refused whole, and in a folder only "
         "regular files are opened, beneath a folder that is held, and no link is followed",
         (
-            "tests/exchange/test_sources.py::TestArchives::test_a_name_that_leads_out_is_refused",
-            "tests/exchange/test_sources.py::TestArchives::test_a_name_that_is_more_than_a_name_is_refused",
-            "tests/exchange/test_sources.py::TestArchives::test_links_and_devices_are_refused",
-            "tests/exchange/test_sources.py::TestArchives::test_names_that_one_file_system_takes_for_the_same_are_refused",
-            "tests/exchange/test_sources.py::TestArchives::test_a_damaged_archive_is_refused",
-            "tests/exchange/test_sources.py::TestFolders::test_no_link_is_followed",
-            "tests/exchange/test_sources.py::TestFolders::test_a_link_that_is_swapped_in_is_not_followed",
-            "tests/exchange/test_sources.py::TestFolders::test_only_regular_files_are_opened",
+            "tests/import_export/test_untrusted_files.py::TestArchives::test_a_name_that_leads_out_is_refused",
+            "tests/import_export/test_untrusted_files.py::TestArchives::test_a_name_that_is_more_than_a_name_is_refused",
+            "tests/import_export/test_untrusted_files.py::TestArchives::test_links_and_devices_are_refused",
+            "tests/import_export/test_untrusted_files.py::TestArchives::test_names_that_one_file_system_takes_for_the_same_are_refused",
+            "tests/import_export/test_untrusted_files.py::TestArchives::test_a_damaged_archive_is_refused",
+            "tests/import_export/test_untrusted_files.py::TestFolders::test_no_link_is_followed",
+            "tests/import_export/test_untrusted_files.py::TestFolders::test_a_link_that_is_swapped_in_is_not_followed",
+            "tests/import_export/test_untrusted_files.py::TestFolders::test_only_regular_files_are_opened",
         ),
         is_blocker=True,
     ),
@@ -311,9 +311,9 @@ THREATS = (
         "10,000 entries, 100 times its size and 500 MB are the most; the table is bounded before it is read, and what "
         "comes out is counted",
         (
-            "tests/exchange/test_sources.py::TestArchives::test_a_bomb_is_refused_before_it_goes_off",
-            "tests/exchange/test_sources.py::TestArchives::test_what_comes_out_is_counted_and_not_only_what_is_announced",
-            "tests/exchange/test_sources.py::TestFolders::test_a_sparse_file_of_a_terabyte_is_refused_without_reading_it",
+            "tests/import_export/test_untrusted_files.py::TestArchives::test_a_bomb_is_refused_before_it_goes_off",
+            "tests/import_export/test_untrusted_files.py::TestArchives::test_what_comes_out_is_counted_and_not_only_what_is_announced",
+            "tests/import_export/test_untrusted_files.py::TestFolders::test_a_sparse_file_of_a_terabyte_is_refused_without_reading_it",
         ),
     ),
     Threat(
@@ -321,8 +321,8 @@ THREATS = (
         "A picture in an import is a bomb: 50,000 x 50,000 pixels, another format, no picture at all",
         "Only its first bytes are looked at; it is decoded when it is shown, up to 25 million pixels",
         (
-            "tests/exchange/test_reading.py::TestTrajectory::test_a_picture_that_says_that_it_is_huge_is_kept_and_not_decoded",
-            "tests/exchange/test_reading.py::TestArchive::test_a_picture_that_is_none_is_refused",
+            "tests/import_export/test_foreign_files.py::TestTrajectory::test_a_picture_that_says_that_it_is_huge_is_kept_and_not_decoded",
+            "tests/import_export/test_foreign_files.py::TestArchive::test_a_picture_that_is_none_is_refused",
         ),
     ),
     Threat(
@@ -331,11 +331,11 @@ THREATS = (
         "Paths are resolved beneath the roots, and worked on from descriptors; what leads out is an error that names "
         "the roots",
         (
-            "tests/runtime/test_beneath.py::test_what_leads_outside_is_refused_and_the_roots_are_named",
-            "tests/runtime/test_beneath.py::test_a_name_is_nothing_but_a_name",
-            "tests/runtime/test_beneath.py::test_what_is_no_path_is_refused",
-            "tests/runtime/test_files.py::TestRoots::test_no_action_gets_out",
-            "tests/runtime/test_files.py::TestRoots::test_a_name_means_nothing_else",
+            "tests/runtime/server/test_safe_paths.py::test_what_leads_outside_is_refused_and_the_roots_are_named",
+            "tests/runtime/server/test_safe_paths.py::test_a_name_is_nothing_but_a_name",
+            "tests/runtime/server/test_safe_paths.py::test_what_is_no_path_is_refused",
+            "tests/runtime/server/test_file_actions.py::TestRoots::test_no_action_gets_out",
+            "tests/runtime/server/test_file_actions.py::TestRoots::test_a_name_means_nothing_else",
             "tests/contract/test_files.py::test_a_file_beside_the_workspace_is_out_of_reach",
         ),
         is_blocker=True,
@@ -349,7 +349,7 @@ THREATS = (
             "tests/campaign/test_campaign.py::TestSwaps::test_looking_first_and_opening_then_is_noticed",
             "tests/campaign/test_campaign.py::TestCheckpoints"
             "::test_a_link_that_is_swapped_in_is_neither_read_nor_written_through",
-            "tests/runtime/test_beneath.py::test_the_walk_and_the_kernel_agree_with_the_system",
+            "tests/runtime/server/test_safe_paths.py::test_the_walk_and_the_kernel_agree_with_the_system",
         ),
         is_blocker=True,
     ),
@@ -359,13 +359,13 @@ THREATS = (
         "Regular files of up to 10 MB alone, looked at again once they are open; refused within 100 ms. A "
         "FIFO in place of an ignore file holds up no checkpoint and no file list",
         (
-            "tests/runtime/test_git_pipes.py::test_checkpoints_are_taken_and_restored",
-            "tests/runtime/test_git_pipes.py::test_files_are_listed_and_other_folders_keep_their_patterns",
-            "tests/runtime/test_beneath.py::test_special_files_are_refused_at_once",
-            "tests/runtime/test_beneath.py::test_what_the_kernel_answers_itself_is_refused_at_once",
-            "tests/runtime/test_beneath.py::test_a_file_of_a_terabyte_is_refused_at_once",
-            "tests/runtime/test_replacing.py::test_a_hard_link_elsewhere_keeps_the_old_content",
-            "tests/runtime/test_walls.py::test_nothing_gets_out",
+            "tests/runtime/test_git_files.py::test_checkpoints_are_taken_and_restored",
+            "tests/runtime/test_git_files.py::test_files_are_listed_and_other_folders_keep_their_patterns",
+            "tests/runtime/server/test_safe_paths.py::test_special_files_are_refused_at_once",
+            "tests/runtime/server/test_safe_paths.py::test_what_the_kernel_answers_itself_is_refused_at_once",
+            "tests/runtime/server/test_safe_paths.py::test_a_file_of_a_terabyte_is_refused_at_once",
+            "tests/runtime/server/test_atomic_write.py::test_a_hard_link_elsewhere_keeps_the_old_content",
+            "tests/runtime/isolation/test_confinement.py::test_nothing_gets_out",
         ),
     ),
     Threat(
@@ -376,9 +376,9 @@ THREATS = (
             "tests/campaign/test_campaign.py::TestEdits"
             "::test_an_edit_that_is_killed_at_any_call_leaves_old_or_new_and_the_way_back",
             "tests/campaign/test_campaign.py::TestEdits::test_a_file_that_is_written_over_is_noticed",
-            "tests/runtime/test_files.py::TestEdit::test_line_ends_encoding_and_mode_are_kept",
-            "tests/runtime/test_replacing.py::TestAttributes::test_extended_attributes_and_access_lists_are_kept",
-            "tests/runtime/test_files.py::TestUndo::test_bytes_come_back_as_they_were",
+            "tests/runtime/server/test_file_actions.py::TestEdit::test_line_ends_encoding_and_mode_are_kept",
+            "tests/runtime/server/test_atomic_write.py::TestAttributes::test_extended_attributes_and_access_lists_are_kept",
+            "tests/runtime/server/test_file_actions.py::TestUndo::test_bytes_come_back_as_they_were",
         ),
     ),
     Threat(
@@ -393,12 +393,12 @@ THREATS = (
             "tests/journeys/test_hostile_repositories.py::test_files_for_agents_run_nothing_on_the_host_trusted_or_not",
             "tests/journeys/test_hostile_repositories.py::test_opening_one_starts_nothing_that_it_names",
             "tests/journeys/test_hostile_repositories.py::test_whoever_is_careless_on_the_host_springs_them",
-            "tests/runtime/test_checkpoints.py::test_a_hostile_repository_carries_out_nothing",
-            "tests/runtime/test_walls.py::test_a_hostile_repository_runs_nothing_on_the_host",
-            "tests/runtime/test_git_identity.py::test_a_hostile_repository_around_us_has_no_say",
-            "tests/runtime/test_git_identity.py::test_nothing_else_of_ours_starts_git_on_the_host",
+            "tests/runtime/checkpoints/test_checkpoint_store.py::test_a_hostile_repository_carries_out_nothing",
+            "tests/runtime/isolation/test_confinement.py::test_a_hostile_repository_runs_nothing_on_the_host",
+            "tests/runtime/isolation/test_git_identity.py::test_a_hostile_repository_around_us_has_no_say",
+            "tests/runtime/isolation/test_git_identity.py::test_nothing_else_of_ours_starts_git_on_the_host",
             "tests/tui/prompt/test_files.py::test_a_hostile_repository_has_no_say",
-            "tests/runtime/test_local.py::test_the_working_folder_cannot_replace_the_servers_modules",
+            "tests/runtime/test_local_runtime.py::test_the_working_folder_cannot_replace_the_servers_modules",
         ),
         is_blocker=True,
     ),
@@ -407,11 +407,11 @@ THREATS = (
         "File names that are taken for options, commands or lines",
         "No shell on the host, arguments as lists, quoted where a shell inside reads them: a name is a name",
         (
-            "tests/runtime/test_names.py::test_actions_and_routes_take_a_name_as_it_is",
-            "tests/runtime/test_names.py::test_a_name_at_the_start_of_a_path_is_one_too",
-            "tests/runtime/test_names.py::test_a_workspace_may_have_any_name",
-            "tests/runtime/test_checkpoints.py::test_after_any_changes_the_tree_is_the_same_again",
-            "tests/core/test_repository.py::test_what_git_could_take_for_something_else_is_refused",
+            "tests/runtime/server/test_host_names.py::test_actions_and_routes_take_a_name_as_it_is",
+            "tests/runtime/server/test_host_names.py::test_a_name_at_the_start_of_a_path_is_one_too",
+            "tests/runtime/server/test_host_names.py::test_a_workspace_may_have_any_name",
+            "tests/runtime/checkpoints/test_checkpoint_store.py::test_after_any_changes_the_tree_is_the_same_again",
+            "tests/conversations/test_repository.py::test_what_git_could_take_for_something_else_is_refused",
         ),
     ),
     Threat(
@@ -419,10 +419,10 @@ THREATS = (
         "Temporary files whose names can be foreseen",
         "Names are random, folders are their owner's alone, and what is there already is never opened",
         (
-            "tests/runtime/test_temporary_files.py"
+            "tests/runtime/server/test_temporary_files.py"
             "::test_every_folder_is_its_owners_alone_and_has_another_name_each_time",
-            "tests/runtime/test_temporary_files.py::test_a_name_that_was_foreseen_is_passed_over",
-            "tests/runtime/test_files.py::test_a_temporary_file_that_was_foreseen_is_not_written_through",
+            "tests/runtime/server/test_temporary_files.py::test_a_name_that_was_foreseen_is_passed_over",
+            "tests/runtime/server/test_file_actions.py::test_a_temporary_file_that_was_foreseen_is_not_written_through",
         ),
     ),
     Threat(
@@ -433,7 +433,7 @@ THREATS = (
             "tests/security/test_foreign_memory.py"
             "::test_what_an_earlier_conversation_had_read_steers_nothing_in_a_later_one",
             "tests/security/test_foreign_memory.py::test_an_address_that_was_recalled_is_named_by_nobody",
-            "tests/memory/test_past.py::test_other_projects_are_none_of_its_business",
+            "tests/memory/test_past_conversations.py::test_other_projects_are_none_of_its_business",
         ),
     ),
     Threat(
@@ -442,7 +442,7 @@ THREATS = (
         "Only the user pins; the agent has no tool for it, and a host in a pinned fact is not named by that",
         (
             "tests/security/test_foreign_memory.py::test_what_is_pinned_names_no_host_and_no_tool_of_the_agent_pins",
-            "tests/memory/test_past.py::test_what_cannot_be_remembered_is_refused",
+            "tests/memory/test_past_conversations.py::test_what_cannot_be_remembered_is_refused",
         ),
     ),
     Threat(
@@ -450,8 +450,8 @@ THREATS = (
         "The provider refuses: 401, 403, 404",
         "Not tried again and not hidden behind another model; one error that says what to set, without the key",
         (
-            "tests/llm/test_hosted.py::test_each_way_to_fail_has_its_kind_and_shows_no_key",
-            "tests/llm/test_hosted.py::test_a_wrong_key_is_not_tried_again",
+            "tests/llm/test_model_host.py::test_each_way_to_fail_has_its_kind_and_shows_no_key",
+            "tests/llm/test_model_host.py::test_a_wrong_key_is_not_tried_again",
             "tests/llm/test_router.py::test_what_the_user_has_to_put_right_is_not_hidden_behind_another_model",
         ),
         is_blocker=True,
@@ -463,8 +463,8 @@ THREATS = (
         (
             "tests/llm/test_retry.py::test_ten_thousand_sequences_of_failures_end_within_their_tries_and_waits",
             "tests/llm/test_retry.py::test_cancelling_ends_a_wait_at_once_and_takes_the_notice_away",
-            "tests/llm/test_failures.py::test_the_wait_that_a_provider_asks_for_is_honoured_within_reason",
-            "tests/llm/test_hosted.py::test_what_may_pass_is_tried_again_as_late_as_the_provider_asks",
+            "tests/llm/test_provider_errors.py::test_the_wait_that_a_provider_asks_for_is_honoured_within_reason",
+            "tests/llm/test_model_host.py::test_what_may_pass_is_tried_again_as_late_as_the_provider_asks",
         ),
         is_blocker=True,
     ),
@@ -473,10 +473,10 @@ THREATS = (
         "No connection, no TLS, no name, a reset, a stall in the middle, one byte now and then",
         "Limits for the connection, the first token, a pause and the whole, each a setting; a typed error",
         (
-            "tests/llm/test_hosted.py::test_where_nobody_answers_the_connection_has_failed",
-            "tests/llm/test_hosted.py::test_a_connection_that_never_stands_is_left_in_its_own_time",
-            "tests/llm/test_hosted.py::test_a_provider_that_does_not_go_on_is_left",
-            "tests/llm/test_hosted.py::test_each_way_to_fail_has_its_kind_and_shows_no_key",
+            "tests/llm/test_model_host.py::test_where_nobody_answers_the_connection_has_failed",
+            "tests/llm/test_model_host.py::test_a_connection_that_never_stands_is_left_in_its_own_time",
+            "tests/llm/test_model_host.py::test_a_provider_that_does_not_go_on_is_left",
+            "tests/llm/test_model_host.py::test_each_way_to_fail_has_its_kind_and_shows_no_key",
         ),
         is_blocker=True,
     ),
@@ -487,7 +487,7 @@ THREATS = (
         (
             "tests/campaign/test_campaign.py::TestStreams::test_wherever_an_answer_breaks_off_no_half_of_it_is_taken_for_whole",
             "tests/campaign/test_campaign.py::TestStreams::test_half_a_call_would_be_noticed",
-            "tests/llm/test_hosted.py::test_each_way_to_fail_has_its_kind_and_shows_no_key",
+            "tests/llm/test_model_host.py::test_each_way_to_fail_has_its_kind_and_shows_no_key",
             "tests/llm/test_shapes.py::test_every_shape_of_an_answer_comes_back_the_same",
         ),
         is_blocker=True,
@@ -498,14 +498,14 @@ THREATS = (
         "Arguments are checked against the tool's schema and never changed; what does not fit is an error for the "
         "model, and after three repairs in a row the user is asked; names have 64 characters, an answer 32 calls",
         (
-            "tests/agent/test_answers.py::test_no_action_is_made_of_arguments_that_the_schema_does_not_allow",
-            "tests/agent/test_answers.py::test_a_call_that_makes_no_action_is_an_error_paired_with_it",
-            "tests/agent/test_answers.py::test_a_tool_name_is_made_short_and_harmless",
-            "tests/agent/test_answers.py::test_ids_that_are_empty_double_or_used_before_are_replaced",
-            "tests/agent/test_answers.py::test_more_calls_than_anyone_needs_are_refused_from_there_on",
+            "tests/agent/test_function_calls.py::test_no_action_is_made_of_arguments_that_the_schema_does_not_allow",
+            "tests/agent/test_function_calls.py::test_a_call_that_makes_no_action_is_an_error_paired_with_it",
+            "tests/agent/test_function_calls.py::test_a_tool_name_is_made_short_and_harmless",
+            "tests/agent/test_function_calls.py::test_ids_that_are_empty_double_or_used_before_are_replaced",
+            "tests/agent/test_function_calls.py::test_more_calls_than_anyone_needs_are_refused_from_there_on",
             "tests/llm/test_calls_in_text.py::test_what_was_cut_off_or_cannot_be_read_gives_no_arguments",
-            "tests/core/test_agents.py::test_after_three_repairs_in_a_row_the_user_is_asked",
-            "tests/agent/test_answers.py::test_whatever_the_model_wrote_becomes_events_that_can_be_stored_and_sent_back",
+            "tests/agent/test_agent_files.py::test_after_three_repairs_in_a_row_the_user_is_asked",
+            "tests/agent/test_function_calls.py::test_whatever_the_model_wrote_becomes_events_that_can_be_stored_and_sent_back",
         ),
         is_blocker=True,
     ),
@@ -514,9 +514,9 @@ THREATS = (
         "Answers of nothing: empty, blank, thoughts alone; control characters, lone surrogates, megabytes",
         "Each has its meaning, an answer has a bound, and the same nothing again and again is noticed as a loop",
         (
-            "tests/agent/test_answers.py::test_an_empty_answer_asks_the_model_for_another",
-            "tests/agent/test_answers.py::test_text_that_cannot_be_stored_is_mended",
-            "tests/llm/test_hosted.py::test_an_empty_answer_is_an_answer",
+            "tests/agent/test_function_calls.py::test_an_empty_answer_asks_the_model_for_another",
+            "tests/agent/test_function_calls.py::test_text_that_cannot_be_stored_is_mended",
+            "tests/llm/test_model_host.py::test_an_empty_answer_is_an_answer",
             "tests/controller/test_stuck.py::test_answers_that_cannot_be_used",
         ),
     ),
@@ -527,7 +527,7 @@ THREATS = (
         (
             "tests/llm/test_router.py::test_what_turns_out_not_to_fit_goes_to_the_larger_model_once",
             "tests/controller/test_decide.py::test_a_history_that_is_too_long_is_condensed_once_by_itself_and_then_asks",
-            "tests/core/test_ways_out.py::test_where_condensing_did_not_help_the_user_is_asked",
+            "tests/session/test_recovery.py::test_where_condensing_did_not_help_the_user_is_asked",
         ),
     ),
     Threat(
@@ -538,7 +538,7 @@ THREATS = (
             "tests/controller/test_stuck.py::test_circles_of_any_length_up_to_eight",
             "tests/controller/test_decide.py::test_a_budget_is_held_before_the_call_that_would_break_it",
             "tests/controller/test_decide.py::test_a_budget_that_cannot_be_watched_asks_and_is_given_up_if_the_user_goes_on",
-            "tests/llm/test_hosted.py::test_an_unknown_price_is_not_nothing",
+            "tests/llm/test_model_host.py::test_an_unknown_price_is_not_nothing",
             "tests/llm/test_shapes.py::test_a_model_of_this_machine_is_not_taken_for_one_with_a_price",
         ),
     ),
@@ -547,8 +547,8 @@ THREATS = (
         "A call is cancelled, at any moment",
         "It returns at once, hangs up on the provider, and leaves nothing",
         (
-            "tests/llm/test_hosted.py::test_wherever_a_call_is_cancelled_nothing_of_it_is_left",
-            "tests/llm/test_hosted.py::test_cancelling_returns_at_once_and_hangs_up_on_the_provider",
+            "tests/llm/test_model_host.py::test_wherever_a_call_is_cancelled_nothing_of_it_is_left",
+            "tests/llm/test_model_host.py::test_cancelling_returns_at_once_and_hangs_up_on_the_provider",
         ),
     ),
     Threat(
@@ -560,9 +560,9 @@ THREATS = (
             "tests/llm/test_named_models.py::test_the_address_for_all_models_is_not_for_those_of_providers_with_keys_of_their_own",
             "tests/llm/test_shapes.py::test_a_redirect_takes_no_key_to_another_host",
             "tests/llm/test_shapes.py::test_an_address_of_ones_own_gets_no_key_but_the_one_that_is_named",
-            "tests/llm/test_registry.py::test_a_key_is_not_sent_unencrypted_to_another_machine",
-            "tests/llm/test_hosted.py::test_a_workspace_full_of_traps_is_not_read",
-            "tests/llm/test_local.py::test_no_key_and_nothing_else_of_ours_is_sent",
+            "tests/llm/test_factory.py::test_a_key_is_not_sent_unencrypted_to_another_machine",
+            "tests/llm/test_model_host.py::test_a_workspace_full_of_traps_is_not_read",
+            "tests/llm/test_local_servers.py::test_no_key_and_nothing_else_of_ours_is_sent",
         ),
     ),
     Threat(
@@ -570,9 +570,9 @@ THREATS = (
         "litellm logs, calls back or fetches prices; a key stands in a message, a record or a setting",
         "One process has keys and litellm, connects to the provider alone, prints nothing; what leaves it is scrubbed",
         (
-            "tests/llm/test_hosted.py::test_the_host_connects_to_the_provider_and_to_nobody_else",
-            "tests/llm/test_hosted.py::test_a_host_without_input_ends_and_has_said_nothing_but_that_it_was_ready",
-            "tests/llm/test_hosted.py::test_a_text_that_repeats_any_key_is_scrubbed",
+            "tests/llm/test_model_host.py::test_the_host_connects_to_the_provider_and_to_nobody_else",
+            "tests/llm/test_model_host.py::test_a_host_without_input_ends_and_has_said_nothing_but_that_it_was_ready",
+            "tests/llm/test_model_host.py::test_a_text_that_repeats_any_key_is_scrubbed",
             "tests/llm/test_cassettes.py::test_no_secret_no_picture_and_no_place_is_in_the_file",
             "tests/llm/test_named_models.py::test_a_wrong_section_is_told_and_no_key_with_it",
         ),
@@ -603,7 +603,7 @@ THREATS = (
             "tests/security/test_mcp_marks.py::test_a_mark_that_changes_is_a_tool_that_has_changed",
             "tests/mcp/test_supervisor.py::test_a_change_while_it_runs_is_blocked_as_well",
             "tests/mcp/test_supervisor.py::test_a_project_cannot_take_the_name_of_a_users_server",
-            "tests/tui/panels/test_mcp.py::test_what_changed_is_shown_and_a_approves_just_that",
+            "tests/tui/mcp/test_mcp.py::test_what_changed_is_shown_and_a_approves_just_that",
         ),
         is_blocker=True,
     ),
@@ -618,7 +618,7 @@ THREATS = (
             "tests/mcp/test_supervisor.py::test_a_script_that_was_changed_is_not_what_comes_back",
             "tests/mcp/test_supervisor.py::test_a_program_without_a_version_is_told",
             "tests/mcp/test_supervisor.py::test_a_server_gets_the_variables_that_are_named_and_no_other_secret",
-            "tests/tui/panels/test_mcp.py::test_consent_shows_the_whole_command_and_a_yes_is_to_just_that",
+            "tests/tui/mcp/test_mcp.py::test_consent_shows_the_whole_command_and_a_yes_is_to_just_that",
             "tests/mcp/test_conversation.py::test_a_conversation_tells_of_a_project_that_wants_consent",
         ),
     ),
@@ -639,9 +639,9 @@ THREATS = (
         "Escape sequences in what is shown: clipboard, title, modes, erasing, C1, text that runs backwards",
         "Made visible where text is taken in, dropped where strips become bytes; the terminal gets our sequences alone",
         (
-            "tests/tui/text/test_hostile_workspace.py::test_nothing_that_stands_in_an_event_reaches_the_terminal_as_a_sequence",
-            "tests/tui/text/test_hostile_workspace.py::test_every_string_of_every_kind_of_event_is_hostile",
-            "tests/tui/text/test_strips.py::test_no_payload_reaches_the_terminal",
+            "tests/tui/terminal_io/test_hostile_workspace.py::test_nothing_that_stands_in_an_event_reaches_the_terminal_as_a_sequence",
+            "tests/tui/terminal_io/test_hostile_workspace.py::test_every_string_of_every_kind_of_event_is_hostile",
+            "tests/tui/terminal_io/test_strip_filter.py::test_no_payload_reaches_the_terminal",
             "tests/tui/browser/test_graphics.py::test_a_placeholder_of_others_stands_for_nothing",
         ),
         is_blocker=True,
@@ -651,8 +651,8 @@ THREATS = (
         "The same in titles, model names, error texts, notifications and the window's title",
         "One module writes control sequences, and sanitises what stands in them",
         (
-            "tests/tui/look/test_attention.py::test_one_module_alone_writes_control_sequences",
-            "tests/tui/look/test_attention.py::test_no_text_ends_the_sequence_that_it_stands_in",
+            "tests/tui/workspace/test_attention.py::test_one_module_alone_writes_control_sequences",
+            "tests/tui/workspace/test_attention.py::test_no_text_ends_the_sequence_that_it_stands_in",
         ),
         is_blocker=True,
     ),
@@ -664,11 +664,11 @@ THREATS = (
         "counts and none that is held down; an answer names its action, so two screens give one; whoever reads "
         "another process's conversation along has nothing that could answer",
         (
-            "tests/tui/frame/test_question_list.py::test_a_key_that_is_held_down_answers_nothing",
-            "tests/tui/frame/test_question_list.py::test_the_end_of_a_long_command_can_be_read_and_every_row_be_reached",
-            "tests/tui/frame/test_question_list.py::test_letters_that_only_look_latin_are_told",
-            "tests/tui/frame/test_question_list.py::test_keys_of_the_first_moments_are_not_taken_and_letters_reach_the_prompt",
-            "tests/core/test_permitting.py::test_of_two_screens_only_the_first_answer_counts",
+            "tests/tui/approval/test_answer_list.py::test_a_key_that_is_held_down_answers_nothing",
+            "tests/tui/approval/test_answer_list.py::test_the_end_of_a_long_command_can_be_read_and_every_row_be_reached",
+            "tests/tui/approval/test_answer_list.py::test_letters_that_only_look_latin_are_told",
+            "tests/tui/approval/test_answer_list.py::test_keys_of_the_first_moments_are_not_taken_and_letters_reach_the_prompt",
+            "tests/session/test_approval.py::test_of_two_screens_only_the_first_answer_counts",
             "tests/tui/replay/test_follow.py::test_a_question_is_seen_and_only_its_owner_answers_it_then_it_goes_on_here",
         ),
         is_blocker=True,
@@ -680,8 +680,8 @@ THREATS = (
         (
             "tests/journeys/test_terminal_whole.py::test_replies_that_nobody_asked_for_are_not_typed",
             "tests/journeys/test_terminal_whole.py::test_a_broken_report_of_the_mouse_never_reaches_the_prompt",
-            "tests/tui/look/test_incoming.py::test_pieces_come_to_the_same_as_the_whole",
-            "tests/tui/look/test_incoming.py::test_an_answer_types_nothing_wherever_it_is_torn",
+            "tests/tui/terminal_io/test_terminal_replies.py::test_pieces_come_to_the_same_as_the_whole",
+            "tests/tui/terminal_io/test_terminal_replies.py::test_an_answer_types_nothing_wherever_it_is_torn",
         ),
     ),
     Threat(
@@ -690,8 +690,8 @@ THREATS = (
         "The layout bears every size; NO_COLOR and ASCII are followed; a dumb terminal is refused with the way out",
         (
             "tests/journeys/test_terminal_whole.py::test_after_a_storm_of_sizes_the_screen_is_as_before_and_work_goes_on",
-            "tests/tui/look/test_appearance.py::test_with_no_color_there_is_no_colour_at_all",
-            "tests/tui/look/test_glyphs.py::test_no_screen_has_anything_but_ascii",
+            "tests/tui/themes/test_commands.py::test_with_no_color_there_is_no_colour_at_all",
+            "tests/tui/terminal_io/test_glyphs.py::test_no_screen_has_anything_but_ascii",
             "tests/journeys/test_screen_reader.py::test_a_terminal_that_can_draw_nothing_is_told_about_it",
         ),
     ),
@@ -710,9 +710,9 @@ THREATS = (
         "Something is copied that nobody asked for, or goes to another machine's clipboard unseen",
         "Copied on a key or, where that is wished, on a selection; each copy says which way it went, and has a cap",
         (
-            "tests/tui/look/test_clipboard.py::test_the_way_is_said",
-            "tests/tui/look/test_clipboard.py::test_the_mouse_copies_at_once_where_that_is_wished",
-            "tests/tui/look/test_clipboard.py::test_what_is_too_long_for_the_terminal_is_not_said_to_be_copied",
+            "tests/tui/terminal_io/test_clipboard.py::test_the_way_is_said",
+            "tests/tui/terminal_io/test_clipboard.py::test_the_mouse_copies_at_once_where_that_is_wished",
+            "tests/tui/terminal_io/test_clipboard.py::test_what_is_too_long_for_the_terminal_is_not_said_to_be_copied",
         ),
     ),
     Threat(
@@ -721,11 +721,11 @@ THREATS = (
         "Every route of the application wants the key, which comes in a file that is removed, and is compared in "
         "constant time; a server without one, or with one that could be guessed, does not start",
         (
-            "tests/runtime/test_app.py::TestGuard::test_every_route_wants_the_key",
-            "tests/runtime/test_guard.py::test_a_server_without_a_key_is_refused",
-            "tests/runtime/test_guard.py::TestBrowsers::test_a_key_in_the_address_or_in_a_cookie_is_none",
-            "tests/runtime/test_server.py::TestRefusing::test_with_an_empty_key",
-            "tests/runtime/test_server.py::TestHiding::test_the_key_is_taken_and_the_socket_is_the_owners",
+            "tests/runtime/server/test_app.py::TestGuard::test_every_route_wants_the_key",
+            "tests/runtime/server/test_request_guard.py::test_a_server_without_a_key_is_refused",
+            "tests/runtime/server/test_request_guard.py::TestBrowsers::test_a_key_in_the_address_or_in_a_cookie_is_none",
+            "tests/runtime/server/test_server.py::TestRefusing::test_with_an_empty_key",
+            "tests/runtime/server/test_server.py::TestHiding::test_the_key_is_taken_and_the_socket_is_the_owners",
         ),
         is_blocker=True,
     ),
@@ -735,17 +735,17 @@ THREATS = (
         "A socket of its owner alone, in a folder of its owner alone; on a port, loopback; any other address only with "
         "TLS 1.2 or newer, a certificate that its callers verify, and by its name",
         (
-            "tests/runtime/test_listening.py::test_a_local_sandbox_listens_on_a_socket_of_its_owner_alone",
-            "tests/runtime/test_listening.py"
+            "tests/runtime/server/test_listener.py::test_a_local_sandbox_listens_on_a_socket_of_its_owner_alone",
+            "tests/runtime/server/test_listener.py"
             "::test_a_sandbox_with_walls_has_no_listener_but_the_way_out_on_its_own_loopback",
-            "tests/runtime/test_listening.py::test_on_a_port_it_is_reached_by_loopback_and_by_no_other_address",
-            "tests/runtime/test_listening.py::test_an_address_that_others_could_reach_is_refused",
-            "tests/runtime/test_lives.py::TestTls::test_what_is_missing_is_said",
-            "tests/runtime/test_lives.py::TestTls::test_old_versions_are_refused",
-            "tests/runtime/test_remote.py::TestCertificates::test_of_an_authority_that_nobody_knows",
-            "tests/runtime/test_remote.py::TestCertificates::test_of_another_name",
-            "tests/runtime/test_remote.py::TestCertificates::test_that_has_expired",
-            "tests/runtime/test_remote.py::TestAddress::test_one_that_is_not_safe_is_refused_without_repeating_a_password",
+            "tests/runtime/server/test_listener.py::test_on_a_port_it_is_reached_by_loopback_and_by_no_other_address",
+            "tests/runtime/server/test_listener.py::test_an_address_that_others_could_reach_is_refused",
+            "tests/runtime/server/test_lease.py::TestTls::test_what_is_missing_is_said",
+            "tests/runtime/server/test_lease.py::TestTls::test_old_versions_are_refused",
+            "tests/runtime/test_remote_runtime.py::TestCertificates::test_of_an_authority_that_nobody_knows",
+            "tests/runtime/test_remote_runtime.py::TestCertificates::test_of_another_name",
+            "tests/runtime/test_remote_runtime.py::TestCertificates::test_that_has_expired",
+            "tests/runtime/test_remote_runtime.py::TestAddress::test_one_that_is_not_safe_is_refused_without_repeating_a_password",
         ),
         is_blocker=True,
     ),
@@ -755,10 +755,10 @@ THREATS = (
         "An `Origin` and a foreign `Host` are refused on every route, with the key too; a form is no action; there are "
         "neither cookies nor CORS",
         (
-            "tests/runtime/test_app.py::TestGuard::test_browsers_and_foreign_hosts_are_refused_with_any_key",
-            "tests/runtime/test_guard.py::TestBrowsers::test_none_gets_in_whatever_it_sends",
-            "tests/runtime/test_guard.py::TestBrowsers::test_what_a_form_can_send_is_no_action_even_with_the_key",
-            "tests/runtime/test_lives.py::TestTls::test_others_call_it_by_its_name_with_tls_only",
+            "tests/runtime/server/test_app.py::TestGuard::test_browsers_and_foreign_hosts_are_refused_with_any_key",
+            "tests/runtime/server/test_request_guard.py::TestBrowsers::test_none_gets_in_whatever_it_sends",
+            "tests/runtime/server/test_request_guard.py::TestBrowsers::test_what_a_form_can_send_is_no_action_even_with_the_key",
+            "tests/runtime/server/test_lease.py::TestTls::test_others_call_it_by_its_name_with_tls_only",
             "tests/serve/test_serve.py::test_a_name_of_others_that_points_here_is_refused",
             "tests/serve/test_serve.py::test_the_socket_wants_the_token_and_our_own_page",
         ),
@@ -769,11 +769,11 @@ THREATS = (
         "Commands find the key: in `ps`, environments, logs, core dumps, memory",
         "The file is gone before the first command; the server's memory cannot be read, and there is no core dump",
         (
-            "tests/runtime/test_session_key.py::test_no_command_finds_it_in_files_processes_or_memory",
-            "tests/runtime/test_session_key.py::test_what_lies_open_is_found_by_the_same_search",
-            "tests/runtime/test_session_key.py::test_it_is_neither_in_the_log_nor_left_in_a_file",
-            "tests/runtime/test_remote.py::TestKey::test_it_is_in_no_message_no_log_and_no_frame",
-            "tests/runtime/test_server.py::TestHiding::test_commands_have_the_users_umask_and_dump_no_core",
+            "tests/runtime/server/test_session_key.py::test_no_command_finds_it_in_files_processes_or_memory",
+            "tests/runtime/server/test_session_key.py::test_what_lies_open_is_found_by_the_same_search",
+            "tests/runtime/server/test_session_key.py::test_it_is_neither_in_the_log_nor_left_in_a_file",
+            "tests/runtime/test_remote_runtime.py::TestKey::test_it_is_in_no_message_no_log_and_no_frame",
+            "tests/runtime/server/test_server.py::TestHiding::test_commands_have_the_users_umask_and_dump_no_core",
         ),
     ),
     Threat(
@@ -783,16 +783,16 @@ THREATS = (
         "Who has not shown the key is let go of after 10 s, the first of a thousand at once, but never one that has "
         "sent half of the key; bodies are bounded in size and time; who knows the key is answered meanwhile",
         (
-            "tests/runtime/test_guard.py::TestStrangers"
+            "tests/runtime/server/test_request_guard.py::TestStrangers"
             "::test_a_client_that_needs_two_seconds_gets_in_while_400_connections_a_second_are_opened",
-            "tests/runtime/test_guard.py::TestStrangers"
+            "tests/runtime/server/test_request_guard.py::TestStrangers"
             "::test_who_has_sent_half_of_the_key_is_never_closed_for_others_and_a_wrong_half_is",
-            "tests/runtime/test_guard.py::TestStrangers::test_however_many_drip_who_knows_the_key_is_answered",
-            "tests/runtime/test_guard.py::TestStrangers::test_thousands_of_connections_are_held_by_nobody",
-            "tests/runtime/test_guard.py::TestStrangers::test_one_that_asks_without_the_key_stays_a_stranger",
-            "tests/runtime/test_app.py::TestGuard::test_who_says_nothing_is_let_go_of",
-            "tests/runtime/test_app.py::TestBodies::test_one_that_does_not_arrive_in_time_is_refused",
-            "tests/runtime/test_app.py::TestBodies::test_one_of_json_may_have_8_mib",
+            "tests/runtime/server/test_request_guard.py::TestStrangers::test_however_many_drip_who_knows_the_key_is_answered",
+            "tests/runtime/server/test_request_guard.py::TestStrangers::test_thousands_of_connections_are_held_by_nobody",
+            "tests/runtime/server/test_request_guard.py::TestStrangers::test_one_that_asks_without_the_key_stays_a_stranger",
+            "tests/runtime/server/test_app.py::TestGuard::test_who_says_nothing_is_let_go_of",
+            "tests/runtime/server/test_app.py::TestBodies::test_one_that_does_not_arrive_in_time_is_refused",
+            "tests/runtime/server/test_app.py::TestBodies::test_one_of_json_may_have_8_mib",
         ),
     ),
     Threat(
@@ -801,14 +801,14 @@ THREATS = (
         "Answers and requests name one life of one server; another one carries out nothing, and the client says that "
         "its sandbox is gone; a request that comes twice, or late, is carried out once; no redirect is followed",
         (
-            "tests/runtime/test_identity.py::test_another_server_at_the_same_address_is_told_and_carries_out_nothing",
-            "tests/runtime/test_identity.py::test_an_impostor_who_says_yes_to_everything_is_noticed",
+            "tests/runtime/server/test_identity.py::test_another_server_at_the_same_address_is_told_and_carries_out_nothing",
+            "tests/runtime/server/test_identity.py::test_an_impostor_who_says_yes_to_everything_is_noticed",
             "tests/contract/test_life.py::TestDeathOfTheServer::test_it_is_said_and_another_start_gives_a_new_one",
-            "tests/runtime/test_kept_answers.py"
+            "tests/runtime/server/test_answer_cache.py"
             "::test_a_request_that_comes_twice_is_carried_out_once_and_answered_twice",
-            "tests/runtime/test_kept_answers.py"
+            "tests/runtime/server/test_answer_cache.py"
             "::test_what_was_let_go_of_is_interrupted_and_a_late_request_is_not_carried_out",
-            "tests/runtime/test_remote.py::TestWhoAnswers::test_somebody_else",
+            "tests/runtime/test_remote_runtime.py::TestWhoAnswers::test_somebody_else",
         ),
     ),
     Threat(
@@ -816,9 +816,9 @@ THREATS = (
         "Commands that do not end, or leave processes behind that hide",
         "Whatever a command started ends with the sandbox within 2 s, and an interrupt goes from INT to KILL",
         (
-            "tests/runtime/test_server.py::TestEnding::test_a_signal_ends_it_and_all_that_it_started",
-            "tests/runtime/test_bash_ends.py::TestInterrupt::test_who_stops_waiting_interrupts_and_the_shell_is_usable",
-            "tests/runtime/test_walls.py::test_an_end_however_it_comes_leaves_no_process",
+            "tests/runtime/server/test_server.py::TestEnding::test_a_signal_ends_it_and_all_that_it_started",
+            "tests/runtime/server/test_bash_ends.py::TestInterrupt::test_who_stops_waiting_interrupts_and_the_shell_is_usable",
+            "tests/runtime/isolation/test_confinement.py::test_an_end_however_it_comes_leaves_no_process",
             "tests/contract/test_life.py::TestEnding::test_closing_leaves_no_process",
             "tests/campaign/test_campaign.py::TestShells"
             "::test_an_interrupted_command_leaves_a_shell_that_works_and_no_process",
@@ -830,8 +830,8 @@ THREATS = (
         "The number of processes has an end that the kernel holds; where no process can be started any more, what was "
         "left running is ended, so the next command works, and the bomb ends with the sandbox",
         (
-            "tests/runtime/test_walls.py::test_a_fork_bomb_is_held_and_ends_with_the_sandbox",
-            "tests/runtime/test_walls.py::test_memory_processes_and_files_have_an_end",
+            "tests/runtime/isolation/test_confinement.py::test_a_fork_bomb_is_held_and_ends_with_the_sandbox",
+            "tests/runtime/isolation/test_confinement.py::test_memory_processes_and_files_have_an_end",
             "tests/docker/test_server.py::test_a_fork_bomb_that_leaves_no_room_is_ended_and_told",
         ),
         is_blocker=True,
@@ -842,10 +842,10 @@ THREATS = (
         "Memory has an end, of all processes together where the kernel lets us bound that; what asks for more is "
         "killed, the model is told why, and the server lives",
         (
-            "tests/runtime/test_walls.py::test_a_group_of_the_kernel_bounds_all_processes_together",
-            "tests/runtime/test_walls.py::test_memory_processes_and_files_have_an_end",
+            "tests/runtime/isolation/test_confinement.py::test_a_group_of_the_kernel_bounds_all_processes_together",
+            "tests/runtime/isolation/test_confinement.py::test_memory_processes_and_files_have_an_end",
             "tests/docker/test_server.py::test_a_kill_for_memory_is_told_by_the_command_and_counted",
-            "tests/runtime/test_local.py::test_what_runs_goes_before_the_server_when_memory_runs_out",
+            "tests/runtime/test_local_runtime.py::test_what_runs_goes_before_the_server_when_memory_runs_out",
         ),
         is_blocker=True,
     ),
@@ -855,13 +855,13 @@ THREATS = (
         "Temporary files have an end and lie in memory; a file has an end; what fills the workspace's own disk, with "
         "bytes or with files, is ended while some are left, and the log of events goes on when there is room",
         (
-            "tests/runtime/test_shortages.py::TestDisk"
+            "tests/runtime/test_shortage_messages.py::TestDisk"
             "::test_a_command_that_fills_it_is_ended_and_the_conversation_goes_on",
-            "tests/runtime/test_shortages.py::TestDisk::test_a_shell_that_fills_it_by_itself_is_replaced",
-            "tests/runtime/test_shortages.py::TestDisk::test_a_command_that_takes_all_files_is_ended",
-            "tests/runtime/test_walls.py::test_temporary_files_have_an_end_and_take_nothing_of_the_hosts_disk",
-            "tests/runtime/test_walls.py::test_memory_processes_and_files_have_an_end",
-            "tests/core/test_store.py::test_a_full_disk_is_said_and_work_goes_on_when_there_is_room",
+            "tests/runtime/test_shortage_messages.py::TestDisk::test_a_shell_that_fills_it_by_itself_is_replaced",
+            "tests/runtime/test_shortage_messages.py::TestDisk::test_a_command_that_takes_all_files_is_ended",
+            "tests/runtime/isolation/test_confinement.py::test_temporary_files_have_an_end_and_take_nothing_of_the_hosts_disk",
+            "tests/runtime/isolation/test_confinement.py::test_memory_processes_and_files_have_an_end",
+            "tests/store/test_store.py::test_a_full_disk_is_said_and_work_goes_on_when_there_is_room",
         ),
     ),
     Threat(
@@ -922,7 +922,7 @@ THREATS = (
             "tests/docker/test_ends.py::TestStarting::test_a_name_that_is_taken_is_told_and_left_alone",
             "tests/docker/test_ends.py::TestStarting::test_a_second_screen_is_refused_and_the_first_works_on",
             "tests/docker/test_ends.py::TestTheFleet::test_what_was_left_behind_is_taken_away_and_what_is_in_use_stays",
-            "tests/runtime/test_image.py::TestFailures::test_an_engine_that_is_not_there",
+            "tests/runtime/docker/test_image.py::TestFailures::test_an_engine_that_is_not_there",
             "tests/campaign/test_campaign.py::TestContainers"
             "::test_what_befalls_a_container_is_told_once_and_the_next_command_works",
         ),
@@ -938,7 +938,7 @@ THREATS = (
             "tests/docker/test_walls.py::test_the_container_is_hardened",
             "tests/docker/test_walls.py::test_nobody_listens_for_the_network",
             "tests/docker/test_walls.py::test_a_workspace_that_cannot_be_protected_is_refused",
-            "tests/runtime/test_specification.py"
+            "tests/runtime/docker/test_container_spec.py"
             "::test_a_container_gets_no_capability_no_network_and_no_root_that_can_be_written",
         ),
         is_blocker=True,
@@ -951,19 +951,19 @@ THREATS = (
         "appears is moved aside when its command ends; what is made deeper is found without running anything, and told "
         "once; servers that a workspace names run in the sandbox; nothing of it is loaded by us",
         (
-            "tests/runtime/test_walls.py::test_nothing_gets_out",
-            "tests/runtime/test_walls.py::test_a_name_of_the_list_that_appears_is_moved_aside_when_its_command_ends",
-            "tests/runtime/test_git_targets.py"
+            "tests/runtime/isolation/test_confinement.py::test_nothing_gets_out",
+            "tests/runtime/isolation/test_confinement.py::test_a_name_of_the_list_that_appears_is_moved_aside_when_its_command_ends",
+            "tests/runtime/isolation/test_git_targets.py"
             "::test_it_cannot_be_changed_in_the_sandbox_and_git_on_the_host_runs_what_was_there",
             "tests/mcp/test_isolated.py::test_what_lies_beside_its_script_changes_nothing_outside",
-            "tests/runtime/test_survey.py::test_nested_repositories_and_names_are_protected_like_those_above",
-            "tests/runtime/test_survey.py::test_every_path_is_blocked_or_told",
-            "tests/runtime/test_survey.py::test_whatever_would_be_carried_out_is_found",
-            "tests/runtime/test_survey.py::test_nothing_hostile_stops_it",
-            "tests/runtime/test_git_settings.py::test_what_git_would_carry_out_is_named",
-            "tests/runtime/test_git_settings.py::test_random_files_are_read_as_git_reads_them_or_are_suspect",
-            "tests/core/test_aftermath.py::test_each_thing_is_told_once_at_rest_and_at_the_end_and_never_again",
-            "tests/core/test_aftermath.py::test_a_repository_that_the_agent_makes_is_told_with_its_settings_and_hooks",
+            "tests/runtime/isolation/test_workspace_audit.py::test_nested_repositories_and_names_are_protected_like_those_above",
+            "tests/runtime/isolation/test_workspace_audit.py::test_every_path_is_blocked_or_told",
+            "tests/runtime/isolation/test_workspace_audit.py::test_whatever_would_be_carried_out_is_found",
+            "tests/runtime/isolation/test_workspace_audit.py::test_nothing_hostile_stops_it",
+            "tests/runtime/isolation/test_git_config.py::test_what_git_would_carry_out_is_named",
+            "tests/runtime/isolation/test_git_config.py::test_random_files_are_read_as_git_reads_them_or_are_suspect",
+            "tests/session/test_leftovers.py::test_each_thing_is_told_once_at_rest_and_at_the_end_and_never_again",
+            "tests/session/test_leftovers.py::test_a_repository_that_the_agent_makes_is_told_with_its_settings_and_hooks",
             "tests/journeys/test_hostile_repositories.py::test_working_in_one_carries_out_nothing_on_the_host",
         ),
         is_blocker=True,
@@ -973,12 +973,12 @@ THREATS = (
         "Data is carried out: by HTTP, names, ICMP, UDP, IPv6, sockets of the host, a repository",
         "There is no network; what the user allowed is called by a proxy on the host, which resolves the names itself",
         (
-            "tests/runtime/test_walls.py::test_nothing_gets_out",
+            "tests/runtime/isolation/test_confinement.py::test_nothing_gets_out",
             "tests/docker/test_walls.py::test_nothing_gets_out",
             "tests/docker/test_walls.py::test_where_it_may_go_is_where_the_proxy_lets_it",
-            "tests/runtime/test_walls.py::test_without_walls_the_same_tries_get_out",
-            "tests/runtime/test_egress.py::test_a_sandbox_calls_whom_the_user_named_and_nobody_else",
-            "tests/runtime/test_egress.py::test_without_a_name_there_is_no_way_out_and_no_process_for_one",
+            "tests/runtime/isolation/test_confinement.py::test_without_walls_the_same_tries_get_out",
+            "tests/runtime/isolation/test_egress_proxy.py::test_a_sandbox_calls_whom_the_user_named_and_nobody_else",
+            "tests/runtime/isolation/test_egress_proxy.py::test_without_a_name_there_is_no_way_out_and_no_process_for_one",
         ),
         is_blocker=True,
     ),
@@ -989,14 +989,14 @@ THREATS = (
         "The address that a name resolves to is looked at, in all forms of both versions, and that very address is "
         "called; each hop is looked at anew",
         (
-            "tests/runtime/test_ssrf.py::test_an_address_of_ours_is_refused_in_every_spelling",
-            "tests/runtime/test_ssrf.py::test_a_url_that_reads_in_two_ways_leads_to_neither",
-            "tests/runtime/test_ssrf.py"
+            "tests/runtime/isolation/test_ssrf.py::test_an_address_of_ours_is_refused_in_every_spelling",
+            "tests/runtime/isolation/test_ssrf.py::test_a_url_that_reads_in_two_ways_leads_to_neither",
+            "tests/runtime/isolation/test_ssrf.py"
             "::test_a_name_that_is_bound_anew_between_look_and_call_reaches_what_was_looked_at",
-            "tests/runtime/test_ssrf.py::test_a_redirect_inwards_is_another_request_and_is_refused",
-            "tests/runtime/test_ssrf.py::test_a_host_in_the_header_is_not_the_one_that_is_called",
-            "tests/runtime/test_ssrf.py::test_from_a_sandbox_curl_reaches_none_of_them",
-            "tests/runtime/test_egress.py::test_one_address_at_home_makes_a_name_suspect",
+            "tests/runtime/isolation/test_ssrf.py::test_a_redirect_inwards_is_another_request_and_is_refused",
+            "tests/runtime/isolation/test_ssrf.py::test_a_host_in_the_header_is_not_the_one_that_is_called",
+            "tests/runtime/isolation/test_ssrf.py::test_from_a_sandbox_curl_reaches_none_of_them",
+            "tests/runtime/isolation/test_egress_proxy.py::test_one_address_at_home_makes_a_name_suspect",
         ),
     ),
     Threat(
@@ -1005,11 +1005,11 @@ THREATS = (
         "Without bubblewrap it is said why, shown all the time, and every action is asked about; where walls are "
         "demanded, nothing starts; with them, every runtime passes the same suite",
         (
-            "tests/runtime/test_walls.py::test_nothing_gets_out",
-            "tests/runtime/test_walls.py::test_where_walls_are_demanded_and_cannot_be_nothing_is_started",
-            "tests/runtime/test_walls.py::test_a_wall_that_falls_ends_the_sandbox",
-            "tests/core/test_preparation.py::test_why_nothing_is_separated_is_said_once_the_sandbox_runs",
-            "tests/tui/frame/test_footer.py::test_every_width_is_kept_and_state_and_warning_stay",
+            "tests/runtime/isolation/test_confinement.py::test_nothing_gets_out",
+            "tests/runtime/isolation/test_confinement.py::test_where_walls_are_demanded_and_cannot_be_nothing_is_started",
+            "tests/runtime/isolation/test_confinement.py::test_a_wall_that_falls_ends_the_sandbox",
+            "tests/session/test_setup.py::test_why_nothing_is_separated_is_said_once_the_sandbox_runs",
+            "tests/tui/workspace/test_footer.py::test_every_width_is_kept_and_state_and_warning_stay",
             "tests/contract/test_life.py::TestAnswers::test_every_kind_of_action_gets_one_observation",
         ),
     ),
@@ -1018,8 +1018,8 @@ THREATS = (
         "Something types into the terminal, or reaches another one",
         "A terminal of its own for each shell, no multiplexer, and the calls that type into terminals are filtered",
         (
-            "tests/runtime/test_walls.py::test_nothing_gets_out",
-            "tests/runtime/test_bash.py::TestSpoofing::test_printing_the_markers_does_not_end_a_command",
+            "tests/runtime/isolation/test_confinement.py::test_nothing_gets_out",
+            "tests/runtime/server/test_bash_session.py::TestSpoofing::test_printing_the_markers_does_not_end_a_command",
         ),
     ),
     Threat(
@@ -1030,17 +1030,17 @@ THREATS = (
         "hosts and names the rule. The rest is only read: names that do not exist yet, words of commands, and copies "
         "such as git's history",
         (
-            "tests/runtime/test_denied.py::test_what_is_hidden_cannot_be_read_by_any_name",
-            "tests/runtime/test_denied.py::test_what_is_read_only_cannot_be_changed_by_any_name",
-            "tests/runtime/test_denied.py::test_the_agents_file_tools_do_not_reach_it_either",
-            "tests/runtime/test_denied.py::test_a_workspace_that_may_not_be_written_is_read_only_with_its_repository",
-            "tests/runtime/test_egress.py::test_a_rule_denies_a_host_to_every_program_of_a_sandbox_and_is_named",
-            "tests/runtime/test_egress.py::test_a_host_that_a_rule_denies_is_refused_and_the_rule_is_named",
+            "tests/runtime/isolation/test_denied_mounts.py::test_what_is_hidden_cannot_be_read_by_any_name",
+            "tests/runtime/isolation/test_denied_mounts.py::test_what_is_read_only_cannot_be_changed_by_any_name",
+            "tests/runtime/isolation/test_denied_mounts.py::test_the_agents_file_tools_do_not_reach_it_either",
+            "tests/runtime/isolation/test_denied_mounts.py::test_a_workspace_that_may_not_be_written_is_read_only_with_its_repository",
+            "tests/runtime/isolation/test_egress_proxy.py::test_a_rule_denies_a_host_to_every_program_of_a_sandbox_and_is_named",
+            "tests/runtime/isolation/test_egress_proxy.py::test_a_host_that_a_rule_denies_is_refused_and_the_rule_is_named",
             "tests/docker/test_walls.py::test_what_rules_deny_is_out_of_reach",
             "tests/mcp/test_isolated.py::test_what_rules_deny_is_out_of_its_reach",
-            "tests/security/test_enforcing.py"
+            "tests/security/test_sandbox_rules.py"
             "::test_a_rule_holds_for_what_no_reader_sees_and_a_new_one_from_the_next_sandbox_on",
-            "tests/security/test_enforcing.py::test_of_each_rule_it_is_said_who_holds_it",
+            "tests/security/test_sandbox_rules.py::test_of_each_rule_it_is_said_who_holds_it",
         ),
     ),
     Threat(
@@ -1048,9 +1048,9 @@ THREATS = (
         "Client and server are of different versions",
         "Both name the version of the protocol; another one is refused before anything is carried out, with what to do",
         (
-            "tests/runtime/test_identity.py::test_a_server_of_another_version_is_told_with_what_to_do",
-            "tests/runtime/test_identity.py::test_a_request_in_another_version_is_refused",
-            "tests/runtime/test_identity.py::test_a_client_of_v0_names_neither_and_is_served",
+            "tests/runtime/server/test_identity.py::test_a_server_of_another_version_is_told_with_what_to_do",
+            "tests/runtime/server/test_identity.py::test_a_request_in_another_version_is_refused",
+            "tests/runtime/server/test_identity.py::test_a_client_of_v0_names_neither_and_is_served",
         ),
     ),
     Threat(
@@ -1059,11 +1059,11 @@ THREATS = (
         "The agent's commands wait for the end of the turn; what is typed without an echo stands in no event; the "
         "model reads once what was done",
         (
-            "tests/runtime/test_users_turn.py::test_a_command_of_the_agents_waits_for_the_end_of_the_turn",
-            "tests/runtime/test_users_turn.py::test_a_password_is_in_nothing_that_is_said",
-            "tests/runtime/test_users_turn.py"
+            "tests/runtime/server/test_user_terminal.py::test_a_command_of_the_agents_waits_for_the_end_of_the_turn",
+            "tests/runtime/server/test_user_terminal.py::test_a_password_is_in_nothing_that_is_said",
+            "tests/runtime/server/test_user_terminal.py"
             "::test_a_password_is_not_shown_by_a_program_that_turns_the_echo_off_itself",
-            "tests/core/test_take_over.py::test_what_the_user_did_is_stored_once_and_the_model_reads_it",
+            "tests/session/test_take_over.py::test_what_the_user_did_is_stored_once_and_the_model_reads_it",
         ),
     ),
     Threat(
@@ -1073,9 +1073,9 @@ THREATS = (
         "and no pattern covers it. Judging takes bounded time and memory, evaluates nothing, and asks when it fails",
         (
             "tests/security/test_disguised.py::test_no_command_in_disguise_is_let_through",
-            "tests/security/test_understood.py::test_what_is_in_no_table_asks_and_says_which_part",
-            "tests/security/test_understood.py::test_a_command_is_judged_with_what_earlier_ones_did",
-            "tests/security/test_understood.py::test_judging_that_fails_asks_and_says_so",
+            "tests/security/test_grammar.py::test_what_is_in_no_table_asks_and_says_which_part",
+            "tests/security/test_grammar.py::test_a_command_is_judged_with_what_earlier_ones_did",
+            "tests/security/test_grammar.py::test_judging_that_fails_asks_and_says_so",
             "tests/security/test_risk_python.py::test_nothing_is_evaluated",
             "tests/security/test_fuzzed_commands.py::test_fuzzed_commands_are_read_soon_and_no_disguise_lets_them_through",
             "tests/security/test_fuzzed_commands.py::test_variables_that_double_have_an_end",
@@ -1089,8 +1089,8 @@ THREATS = (
         "before anything is stored, shown or sent; sixty-five canaries are searched for in every byte",
         (
             "tests/secrets/test_canaries.py::test_no_canary_is_found_and_a_planted_one_is",
-            "tests/secrets/test_lending.py::test_the_value_arrives_as_it_is_and_the_next_command_has_none",
-            "tests/secrets/test_lending.py::test_neither_arguments_nor_history_nor_environments_of_others_have_it",
+            "tests/secrets/test_command_secrets.py::test_the_value_arrives_as_it_is_and_the_next_command_has_none",
+            "tests/secrets/test_command_secrets.py::test_neither_arguments_nor_history_nor_environments_of_others_have_it",
             "tests/docker/test_lent_secrets.py::test_the_engine_and_all_processes_and_files_have_none_of_it",
         ),
         is_blocker=True,
@@ -1102,13 +1102,13 @@ THREATS = (
         "quote them, in dumps and in wrapped lines; long values line by line; what is known only at an export, in each "
         "format. What a program itself scrambles, reverses or prints a letter a line is not seen",
         (
-            "tests/secrets/test_spread.py::test_in_a_stream_it_is_masked_at_every_cut",
-            "tests/secrets/test_spread.py::test_a_dump_shows_nothing_of_the_value_wherever_it_stands",
-            "tests/secrets/test_spread.py::test_what_is_wrapped_over_lines_is_masked_at_every_offset",
-            "tests/secrets/test_spread.py::test_a_value_is_masked_as_programs_quote_it",
-            "tests/exchange/test_split_secrets.py::test_it_is_masked_in_exports_of_every_format",
-            "tests/core/test_secret_streams.py::test_in_a_stream_a_secret_is_masked_at_every_cut",
-            "tests/core/test_secret_streams.py::test_a_secret_is_masked_in_every_encoding_that_programs_use",
+            "tests/secrets/test_layouts.py::test_in_a_stream_it_is_masked_at_every_cut",
+            "tests/secrets/test_layouts.py::test_a_dump_shows_nothing_of_the_value_wherever_it_stands",
+            "tests/secrets/test_layouts.py::test_what_is_wrapped_over_lines_is_masked_at_every_offset",
+            "tests/secrets/test_layouts.py::test_a_value_is_masked_as_programs_quote_it",
+            "tests/import_export/test_split_secrets.py::test_it_is_masked_in_exports_of_every_format",
+            "tests/secrets/test_redacted_streams.py::test_in_a_stream_a_secret_is_masked_at_every_cut",
+            "tests/secrets/test_redacted_streams.py::test_a_secret_is_masked_in_every_encoding_that_programs_use",
         ),
     ),
     Threat(
@@ -1116,9 +1116,9 @@ THREATS = (
         "A command prints a secret that nobody named",
         "Keys and tokens are known by their looks, masked, and told of once in the log; digests and ids are left alone",
         (
-            "tests/secrets/test_detecting.py::test_the_log_tells_of_each_value_once_behind_what_was_appended_and_holds_none",
-            "tests/secrets/test_detecting.py::test_it_is_masked_before_it_is_stored_and_told_of_once",
-            "tests/secrets/test_detecting.py::test_neither_this_repository_nor_the_standard_library_holds_any",
+            "tests/secrets/test_detector.py::test_the_log_tells_of_each_value_once_behind_what_was_appended_and_holds_none",
+            "tests/secrets/test_detector.py::test_it_is_masked_before_it_is_stored_and_told_of_once",
+            "tests/secrets/test_detector.py::test_neither_this_repository_nor_the_standard_library_holds_any",
         ),
     ),
     Threat(
@@ -1127,7 +1127,7 @@ THREATS = (
         "A traceback has lines of the program and no values; it is masked, and so is each line of the log",
         (
             "tests/secrets/test_canaries.py::test_no_canary_is_found_and_a_planted_one_is",
-            "tests/core/test_logs.py::test_no_line_holds_what_is_to_be_masked",
+            "tests/base/test_logs.py::test_no_line_holds_what_is_to_be_masked",
         ),
     ),
     Threat(

@@ -87,13 +87,13 @@ SECOND_TIER: tuple[Group, ...] = (
         "wait until a time limit of the program is over",
         paths=(
             "tests/mcp/test_supervisor.py::test_a_host_that_hangs_is_ended_and_its_servers_come_back",
-            "tests/runtime/test_lives.py::TestTls::test_strangers_who_never_shake_hands_keep_nobody_out",
-            "tests/runtime/test_lasting_client.py::TestTheEndOfPatience",
-            "tests/runtime/test_lasting_client.py::test_wherever_the_link_breaks",
+            "tests/runtime/server/test_lease.py::TestTls::test_strangers_who_never_shake_hands_keep_nobody_out",
+            "tests/runtime/test_reconnecting_client.py::TestTheEndOfPatience",
+            "tests/runtime/test_reconnecting_client.py::test_wherever_the_link_breaks",
         ),
     ),
     Group("Long conversations", "play hundreds of steps", paths=("tests/memory/test_long_run.py",)),
-    Group("Repeated runs", "run whole recorded conversations again", paths=("tests/core/again/test_running.py",)),
+    Group("Repeated runs", "run whole recorded conversations again", paths=("tests/rerun/test_runner.py",)),
     Group(
         "Canaries", "look for secrets in every byte that the program writes", paths=("tests/secrets/test_canaries.py",)
     ),
@@ -102,20 +102,20 @@ SECOND_TIER: tuple[Group, ...] = (
         "Endless input",
         "feed documents and folders that never end until a limit stops them",
         paths=(
-            "tests/runtime/test_documents.py::test_a_document_that_unfolds_for_ever_ends",
-            "tests/runtime/test_beneath.py::test_a_folder_that_is_deeper_than_descriptors_reach_is_walked",
-            "tests/runtime/test_users_turn.py::test_keys_that_interrupt_and_suspend_leave_the_turn_on",
+            "tests/runtime/server/test_documents.py::test_a_document_that_unfolds_for_ever_ends",
+            "tests/runtime/server/test_safe_paths.py::test_a_folder_that_is_deeper_than_descriptors_reach_is_walked",
+            "tests/runtime/server/test_user_terminal.py::test_keys_that_interrupt_and_suspend_leave_the_turn_on",
         ),
     ),
     Group(
         "Whole screens",
         "draw every screen in every language, theme or kind of text",
         paths=(
-            "tests/tui/look/test_i18n.py::test_a_catalogue_reaches_every_word_of_the_frame",
-            "tests/tui/panels/test_settings.py::test_every_field_has_a_control_that_writes_it",
+            "tests/tui/workspace/test_i18n.py::test_a_catalogue_reaches_every_word_of_the_frame",
+            "tests/tui/settings/test_settings.py::test_every_field_has_a_control_that_writes_it",
             "tests/tui/replay/test_same_screens.py",
-            "tests/tui/look/test_glyphs.py::test_no_screen_has_anything_but_ascii",
-            "tests/tui/text/test_hostile_workspace.py::test_nothing_that_stands_in_an_event_reaches_the_terminal_as_a_sequence",
+            "tests/tui/terminal_io/test_glyphs.py::test_no_screen_has_anything_but_ascii",
+            "tests/tui/terminal_io/test_hostile_workspace.py::test_nothing_that_stands_in_an_event_reaches_the_terminal_as_a_sequence",
         ),
     ),
     Group(

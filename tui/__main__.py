@@ -13,17 +13,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tui import i18n
-from tui.cli import failing
+from tui.cli import failure_report
 from tui.cli.command_line import KEEPS_AGENT, parser
 
 if TYPE_CHECKING:
-    from core.manager.conversation_manager import ConversationManager
+    from core.conversations.conversation_manager import ConversationManager
     from tui.cli.options import StartOptions
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; the answer is the exit status. The terminal is left as it was found."""
-    sys.excepthook = failing.tell
+    sys.excepthook = failure_report.tell
     options = parser().parse_args(arguments)
     if options.version:
         from importlib.metadata import version
@@ -42,68 +42,68 @@ def _plain(options: argparse.Namespace) -> int:
 
     from core.errors import HandloomError
     from core.exit_status import ExitStatus
-    from tui.cli import lines
+    from tui.cli import output
 
     try:
         match options.command:
             case "run":
-                from tui.cli import plain
+                from tui.cli import run
 
-                return int(asyncio.run(plain.run(options)))
+                return int(asyncio.run(run.run(options)))
             case "acp":
                 return _acp(options)
             case "again":
-                from tui.cli import again as again_lines
+                from tui.rerun import cli as again_lines
 
                 return int(asyncio.run(again_lines.run(options)))
             case "list" | "search" | "rename" | "delete":
                 return int(asyncio.run(_session_command(options)))
             case "serve":
-                from tui.cli import serving
+                from tui.serve import cli
 
-                return asyncio.run(serving.serve(options))
+                return asyncio.run(cli.serve(options))
             case "doctor":
                 return _doctor(options)
             case "agents":
-                from tui.cli import agents as agent_lines
+                from tui.agents import cli as agent_lines
 
                 return agent_lines.agents(options)
             case "memory":
-                from tui.cli import memory
+                from tui.memory import cli
 
-                return memory.memory(options)
+                return cli.memory(options)
             case "secrets":
-                from tui.cli import secrets as secret_lines
+                from tui.secrets import cli as secret_lines
 
                 return int(secret_lines.secrets(options))
             case "trust":
-                from tui.cli import trust as trust_lines
+                from tui.trust import cli as trust_lines
 
                 return trust_lines.trust(options)
             case "keys":
                 return _keys(options)
             case "permissions":
-                from tui.cli import permissions as permission_lines
+                from tui.permissions import cli as permission_lines
 
                 return permission_lines.permissions(options)
             case "show":
-                from tui.cli import reports
+                from tui.statistics import cli
 
-                return int(asyncio.run(reports.show(options)))
+                return int(asyncio.run(cli.show(options)))
             case "import":
-                from tui.cli import importing
+                from tui.export import import_cli
 
-                return int(asyncio.run(importing.import_conversation(options)))
+                return int(asyncio.run(import_cli.import_conversation(options)))
             case "image":
-                from tui.cli import images
+                from tui.cli import image
 
-                return int(asyncio.run(images.build(options)))
+                return int(asyncio.run(image.build(options)))
             case _:
-                from tui.cli import exporting
+                from tui.export import cli
 
-                return int(asyncio.run(exporting.export(options)))
+                return int(asyncio.run(cli.export(options)))
     except HandloomError as error:
-        lines.notice(f"handloom: {error}")
+        output.notice(f"handloom: {error}")
         return ExitStatus.USAGE  # nothing has happened yet: what fails later is told by the command itself
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains once more
@@ -128,7 +128,7 @@ def _acp(options: argparse.Namespace) -> int:
 
 
 async def _session_command(options: argparse.Namespace) -> int:
-    from tui.cli import sessions as session_commands
+    from tui.sessions import cli as session_commands
 
     commands = {
         "list": session_commands.list_conversations,
@@ -148,12 +148,12 @@ def _doctor(options: argparse.Namespace) -> int:
     home = home_folder(os.environ)
     speak(screen_settings.read(home, os.environ).language)
     if options.mend or options.index:
-        from tui.cli import mending
+        from tui.doctor import repair_cli
 
-        return int(asyncio.run(mending.run(options)))
-    from tui import key_rows, keymap
+        return int(asyncio.run(repair_cli.run(options)))
+    from tui.shortcuts import keymap
 
-    keymap.use(key_rows.read(home, os.environ))
+    keymap.use(keymap.read(home, os.environ))
     from tui.doctor import report
 
     return int(asyncio.run(report.doctor(options)))
@@ -162,14 +162,14 @@ def _doctor(options: argparse.Namespace) -> int:
 def _keys(options: argparse.Namespace) -> int:
     from core.home import home_folder
     from core.settings import screen_settings
-    from tui import key_rows, keymap
+    from tui.shortcuts import keymap
 
     home = home_folder(os.environ)
     speak(screen_settings.read(home, os.environ).language)
-    keymap.use(key_rows.read(home, os.environ))
-    from tui.cli import keys
+    keymap.use(keymap.read(home, os.environ))
+    from tui.shortcuts import cli
 
-    return keys.keys(options)
+    return cli.keys(options)
 
 
 def _workspace(options: argparse.Namespace) -> int:
@@ -197,12 +197,12 @@ def _workspace(options: argparse.Namespace) -> int:
 
 def _show(start: StartOptions) -> int:
     """Run the screen until the user leaves it."""
-    from tui import key_rows, keymap
+    from tui.shortcuts import keymap
 
     if start.home is not None:
-        keymap.use(key_rows.read(start.home, os.environ))  # before the table of commands is imported
+        keymap.use(keymap.read(start.home, os.environ))  # before the table of commands is imported
     from tui.app import HandloomApp
-    from tui.display.mending import mend
+    from tui.terminal_io.terminal_reset import mend
 
     mend(sys.stdout.fileno())
     app = HandloomApp(lambda: connect(start), start)
@@ -217,8 +217,8 @@ def _replay(options: argparse.Namespace) -> int:
 
     from core.errors import HandloomError
     from core.home import home_folder
-    from tui.cli import opening
     from tui.cli.options import ReplayStart, StartOptions
+    from tui.replay import cli
 
     home = home_folder(os.environ)
     with ExitStack() as stack:
@@ -228,7 +228,7 @@ def _replay(options: argparse.Namespace) -> int:
             sys.stderr.write(f"handloom: {wrong}\n")
             return 2
         try:
-            kept, conversation_id = opening.find(options.what, home, stack)
+            kept, conversation_id = cli.find(options.what, home, stack)
         except HandloomError as error:
             sys.stderr.write(f"handloom: {error}\n")
             return 2
@@ -240,7 +240,7 @@ def speak(setting: str) -> None:
 
     Called before anything of the screen is imported, because texts of modules are made once.
     """
-    from tui.display.glyphs import speaks_utf8
+    from tui.terminal_io.glyphs import speaks_utf8
 
     i18n.use(i18n.wanted(setting, os.environ) if speaks_utf8(os.environ) else "en")
 
@@ -262,12 +262,13 @@ def _by_lines(start: StartOptions) -> int:
 
     from core.errors import HandloomError
     from core.exit_status import ExitStatus
-    from tui.cli import lines, reader
+    from tui.cli import output
+    from tui.screen_reader import screen_reader
 
     try:
-        return int(asyncio.run(reader.run(start, lambda: connect(start))))
+        return int(asyncio.run(screen_reader.run(start, lambda: connect(start))))
     except HandloomError as error:
-        lines.notice(f"handloom: {error}")
+        output.notice(f"handloom: {error}")
         return ExitStatus.USAGE
 
 
@@ -294,14 +295,14 @@ async def connect(options: StartOptions, *, ahead: bool = True) -> ConversationM
     from importlib import import_module
 
     # off the loop: the first frame is on the screen already
-    for module in ("core.manager.conversation_manager", "runtime.local"):
+    for module in ("core.conversations.conversation_manager", "runtime.local.local_runtime"):
         await asyncio.to_thread(import_module, module)
+    from core.conversations.conversation_manager import ConversationManager
     from core.home import home_folder
     from core.logs import log_to
-    from core.manager.conversation_manager import ConversationManager
     from core.settings.config import load
-    from tui.cli.failing import mask_here
-    from tui.runtimes import Runtimes
+    from tui.cli.failure_report import mask_here
+    from tui.runtime_factory import Runtimes
 
     home, mask = home_folder(os.environ), mask_here
     with suppress(OSError):  # the store says what is wrong with the folder, and what to do
@@ -327,7 +328,7 @@ async def connect(options: StartOptions, *, ahead: bool = True) -> ConversationM
     if ahead and not options.demo:
         await runtimes.warm(options.workspace)
     if any(plugin.cards for plugin in manager.plugins):
-        from tui.panes.chat.calls import use_cards
+        from tui.chat.action_text import use_cards
 
         await asyncio.to_thread(use_cards, manager.plugins)
     return manager

@@ -1,7 +1,7 @@
 """HandloomApp: the frame. Opens, holds the tabs, lets the panes draw, and closes everything behind itself.
 
 The first frame needs Textual and the views; whatever knows events, sessions or models is imported after it, in a
-thread. One pump, at its pace (`tui.display.pace`) and only while something changed, brings what the shown tab's
+thread. One pump, at its pace (`tui.workspace.frame_rate`) and only while something changed, brings what the shown tab's
 models hold to the panes; hidden tabs cost nothing. What goes wrong in the background is told in one message, and the
 app stays usable.
 """
@@ -22,37 +22,38 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.timer import Timer
 
+from tui.chat.view import ChatView
 from tui.cli.options import StartOptions
 from tui.commands import BY_ID, COMMANDS, Scope, by_leader, keyed
-from tui.display import bursts, incoming, letting_go, strips, vanishing
-from tui.display.pace import Pace
-from tui.display.text import sanitize, sanitize_line
-from tui.handlers.delegates import place_behind
-from tui.handlers.failing import Failing
-from tui.handlers.handlers import Handlers
-from tui.handlers.outside import SURROUNDINGS_CSS
+from tui.delegation.commands import place_behind
+from tui.dialogs.key_guard import LastKey
 from tui.i18n import _
-from tui.model.arrangement import PANES
-from tui.model.held import LastKey
-from tui.model.plans import waits_for_approval
-from tui.panes.chat.view import ChatView
-from tui.panes.prompt import Prompt
-from tui.screens.workspace import Workspace
-from tui.widgets.footer import Facts
-from tui.widgets.leader import MORE, STRIP_AFTER_S, TIMEOUT_S, WhichKey
-from tui.widgets.tabs import TabItem, TabStrip
+from tui.plan.plan_approval import waits_for_approval
+from tui.prompt import Prompt
+from tui.shortcuts.leader import MORE, STRIP_AFTER_S, TIMEOUT_S, WhichKey
+from tui.terminal_io import strip_filter
+from tui.terminal_io.sanitizer import sanitize, sanitize_line
+from tui.terminal_io.textual_patches import closed_terminal, escape_bursts, render_cache, terminal_replies
+from tui.workspace.crash import Failing
+from tui.workspace.footer import Facts
+from tui.workspace.frame_rate import Pace
+from tui.workspace.handlers import Handlers
+from tui.workspace.layout import PANES
+from tui.workspace.outside import SURROUNDINGS_CSS
+from tui.workspace.screen import Workspace
+from tui.workspace.tab_bar import TabItem, TabStrip
 
 if TYPE_CHECKING:
+    from core.conversations.conversation_manager import ConversationManager
     from core.errors import HandloomError
-    from core.manager.conversation_manager import ConversationManager
     from core.session.agent_session import AgentSession
-    from tui.model.conversation import ConversationTab
-    from tui.model.tab import Tab
+    from tui.workspace.conversation import ConversationTab
+    from tui.workspace.tab import Tab
 
 log = logging.getLogger(__name__)
 
 FLASH_S = 3.0
-AFTER_FIRST_FRAME = ("core.events", "core.errors", "core.stream", "tui.model.conversation", "tui.model.questions")
+AFTER_FIRST_FRAME = ("core.events", "core.errors", "core.stream", "tui.workspace.conversation", "tui.approval.question")
 """Imported in a thread, so that the first frame neither waits for pydantic nor stalls over it."""
 TYPED_S = 0.5
 """For how long a key waits for the widget that has those before it: one that hangs does not hold the commands."""
@@ -78,11 +79,11 @@ class HandloomApp(Failing, Handlers, App[None], inherit_bindings=False):
         options: StartOptions,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        strips.install()  # before anything can be drawn
-        incoming.install()
-        bursts.install()
-        vanishing.install()
-        letting_go.install()
+        strip_filter.install()  # before anything can be drawn
+        terminal_replies.install()
+        escape_bursts.install()
+        closed_terminal.install()
+        render_cache.install()
         super().__init__()
         self.options = options
         self.prepare_look()
@@ -227,7 +228,7 @@ class HandloomApp(Failing, Handlers, App[None], inherit_bindings=False):
 
     async def open_tab(self, session: AgentSession, behind: Tab | None = None) -> ConversationTab:
         """A tab for a session, not shown yet; the one that has it already, where there is one."""
-        from tui.model.conversation import ConversationTab
+        from tui.workspace.conversation import ConversationTab
 
         known = next((tab for tab in self.living_tabs if tab.id == session.info.id), None)
         if known is None:

@@ -1,7 +1,7 @@
 """The agents by name: ours, those of other packages, and those that are written down in Markdown files.
 
 To add one of ours, add its class to `_OURS`. Another package adds one by the entry point group `handloom.agents`, whose
-entries name a subclass of `core.agent.tool_agent.ToolAgent`. Whoever has no Python writes a file (`core.agent.files`).
+entries name a subclass of `core.agent.tool_agent.ToolAgent`. Whoever has no Python writes a file (`core.agent.agent_files`).
 Everything here reads files and metadata, so it is called beside the loop.
 """
 
@@ -12,17 +12,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from core.acp.choice import OTHER, unlinked
-from core.agent.allowed import Allowed
-from core.agent.browsing import BrowsingAgent
-from core.agent.codeact import CodeActAgent
-from core.agent.files import AgentFile, FileAgent, read_folder, read_project
-from core.agent.planner import Planner
-from core.agent.readonly import ReadOnlyAgent
+from core.acp.acp_selection import OTHER, unlinked
+from core.agent.agent_files import AgentFile, Allowed, FileAgent, read_folder, read_project
+from core.agent.agents import BrowsingAgent, CodeActAgent, Planner, ReadOnlyAgent
 from core.agent.tool_agent import MoreTools, ToolAgent
 from core.errors import ConfigurationError, ConsentError
-from core.plugins import PluginRequirement
-from core.ports import LLM, Agent
+from core.plugin_requirements import PluginRequirement
+from core.protocols import LLM, Agent
 
 ENTRY_POINTS = "handloom.agents"
 FOLDER = "agents"

@@ -3,30 +3,68 @@
 A step is a function of the history: what a call needs is built from it anew each time, so that a conversation opened
 again goes on as if it had never stopped. Agents are subclasses that say their name, their prompt and their tools; one
 of another package is registered by the entry point group `handloom.agents`, whose entries name such a class.
+
+A model's signed thoughts in the history: attached to the answers that they led to, for that model alone. Pure.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from importlib import resources
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pydantic import JsonValue
 
-from core.agent.answers import events_of
-from core.agent.thoughts import with_thoughts
+from core.agent.function_calls import events_of
 from core.agent.tools import Tool, delegate_to
-from core.agent.tools.delegate import DELEGATE
+from core.agent.tools.control import DELEGATE
 from core.events import Envelope, Event, LLMMetrics, SystemMessageAction
+from core.events.reasoning import answer_of
 from core.llm.metrics import add_response
-from core.memory.condensing import Condensing
-from core.memory.prompt import build_messages
-from core.memory.seen import json_size
-from core.memory.texts import last_observation_text
+from core.llm.reasoning_blocks import BLOCKS
+from core.memory.condensation import Condensing
+from core.memory.context_events import json_size
+from core.memory.conversation_memory import build_messages
+from core.memory.event_text import last_observation_text
 from core.memory.view import Watched
-from core.plugins import PluginRequirement, load
-from core.ports import LLM, FrameSink, LLMRequest
+from core.plugin_requirements import PluginRequirement, load
+from core.protocols import LLM, FrameSink, LLMRequest
+from core.secrets import PLACEHOLDER
+
+Message = dict[str, Any]
+
+
+def with_thoughts(messages: list[Message], events: Iterable[Envelope], model: str) -> list[Message]:
+    """The messages, those with tool calls of this model's with the blocks that came with them.
+
+    Blocks out of which a secret was masked are left out: what was signed are others.
+    """
+    blocks = dict(filter(None, (_signed(envelope, model) for envelope in events)))
+    return [_thinking(message, blocks) for message in messages] if blocks else messages
+
+
+def _signed(envelope: Envelope, model: str) -> tuple[str, list[Message]] | None:
+    """The id of an answer's first call, and its blocks; None where it has none, or another model made it."""
+    metadata, message = envelope.event.tool_call_metadata, answer_of(envelope.event)
+    blocks, calls = message.get(BLOCKS), message.get("tool_calls")
+    if metadata is None or metadata.model_response.get("model") != model or not isinstance(blocks, list):
+        return None
+    if PLACEHOLDER in json.dumps(blocks):
+        return None
+    match calls:
+        case [{"id": str() as id}, *_]:
+            return id, blocks
+        case _:
+            return None
+
+
+def _thinking(message: Message, blocks: dict[str, list[Message]]) -> Message:
+    calls = message.get("tool_calls")
+    found = blocks.get(str(calls[0].get("id"))) if calls else None
+    return {**message, BLOCKS: found} if found else message
+
 
 MoreTools = Callable[[], Awaitable[Sequence[Tool]]]
 """The tools of others as they are at this moment, sorted by name."""

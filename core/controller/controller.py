@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from core.controller import decide
-from core.controller.halts import LIMIT_PREFIX, MODEL_PREFIX
+from core.controller.exit_reasons import LIMIT_PREFIX, MODEL_PREFIX
 from core.controller.history import History
 from core.controller.limits import Reached
 from core.controller.outcomes import Seen, answered
@@ -42,9 +42,9 @@ from core.events import (
     ToolCallMetadata,
 )
 from core.events.output import OutputBuffer
-from core.live import Frames
-from core.ports import Agent, Executor
-from core.security.judgement import Judgement, Verdict
+from core.protocols import Agent, Executor
+from core.pub_sub import Frames
+from core.security.confirmation import Judgement, Verdict
 from core.store.writer import Draft, Spent
 from core.stream import EventStream, EventStreamSubscriber
 

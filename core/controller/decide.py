@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Literal
 
-from core.agent.tools.reading import only_reads
-from core.controller import undoing, weight
-from core.controller.halts import LIMIT_PREFIX, MODEL_PREFIX, RUNTIME_UNAVAILABLE, Halt, HaltKind
+from core.agent.tools.files import only_reads
+from core.controller import context_usage, undo_state
+from core.controller.exit_reasons import LIMIT_PREFIX, MODEL_PREFIX, RUNTIME_UNAVAILABLE, Halt, HaltKind
 from core.controller.limits import extended, reached
 from core.controller.state import Limits, Owed, Pending, Queued, State
 from core.controller.stuck import KEPT, Step, describe, find_loop
@@ -139,7 +139,9 @@ def fold(log: Iterable[Envelope], limits: Limits | None = None) -> State:
 
 def evolve(state: State, envelope: Envelope) -> State:
     """The state after one more event. Total: every event in every state gives a state."""
-    after = _release(state, _settle(weight.weighed(state, _apply(state, envelope), envelope), envelope), envelope)
+    after = _release(
+        state, _settle(context_usage.weighed(state, _apply(state, envelope), envelope), envelope), envelope
+    )
     was, is_ = state.agent_state is AgentState.RUNNING, after.agent_state is AgentState.RUNNING
     if was and not is_:
         return replace(after, worked_s=after.worked_at(envelope.timestamp), running_since=None)
@@ -162,13 +164,13 @@ def _apply(s: State, env: Envelope) -> State:
         case NullAction() if env.source is EventSource.USER and env.cause is not None:
             return replace(s, queued=tuple(queued for queued in s.queued if queued.id != env.cause))
         case UndoAction() as undo:
-            return undoing.begun(s, env.id, undo)
+            return undo_state.begun(s, env.id, undo)
         case UndoObservation() as undone:
-            return undoing.ended(s, undone) if s.undoing is not None and env.cause == s.undoing.id else s
+            return undo_state.ended(s, undone) if s.undoing is not None and env.cause == s.undoing.id else s
         case CondensationRequestAction() if env.source is not EventSource.AGENT:
             return _to_condense(s, env)
         case CondensationAction() if env.source is not EventSource.AGENT:
-            return weight.condensed(s, env.event)
+            return context_usage.condensed(s, env.event)
         case LoopRecoveryAction(option=option) if s.halt is not None and s.halt.kind is HaltKind.STUCK:
             state = AgentState.STOPPED if option == 3 else AgentState.AWAITING_USER_INPUT
             s = replace(s, halt=None, recent=(), agent_state=state, reason="", ending=None)
@@ -260,7 +262,7 @@ def _answered(s: State, env: Envelope, observation: Observation) -> State:
         owed=tuple(owed for owed in s.owed if owed.action_id != cause),
         running=tuple(running for running in s.running if running != cause),
         recent=(*s.recent, step)[-KEPT:] if step else s.recent,
-        **weight.with_one_more(s, observation),
+        **context_usage.with_one_more(s, observation),
     )
     if isinstance(observation, AgentDelegateObservation) and observation.llm_metrics is not None:
         spent = add_metrics(s.metrics, observation.llm_metrics)
@@ -286,15 +288,15 @@ def _from_agent(s: State, env: Envelope) -> State:
     """An event of the agent: part of the answer that is awaited, or of one that nobody awaits any more."""
     event = env.event
     before = s.metrics.accumulated_cost or 0.0
-    s = replace(s, metrics=_sums_after(s.metrics, event.llm_metrics), **weight.with_one_more(s, event))
+    s = replace(s, metrics=_sums_after(s.metrics, event.llm_metrics), **context_usage.with_one_more(s, event))
     if s.asked is not None and env.cause == s.asked:
         metadata = event.tool_call_metadata
         total = metadata.total_calls_in_response if metadata else 1
         s = replace(s, asked=None, answer=env.cause, answer_left=total, ending=s.rests, rests=None)
         if isinstance(event, CondensationAction):
-            s = weight.condensed(s, event)
+            s = context_usage.condensed(s, event)
         else:
-            s = weight.told(s, event.llm_metrics)
+            s = context_usage.told(s, event.llm_metrics)
             cost = (s.metrics.accumulated_cost or 0.0) - before
             s = replace(s, iteration=s.iteration + 1, last_cost=max(cost, 0.0), condensed=False)
     elif s.answer_left == 0 or env.cause != s.answer:
@@ -400,7 +402,7 @@ def _settle(s: State, env: Envelope) -> State:
         return replace(s, agent_state=AgentState.PAUSED, reason=f"The agent {describe(loop)}.", halt=halt)
     if (limit := reached(s, env.timestamp)) is not None:
         return replace(s, agent_state=AgentState.PAUSED, reason=limit.text, halt=Halt(HaltKind.LIMIT, limit.name))
-    if weight.is_full(s):
+    if context_usage.is_full(s):
         return replace(s, condensing=True)
     return replace(s, asked=env.id, unread=False, ending=None)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from core import collector
+from core import garbage_collector
 from core.events import Envelope
 
 PAGE = 500
@@ -51,7 +51,7 @@ class History:
                 older: list[Envelope] = []
                 while len(older) < self._first:
                     older += await self._read(len(older) - 1, self._first)
-                    collector.spare()
+                    garbage_collector.spare()
                 self._known[:0] = older
                 self._first = 0
         return tuple(self._known[:next_id])

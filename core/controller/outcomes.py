@@ -9,11 +9,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable
 
-from core.controller.halts import RUNTIME_UNAVAILABLE
+from core.controller.exit_reasons import RUNTIME_UNAVAILABLE
 from core.errors import RuntimeUnavailableError
 from core.events import ErrorObservation, Frame, Observation, TerminalOutput
 from core.events.output import OutputBuffer
-from core.live import Frames
+from core.pub_sub import Frames
 
 log = logging.getLogger(__name__)
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Literal
 
-from core.controller.halts import Halt
+from core.controller.exit_reasons import Halt
 from core.controller.stuck import Step
 from core.events import Action, AgentState, LLMMetrics, MessageAction
-from core.memory.tokens import Room
+from core.memory.token_estimate import Room
 
 _NOTHING_SPENT = LLMMetrics()
 

@@ -27,6 +27,8 @@ from core.events.base import (
     Observation,
     TokenUsage,
     ToolCallMetadata,
+    UnknownAction,
+    UnknownObservation,
 )
 from core.events.codec import (
     EventFormatError,
@@ -78,7 +80,7 @@ from core.events.sandbox_actions import (
     IPythonRunCellAction,
     MCPAction,
 )
-from core.events.terms import (
+from core.events.schema import (
     ActionConfirmationStatus,
     ActionSecurityRisk,
     AgentState,
@@ -86,7 +88,6 @@ from core.events.terms import (
     FileReadSource,
     RecallType,
 )
-from core.events.unknown import UnknownAction, UnknownObservation
 from core.events.user_actions import (
     PLANNER,
     ConsentAction,

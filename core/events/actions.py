@@ -12,12 +12,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import JsonValue, model_validator
 
 from core.events.base import Action
-from core.events.terms import (
-    ActionConfirmationStatus,
-    ActionSecurityRisk,
-    AgentState,
-    RecallType,
-)
+from core.events.schema import ActionConfirmationStatus, ActionSecurityRisk, AgentState, RecallType
 
 NAMED_IDS = 1000
 """Ids that a message names one by one."""

@@ -3,6 +3,8 @@
 An event is an immutable fact. Its envelope says where it stands in its conversation: id, time, source and cause. A
 class becomes part of the vocabulary by naming its `kind`; the registries, the codec and the event pane follow from
 that. Nothing here does IO. Implements the event model of OpenHands V0 (`openhands/events/event.py`).
+
+Events of kinds that this version does not know: kept as they came, written back unchanged.
 """
 
 from __future__ import annotations
@@ -174,3 +176,30 @@ class Envelope:
     event: Event
     carried: dict[str, JsonValue] = field(default_factory=dict)
     """Parts of the stored form that this version does not know, kept and written back unchanged."""
+
+
+class UnknownAction(Action):
+    """An action from another version or another program. Never carried out."""
+
+    raw: dict[str, JsonValue]
+    """The whole stored form but for the envelope's fields."""
+
+    @property
+    def message(self) -> str:
+        return str(self.raw.get("message", ""))
+
+
+class UnknownObservation(Observation):
+    """An observation from another version or another program."""
+
+    raw: dict[str, JsonValue]
+    """The whole stored form but for the envelope's fields."""
+
+    @property
+    def message(self) -> str:
+        return str(self.raw.get("message", ""))
+
+
+def stored_kind(event: UnknownAction | UnknownObservation) -> str:
+    """The kind as it is stored: a name that this version does not know."""
+    return str(event.raw.get("action", event.raw.get("observation", "")))

@@ -17,8 +17,17 @@ from typing import Any
 import pydantic_core
 from pydantic import ConfigDict, JsonValue, TypeAdapter, ValidationError
 
-from core.events.base import Action, Envelope, Event, EventSource, LLMMetrics, Observation, ToolCallMetadata
-from core.events.unknown import UnknownAction, UnknownObservation
+from core.events.base import (
+    Action,
+    Envelope,
+    Event,
+    EventSource,
+    LLMMetrics,
+    Observation,
+    ToolCallMetadata,
+    UnknownAction,
+    UnknownObservation,
+)
 
 ENVELOPE_KEYS = ("id", "timestamp", "source", "cause", "conversation_id")
 TOP_FIELDS = ("tool_call_metadata", "llm_metrics", "timeout", "judgement")

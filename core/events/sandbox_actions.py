@@ -11,7 +11,7 @@ from typing import ClassVar
 from pydantic import JsonValue
 
 from core.events.base import Action
-from core.events.terms import (
+from core.events.schema import (
     CONFIRMATION,
     ActionConfirmationStatus,
     ActionSecurityRisk,

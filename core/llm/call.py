@@ -2,24 +2,147 @@
 whole.
 
 Tool calls are handed on only from an answer that the provider has declared finished, see `finish`.
+
+Marks in a prompt for what the provider can keep of it. Pure.
+
+Some providers keep by themselves what requests have in common; Anthropic's models do where it is marked, at four
+places at most. Marked are the instructions, and the two newest messages that answers are made for: the one before the
+newest is the newest of the last request, so that what was kept then is found again.
+
+What an answer costs: from the prices that the user gives a model, and litellm's entry for it. Pure.
+
+Whether a provider itself has said that its answer is finished. In the model host.
+
+litellm ends every stream as if it were whole, and keeps the provider's own reason to finish on the stream. For Google's
+models it does not: it gives every piece a reason, so that an answer that broke off cannot be told from a whole one.
+There the provider's words are read where litellm reads them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from core.errors import ModelErrorKind
-from core.llm.caching import takes_marks, with_marks
-from core.llm.failures import BadAnswer
-from core.llm.finish import is_finished, source_of, watch
-from core.llm.pictures import without_pictures
-from core.llm.prices import cost_of, is_priced, price_of
+from core.llm.host_protocol import Line
+from core.llm.inline_images import without_pictures
+from core.llm.provider_errors import BadAnswer
 from core.llm.providers import provider_of
-from core.llm.thoughts import Thoughts, sent_back
-from core.llm.wire import Line
+from core.llm.reasoning_blocks import Thoughts, sent_back
+
+Message = dict[str, Any]
+
+_MARK = {"type": "ephemeral"}
+_NEWEST = 2
+
+
+def takes_marks(model: str) -> bool:
+    """Whether requests to a model are to be marked."""
+    provider, _, name = model.partition("/")
+    return provider == "anthropic" or (
+        provider in ("bedrock", "vertex_ai", "openrouter", "azure_ai", "databricks") and "claude" in name.lower()
+    )
+
+
+def with_marks(messages: Sequence[Message]) -> list[Message]:
+    """The messages with their marks; the given ones stay as they are."""
+    marked = list(messages)
+    asking = [at for at, message in enumerate(messages) if message.get("role") in ("user", "tool")]
+    system = [at for at, message in enumerate(messages[:1]) if message.get("role") == "system"]
+    for at in (*system, *asking[-_NEWEST:]):
+        marked[at] = _marked(messages[at])
+    return marked
+
+
+def _marked(message: Message) -> Message:
+    """A result takes its mark as a whole, any other message on its last text."""
+    if message.get("role") == "tool":
+        return {**message, "cache_control": _MARK}
+    content = message.get("content")
+    parts = [{"type": "text", "text": content}] if isinstance(content, str) else list(content or [])
+    last = max((at for at, part in enumerate(parts) if part.get("text")), default=None)
+    if last is None:
+        return message
+    parts[last] = {**parts[last], "cache_control": _MARK}
+    return {**message, "content": parts}
+
+
+_MILLION = 1_000_000
+
+
+def price_of(table: Mapping[str, Any], model: str) -> dict[str, Any] | None:
+    """What litellm's table says about a model; None where it has no entry, or one for another provider's."""
+    prefix, _, name = model.partition("/")
+    for key in (model, name):
+        entry = table.get(key)
+        if isinstance(entry, dict) and str(entry.get("litellm_provider", "")).startswith(prefix):
+            return entry
+    return None
+
+
+def is_priced(facts: Mapping[str, Any]) -> bool:
+    """Whether the user gave a model its prices, see `settings.ModelFacts`."""
+    return facts["price_in"] is not None and facts["price_out"] is not None
+
+
+def cost_of(counts: Mapping[str, int], facts: Mapping[str, Any]) -> float:
+    """US dollars by the user's prices. What was read from a cache or written to it is a part of the prompt."""
+    read, write = counts["cache_read_tokens"], counts["cache_write_tokens"]
+    plain = max(0, counts["prompt_tokens"] - read - write)
+    price_in = facts["price_in"]
+    read_price, write_price = facts["price_cache_read"], facts["price_cache_write"]
+    total = (
+        plain * price_in
+        + read * (price_in if read_price is None else read_price)
+        + write * (price_in if write_price is None else write_price)
+        + counts["completion_tokens"] * facts["price_out"]
+    )
+    return float(total / _MILLION)
+
+
+_GOOGLE = ("gemini", "vertex_ai")
+_FINISH_MARK = "handloom_finished"
+"""Set on what litellm reads a stream of Google's from."""
+
+
+def watch(model: str) -> None:
+    """Have the ends of a model's answers be seen. To be called before the answer is asked for."""
+    provider = provider_of(model)
+    if provider is None or provider.prefix not in _GOOGLE:
+        return
+    from litellm.llms.vertex_ai.gemini import vertex_and_google_ai_studio_gemini as google
+
+    pieces: Any = google.ModelResponseIterator
+    if hasattr(pieces, _FINISH_MARK):
+        return
+    parse = pieces.chunk_parser
+
+    @functools.wraps(parse)
+    def noting(self: Any, chunk: dict[str, Any]) -> Any:
+        if any(isinstance(one, dict) and one.get("finishReason") for one in chunk.get("candidates") or ()):
+            setattr(self, _FINISH_MARK, True)
+        return parse(self, chunk)
+
+    pieces.chunk_parser = noting
+    setattr(pieces, _FINISH_MARK, False)
+
+
+def source_of(stream: Any) -> Any:
+    """What a stream read its provider's pieces from; to be asked for at its end, before it is closed."""
+    return getattr(stream, "completion_stream", None)
+
+
+def is_finished(stream: Any, source: Any, said: str | None) -> bool:
+    """Whether the provider has ended its answer. `said` is the last reason that came with a piece."""
+    if (seen := getattr(source, _FINISH_MARK, None)) is not None:
+        return bool(seen)
+    if hasattr(stream, "received_finish_reason"):
+        return bool(stream.received_finish_reason or getattr(stream, "intermittent_finish_reason", None))
+    return bool(said)
+
 
 MAX_ANSWER_CHARS = 8_000_000
 """No model answers at such length; a broken server may."""

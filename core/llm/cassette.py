@@ -25,10 +25,10 @@ from typing import Any, Literal, Self, cast
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
 from core.errors import ConfigurationError, ModelErrorKind
-from core.llm.thoughts import BLOCKS
-from core.ports import LLMRequest
+from core.llm.reasoning_blocks import BLOCKS
+from core.protocols import LLMRequest
 from core.secrets import Masker, from_environment
-from core.secrets.beside import without_secrets
+from core.secrets.redactor import without_secrets
 
 VERSION = 1
 MAX_CASSETTE_BYTES = 64 * 1024 * 1024

@@ -26,8 +26,8 @@ from core.llm.cassette import (
     request_after,
     to_line,
 )
-from core.notices import NO_RECORD
-from core.ports import LLM, FrameSink, LLMRequest, LLMResponse
+from core.protocols import LLM, FrameSink, LLMRequest, LLMResponse
+from core.status_messages import NO_RECORD
 
 RECORD_STATUS = "STATUS$RECORDING"
 
@@ -80,7 +80,7 @@ class Recorder:
 
 
 class RecordingLLM:
-    """A model whose answers are recorded. Implements core.ports.LLM."""
+    """A model whose answers are recorded. Implements core.protocols.LLM."""
 
     def __init__(self, llm: LLM, recorder: Recorder, scrubber: Scrubber, thread: int) -> None:
         self.inner, self._recorder, self._scrubber, self._thread = llm, recorder, scrubber, thread

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from core.events import LLMMetrics, TokenUsage
-from core.ports import LLMResponse
+from core.protocols import LLMResponse
 
 
 def add_metrics(metrics: LLMMetrics, other: LLMMetrics) -> LLMMetrics:

@@ -1,186 +1,125 @@
-"""Models by name: makes an LLM from what the user writes, and says what could be written here.
+"""LLMRegistry: the models of one process, by name and by task. Everybody who needs a model has it from here.
 
-    demo              the demo that comes with Handloom
-    scripted:FILE     a scripted model of one's own
-    cassette:FILE     the recorded answers of a model
-    local:PORT/NAME   a model of an OpenAI-compatible server on this machine
-    PROVIDER/NAME     a provider's model, as litellm names it
-    NAME              a model of the user's own, from [models.NAME] in config.toml
-
-What can be seen to be wrong is refused here, before the screen opens. Keys are looked for and never read. A provider's
-key goes to the provider, or where its own variable says; an address in config.toml gets the key that is named beside
-it, or none. Loads neither litellm nor aiohttp.
+It owns the model host and the cassette that is recorded, if there is one. Settings are handed in with each call,
+because they change while it lives. Named as in OpenHands V0 (`openhands/llm/llm_registry.py`).
 """
 
 from __future__ import annotations
 
-import ipaddress
+import asyncio
+import logging
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from types import MappingProxyType
-from urllib.parse import urlsplit
+from typing import Any, Literal
 
-from core.errors import ConfigurationError
-from core.llm.absent import AGAIN, WITHOUT, NoModel
-from core.llm.cassette_player import CassetteLLM
-from core.llm.hosted import HostedLLM, ModelHost
-from core.llm.local import base_of, port_and_model
-from core.llm.providers import PROVIDERS, Provider, provider_of
-from core.llm.scripted import ScriptedLLM
-from core.llm.settings import LLMSettings, ModelFacts, NamedModel
-from core.ports import LLM
+from core.errors import ConfigurationError, ModelError
+from core.llm.cassette import Scrubber
+from core.llm.cassette_recorder import Recorder, RecordingLLM
+from core.llm.factory import DEMO, create_llm
+from core.llm.local_servers import find_servers
+from core.llm.model_catalogue import KnownModel, models_of, named_models, served_models
+from core.llm.model_host_client import HostedLLM, ModelHost
+from core.llm.no_model import AGAIN, WITHOUT
+from core.llm.router import RouterLLM, with_helpers
+from core.llm.settings import LLMSettings, NamedModel
+from core.protocols import LLM
+from core.secrets import Masker
 
-DEMO = "demo"
-DEMO_SCRIPT = Path(__file__).with_name("demo.yaml")
+log = logging.getLogger(__name__)
 
-HOW_NAMES_LOOK = (
-    "Models are named PROVIDER/NAME, such as anthropic/claude-sonnet-5-5, openai/gpt-5.6 or "
-    "ollama_chat/qwen3-coder, or by a section [models.NAME] of config.toml; scripted:FILE plays a script, "
-    "cassette:FILE a record, and demo shows what Handloom does without any key."
-)
-_TAKES_API_BASE = ("openai", "ollama", "ollama_chat")
-"""The providers whose models `llm.api_base` is for. It stands beside no key, so that of another provider goes to its
-own address alone."""
+Named = Mapping[str, NamedModel]
+Task = Literal["chat", "title", "summary", "vision"]
 
 
-@dataclass(frozen=True, slots=True)
-class ModelOffer:
-    """A model that could be used here and now."""
+class LLMRegistry:
+    """Makes models. Close it after the last of them."""
 
-    name: str
-    """What to write; ends in `/` where the user has to add which model the endpoint has."""
-    label: str
-    """For people."""
-    why: str = ""
-    """Why it can be used, where not for a provider's key: `named` by the user, or `served` on this machine."""
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        """`environ` says which keys and addresses there are; the host runs with Handloom's own."""
+        self.host = ModelHost()
+        self._environ = environ
+        self.masker: Masker | None = None
+        """What no record may hold; None is what the environment holds."""
+        self._facts: Sequence[Sequence[Any]] = ()
+        self._recorder: tuple[Path, Recorder] | None = None
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether the name can be used as it is."""
-        return not self.name.endswith("/")
+    def alone(self, name: str, workspace: str, settings: LLMSettings, models: Named) -> LLM:
+        """The model of a name, without others that help it out. Reads files. Raises ConfigurationError."""
+        return create_llm(
+            name, workspace=workspace, host=self.host, settings=settings, models=models, environ=self._environ
+        )
+
+    def chat(self, name: str, workspace: str, settings: LLMSettings, models: Named) -> LLM:
+        """The model of a conversation: with its helpers, and recorded where the settings say so.
+
+        Reads files, and makes the one of the record. Raises ConfigurationError.
+        """
+        make = partial(self.alone, workspace=workspace, settings=settings, models=models)
+        if name in (DEMO, AGAIN, WITHOUT):  # they call nobody, and so nobody in their place
+            return make(name)
+        named = models.get(name)
+        llm = with_helpers(name, named.over(settings) if named is not None else settings, make)
+        if not settings.record:
+            return llm
+        return self._recorder_for(settings.record, name).recording(llm, Scrubber(workspace, self._environ, self.masker))
+
+    async def warm(self, llm: LLM) -> None:
+        """Start the model host where a model needs it: it loads for seconds, while the user still writes."""
+        while isinstance(llm, RouterLLM | RecordingLLM):
+            llm = llm.inner
+        if isinstance(llm, HostedLLM):
+            await self.host.start()
+
+    async def near_models(self, settings: LLMSettings, models: Named) -> list[KnownModel]:
+        """The user's own models and those of this machine's servers. Takes half a second at most."""
+        servers = await find_servers() if settings.find_local else []
+        tables = await asyncio.to_thread(models_of, self._facts, self._environ)
+        return [*named_models(models, tables, self._environ), *served_models(servers)]
+
+    async def known_models(self) -> list[KnownModel]:
+        """The models of litellm's tables; none where they cannot be had. Takes seconds while the model host loads."""
+        try:
+            self._facts = self._facts or await self.host.models()
+        except ModelError as error:
+            log.warning("what is known of models cannot be had: %s", error)
+        return await asyncio.to_thread(models_of, self._facts, self._environ)
+
+    async def aclose(self) -> None:
+        """End the model host. May be called twice."""
+        await self.host.aclose()
+
+    def _recorder_for(self, file: str, model: str) -> Recorder:
+        """The record in this file, made with the first model that is recorded there."""
+        path = Path(os.path.abspath(Path(file).expanduser()))
+        if self._recorder is None or self._recorder[0] != path:
+            self._recorder = (path, Recorder(path, model))
+        return self._recorder[1]
 
 
-def create_llm(
-    name: str,
-    *,
-    workspace: str,
-    host: ModelHost,
-    settings: LLMSettings | None = None,
-    models: Mapping[str, NamedModel] = MappingProxyType({}),
-    environ: Mapping[str, str] | None = None,
-) -> LLM:
-    """The model of this name, by itself. `workspace` is the folder that scripts speak of.
+def model_for(task: Task, chat: str, settings: LLMSettings) -> str:
+    """The name of the model that has a task in a conversation with the model `chat`; empty where none has it."""
+    match task:
+        case "title":
+            return settings.title_model
+        case "summary":
+            return settings.summary_model or chat
+        case "vision":
+            return settings.vision_model or chat
+        case "chat":
+            return chat
 
-    Raises ConfigurationError that says what to do next. Starts nothing: the host starts with the first call.
+
+def model_of_agent(agent: str, settings: LLMSettings) -> str:
+    """The model that an agent of this name works with as a delegate; empty where it has none of its own.
+
+    Raises ConfigurationError for a line that is not AGENT=MODEL.
     """
-    environ = os.environ if environ is None else environ
-    settings = settings or LLMSettings()
-    named = models.get(name)
-    title, facts = name, None
-    if named is not None:
-        name, settings, facts = named.model, named.over(settings), named.facts
-    kind, colon, rest = name.partition(":")
-    if name == DEMO:
-        return ScriptedLLM(DEMO_SCRIPT, workspace, name=title)
-    if name in (AGAIN, WITHOUT):
-        return NoModel(name)
-    if kind in ("scripted", "cassette") and colon:
-        if not rest:
-            what, such_as = ("script", "demo.yaml") if kind == "scripted" else ("cassette", "demo.jsonl")
-            raise ConfigurationError(f"{kind}: needs the name of a {what}, such as {kind}:{such_as}.")
-        if kind == "scripted":
-            return ScriptedLLM(Path(rest).expanduser(), workspace, name=title)
-        return CassetteLLM(Path(rest).expanduser(), workspace, environ, settings.cassette_match, name=title)
-    if not name.strip():
-        raise ConfigurationError(f"No model was chosen. {HOW_NAMES_LOOK}")
-    if kind == "local" and colon:
-        port, model = port_and_model(name)
-        settings = settings.model_copy(update={"api_base": base_of(port)})
-        facts = (facts or ModelFacts()).model_copy(update={"key_env": ""})
-        return HostedLLM(host, f"openai/{model}", settings, title=title, facts=facts)
-    provider = provider_of(name)
-    if provider is None:
-        own = f" Of your own: {', '.join(models)}." if models else ""
-        raise ConfigurationError(
-            f"{name!r} is no model's name. {HOW_NAMES_LOOK} Known providers: {', '.join(PROVIDERS)}.{own}"
-        )
-    facts = facts or ModelFacts()
-    said = settings.api_base if named is not None or provider.prefix in _TAKES_API_BASE else None
-    base = said or _base_in(provider, environ)
-    _check_base(provider, base, facts.key_env)
-    if facts.key_env:
-        _check_variable(title, facts.key_env, environ)
-    elif facts.key_env is None and not (base and is_loopback(base)):
-        _check_key(title, provider, environ)
-    settings = settings.model_copy(update={"api_base": base or None})
-    return HostedLLM(host, name, settings, title=title, facts=facts)
-
-
-def offers(environ: Mapping[str, str], models: Mapping[str, NamedModel] = MappingProxyType({})) -> list[ModelOffer]:
-    """What could be used here: the user's own, providers whose key is there, endpoints that are named, the demo."""
-    found = [ModelOffer(name, named.model, "named") for name, named in models.items()]
-    for provider in PROVIDERS.values():
-        base = _base_in(provider, environ)
-        if base:
-            found.append(ModelOffer(f"{provider.prefix}/", f"{provider.label}, at {base}"))
-        elif provider.default_model and _has_key(provider, environ):
-            found.append(ModelOffer(provider.default_model, provider.label))
-    return [*found, ModelOffer(DEMO, "Demo, without a model")]
-
-
-def _has_key(provider: Provider, environ: Mapping[str, str]) -> bool:
-    return any(environ.get(variable) for variable in provider.key_variables)
-
-
-def _check_variable(name: str, variable: str, environ: Mapping[str, str]) -> None:
-    if not environ.get(variable):
-        raise ConfigurationError(
-            f"{name} needs a key, and {variable} is not set. Set it, or name another variable in models.{name}.key_env."
-        )
-
-
-def _check_key(name: str, provider: Provider, environ: Mapping[str, str]) -> None:
-    if provider.key_variables and not _has_key(provider, environ):
-        raise ConfigurationError(
-            f"{name} needs a key, and {provider.key_variables[0]} is not set. Set it, or choose another "
-            f"model with --model; demo needs no key."
-        )
-
-
-def _base_in(provider: Provider, environ: Mapping[str, str]) -> str:
-    """The address that the environment gives a provider's API; empty where it gives none."""
-    for variable in provider.base_variables:
-        if value := environ.get(variable):
-            # Ollama's own variable holds what its server listens on: no scheme, and 0.0.0.0 for everywhere.
-            address = value if "://" in value else f"http://{value}"
-            return address.replace("://0.0.0.0", "://127.0.0.1", 1)
+    for line in settings.agent_models:
+        name, equals, model = (part.strip() for part in line.partition("="))
+        if not (name and equals and model):
+            raise ConfigurationError(f"llm.agent_models: {line!r} is not AGENT=MODEL. Correct it in config.toml.")
+        if name == agent:
+            return model
     return ""
-
-
-def _check_base(provider: Provider, base: str, key_env: str | None) -> None:
-    """A key is sent over an encrypted connection, or to this machine, or not at all."""
-    if not base:
-        return
-    try:
-        url = urlsplit(base)
-        usable = url.scheme in ("http", "https") and bool(url.hostname)
-    except ValueError:
-        usable = False
-    if not usable:
-        raise ConfigurationError(f"{base!r} is no address of an API. Write it as https://HOST/PATH.")
-    has_key = bool(provider.key_variables) if key_env is None else bool(key_env)
-    if url.scheme == "http" and has_key and not is_loopback(base):
-        raise ConfigurationError(
-            f"The key for {provider.label} would go to {base} unencrypted. Use https, or an address on this machine."
-        )
-
-
-def is_loopback(base: str) -> bool:
-    """Whether an address is this machine's."""
-    host = urlsplit(base).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
 
-from core import notices
+from core import status_messages
 from core.errors import ModelError, ModelErrorKind
 from core.events import Status
-from core.ports import FrameSink
+from core.protocols import FrameSink
 
 T = TypeVar("T")
 
@@ -28,10 +28,10 @@ RETRYABLE = frozenset(
 )
 
 _REASONS = {
-    ModelErrorKind.RATE_LIMIT: notices.SLOW_DOWN,
-    ModelErrorKind.TIMEOUT: notices.NO_ANSWER,
-    ModelErrorKind.CONNECTION: notices.NO_CONNECTION,
-    ModelErrorKind.SERVER: notices.PROVIDER_FAILED,
+    ModelErrorKind.RATE_LIMIT: status_messages.SLOW_DOWN,
+    ModelErrorKind.TIMEOUT: status_messages.NO_ANSWER,
+    ModelErrorKind.CONNECTION: status_messages.NO_CONNECTION,
+    ModelErrorKind.SERVER: status_messages.PROVIDER_FAILED,
 }
 
 
@@ -88,7 +88,7 @@ async def with_retries(
                 reason = _REASONS[failure.kind]
             announced = True
             tries = f"{attempt + 1} / {policy.attempts}"
-            notice = notices.RETRYING.format(tries=tries, seconds=f"{wait_s:.0f}", reason=reason)
+            notice = status_messages.RETRYING.format(tries=tries, seconds=f"{wait_s:.0f}", reason=reason)
             on_frame(Status("info", RETRY_STATUS, notice))
             await sleep(wait_s)
         raise AssertionError("the last try returns or raises")

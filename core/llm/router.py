@@ -19,14 +19,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from core import notices
+from core import status_messages
 from core.errors import ConfigurationError, ModelError, ModelErrorKind
 from core.events import Status
-from core.llm.catalogue import Abilities
-from core.llm.hosted import HostedLLM
+from core.llm.model_catalogue import Abilities
+from core.llm.model_host_client import HostedLLM
 from core.llm.retry import FailedCall
 from core.llm.settings import CallSettings
-from core.ports import LLM, FrameSink, LLMRequest, LLMResponse
+from core.protocols import LLM, FrameSink, LLMRequest, LLMResponse
 
 ROUTE_STATUS = "STATUS$LLM_ROUTE"
 REST_S = 300.0
@@ -62,7 +62,7 @@ class Helpers:
 
 
 class RouterLLM:
-    """A chosen model with its helpers. Implements core.ports.LLM under the chosen one's name."""
+    """A chosen model with its helpers. Implements core.protocols.LLM under the chosen one's name."""
 
     def __init__(self, chosen: LLM, helpers: Helpers, clock: Callable[[], float] = time.monotonic) -> None:
         self.inner, self._helpers, self._clock = chosen, helpers, clock
@@ -94,10 +94,10 @@ class RouterLLM:
         """Who is to answer, and what the user is told where that is not the chosen one."""
         vision, large = self._helpers.vision, self._helpers.large
         if vision is not None and _has_pictures(request) and not (await _abilities(self.inner)).vision:
-            return vision, notices.NO_PICTURES.format(model=self.name, other=vision.name)
+            return vision, status_messages.NO_PICTURES.format(model=self.name, other=vision.name)
         window = (await _abilities(self.inner)).context_window if large is not None else None
         if large is not None and window and chars / self._chars_per_token > window * FULL:
-            return large, notices.NO_ROOM.format(model=self.name, other=large.name)
+            return large, status_messages.NO_ROOM.format(model=self.name, other=large.name)
         return self.inner, ""
 
     async def _first_of(
@@ -107,7 +107,7 @@ class RouterLLM:
         now = self._clock()
         turns = sorted(models, key=lambda llm: self._rests_until.get(llm.name, now) > now)
         if turns[0] is not models[0]:
-            self._tell(on_frame, notices.FAILED_BEFORE.format(model=models[0].name, other=turns[0].name))
+            self._tell(on_frame, status_messages.FAILED_BEFORE.format(model=models[0].name, other=turns[0].name))
         failures: list[str] = []
         for llm, after in zip_longest(turns, turns[1:]):
             try:
@@ -120,7 +120,7 @@ class RouterLLM:
                         raise
                     raise ModelError(error.kind, " ".join(failures)) from error
                 self._rests_until[llm.name] = self._clock() + REST_S
-                self._tell(on_frame, notices.FAILED.format(model=llm.name, other=after.name, error=error))
+                self._tell(on_frame, status_messages.FAILED.format(model=llm.name, other=after.name, error=error))
             else:
                 self._rests_until.pop(llm.name, None)
                 return response
@@ -134,7 +134,7 @@ class RouterLLM:
         except ModelError as error:
             if error.kind is not ModelErrorKind.CONTEXT_WINDOW or large is None or llm is large:
                 raise
-        self._tell(on_frame, notices.NO_ROOM.format(model=llm.name, other=large.name))
+        self._tell(on_frame, status_messages.NO_ROOM.format(model=llm.name, other=large.name))
         return await large.complete(request, on_frame, cause)
 
     def _tell(self, on_frame: FrameSink, what: str) -> None:

@@ -26,12 +26,10 @@ from mcp_types import (
     ToolListChangedNotification,
 )
 
-from core.llm.wire import Line
-from core.mcp.offers import MAX_PAGES, prompt_of, prompt_text, resource_of, tools_of
-from core.mcp.results import result_of
-from core.mcp.stdio import program
-from core.mcp.tidy import clean_line
-from core.mcp.web import address
+from core.llm.host_protocol import Line
+from core.mcp.catalogue import MAX_PAGES, prompt_of, prompt_text, resource_of, result_of, tools_of
+from core.mcp.cleanup import clean_line
+from core.mcp.transports import address, program
 
 RELIST_S = 1.0
 """Between two listings: a server that changes its tools without end is not asked without end."""

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import ConfigurationError, HandloomError
-from core.llm.wire import Line
-from core.mcp.hosted import MCPHost, ServerError
-from core.mcp.pins import Pins
-from core.mcp.servers import of_project, of_user
-from core.mcp.standing import CONSENT, CONSENT_AGAIN, Listener, Server, ServerState
+from core.llm.host_protocol import Line
+from core.mcp.agreements import Pins
+from core.mcp.mcp_host_client import MCPHost, ServerError
+from core.mcp.server_definitions import of_project, of_user
+from core.mcp.server_status import CONSENT, CONSENT_AGAIN, Listener, Server, ServerState
 from core.settings.mcp_settings import MCPSettings
 
 BACK_OFF_S = (0.5, 2.0, 5.0, 15.0, 30.0, 60.0)

@@ -17,7 +17,7 @@ from core.events import (
     RecallObservation,
     RecallType,
 )
-from core.knowledge.library import PROJECT, YOURS, Library
+from core.memory.library import PROJECT, YOURS, Library
 from core.repository import Repository, folder_of
 
 EMPTY = Library()

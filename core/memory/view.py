@@ -19,8 +19,8 @@ from core.events import (
     UndoAction,
     UndoObservation,
 )
-from core.memory.seen import is_answer
-from core.undone import without_undone
+from core.memory.context_events import is_answer
+from core.undo.reverted import without_undone
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 By construction: a Player is made of an EventReader and a conversation's id, so it has no runtime, no model, no network
 and no store that writes in its hands, and this room imports none of them (a contract of the layers holds that).
 
-The time line is that of the log (`core.replay.film`). Time is counted in seconds that were waited through, so that a
+The time line is that of the log (`core.replay.timeline`). Time is counted in seconds that were waited through, so that a
 pause, another speed and "skip waiting" need no sums of their own. One wait to the next item, no looking again and
 again.
 """
@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from core.events import Envelope
-from core.replay.film import PAGE, Film, Item, Scene
+from core.replay.timeline import PAGE, Film, Item, Scene
 
 if TYPE_CHECKING:
     from core.store.blobs import Blob, BlobRef

@@ -7,7 +7,7 @@ next to nothing, so that the sandbox's launcher and the model host can use it; t
 
 from __future__ import annotations
 
-from core.secrets.masker import PLACEHOLDER, Masker
-from core.secrets.names import MIN_LENGTH, from_environment, is_secret, is_secret_name
+from core.secrets.redactor import PLACEHOLDER, Masker
+from core.secrets.variable_names import MIN_LENGTH, from_environment, is_secret, is_secret_name
 
 __all__ = ["MIN_LENGTH", "PLACEHOLDER", "Masker", "from_environment", "is_secret", "is_secret_name"]

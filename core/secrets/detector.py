@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from core.secrets.masker import PLACEHOLDER, Masker, mask_leaves
-from core.secrets.shapes import certain
+from core.secrets.redactor import PLACEHOLDER, Masker, mask_leaves
+from core.secrets.token_patterns import certain
 
 TOLD = "This looks like {kind}: masked{often}. If it is none, have this kind shown: handloom secrets allow '{kind}'"
 CALLED = "a value called"

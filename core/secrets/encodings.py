@@ -3,15 +3,103 @@
 Base64 has three forms and base32 five, by where among other bytes a value begins; only the characters that come of the
 value alone are a form. Of a value of several lines, each line that is long enough is a secret by itself: programs print
 lines. Forms that are spread over lines or columns are the matter of `layouts`. Pure.
+
+A value as programs quote and escape it: shells, JSON, Python, HTML and addresses. Pure.
+
+Each form is what stands between the quotes. For a value of letters and digits nearly all are the value itself.
 """
 
 from __future__ import annotations
 
 import base64
+import json
+import re
 from collections.abc import Iterator
+from urllib.parse import quote
 
-from core.secrets.names import MIN_LENGTH
-from core.secrets.quoting import quoted
+from core.secrets.variable_names import MIN_LENGTH
+
+_ERRORS = "surrogatepass"
+_SAFE_SETS = ("", "/", "/:@", "!'()*", ";/?:@&=+$,#!'()*")
+"""Which characters stay: Python's `quote` in three uses, JavaScript's encodeURIComponent and encodeURI."""
+_BACKSLASHED = re.compile(r"[ \t!\"$&'()*,;<>?\[\\\]^`{|}]")
+"""What bash's `printf %q` puts a backslash before. `#` and `~` get one in some places."""
+_C_ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\a": "\\a", "\b": "\\b", "\v": "\\v", "\f": "\\f"}
+_JSON_DEPTH = 3
+"""JSON in JSON in JSON: an answer of a tool in a request in a log."""
+_HTML_QUOTES = (('"', "'"), ("&quot;", "&#x27;"), ("&quot;", "&#39;"), ("&quot;", "&apos;"), ("&#34;", "&#39;"))
+
+
+def quoted(text: str) -> Iterator[bytes]:
+    """The forms of a text, the same one perhaps several times."""
+    for form in (*_in_json(text), *_in_shells(text), *_in_programs(text), *_in_html(text)):
+        yield form.encode("utf-8", _ERRORS)
+    yield from _in_addresses(text.encode("utf-8", _ERRORS))
+
+
+def _in_json(text: str) -> Iterator[str]:
+    for is_ascii in (True, False):
+        form = text
+        for _ in range(_JSON_DEPTH):
+            form = json.dumps(form, ensure_ascii=is_ascii)[1:-1]
+            yield form
+            yield form.replace("/", "\\/")
+
+
+def _in_shells(text: str) -> Iterator[str]:
+    """`set -x` and `${x@Q}`, Python's shlex, `declare -p`, `printf %q`, and `$'...'` for control characters."""
+    yield text.replace("'", "'\\''")
+    yield text.replace("'", "'\"'\"'")
+    yield re.sub(r"[$`\"\\]", r"\\\g<0>", text)
+    plain = _BACKSLASHED.sub(r"\\\g<0>", text)
+    yield plain
+    yield re.sub(r"(?<=[:=])~|\A[~#]", r"\\\g<0>", plain)
+    yield re.sub(r"[#~]", r"\\\g<0>", plain)
+    ansi = "".join(_ansi_c(char) for char in text)
+    yield ansi
+    yield "".join(char if char < "\x80" else _octal(char) for char in ansi)
+
+
+def _ansi_c(char: str) -> str:
+    if char in "\\'":
+        return "\\" + char
+    if char == "\x1b":
+        return "\\E"
+    return _C_ESCAPES.get(char) or (_octal(char) if char < " " or char == "\x7f" else char)
+
+
+def _octal(char: str) -> str:
+    return "".join(f"\\{byte:03o}" for byte in char.encode("utf-8", _ERRORS))
+
+
+def _in_programs(text: str) -> Iterator[str]:
+    """Python's repr with either quote, of text and of bytes, and quotes that are doubled as in SQL, CSV and YAML."""
+    yield _inner(repr(text))
+    yield _inner(repr(text + "\"'"))[: -len("\"\\'")]
+    yield _inner(repr(text.encode("utf-8", _ERRORS)))
+    for mark in "'\"":
+        yield text.replace(mark, mark * 2)
+
+
+def _inner(literal: str) -> str:
+    """What stands between the quotes of a literal."""
+    return literal[literal.index(literal[-1]) + 1 : -1]
+
+
+def _in_html(text: str) -> Iterator[str]:
+    escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    for double, single in _HTML_QUOTES:
+        yield escaped.replace('"', double).replace("'", single)
+        yield escaped.replace('"', double)
+
+
+def _in_addresses(raw: bytes) -> Iterator[bytes]:
+    for safe in _SAFE_SETS:
+        escaped = quote(raw, safe=safe)
+        for form in (escaped, re.sub("%..", lambda found: found[0].lower(), escaped)):
+            yield form.encode()
+            yield form.replace("%20", "+").encode()
+
 
 MAX_LINES = 2_000
 """Of one value. A private key has some fifty."""

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 
-from core.secrets import dumps
-from core.secrets.dumps import Span
+from core.secrets import byte_dumps
+from core.secrets.byte_dumps import Span
 
 CODES = re.compile(
     rb"\x1b(?:\[[0-?]*+[ -/]*+[@-~]|[\]P^_X][^\x07\x1b]{0,2000}+(?:\x07|\x1b\\)|[()*+][0-9A-Za-z]|[=>78cDEHMNOZ])"
@@ -28,8 +28,8 @@ _WRAPPED_CHARS = 20
 """Programs that break lines break longer ones; a column of short words is not taken for one text."""
 _NEAR_BYTES = 4096
 """How far back the word is looked for that goes on in the next line."""
-_LINE = re.compile(rb"\n(?:([A-Za-z0-9+/=_-]{2,}+\r?+(?=\n|\Z))|" + dumps.BEGINNING + rb")")
-_FIRST_LINE = re.compile(rb"(?:([A-Za-z0-9+/=_-]{2,}+\r?+(?=\n|\Z))|" + dumps.BEGINNING + rb")")
+_LINE = re.compile(rb"\n(?:([A-Za-z0-9+/=_-]{2,}+\r?+(?=\n|\Z))|" + byte_dumps.BEGINNING + rb")")
+_FIRST_LINE = re.compile(rb"(?:([A-Za-z0-9+/=_-]{2,}+\r?+(?=\n|\Z))|" + byte_dumps.BEGINNING + rb")")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def quickly_without_codes(text: bytes) -> bytes:
     return CODES.sub(b"", text) if b"\x1b" in text or b"\x0e" in text or b"\x0f" in text else text
 
 
-def spread(text: bytes) -> Iterator[Kept | dumps.Dump]:
+def spread(text: bytes) -> Iterator[Kept | byte_dumps.Dump]:
     """What is wrapped over lines, and dumps. `text` is without escape codes."""
     first, read_until = _FIRST_LINE.match(text), 0
     for found in (*([first] if first else []), *_LINE.finditer(text)):
@@ -92,7 +92,7 @@ def spread(text: bytes) -> Iterator[Kept | dumps.Dump]:
         if begin < read_until:
             continue
         if found[1] is None:
-            dump_end, read = dumps.read(text, begin)
+            dump_end, read = byte_dumps.read(text, begin)
             yield from read
             read_until = max(dump_end, begin + 1)
         else:

@@ -21,8 +21,8 @@ from typing import Any, Protocol
 
 from core.errors import ConfigurationError
 from core.regular_files import read_text
-from core.secrets.lent import MAX_BYTES, is_usable, named
-from core.secrets.names import MIN_LENGTH
+from core.secrets.command_secrets import MAX_BYTES, is_usable, named
+from core.secrets.variable_names import MIN_LENGTH
 
 INDEX, VALUES, LOCK = "secrets.json", "secret-values.json", "secrets.lock"
 EVERYWHERE = "everywhere"

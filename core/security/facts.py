@@ -24,13 +24,13 @@ from core.events import (
     IPythonRunCellAction,
     MCPAction,
 )
-from core.security.browser import read_browser, read_page
-from core.security.command.reader import Reader
-from core.security.command.state import Shell
+from core.security.browser_actions import read_browser, read_page
 from core.security.findings import Findings
-from core.security.places import Places
+from core.security.paths import Places
 from core.security.python_code import is_understood
-from core.security.rules import RULES, names, strictest, strictness
+from core.security.risk_rules import RULES, names, strictest, strictness
+from core.security.shell.reader import Reader
+from core.security.shell.shell_state import Shell
 
 MAX_REASONS = 12
 log = logging.getLogger(__name__)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from core.security.network import as_number, host_of, is_local, is_metadata, urls_in
-from core.security.places import Places, Region
-from core.security.rules import RULES, names
+from core.security.hosts import as_number, host_of, is_local, is_metadata, urls_in
+from core.security.paths import Places, Region
+from core.security.risk_rules import RULES, names
 
 MAX_ITEMS = 200
 """Commands, paths, hosts and rules each; an action with more of one kind is not understood."""

@@ -20,11 +20,8 @@ from core.denials import Denials
 from core.errors import ConfigurationError
 from core.events import Action, ActionSecurityRisk, CmdRunAction, FileEditAction, FileReadAction, FileWriteAction
 from core.globs import matches
-from core.security.command.state import Shell
-from core.security.confirmation import ConfirmMode, needs_confirmation, only_thinks
-from core.security.enforcing import denials
+from core.security.confirmation import VOICES, ConfirmMode, Judgement, Verdict, needs_confirmation, only_thinks
 from core.security.facts import Facts, facts_of
-from core.security.judgement import VOICES, Judgement, Verdict
 from core.security.patterns import (
     FOREIGN,
     UNSEEN,
@@ -40,7 +37,9 @@ from core.security.patterns import (
 )
 from core.security.permissions import Permission, PermissionFile
 from core.security.policy import POLICY, PROJECT_POLICY, Policy, Rule, Signature, read_policy, signature
-from core.security.rules import strictest
+from core.security.risk_rules import strictest
+from core.security.sandbox_rules import denials
+from core.security.shell.shell_state import Shell
 
 log = logging.getLogger(__name__)
 

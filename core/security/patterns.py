@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.autorun import is_autorun
+from core.autorun_paths import is_autorun
 from core.events import (
     Action,
     AgentDelegateAction,

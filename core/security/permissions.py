@@ -22,7 +22,7 @@ from typing import Any
 
 from core.errors import ConfigurationError, UsageError
 from core.regular_files import read_text
-from core.security.judgement import Verdict
+from core.security.confirmation import Verdict
 from core.security.patterns import Pattern, PatternError, parse
 from core.store.locks import FileLock
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from core.regular_files import read_text
-from core.security.judgement import Verdict
+from core.security.confirmation import Verdict
 from core.security.patterns import Pattern, PatternError, parse
 
 POLICY = "policy.toml"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 
 from core.security.findings import Findings
-from core.security.rules import names
+from core.security.risk_rules import names
 
 MAX_CHARS = 16_000
 MAX_NODES = 2_000

@@ -30,8 +30,8 @@ from core.events import (
     UserRejectObservation,
 )
 from core.security.facts import Facts, facts_of
-from core.security.network import host_of, hosts_named, is_local, urls_in
-from core.security.places import Places, Region
+from core.security.hosts import host_of, hosts_named, is_local, urls_in
+from core.security.paths import Places, Region
 
 MAX_SEEN = 4_000
 """Addresses that stood in what was read; the oldest are asked about again."""

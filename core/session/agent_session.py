@@ -18,13 +18,15 @@ from datetime import UTC, datetime
 from functools import reduce
 from typing import Any
 
-from core import collector
-from core.agent.tools.reading import only_reads
+from core import garbage_collector
+from core.agent.tools.files import only_reads
+from core.checkpoints.turns import Turns
 from core.controller.controller import AgentController
 from core.controller.decide import evolve
 from core.controller.history import PAGE, History
 from core.controller.limits import Reached, reached_of_day
 from core.controller.state import Limits, State
+from core.delegation.delegation import CloseChild, Delegation, MakeChild, share
 from core.errors import StoreError, UsageError
 from core.events import (
     Action,
@@ -44,50 +46,45 @@ from core.events import (
     Status,
     UndoObservation,
 )
-from core.knowledge.gathering import Own
-from core.live import Frames
-from core.mcp.toolbox import Shared, Toolbox
-from core.memory.past import Past
-from core.ports import LLM, Agent, Checkpoints, Executor, Runtime
+from core.mcp.tool_registry import Shared, Toolbox
+from core.memory.library import Own
+from core.memory.past_conversations import Past
+from core.planning.planning_mode import Planning
+from core.protocols import LLM, Agent, Checkpoints, Executor, Runtime
+from core.pub_sub import Frames
 from core.secrets import Masker
 from core.secrets.detector import Detector
 from core.secrets.vault import Vault
 from core.security.confirmation import ConfirmMode
 from core.security.guard import PLANNING_NOTE, Guard
-from core.session.aftermath import Aftermath
-from core.session.agents_browsing import AgentsBrowsing
-from core.session.consent import Consent
-from core.session.delegation import CloseChild, Delegation, MakeChild, share
-from core.session.hands import Hands
+from core.session.active_model import Mind
+from core.session.approval import Permitting
+from core.session.conversation_record import Record
 from core.session.hooks import Hooks
-from core.session.lending import Lending
-from core.session.masked_frames import MaskedFrames
-from core.session.mind import Mind
-from core.session.permitting import Permitting
-from core.session.places import Places
-from core.session.planning import Planning
-from core.session.preparation import Preparation
-from core.session.recalling import Recalling, is_recall, with_pins
-from core.session.recollection import Recollection
-from core.session.record import Record
-from core.session.shell_record import ShellRecord
-from core.session.sleep import Sleep
-from core.session.snapshots import EVERY, Snapshots
-from core.session.take_over import Waiting
-from core.session.tasks import Tasks
+from core.session.import_consent import Consent
+from core.session.leftovers import Aftermath
+from core.session.recall import Recalling, Recollection, is_recall, with_pins
+from core.session.recovery import WaysOut
+from core.session.redacted_frames import MaskedFrames
+from core.session.risk_checks import ShellRecord, Wariness
+from core.session.secret_injection import Lending
+from core.session.setup import Preparation
+from core.session.slots import Places
+from core.session.state_snapshots import EVERY, Snapshots
+from core.session.suspend import Sleep
+from core.session.task_group import Tasks
 from core.session.titles import SuggestTitle
-from core.session.turns import Turns
-from core.session.undoing import Undoing
-from core.session.users_action import Surroundings
-from core.session.wariness import Wariness
-from core.session.ways_out import WaysOut
+from core.session.user_actions import Surroundings
+from core.session.user_browser import AgentsBrowsing
+from core.session.user_control import Hands, Waiting
 from core.settings.config import SandboxSettings
 from core.settings.security_settings import SecuritySettings
+from core.store.conversations import ConversationInfo
 from core.store.event_store import EventStore
-from core.store.listing import ConversationInfo
 from core.store.writer import Lease
 from core.stream import EventStream, EventStreamSubscriber
-from core.trust.gate import ASK, Gate
+from core.trust.trust_store import ASK, Gate
+from core.undo.undo_service import Undoing
 
 log = logging.getLogger(__name__)
 
@@ -264,7 +261,7 @@ class AgentSession:
             for envelope in page:
                 history.append(envelope)
             state = reduce(evolve, page, state)
-            collector.spare()
+            garbage_collector.spare()
         await self._tasks.open()
         await asyncio.to_thread(self.recollection.allow_skills)
         agent = self._mind.agent()

@@ -24,8 +24,8 @@ from core.events import (
     TerminalOutput,
 )
 from core.events.output import OutputBuffer
-from core.live import Frames
-from core.ports import Runtime
+from core.protocols import Runtime
+from core.pub_sub import Frames
 from core.stream import EventStream
 
 LATE_S = 30.0

@@ -4,6 +4,8 @@ The user's own are run on this machine, as the user, in Handloom's home; a proje
 folder, and only where the sandbox has walls or the setting sandbox.run_repository_scripts lets scripts be run without.
 Each gets one JSON object on standard input, has its time, and is read only so far. One before an action may deny it:
 then the agent reads why, as of a rejection. A hook that fails is told once, and stops nothing. Used by AgentSession.
+
+Hooks of the user's own, as commands on this machine. Their time and what is read of them are bounded.
 """
 
 from __future__ import annotations
@@ -11,7 +13,12 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
+import os
+import signal
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 from shlex import quote
 from typing import Any
 
@@ -26,14 +33,75 @@ from core.events import (
     event_to_dict,
     to_json,
 )
-from core.live import Frames
-from core.ports import Executor, FrameSink, Runtime
+from core.protocols import Executor, FrameSink, Runtime
+from core.pub_sub import Frames
 from core.session.environment import TIMED_OUT_EXIT, EnvironmentShell, apart
-from core.session.host_hooks import Ended, run_on_host
-from core.session.recollection import Recollection
+from core.session.recall import Recollection
 from core.settings.config import SandboxSettings
 from core.stream import EventStream
-from core.trust.hooks import DENIES, Hook, Moment
+from core.trust.hook_file import DENIES, Hook, Moment
+
+MAX_SAID_BYTES = 8 * 1024
+"""Of standard error; the rest is read and dropped."""
+HOST_HOOKS_END_S = 1.0
+"""How long what is ended may take to be gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a hook ended."""
+
+    status: int | None
+    """None where it could not be run, or not to its end."""
+    said: str = ""
+    """Foreign."""
+    is_late: bool = False
+
+
+async def run_on_host(hook: Hook, line: bytes, folder: Path) -> Ended:
+    """Run a hook in a folder, with a line on its standard input. Cancelling ends it, and all that it started."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            "/bin/sh",
+            "-c",
+            hook.command,
+            cwd=folder,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        return Ended(None, error.strerror or str(error))
+    try:
+        async with asyncio.timeout(hook.timeout_s):
+            said = await _through(process, line)
+            return Ended(await process.wait(), said)
+    except TimeoutError:
+        return Ended(None, is_late=True)
+    finally:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(HOST_HOOKS_END_S):
+                await process.wait()
+        # What set itself apart from the hook may hold its pipe for ever, and Process has no way to close it.
+        process._transport.close()  # type: ignore[attr-defined]
+
+
+async def _through(process: asyncio.subprocess.Process, line: bytes) -> str:
+    """Write the line, read to the end; what it said."""
+    assert process.stdin is not None
+    assert process.stderr is not None
+    with suppress(ConnectionError):  # it need not read
+        process.stdin.write(line)
+        await process.stdin.drain()
+        process.stdin.close()
+    kept = b""
+    while chunk := await process.stderr.read(4096):
+        kept = (kept + chunk)[:MAX_SAID_BYTES]
+    return kept.decode("utf-8", "replace")
+
 
 log = logging.getLogger(__name__)
 
@@ -209,7 +277,7 @@ class Hooks:
 
 
 class _Hooked:
-    """Implements core.ports.Executor."""
+    """Implements core.protocols.Executor."""
 
     def __init__(self, hooks: Hooks, executor: Executor) -> None:
         self._hooks = hooks

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from core.errors import HandloomError
 from core.events import Frame
-from core.ports import LLM, LLMRequest, LLMResponse
+from core.protocols import LLM, LLMRequest, LLMResponse
 from core.store.writer import Spent
 
 log = logging.getLogger(__name__)

@@ -27,14 +27,13 @@ from core.secrets import is_secret_name
 from core.security.confirmation import ConfirmMode
 from core.settings.mcp_settings import MCPSettings
 from core.settings.screen_settings import ScreenSettings
-from core.settings.security_settings import SecuritySettings
-from core.settings.trust_settings import TrustSettings
+from core.settings.security_settings import SecuritySettings, TrustSettings
 
 PREFIX = "HANDLOOM__"
 
 
 Keys = Annotated[dict[str, Any], BeforeValidator(lambda value: value if isinstance(value, dict) else {})]
-"""Nothing in it is refused here: a wrong key costs its row, and `tui.keymap` says so, but no start."""
+"""Nothing in it is refused here: a wrong key costs its row, and `tui.shortcuts.keymap` says so, but no start."""
 Paths = Annotated[tuple[Path, ...], BeforeValidator(split)]
 
 

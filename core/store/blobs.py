@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.events import Event
-from core.images import HEAD_BYTES, measured
+from core.image_types import HEAD_BYTES, measured
 
 SCHEME = "blob:"
 MAX_BYTES = 32 * 1024 * 1024

@@ -22,15 +22,15 @@ from typing import Any, TypeVar
 
 from core.errors import StoreBusyError, StoreError, UsageError
 from core.events import Envelope
-from core.store import index, packing, schema
+from core.store import compression, schema, search_index
 from core.store.blobs import Blob
-from core.store.index import Hit
-from core.store.listing import NewConversation
+from core.store.conversations import NewConversation
+from core.store.event_rows import StoredEvents
 from core.store.locks import ProcessMark
 from core.store.reader import EventReader
 from core.store.recordings import RecordedFrame, RecordedRow, rows_of
+from core.store.search_index import Hit
 from core.store.sqlite import aiosqlite, remedy, sqlite3
-from core.store.stored import StoredEvents
 from core.store.writer import (
     ADD_BLOB,
     ADD_EVENT,
@@ -337,7 +337,7 @@ class EventStore(EventReader):
         try:
             return await work()
         except StoreError as error:
-            if not index.is_damaged(error.__cause__, deleting=deleting):
+            if not search_index.is_damaged(error.__cause__, deleting=deleting):
                 raise
             log.warning("the index for search is damaged, and is made anew: %s", error)
         await self.begin_index()
@@ -358,7 +358,7 @@ class EventStore(EventReader):
 
     async def _begin_form(self) -> None:
         """Where the index was made by another form, begin it anew."""
-        if list(await self._fetch("SELECT form FROM index_form")) == [(index.FORM,)]:
+        if list(await self._fetch("SELECT form FROM index_form")) == [(search_index.FORM,)]:
             return
         async with self._transaction("The search index could not be made") as connection:
             for statement in (
@@ -368,7 +368,7 @@ class EventStore(EventReader):
                 "DELETE FROM index_form",
             ):
                 await connection.execute(statement)
-            await connection.execute("INSERT INTO index_form VALUES (?)", (index.FORM,))
+            await connection.execute("INSERT INTO index_form VALUES (?)", (search_index.FORM,))
 
     async def _index_piece(self, key: int, upto: int) -> None:
         """Index some events of a conversation from `upto` on."""
@@ -412,8 +412,8 @@ _Texts = list[tuple[int, str]]
 
 def _index_rows(key: int, rows: Iterable[sqlite3.Row]) -> tuple[_Texts, _Texts]:
     """What the index has of these events, for `words` and for `characters`."""
-    words = [(index.row_of(key, id), index.text_of(packing.unpack(body))) for id, body in rows]
-    characters = [(row, runs) for row, text in words if (runs := index.runs_of(text))]
+    words = [(search_index.row_of(key, id), search_index.text_of(compression.unpack(body))) for id, body in rows]
+    characters = [(row, runs) for row, text in words if (runs := search_index.runs_of(text))]
     return words, characters
 
 

@@ -22,14 +22,13 @@ from typing import Any, NamedTuple, Self, TypeAlias, TypedDict, Unpack
 
 from core.errors import StoreBusyError, StoreError
 from core.events import Envelope, EventSource, envelope_from_dict
-from core.store import checkup, listing, packing, schema
+from core.store import compression, conversations, integrity, schema
 from core.store.blobs import Blob, BlobRef
-from core.store.index import ROW_SHIFT, Hit, Query, row_of, text_of
-from core.store.listing import ConversationFilter, ConversationInfo
+from core.store.conversations import ConversationFilter, ConversationInfo, Shelf
 from core.store.locks import FileLock
 from core.store.recordings import HEAD_BYTES, RecordedFrame, RecordedRow, frames_of, head_of
 from core.store.schema import LANDMARKS
-from core.store.shelf import Shelf
+from core.store.search_index import ROW_SHIFT, Hit, Query, row_of, text_of
 from core.store.sqlite import can_be_shared, connect, remedy, sqlite3, version
 from core.store.writer import Spent
 
@@ -88,7 +87,7 @@ class EventReader:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        self.path = home / checkup.DATABASE
+        self.path = home / integrity.DATABASE
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
@@ -114,7 +113,7 @@ class EventReader:
             self._read = await connect(self.path, schema.READER_PRAGMAS)
             self.shelf = Shelf(self._fetch)
             stack.push_async_callback(self._read.close)
-            await packing.install(self._read)
+            await compression.install(self._read)
         except sqlite3.Error as error:
             raise StoreError(f"{self.path} cannot be opened: {error}. {remedy(error)}") from error
 
@@ -129,7 +128,7 @@ class EventReader:
             self._take_share()
             try:
                 with FileLock(locks / "schema.lock"):
-                    checkup.refuse(self.path)
+                    integrity.refuse(self.path)
                     os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
                     self.path.chmod(0o600)
                     schema.upgrade(self.path)
@@ -175,7 +174,7 @@ class EventReader:
         before: ConversationInfo | None = None,
     ) -> list[ConversationInfo]:
         """Conversations, those with the latest event first; the `limit` that follow `before`, where that is given."""
-        conditions, values = listing.clauses(where or ConversationFilter())
+        conditions, values = conversations.clauses(where or ConversationFilter())
         if conversation_id is not None:
             conditions.append("c.id = ?")
             values.append(conversation_id)
@@ -183,11 +182,11 @@ class EventReader:
             conditions.append("(c.updated_at, c.id) < (?, ?)")
             values += [before.updated_at.isoformat(), before.id]
         rows = await self._fetch(
-            f"SELECT {listing.COLUMNS} FROM conversations c WHERE {' AND '.join(conditions) or 'true'}"  # noqa: S608
+            f"SELECT {conversations.COLUMNS} FROM conversations c WHERE {' AND '.join(conditions) or 'true'}"  # noqa: S608
             " ORDER BY c.updated_at DESC, c.id DESC LIMIT ?",
             [*values, limit],
         )
-        return [listing.info(row) for row in rows]
+        return [conversations.info(row) for row in rows]
 
     async def said(self, *, workspace: str, limit: int) -> list[str]:
         """What the user wrote in the conversations of this home, the newest first, those of this workspace before all.
@@ -210,10 +209,10 @@ class EventReader:
     async def descendants(self, conversation_id: str) -> list[ConversationInfo]:
         """The conversations to which this one delegated, and those to which they did; the oldest first."""
         rows = await self._fetch(
-            f"{_BELOW} SELECT {listing.COLUMNS} FROM conversations c WHERE c.id IN below AND c.id <> ?1 ORDER BY c.key",  # noqa: S608
+            f"{_BELOW} SELECT {conversations.COLUMNS} FROM conversations c WHERE c.id IN below AND c.id <> ?1 ORDER BY c.key",  # noqa: S608
             (conversation_id,),
         )
-        return [listing.info(row) for row in rows]
+        return [conversations.info(row) for row in rows]
 
     async def count_conversations(self) -> int:
         """How many conversations this home has."""
@@ -282,7 +281,7 @@ class EventReader:
                 values,
             )
         )
-        return [packing.unpack(row[0]) for row in (reversed(rows) if newest else rows)]
+        return [compression.unpack(row[0]) for row in (reversed(rows) if newest else rows)]
 
     async def latest(self, conversation_id: str, kinds: frozenset[str], before: int) -> Envelope | None:
         """The last event of one of these kinds with an id below `before`; None where there is none.
@@ -296,7 +295,7 @@ class EventReader:
             [*sorted(kinds), before, conversation_id],
         )
         for (body,) in rows:
-            return envelope_from_dict(json.loads(packing.unpack(body)), conversation_id)
+            return envelope_from_dict(json.loads(compression.unpack(body)), conversation_id)
         return None
 
     async def timeline(self, conversation_id: str, *, after: int = -1) -> Timeline:
@@ -421,7 +420,7 @@ class EventReader:
             (row >> ROW_SHIFT, row & (1 << ROW_SHIFT) - 1),
         )
         for conversation_id, event_id, timestamp, kind, body in found:
-            if (excerpt := query.excerpt(text_of(packing.unpack(body)))) is not None:
+            if (excerpt := query.excerpt(text_of(compression.unpack(body)))) is not None:
                 return Hit(conversation_id, event_id, datetime.fromisoformat(timestamp), kind, *excerpt, row)
         return None
 
@@ -441,7 +440,7 @@ _FRAME_BYTES = 256
 """What a frame takes beside its bytes: a command that prints single letters costs more by their number."""
 _UNTIL_END = 2**62
 
-_BODY = f"CASE typeof(e.body) WHEN 'blob' THEN {packing.BODY}(e.body) ELSE e.body END"
+_BODY = f"CASE typeof(e.body) WHEN 'blob' THEN {compression.BODY}(e.body) ELSE e.body END"
 """An event's JSON in a statement."""
 
 _ANSWERS = (

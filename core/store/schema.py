@@ -147,7 +147,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             cause INTEGER,
             kind TEXT NOT NULL,
             lease INTEGER NOT NULL,
-            body ANY NOT NULL,  -- JSON text, or that compressed (`core.store.packing`)
+            body ANY NOT NULL,  -- JSON text, or that compressed (`core.store.compression`)
             PRIMARY KEY (conversation, id)
         ) STRICT
         """,
@@ -217,7 +217,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             upto INTEGER NOT NULL  -- the id of the first event that is not
         ) STRICT
         """,
-        "CREATE TABLE index_form (form INTEGER NOT NULL) STRICT",  # `core.store.index.FORM` of what is in it
+        "CREATE TABLE index_form (form INTEGER NOT NULL) STRICT",  # `core.store.search_index.FORM` of what is in it
     ),
 )
 VERSION = len(MIGRATIONS)

@@ -33,7 +33,7 @@ from core.events import (
 )
 from core.store import schema
 from core.store.blobs import Blob
-from core.store.packing import pack
+from core.store.compression import pack
 from core.store.recordings import RecordedRow
 from core.store.sqlite import aiosqlite, connect, remedy, sqlite3
 

@@ -12,8 +12,8 @@ An image holds programs and no secret. Its code is this package's, so an image a
 same protocol.
 """
 
-from runtime.image.building import build, current_tag, find
-from runtime.image.context import Recipe, User
+from runtime.image.build_context import Recipe, User
+from runtime.image.builder import build, current_tag, find
 
 DEFAULT_BASE = "python:3.13-slim-bookworm"
 """The official slim Python image, on the Debian whose packages the tests run with."""

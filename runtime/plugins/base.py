@@ -9,7 +9,7 @@ from typing import Protocol
 
 from aiohttp import web
 
-from runtime.server.executor import Table
+from runtime.server.action_executor import Table
 from runtime.server.outputs import Outputs
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from aiohttp import web
 
 from runtime.plugins.base import Place
-from runtime.server.executor import Table
+from runtime.server.action_executor import Table
 
 READY_S = 20.0
 """Its first start unpacks extensions."""

@@ -14,7 +14,7 @@ from typing import Any
 from aiohttp import web
 
 from core.events import Action, Frame
-from core.secrets.lent import lending
+from core.secrets.command_secrets import lending
 from runtime.protocol import (
     JSON_TYPE,
     MAX_REQUEST_BYTES,
@@ -28,13 +28,12 @@ from runtime.protocol import (
     encode_frame,
     encode_observation,
 )
-from runtime.server import resources
-from runtime.server.executor import ActionExecutor
-from runtime.server.guard import Guard, Handler
-from runtime.server.identity import Identity
-from runtime.server.kept_answers import TIMES, Times
-from runtime.server.kept_routes import KeptRoutes
-from runtime.server.ownership import Ownership
+from runtime.server import resource_usage
+from runtime.server.action_executor import ActionExecutor
+from runtime.server.answer_cache import TIMES, Times
+from runtime.server.answer_routes import KeptRoutes
+from runtime.server.lease import Ownership
+from runtime.server.request_guard import Guard, Handler, Identity
 from runtime.server.requests import RefusedError, json_body, json_value
 from runtime.server.transfer_routes import TransferRoutes
 
@@ -102,8 +101,8 @@ class ActionServer:
             {
                 "uptime": uptime_s,
                 "idle_time": self._executor.idle_s,
-                "resources": resources.usage(self._working_dir, uptime_s),
-                "sandbox": resources.of_all(),
+                "resources": resource_usage.usage(self._working_dir, uptime_s),
+                "sandbox": resource_usage.of_all(),
                 "protocol_version": PROTOCOL_VERSION,
                 "working_dir": self._working_dir,
                 **({"web_hosts": self._web_hosts} if self._web_hosts else {}),

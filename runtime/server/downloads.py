@@ -16,7 +16,7 @@ from collections.abc import Generator
 from contextlib import closing, suppress
 from typing import BinaryIO, cast
 
-from runtime.server.descriptors import TransferError, opened, opened_file
+from runtime.server.uploads import TransferError, opened, opened_file
 
 CHUNK_BYTES = 256 * 1024
 _LARGE_BYTES = 1 << 30

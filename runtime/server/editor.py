@@ -15,14 +15,21 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from runtime.server import textfile
-from runtime.server.beneath import FileError, Location, Roots
-from runtime.server.diffs import kept_lines, unified_diff
-from runtime.server.excerpts import RangeError, line_numbers_of, lines_of, numbered, shown, snippet
-from runtime.server.history import History, HistoryInMemory
-from runtime.server.listing import listing
-from runtime.server.replacing import Replacement, replace
-from runtime.server.textfile import BinaryFileError, TextFile
+from runtime.server import text_file
+from runtime.server.edit_history import History, HistoryInMemory
+from runtime.server.file_views import (
+    RangeError,
+    kept_lines,
+    line_numbers_of,
+    lines_of,
+    listing,
+    numbered,
+    shown,
+    snippet,
+    unified_diff,
+)
+from runtime.server.safe_paths import FileError, Location, Roots
+from runtime.server.text_file import BinaryFileError, Replacement, TextFile, replace
 
 COMMANDS = ("view", "create", "str_replace", "insert", "undo_edit")
 SNIPPET_LINES = 4
@@ -85,7 +92,7 @@ class Editor:
                     hint = "The `view_range` parameter is not allowed when `path` points to a directory."
                     raise _invalid("view_range", view_range, hint)
                 return listing(self._roots, place)
-            return self.excerpt(textfile.read(place).text, path, view_range)
+            return self.excerpt(text_file.read(place).text, path, view_range)
 
     def excerpt(self, text: str, path: str, view_range: list[int] | None = None) -> str:
         """A text with numbered lines, or a range of them. Raises EditorError."""
@@ -114,8 +121,8 @@ class Editor:
             if new_str == old_str:
                 hint = "No replacement was performed. `new_str` and `old_str` must be different."
                 raise _invalid("new_str", new_str, hint)
-            data = textfile.read_bytes(place)
-            file = textfile.decode(path, data)
+            data = text_file.read_bytes(place)
+            file = text_file.decode(path, data)
             at = _only_place(file.text, old_str, path)
             new_str = new_str or ""
             after = dataclasses.replace(file, text=file.text[:at] + new_str + file.text[at + len(old_str) :])
@@ -128,22 +135,22 @@ class Editor:
                 raise _missing("insert", "insert_line")
             if new_str is None:
                 raise _missing("insert", "new_str")
-            data = textfile.read_bytes(place)
-            file = textfile.decode(path, data)
+            data = text_file.read_bytes(place)
+            file = text_file.decode(path, data)
             after = dataclasses.replace(file, text=_inserted(file.text, insert_line, new_str))
             return self._write(place, data, after, lambda: _put_in(path, file.text, after.text, insert_line, new_str))
 
     def undo_edit(self, path: str) -> Edit:
         """Take back the last edit of a file, also one that somebody else has changed since."""
         with self._file(path) as place:
-            data = textfile.read_bytes(place)
+            data = text_file.read_bytes(place)
             step = self._history.last(place.real_path)
             if step is None:
                 raise EditorError(f"No edit history found for {path}.")
             replace(place, step.before, self._umask)
             # A crash before this line leaves the step, and another undo that changes nothing.
             self._history.pop(place.real_path)
-        before = textfile.decode(path, step.before)
+        before = text_file.decode(path, step.before)
         excerpt = numbered("\n".join(lines_of(before.text)), path)
         note = "" if step.is_followed_by(data) else UNCHANGED if data == step.before else CHANGED_SINCE
         said = f"Last edit to {path} undone successfully. {excerpt}{note}"
@@ -241,7 +248,7 @@ def _edit(path: str, output: str, old: str | None, new: str) -> Edit:
 def _text_of(path: str, data: bytes) -> str:
     """The text of what somebody else wrote, which may be none."""
     try:
-        return textfile.decode(path, data).text
+        return text_file.decode(path, data).text
     except BinaryFileError:
         return ""
 

@@ -14,7 +14,7 @@ import signal
 import sys
 from pathlib import Path
 
-from runtime import seccomp
+from runtime.isolation import seccomp
 
 _PR_SET_DUMPABLE = 4
 _PR_SET_SECCOMP = 22

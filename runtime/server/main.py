@@ -23,28 +23,26 @@ from pathlib import Path
 
 from aiohttp import web
 
-from core.plugins import required
+from core.plugin_requirements import required
 from runtime.plugins.base import Place
-from runtime.plugins.startup import PluginStartup
+from runtime.plugins.plugin_startup import PluginStartup
 from runtime.protocol import is_web_host
 from runtime.server import processes
-from runtime.server.absence import Absence
+from runtime.server.action_executor import ActionExecutor
 from runtime.server.app import ActionServer
-from runtime.server.bash import NO_CHANGE_TIMEOUT_S, BashSession
-from runtime.server.executor import ActionExecutor
-from runtime.server.files import Files
-from runtime.server.forwarder import Forwarder
-from runtime.server.guard import Guard
+from runtime.server.bash_session import NO_CHANGE_TIMEOUT_S, BashSession
+from runtime.server.edit_history import KeptHistory, OwnedHistory
+from runtime.server.file_actions import Files
 from runtime.server.hardening import filter_calls, harden, heed_keys, limit, take_key
-from runtime.server.kept_history import KeptHistory
-from runtime.server.listening import accept, address, bind, tls
-from runtime.server.lives import one_after_another
+from runtime.server.idle_timeout import Absence
+from runtime.server.lease import Ownership, one_after_another
+from runtime.server.listener import accept, address, bind, tls
 from runtime.server.outputs import Outputs
-from runtime.server.owned_history import OwnedHistory
-from runtime.server.ownership import Ownership
+from runtime.server.proxy_forwarder import Forwarder
+from runtime.server.request_guard import Guard
 from runtime.server.shell import ShellError
-from runtime.server.shortage import Shortage
-from runtime.server.tasks import TaskList
+from runtime.server.shortage_watch import Shortage
+from runtime.server.task_file import TaskList
 from runtime.server.terminal_routes import TerminalRoutes
 
 KEEPALIVE_S = 75.0

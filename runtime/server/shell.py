@@ -19,12 +19,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from core.events import CmdOutputMetadata
-from core.secrets.lent import lent
+from core.secrets.command_secrets import lent
 from runtime.server import hints, processes, prompt
-from runtime.server.executor import Emit
-from runtime.server.handover import Handover
-from runtime.server.keys import control_key, named_key
-from runtime.server.printed import Printed
+from runtime.server.action_executor import Emit
+from runtime.server.key_names import control_key, named_key
+from runtime.server.output_log import Printed
+from runtime.server.secret_handover import Handover
 from runtime.server.terminal import COLUMNS, ROWS, Terminal
 
 START_TIMEOUT_S = 10.0

@@ -14,7 +14,7 @@ from dataclasses import asdict
 from aiohttp import web
 
 from runtime.protocol import JSON_TYPE, NDJSON_TYPE, encode_frame
-from runtime.server.bash import BashSession, NothingRunsError
+from runtime.server.bash_session import BashSession, NothingRunsError
 from runtime.server.jobs import JobError, end_job, jobs
 from runtime.server.outputs import READ_BYTES, Output, OutputError
 from runtime.server.requests import RefusedError, json_value, whole_body

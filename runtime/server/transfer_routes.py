@@ -18,11 +18,10 @@ from aiohttp import BodyPartReader, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from runtime.cancellation import ended, seen_through
-from runtime.server.archive import ArchiveError
-from runtime.server.descriptors import TransferError
 from runtime.server.downloads import CHUNK_BYTES, Download, list_folder
 from runtime.server.requests import RefusedError, json_value
-from runtime.server.uploads import MAX_UPLOAD_BYTES, TOO_LARGE, TooLargeError, Upload
+from runtime.server.uploads import MAX_UPLOAD_BYTES, TOO_LARGE, TooLargeError, TransferError, Upload
+from runtime.server.zip_archive import ArchiveError
 
 UPLOAD_TIMEOUT_S = 300.0
 """For the whole of an upload; V0's client gives up after as long."""

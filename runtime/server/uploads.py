@@ -6,6 +6,10 @@ given up leaves nothing behind, and of an archive nothing is placed before all o
 Beneath the destination no symbolic link is followed; one in a file's place is replaced.
 
 Everything here blocks, and belongs into a thread; of one upload, one call at a time.
+
+Folders and files by descriptor: a path beneath a folder is walked name by name, and no symbolic link is followed.
+
+So nobody who swaps a name for a link between two of our calls gets us to another place. Everything here blocks.
 """
 
 from __future__ import annotations
@@ -15,14 +19,52 @@ import os
 import secrets
 import shutil
 import stat
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from typing import BinaryIO
 
-from runtime.server import archive
-from runtime.server.archive import ArchiveError, Entry, quoted
-from runtime.server.descriptors import FOLDER, TransferError, opened, opened_file
+from runtime.server import zip_archive
+from runtime.server.zip_archive import ArchiveError, Entry, quoted
 
-MAX_UPLOAD_BYTES = archive.MAX_TOTAL_BYTES
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+class TransferError(Exception):
+    """What the caller asked for cannot be; the text says why."""
+
+
+@contextmanager
+def opened(folder: int, parts: Sequence[str], make_mode: int | None = None) -> Iterator[int]:
+    """The folder that a path leads to without following a link; with `make_mode`, what is missing is made."""
+    fd = os.dup(folder)
+    try:
+        for part in parts:
+            is_new = False
+            if make_mode is not None:
+                with suppress(FileExistsError):
+                    os.mkdir(part, 0o700, dir_fd=fd)
+                    is_new = True
+            below = os.open(part, FOLDER | os.O_NOFOLLOW, dir_fd=fd)
+            os.close(fd)
+            fd = below
+            if is_new and make_mode is not None:
+                os.fchmod(fd, make_mode)
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def opened_file(folder: int, name: str) -> Iterator[int]:
+    """A file to read. What took its place since it was looked at is neither followed nor waited for."""
+    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+MAX_UPLOAD_BYTES = zip_archive.MAX_TOTAL_BYTES
 TOO_LARGE = f"An upload may have {MAX_UPLOAD_BYTES >> 20} MB. Send it in parts."
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -75,7 +117,7 @@ class Upload:
         Raises ArchiveError where one entry is not to be unpacked or something is in its way; then nothing is placed.
         """
         self._file.flush()
-        entries = archive.entries(self._file)
+        entries = zip_archive.entries(self._file)
         os.mkdir(self._unpacked, 0o700, dir_fd=self._folder)
         with opened(self._folder, [self._unpacked]) as unpacked:
             for entry in entries:
@@ -101,7 +143,7 @@ class Upload:
         with opened(folder, parts, make_mode=0o700) as parent:
             if not entry.is_folder:
                 with open(os.open(entry.path[-1], _NEW, 0o600, dir_fd=parent), "wb") as file:
-                    for piece in archive.content(self._file, entry):
+                    for piece in zip_archive.content(self._file, entry):
                         file.write(piece)
 
     def _place(self, entry: Entry, unpacked: int) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from core.acp.wire import MAX_LINE_BYTES
+from core.acp.json_rpc import MAX_LINE_BYTES
 from tests.acp.editor import Raw, editing, raw
 from tests.doubles import FINISH, bash, write_script
 from tests.program import Handloom

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from core.conversations.conversation_manager import ConversationManager
 from core.errors import ConfigurationError
 from core.events import (
     AgentState,
@@ -28,10 +29,9 @@ from core.events import (
     TokenDelta,
     UserRejectObservation,
 )
-from core.manager.conversation_manager import ConversationManager
 from core.session.agent_session import AgentSession
 from core.settings.config import Settings
-from runtime.local import LocalRuntime
+from runtime.local.local_runtime import LocalRuntime
 from tests.doubles import FINISH, bash, call, write_script
 from tests.program import HANDLOOM, Handloom
 
@@ -278,7 +278,7 @@ say("alive")"""
     async def test_one_that_does_not_heed_a_cancel_is_ended(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("core.acp.link.CANCEL_S", 0.5)
+        monkeypatch.setattr("core.acp.agent_process.CANCEL_S", 0.5)
         body = """say("I go on. ")
 if text == "for ever":
     import time; time.sleep(600)"""

@@ -6,9 +6,9 @@ import asyncio
 
 from acp.schema import AgentMessageChunk, TextContentBlock
 
-from tui.acp.actions import printed
 from tui.acp.outbox import PIECE_CHARS, Outbox
-from tui.acp.told import Update, message, thought
+from tui.acp.tool_calls import printed
+from tui.acp.updates import Update, message, thought
 
 
 class SlowEditor:

@@ -36,9 +36,9 @@ from core.events import (
     TokenDelta,
     TokenUsage,
 )
-from tui.acp.actions import DIFF_CHARS, TEXT_CHARS, Paths, asked, fenced
-from tui.acp.told import Teller
-from tui.acp.usage import usage_update
+from tui.acp.tool_calls import DIFF_CHARS, TEXT_CHARS, Paths, asked, fenced
+from tui.acp.turn import usage_update
+from tui.acp.updates import Teller
 
 PATHS = Paths("/home/me/work", "/workspace")
 Told = list[dict[str, Any]]

@@ -10,7 +10,7 @@ from acp.exceptions import RequestError
 from tests.acp.editor import editing, text_of
 from tests.doubles import FINISH, bash, write_script
 from tests.program import Handloom
-from tests.runtime.walled import own
+from tests.runtime.isolation.confined import own
 
 pytestmark = [pytest.mark.bubblewrap]
 

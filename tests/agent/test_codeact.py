@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from core.agent.codeact import CodeActAgent, no_more_tools
+from core.agent.agents import CodeActAgent, no_more_tools
 from core.agent.registry import AGENTS, Agents
 from core.errors import ConfigurationError, ModelError
 from core.events import (
@@ -25,9 +25,9 @@ from core.events import (
     SystemMessageAction,
     TokenDelta,
 )
-from core.llm.scripted import ScriptedLLM
-from core.plugins import PluginRequirement
-from core.ports import LLM, Agent, FrameSink, LLMRequest, LLMResponse
+from core.llm.scripted_model import ScriptedLLM
+from core.plugin_requirements import PluginRequirement
+from core.protocols import LLM, Agent, FrameSink, LLMRequest, LLMResponse
 
 SCRIPT = """
 version: 1

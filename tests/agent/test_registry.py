@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from core.agent.codeact import no_more_tools
-from core.agent.files import MAX_BYTES, FileAgent
+from core.agent.agent_files import MAX_BYTES, FileAgent
+from core.agent.agents import no_more_tools
 from core.agent.registry import AGENTS, Agents
 from core.agent.tools import OUR_TOOLS, Tool
-from core.agent.tools.delegate import DELEGATE
+from core.agent.tools.control import DELEGATE
 from core.errors import ConfigurationError, ConsentError, ModelError
 from core.events import LLMMetrics
-from core.llm.absent import NoModel
-from core.plugins import PluginRequirement
+from core.llm.no_model import NoModel
+from core.plugin_requirements import PluginRequirement
 
 REVIEWER = """---
 name: Reviewer

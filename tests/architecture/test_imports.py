@@ -37,7 +37,7 @@ def test_the_vocabulary_needs_nothing_but_pydantic() -> None:
 
 
 def test_the_way_to_a_sandbox_loads_neither_store_nor_model_nor_screen() -> None:
-    loaded = loaded_by("import runtime.local, runtime.client")
+    loaded = loaded_by("import runtime.local.local_runtime, runtime.client")
     assert packages(loaded) & {"litellm", "textual", "rich", "aiosqlite", "pysqlite3", "docker", "playwright"} == set()
     assert not {name for name in loaded if name.startswith(("core.store", "core.stream", "core.llm", "tui"))}
 

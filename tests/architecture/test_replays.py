@@ -15,7 +15,7 @@ from tests.architecture.test_imports import loaded_by
 from tests.blocking import ROOT
 from tests.tapes import long_tape
 
-ACTING = ("runtime", "litellm", "core.session.agent_session", "core.manager.conversation_manager", "core.llm",
+ACTING = ("runtime", "litellm", "core.session.agent_session", "core.conversations.conversation_manager", "core.llm",
 "core.agent", "core.controller", "core.store.event_store", "core.stream", "core.memory")  # fmt: skip
 
 WATCHED = """
@@ -31,7 +31,7 @@ def watch(event, arguments):
         asked.append((event, repr(arguments)))
 
 async def play(home):
-    from tests.tui.frame.running import until
+    from tests.tui.workspace.running_app import until
     from tests.tui.replay.screens import go, replay, replay_app, settle
 
     async with replay_app(home, "long", (160, 48)) as it:
@@ -51,7 +51,7 @@ print("ASKED", asked)
 
 
 def test_a_player_loads_nothing_that_could_act() -> None:
-    loaded = loaded_by("import core.replay.follow, tui.model.follow, tui.widgets.transport")
+    loaded = loaded_by("import core.replay.log_follower, tui.replay.follow_tab, tui.replay.transport_bar")
     assert [name for name in loaded if name.startswith(ACTING)] == []
 
 

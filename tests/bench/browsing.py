@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Any
 
 from core.events import BrowseInteractiveAction, BrowseURLAction, Observation
-from runtime.local import LocalRuntime
+from runtime.local.local_runtime import LocalRuntime
 from runtime.server.processes import descendants
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import folder, milliseconds_since

@@ -17,7 +17,7 @@ from tui.app import HandloomApp
 from tui.cli.options import StartOptions
 
 if TYPE_CHECKING:
-    from core.manager.conversation_manager import ConversationManager
+    from core.conversations.conversation_manager import ConversationManager
 
 PERIOD_S = 0.02
 EVENTS_A_PERIOD = 20

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from time import perf_counter
 
-from runtime.checkpoints import WorkspaceCheckpoints
+from runtime.checkpoints.checkpoint_store import WorkspaceCheckpoints
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import folder, milliseconds_since
 from tests.bench.size import sized

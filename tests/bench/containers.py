@@ -14,16 +14,16 @@ from time import perf_counter
 
 from core.errors import RuntimeUnavailableError
 from core.events import CmdOutputObservation, CmdRunAction
-from runtime.confinement import Isolation
-from runtime.containers.fleet import Fleet
-from runtime.containers.runtime import DockerRuntime
-from runtime.containers.specification import ContainerOptions
+from runtime.docker.container_spec import ContainerOptions
+from runtime.docker.docker_runtime import DockerRuntime
+from runtime.docker.warm_pool import Fleet
+from runtime.isolation.confinement import Isolation
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import folder, milliseconds_since
 from tests.bench.size import sized
 from tests.containers import base_image, engine, sandbox_image
 from tests.machine import name_the_engine
-from tests.runtime.walled import own
+from tests.runtime.isolation.confined import own
 
 STARTS = sized(7, 1)
 PAUSES = sized(15, 2)

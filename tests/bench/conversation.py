@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from core.manager.conversation_manager import ConversationManager
+from core.conversations.conversation_manager import ConversationManager
 from core.session.agent_session import AgentSession
 from core.settings.config import Settings
-from runtime.local import LocalRuntime
+from runtime.local.local_runtime import LocalRuntime
 from tests.doubles import FINISH, bash, write_script
 
 FREE = Settings.model_validate({"agent": {"confirm": "never"}})

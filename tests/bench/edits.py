@@ -8,9 +8,8 @@ from pathlib import Path
 from time import perf_counter
 
 from core.events import FileEditAction, FileEditObservation, Frame
-from runtime.server.files import Files
-from runtime.server.history import History
-from runtime.server.kept_history import KeptHistory
+from runtime.server.edit_history import History, KeptHistory
+from runtime.server.file_actions import Files
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import folder, milliseconds_since
 from tests.bench.size import sized

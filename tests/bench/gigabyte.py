@@ -8,7 +8,7 @@ from pathlib import Path
 from time import perf_counter
 
 from core.events import CmdOutputObservation, CmdRunAction, Frame, Status
-from runtime.local import LocalRuntime
+from runtime.local.local_runtime import LocalRuntime
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import folder, milliseconds_since
 from tests.bench.shell import BareShell

@@ -18,8 +18,8 @@ from time import perf_counter
 from typing import Any
 
 from core.events import TerminalOutput
+from core.store.compression import pack
 from core.store.event_store import EventStore
-from core.store.packing import pack
 from core.store.reader import EventReader
 from core.store.recordings import RecordedFrame, rows_of
 from core.store.sqlite import sqlite3

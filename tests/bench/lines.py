@@ -6,7 +6,7 @@ import asyncio
 from time import perf_counter
 
 from core.events import CmdRunAction, Frame, TerminalOutput
-from runtime.local import LocalRuntime
+from runtime.local.local_runtime import LocalRuntime
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import folder, milliseconds_since
 from tests.bench.shell import BareShell

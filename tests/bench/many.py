@@ -10,10 +10,10 @@ import asyncio
 from pathlib import Path
 from time import perf_counter
 
+from core.conversations.conversation_manager import ConversationManager
 from core.events import Action, AgentState, AgentThinkAction, AgentThinkObservation, Observation
-from core.manager.conversation_manager import ConversationManager
-from core.ports import FrameSink
-from core.saying import Say, silently
+from core.progress import Say, silently
+from core.protocols import FrameSink
 from core.session.agent_session import AgentSession
 from core.settings.config import Settings
 from tests.bench.figure import Figure, Limit, Target

@@ -7,7 +7,7 @@ from pathlib import Path
 from time import perf_counter
 
 from core.secrets import Masker
-from core.secrets.streams import StreamMasker
+from core.secrets.redactor import StreamMasker
 from tests.bench.figure import Figure, Target
 from tests.bench.places import milliseconds_since
 from tests.bench.size import sized

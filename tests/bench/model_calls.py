@@ -17,9 +17,9 @@ from typing import Any
 import httpx
 
 from core.agent.tools import CODEACT_TOOLS
-from core.llm.hosted import HostedLLM, ModelHost
+from core.llm.model_host_client import HostedLLM, ModelHost
 from core.llm.settings import LLMSettings
-from core.ports import LLMRequest
+from core.protocols import LLMRequest
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import milliseconds_since
 from tests.bench.size import sized

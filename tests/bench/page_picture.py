@@ -15,12 +15,12 @@ from rich.style import Style
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import milliseconds_since
 from tests.bench.size import sized
-from tui.display.pictures import KEPT_SIDE, SHARP_SIDE, Pixels, decoded
-from tui.graphics.kitty import transmission
-from tui.graphics.scaled import Wanted, scaled
-from tui.graphics.sixel import sixels
-from tui.panes.browser.look import Look
-from tui.panes.browser.paint import View, paint
+from tui.browser.page_cells import View, paint
+from tui.browser.page_elements import Look
+from tui.terminal_io.graphics.kitty import transmission
+from tui.terminal_io.graphics.picture_cells import KEPT_SIDE, SHARP_SIDE, Pixels, decoded
+from tui.terminal_io.graphics.scaled_picture import Wanted, scaled
+from tui.terminal_io.graphics.sixel import sixels
 
 WIDTH, HEIGHT, COLUMNS, ROWS = 1280, 720, 80, 30
 CELL = (10, 20)

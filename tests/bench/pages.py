@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 from time import perf_counter
 
+from core.store.compression import unpack
 from core.store.event_store import EventStore
-from core.store.packing import unpack
 from core.store.sqlite import aiosqlite
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import drafts, folder, milliseconds_since, opened, stored

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
 
-from core import collector
+from core import garbage_collector
 from core.events import Envelope, Event, EventSource, MessageAction, envelope_to_dict, to_json
 from core.store.event_store import EventStore
 from core.store.sqlite import aiosqlite
@@ -35,7 +35,7 @@ def folder() -> Iterator[Path]:
 @asynccontextmanager
 async def opened(home: Path, store: EventStore | None = None) -> AsyncIterator[EventStream]:
     """The stream of a new conversation, in `store` or one of its own."""
-    collector.spare()  # as the manager does when it starts
+    garbage_collector.spare()  # as the manager does when it starts
     async with store or EventStore(home) as store:
         stream = EventStream(store, await store.create_conversation("c", title="", workspace="/", model="demo"))
         yield stream

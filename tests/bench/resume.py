@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from time import perf_counter
 
+from core.conversations.conversation_manager import ConversationManager
 from core.events import CmdOutputObservation, CmdRunAction
-from core.manager.conversation_manager import ConversationManager
+from core.store.compression import unpack
 from core.store.event_store import EventStore
-from core.store.packing import unpack
 from core.store.sqlite import aiosqlite
 from core.store.writer import Draft
-from runtime.local import LocalRuntime
+from runtime.local.local_runtime import LocalRuntime
 from tests.bench.conversation import FREE
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import AGENT, folder, milliseconds_since

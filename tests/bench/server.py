@@ -7,7 +7,7 @@ import subprocess
 import sys
 from time import perf_counter
 
-from runtime.local import LocalRuntime
+from runtime.local.local_runtime import LocalRuntime
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import folder, milliseconds_since
 from tests.bench.size import sized

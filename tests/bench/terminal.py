@@ -18,13 +18,13 @@ from pathlib import Path
 from time import perf_counter
 
 from core.events import CmdRunAction, Frame, Status, TerminalOutput
-from runtime.local import LocalRuntime
+from runtime.local.local_runtime import LocalRuntime
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import folder, milliseconds_since
 from tests.bench.program import WORKSPACE, WORKSPACE_DRAWN, Program
 from tests.bench.size import sized
 from tests.doubles import FINISH, bash, write_script
-from tui.vt import load_faster
+from tui.terminal_io.emulator import load_faster
 
 ECHOES, KEYS_AT_REST = sized(60, 3), sized(40, 3)
 FLOOD_BYTES = sized(100_000_000, 20_000_000)

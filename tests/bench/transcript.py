@@ -26,8 +26,8 @@ from tests.bench.places import milliseconds_since
 from tests.bench.size import sized
 from tests.tui.chat.events import envelope
 from tests.tui.chat.screen import ChatApp
-from tui.panes.chat.model import ChatModel
-from tui.panes.chat.view import ChatView
+from tui.chat.model import ChatModel
+from tui.chat.view import ChatView
 
 ANSWER = """## A heading
 

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from core.errors import CheckpointError
-from runtime.checkpoints import FOLDER, WorkspaceCheckpoints
-from runtime.shadow_git import object_id
+from runtime.checkpoints.checkpoint_store import FOLDER, WorkspaceCheckpoints
+from runtime.checkpoints.shadow_git import object_id
 from tests.campaign import swapper
 from tests.campaign.swaps import MEMORY, check_outside, swapping
 from tests.campaign.trial import Facts, Result, check, nobody_is_left, run_trials, within

@@ -22,16 +22,16 @@ import requests
 from docker import errors
 from docker.models.containers import Container
 
+from core.conversations.conversation_manager import ConversationManager
 from core.events import CmdOutputObservation, CmdRunAction, Envelope, Observation
-from core.manager.conversation_manager import ConversationManager
 from core.session.agent_session import AgentSession
 from core.settings.config import DockerSettings, Settings
-from runtime.containers.specification import HOME_LABEL
+from runtime.docker.container_spec import HOME_LABEL
 from tests.campaign.trial import Facts, Result, check, run_trials, within
 from tests.containers import base_image, engine, sandbox_image
 from tests.docker.gate import Gate
-from tests.runtime.walled import own
-from tui.runtimes import Runtimes
+from tests.runtime.isolation.confined import own
+from tui.runtime_factory import Runtimes
 
 PROMISE = "whatever befalls a container is told once within 15 s, the next command works, and nothing is left"
 FULL = 200

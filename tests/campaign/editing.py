@@ -13,9 +13,9 @@ import os
 import sys
 from pathlib import Path
 
-from runtime.server.beneath import Roots
+from runtime.server.edit_history import KeptHistory
 from runtime.server.editor import Editor
-from runtime.server.kept_history import KeptHistory
+from runtime.server.safe_paths import Roots
 
 _PR_SET_PTRACER, _ANY = 0x59616D61, -1
 

@@ -7,12 +7,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from runtime.local import LocalRuntime
+from runtime.local.local_runtime import LocalRuntime
 from tests.campaign.trial import Result
 from tests.program import ROOT
-from tests.runtime.escaping import goals, outcomes_of
+from tests.runtime.isolation.confined import repository, walled
+from tests.runtime.isolation.escape_attempts import goals, outcomes_of
 from tests.runtime.probes import HARMLESS
-from tests.runtime.walled import repository, walled
 
 PROMISE = "nothing gets out of a sandbox with walls"
 PAGE = ROOT / "docs" / "escapes.md"

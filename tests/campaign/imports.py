@@ -24,14 +24,14 @@ from typing import Any
 
 from core.errors import ImportRefusedError
 from core.events import Envelope, envelope_to_dict
-from core.exchange.imported import Imported, as_it_came, lost, origin_of
-from core.exchange.importing import import_file
+from core.import_export.imported_conversation import Imported, as_it_came, lost, origin_of
+from core.import_export.importer import import_file
 from core.store.blobs import put_in
 from core.store.event_store import EventStore
 from core.store.sqlite import sqlite3
 from tests.campaign.trajectories import mutate_bytes, mutate_value, nasty, original
 from tests.campaign.trial import Facts, Result, Violation, check, run_trials
-from tests.exchange import files
+from tests.import_export import files
 from tests.runtime.zips import packed
 
 PROMISE = "a mutated file is refused with one sentence and nothing is written, or it is imported and nothing is lost"

@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from core.events import Frame, IPythonRunCellAction, IPythonRunCellObservation, TerminalOutput
-from runtime.local import LocalRuntime
+from runtime.local.local_runtime import LocalRuntime
 from runtime.plugins.jupyter.plugin import FRESH
 from runtime.server.processes import descendants
 from tests.campaign.trial import Facts, Result, check, nobody_is_left, run_trials, within

@@ -23,24 +23,24 @@ from textual import events
 from textual.keys import REPLACED_KEYS, _character_to_key, _get_unicode_name_from_key
 from textual.widgets import OptionList
 
-from core.controller.halts import Halt, HaltKind
+from core.controller.exit_reasons import Halt, HaltKind
 from core.controller.state import Pending
 from core.events import AgentState, CmdRunAction, EventSource, FileEditAction, Judged, MCPAction
 from core.events import TaskTrackingAction as Plan
 from core.events import TaskTrackingObservation as Planned
 from core.security.confirmation import NOT_WANTED
 from core.settings.screen_settings import ScreenSettings
-from core.trust.book import Standing
-from core.trust.survey import Kind, Piece, Survey
+from core.trust.folder_survey import Kind, Piece, Survey
+from core.trust.trust_store import Standing
 from tests.campaign.trial import WORKERS, Facts, Result, Violation, check, run_trials
-from tests.tui.frame.running import Running, running
-from tui.model.held import GUARD_S
-from tui.screens.agents import ReadFirstScreen
-from tui.screens.dialogs import SureScreen
-from tui.screens.findings import FindingsScreen
-from tui.screens.trust import ANSWERS, NO, YES, TrustScreen
-from tui.screens.yes_no import AnswersScreen
-from tui.widgets.question import AnswerRow
+from tests.tui.workspace.running_app import Running, running
+from tui.agents.screen import ReadFirstScreen
+from tui.approval.view import AnswerRow
+from tui.dialogs.choice_dialog import AnswersScreen
+from tui.dialogs.dialog import SureScreen
+from tui.dialogs.key_guard import GUARD_S
+from tui.export.screen import FindingsScreen
+from tui.trust.screen import ANSWERS, NO, YES, TrustScreen
 
 FULL = 10_000
 """Strings for each kind of question."""

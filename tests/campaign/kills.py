@@ -21,7 +21,7 @@ from tests.campaign import stored
 from tests.campaign.trial import Facts, Result, check, nobody_is_left, run_trials, within
 from tests.doubles import FINISH, bash, call, write_script
 from tests.program import Ended, Handloom
-from tui.cli import exporting
+from tui.export import cli
 
 PROMISE = "nothing that was printed is lost, nothing runs twice, nothing is left running, and the work goes on"
 FULL, SHORT = 300, 8
@@ -115,7 +115,7 @@ def exported(handloom: Handloom, conversation: str) -> list[dict[str, Any]]:
     file = handloom.home.parent / "export.json"
     os.environ["HANDLOOM_HOME"] = str(handloom.home)
     wanted = {"format": "trajectory", "mask": False, "allow_secrets": True}
-    asyncio.run(exporting.export(argparse.Namespace(id=conversation, output=file, **wanted)))
+    asyncio.run(cli.export(argparse.Namespace(id=conversation, output=file, **wanted)))
     events: list[dict[str, Any]] = json.loads(file.read_text("utf-8"))
     return events
 

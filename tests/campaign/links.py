@@ -17,11 +17,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from core.events import CmdOutputObservation, CmdRunAction, Frame, TerminalOutput
-from runtime.lasting_client import LastingClient
+from runtime.reconnecting_client import LastingClient
 from tests.campaign.trial import Facts, Result, check, nobody_is_left, run_trials, within
 from tests.contract.remote_here import RemoteHere
 from tests.links import Link, linked, random_fate
-from tests.runtime.serving import KEY
+from tests.runtime.action_server import KEY
 
 PROMISE = "over a link that breaks an action is carried out once, and its output and observation arrive whole"
 FULL = 1_000

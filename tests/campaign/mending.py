@@ -26,13 +26,13 @@ from core.controller.decide import evolve
 from core.controller.state import State
 from core.errors import StoreVersionError
 from core.events import CmdRunAction, Envelope, EventSource, MessageAction, NullObservation, TerminalOutput
-from core.memory.prompt import build_messages
-from core.store.checkup import DATABASE, look
+from core.memory.conversation_memory import build_messages
 from core.store.event_store import EventStore
-from core.store.mending import FOLDER, mend
-from core.store.pages import Pages
+from core.store.integrity import DATABASE, look
+from core.store.page_reader import Pages
+from core.store.page_recovery import LOST, Salvage
 from core.store.recordings import RecordedFrame, rows_of
-from core.store.salvage import LOST, Salvage
+from core.store.repair import FOLDER, mend
 from core.store.writer import Draft
 from tests.campaign.trial import Facts, Result, check, run_trials
 from tests.program import ROOT

@@ -18,8 +18,9 @@ from typing import Any
 
 from core.controller.controller import AgentController
 from core.controller.decide import evolve, fold
-from core.controller.halts import Way
+from core.controller.exit_reasons import Way
 from core.controller.state import Limits, State
+from core.conversations.conversation_manager import ConversationManager
 from core.events import (
     Action,
     AgentState,
@@ -30,11 +31,10 @@ from core.events import (
     envelope_from_dict,
     envelope_to_dict,
 )
-from core.manager.conversation_manager import ConversationManager
-from core.memory.condensers.making import room_of
+from core.memory.condensers.condenser_registry import room_of
 from core.memory.condensers.settings import CondenserSettings
 from core.session.agent_session import AgentSession
-from core.session.snapshots import can_be_kept, restored, written
+from core.session.state_snapshots import can_be_kept, restored, written
 from core.settings.config import Settings
 from core.store.event_store import EventStore
 from core.store.writer import Draft

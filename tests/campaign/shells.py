@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from core.events import Action, CmdOutputObservation, CmdRunAction, Frame, Observation, TerminalOutput
-from runtime.local import LocalRuntime
+from runtime.local.local_runtime import LocalRuntime
 from tests.campaign.trial import Facts, Result, check, nobody_is_left, run_trials, within
 
 DEATHS_PROMISE = "a shell's death gives one observation with its exit code, and the next command finds a shell"
@@ -29,7 +29,7 @@ USABLE_WITHIN_S = 3.0
 ENDS_WITHIN_S = 2.0
 
 Execute = Callable[[Action, int, Callable[[Frame], None]], Awaitable[Observation]]
-"""As core.ports.Runtime has it."""
+"""As core.protocols.Runtime has it."""
 
 LEFT = (
     "",

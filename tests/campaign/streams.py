@@ -11,9 +11,9 @@ import json
 import os
 
 from core.errors import ModelError, ModelErrorKind
-from core.llm.hosted import HostedLLM, ModelHost
+from core.llm.model_host_client import HostedLLM, ModelHost
 from core.llm.settings import LLMSettings
-from core.ports import LLMRequest, LLMResponse
+from core.protocols import LLMRequest, LLMResponse
 from tests.campaign.trial import Facts, Result, check, run_trials
 from tests.llm.shapes import ARGUMENTS, OPENAI, SHAPES, TEXT, ProviderServer, Shape
 from tests.openai_server import cuts, sends

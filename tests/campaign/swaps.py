@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from runtime.server import textfile
-from runtime.server.beneath import FileError, Roots
+from runtime.server import text_file
 from runtime.server.editor import Editor, EditorError
-from runtime.server.replacing import replace
+from runtime.server.safe_paths import FileError, Roots
+from runtime.server.text_file import replace
 from tests.campaign import swapper
 from tests.campaign.trial import Facts, Result, check, nobody_is_left, run_trials, within
 from tests.program import ROOT
@@ -82,7 +82,7 @@ def careful(roots: Roots) -> Iterator[Try]:
 
     def read(path: str) -> str:
         with roots.locate(path) as place:
-            return textfile.read(place).text
+            return text_file.read(place).text
 
     def write(path: str) -> None:
         with roots.locate(path, umask=UMASK) as place:

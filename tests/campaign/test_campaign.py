@@ -23,12 +23,12 @@ from core.events import (
     envelope_from_dict,
     envelope_to_dict,
 )
-from core.exchange.imported import Imported
-from core.exchange.importing import import_file
-from core.ports import LLMResponse, ToolCall
+from core.import_export.imported_conversation import Imported
+from core.import_export.importer import import_file
+from core.protocols import LLMResponse, ToolCall
 from core.store.event_store import EventStore
 from core.store.sqlite import sqlite3
-from runtime.local import LocalRuntime
+from runtime.local.local_runtime import LocalRuntime
 from runtime.server import hints
 from tests.campaign import (
     browsers,
@@ -55,7 +55,7 @@ from tests.campaign.__main__ import MEANINGS, PARTS, as_markdown
 from tests.campaign.stored import Row, check_ids, check_observations, check_printed
 from tests.campaign.trial import Facts, Result, Violation, children, nobody_is_left, run_trials
 from tests.llm.shapes import SHAPES, TEXT
-from tui.screens.trust import ANSWERS, YES
+from tui.trust.screen import ANSWERS, YES
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the campaign uses what only Linux has")
 

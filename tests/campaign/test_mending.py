@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from core.store.salvage import LostRange, Salvage
+from core.store.page_recovery import LostRange, Salvage
 from tests.campaign import mending
 from tests.campaign.trial import Facts, Violation
 

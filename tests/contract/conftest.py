@@ -12,14 +12,14 @@ from typing import Any, TypeVar
 import pytest
 
 from core.events import Action, CmdOutputObservation, CmdRunAction, FileEditAction, Observation
-from core.ports import Runtime
-from runtime.local import LocalRuntime
+from core.protocols import Runtime
+from runtime.local.local_runtime import LocalRuntime
 from tests.contract.in_process import InProcessRuntime
 from tests.contract.remote_here import RemoteHere
 from tests.fleets import Contained
 from tests.machine import REQUIREMENTS
 from tests.runtime.conftest import Watcher
-from tests.runtime.walled import WALLED, own
+from tests.runtime.isolation.confined import WALLED, own
 
 NO_CHANGE_TIMEOUT_S = 0.5
 """Short to wait for, long for a busy machine."""

@@ -9,17 +9,17 @@ from pathlib import Path
 
 from core.errors import RuntimeUnavailableError
 from core.events import Action, Frame, Observation
-from core.ports import FrameSink
-from core.saying import Say, silently
-from runtime.server.bash import BashSession
-from runtime.server.executor import ActionExecutor
-from runtime.server.files import Files
-from runtime.server.tasks import TaskList
+from core.progress import Say, silently
+from core.protocols import FrameSink
+from runtime.server.action_executor import ActionExecutor
+from runtime.server.bash_session import BashSession
+from runtime.server.file_actions import Files
+from runtime.server.task_file import TaskList
 from tests.doubles import Unconfined
 
 
 class InProcessRuntime(Unconfined):
-    """Implements core.ports.Runtime. `no_change_timeout_s` is the silence after which a command is asked about."""
+    """Implements core.protocols.Runtime. `no_change_timeout_s` is the silence after which a command is asked about."""
 
     def __init__(self, working_dir: Path, no_change_timeout_s: float) -> None:
         self.working_dir = str(working_dir)

@@ -10,10 +10,10 @@ import tempfile
 from pathlib import Path
 from typing import ClassVar
 
-from core.saying import Say, silently
-from runtime.remote import RemoteRuntime
-from runtime.remote_address import parsed
-from tests.runtime.serving import KEY
+from core.progress import Say, silently
+from runtime.remote.remote_address import parsed
+from runtime.remote.remote_runtime import RemoteRuntime
+from tests.runtime.action_server import KEY
 
 NOWHERE = "http://127.0.0.1:1"
 

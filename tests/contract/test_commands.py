@@ -9,7 +9,7 @@ import pytest
 
 from core.events import TerminalOutput
 from core.events.observations import MAX_CMD_OUTPUT_CHARS
-from core.secrets.lent import lending
+from core.secrets.command_secrets import lending
 from runtime.server import hints
 from tests.contract.conftest import NO_CHANGE_TIMEOUT_S, Life, Place
 

@@ -24,7 +24,7 @@ from core.events import (
     Observation,
     UserRejectObservation,
 )
-from core.ports import Runtime
+from core.protocols import Runtime
 from tests.contract.conftest import Life, Place, WithServer
 from tests.runtime.conftest import Watcher, has_ended
 

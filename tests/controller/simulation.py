@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from core.controller import decide
-from core.controller.halts import RUNTIME_UNAVAILABLE
+from core.controller.exit_reasons import RUNTIME_UNAVAILABLE
 from core.controller.state import Limits, State
 from core.events import (
     PLANNER,
@@ -47,8 +47,8 @@ from core.events import (
     UndoAction,
     UndoObservation,
 )
-from core.memory.tokens import Room
-from core.undone import undone_spans
+from core.memory.token_estimate import Room
+from core.undo.reverted import undone_spans
 
 PRICE = 0.1
 """US dollars of every call."""

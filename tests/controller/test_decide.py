@@ -19,7 +19,7 @@ from core.controller.decide import (
     react,
     resume,
 )
-from core.controller.halts import Halt, HaltKind, Way
+from core.controller.exit_reasons import Halt, HaltKind, Way
 from core.controller.limits import reached_of_day
 from core.controller.state import Limits, State
 from core.errors import ModelErrorKind

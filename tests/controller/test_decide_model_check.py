@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from core.controller import decide
-from core.controller.halts import HaltKind
+from core.controller.exit_reasons import HaltKind
 from core.controller.state import State
 from core.events import (
     ActionConfirmationStatus,

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from core.events import CmdRunAction
-from runtime.containers.runtime import DockerRuntime
+from runtime.docker.docker_runtime import DockerRuntime
 from tests.fleets import fleet
 
 

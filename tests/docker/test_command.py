@@ -12,7 +12,7 @@ import pytest
 
 from tests.containers import base_image, engine, engine_environ, sandbox_image
 from tests.doubles import FINISH, bash, write_script
-from tests.runtime.walled import own
+from tests.runtime.isolation.confined import own
 
 pytestmark = pytest.mark.docker
 

@@ -15,17 +15,17 @@ from docker.models.containers import Container
 
 from core.errors import RuntimeUnavailableError
 from core.events import AgentThinkAction, CmdRunAction
-from runtime.confinement import Isolation
-from runtime.containers.container import refused
-from runtime.containers.runtime import DockerRuntime
-from runtime.containers.specification import HOME_LABEL
-from runtime.control_group import Limits
+from runtime.docker.container import refused
+from runtime.docker.container_spec import HOME_LABEL
+from runtime.docker.docker_runtime import DockerRuntime
+from runtime.isolation.cgroups import Limits
+from runtime.isolation.confinement import Isolation
 from tests.containers import base_image, engine, engine_environ, sandbox_image
 from tests.contract.conftest import Place
 from tests.docker.gate import Gate
 from tests.fleets import Contained, fleet
 from tests.runtime.conftest import Watcher
-from tests.runtime.walled import own, run
+from tests.runtime.isolation.confined import own, run
 
 pytestmark = pytest.mark.docker
 

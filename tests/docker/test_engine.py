@@ -11,7 +11,7 @@ import pytest
 
 from tests.blocking import ROOT
 from tests.containers import LOCAL_BASE, base_image, engine_environ
-from tests.runtime.walled import SOMEBODY
+from tests.runtime.isolation.confined import SOMEBODY
 
 ENGINE = ROOT / ".ci" / "engine"
 TOOLS = ("bash", "dirname", "env", "id", "sed", "timeout")

@@ -13,24 +13,24 @@ from pathlib import Path
 
 import pytest
 
+from core.conversations.conversation_manager import ConversationManager
 from core.errors import RuntimeUnavailableError
 from core.events import CmdOutputObservation, Status
-from core.manager.conversation_manager import ConversationManager
 from core.settings.config import DockerSettings, Settings
-from runtime.containers.runtime import DockerRuntime
-from runtime.engine import connect
-from runtime.lasting_client import LINK
+from runtime.docker.docker_runtime import DockerRuntime
+from runtime.docker.engine import connect
+from runtime.reconnecting_client import LINK
 from tests.containers import base_image, engine, sandbox_image
 from tests.contract.conftest import Place
-from tests.core.test_user_shell import answer_to
 from tests.docker.gate import Gate
 from tests.docker.test_ends import change, container_of, left_over
 from tests.doubles import FINISH, write_script
 from tests.fleets import Contained
 from tests.runtime.certificates import Authority
-from tests.runtime.walled import run
+from tests.runtime.isolation.confined import run
+from tests.session.test_user_shell import answer_to
 from tests.sshd import Elsewhere
-from tui.runtimes import Runtimes
+from tui.runtime_factory import Runtimes
 
 pytestmark = [pytest.mark.docker, pytest.mark.ssh]
 

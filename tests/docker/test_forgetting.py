@@ -10,12 +10,12 @@ import pytest
 
 from core.errors import OutOfReachError, RuntimeUnavailableError
 from core.settings.config import DockerSettings, Settings
-from core.store.listing import ConversationInfo
-from runtime.containers.runtime import DockerRuntime
-from runtime.engine import address
+from core.store.conversations import ConversationInfo
+from runtime.docker.docker_runtime import DockerRuntime
+from runtime.docker.engine import address
 from tests.containers import base_image, engine, engine_environ, sandbox_image
-from tests.runtime.walled import own, run
-from tui.runtimes import Runtimes
+from tests.runtime.isolation.confined import own, run
+from tui.runtime_factory import Runtimes
 
 pytestmark = pytest.mark.docker
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

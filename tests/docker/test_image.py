@@ -16,7 +16,7 @@ from docker import errors
 
 from core.errors import RuntimeUnavailableError
 from runtime import image
-from runtime.image import building, context
+from runtime.image import build_context, builder
 from tests.containers import base_image, engine, engine_environ, sandbox_image
 from tests.program import Handloom
 
@@ -64,8 +64,8 @@ def changed(folder: Path, text: str) -> image.Recipe:
     """The recipe with one file of our code changed."""
     root = folder / "root"
     shutil.rmtree(root, ignore_errors=True)
-    for part in context.CODE:
-        source = context.ROOT / part
+    for part in build_context.CODE:
+        source = build_context.ROOT / part
         if source.is_dir():
             shutil.copytree(source, root / part, ignore=shutil.ignore_patterns("__pycache__"))
         else:
@@ -113,7 +113,7 @@ class TestBuilding:
             await image.build(client, base_image(), lambda step: None, recipe=changed(tmp_path, f"N = {n}\n"))
             for n in range(2)
         ]
-        monkeypatch.setattr(building, "KEPT_S", 0.0)
+        monkeypatch.setattr(builder, "KEPT_S", 0.0)
         container = client.containers.create(second)
         try:
             await image.build(client, base_image(), lambda step: None, recipe=changed(tmp_path, "N = 2\n"))
@@ -132,14 +132,14 @@ class TestBuilding:
             if "Python packages" in step:
                 is_long.set()
 
-        building = asyncio.create_task(image.build(client, base, watch, recipe=recipe))
+        builder = asyncio.create_task(image.build(client, base, watch, recipe=recipe))
         await is_long.wait()
         steps = containers(client)
         assert steps
-        building.cancel()
+        builder.cancel()
         async with asyncio.timeout(60):  # less than the step takes
             with pytest.raises(asyncio.CancelledError):
-                await building
+                await builder
         await asyncio.to_thread(await_gone, steps)
         assert await image.find(client, base, recipe) is None
 
@@ -190,4 +190,4 @@ class TestCommand:
         out, _ = child.communicate(timeout=10)
         assert (child.returncode, out) == (130, b"")
         await_gone(steps)
-        assert client.api.images(context.REPOSITORY, filters={"label": MARK}) == []
+        assert client.api.images(build_context.REPOSITORY, filters={"label": MARK}) == []

@@ -21,10 +21,10 @@ from core.events import CmdOutputObservation, CmdRunAction
 from core.secrets import Masker
 from core.secrets.backends import FileBackend
 from core.secrets.vault import Vault
-from core.session.lending import Lending
+from core.session.secret_injection import Lending
 from tests.containers import engine
 from tests.fleets import Contained
-from tests.runtime.walled import repository
+from tests.runtime.isolation.confined import repository
 from tests.secrets.canaries import made
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(300)]

@@ -11,12 +11,12 @@ import pytest
 
 from core.errors import ConfigurationError
 from core.settings.config import DockerSettings, SandboxSettings, Settings
-from runtime.containers.runtime import DockerRuntime
-from runtime.containers.specification import ContainerOptions, Specification
-from runtime.control_group import Limits
+from runtime.docker.container_spec import ContainerOptions, Specification
+from runtime.docker.docker_runtime import DockerRuntime
+from runtime.isolation.cgroups import Limits
 from tests.containers import base_image, engine, sandbox_image
-from tests.runtime.walled import own, run
-from tui.runtimes import Runtimes
+from tests.runtime.isolation.confined import own, run
+from tui.runtime_factory import Runtimes
 
 FOLDER = Path("/sandboxes/x")
 

@@ -11,10 +11,10 @@ import pytest
 
 from core.events import CmdOutputObservation, CmdRunAction
 from runtime.client import ActionExecutionClient
-from runtime.shortages import PROCESSES_RAN_OUT, memory_ran_out
+from runtime.shortage_messages import PROCESSES_RAN_OUT, memory_ran_out
 from tests.containers import Served, served
 from tests.runtime.conftest import Watcher
-from tests.runtime.test_hardening import CALLS, TRIED
+from tests.runtime.server.test_hardening import CALLS, TRIED
 
 pytestmark = pytest.mark.docker
 MB = 1024 * 1024

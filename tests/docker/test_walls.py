@@ -16,12 +16,12 @@ import pytest
 from core.denials import Denials, DeniedHosts
 from core.errors import RuntimeUnavailableError
 from core.events import FileEditAction, FileEditObservation
-from runtime.confinement import Isolation
-from runtime.control_group import Limits
+from runtime.isolation.cgroups import Limits
+from runtime.isolation.confinement import Isolation
 from tests.containers import engine
 from tests.fleets import Contained
-from tests.runtime.escaping import Goals, goals, outcomes_of
-from tests.runtime.walled import SOMEBODY, own, repository, run
+from tests.runtime.isolation.confined import SOMEBODY, own, repository, run
+from tests.runtime.isolation.escape_attempts import Goals, goals, outcomes_of
 
 pytestmark = pytest.mark.docker
 

@@ -7,7 +7,7 @@ import os
 import pty
 from pathlib import Path
 
-from tests.core.test_agents import PLAN, REVIEWER
+from tests.agent.test_agent_files import PLAN, REVIEWER
 from tests.doubles import FINISH, bash, write_script
 from tests.program import Handloom
 

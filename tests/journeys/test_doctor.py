@@ -21,11 +21,11 @@ from tests.doubles import FINISH, write_script
 from tests.journeys.terminal import Terminal
 from tests.journeys.test_bad_homes import in_a_mount
 from tests.program import HANDLOOM, Handloom
-from tests.runtime.serving import KEY, Process
-from tests.runtime.walled import SOMEBODY, own
-from tui.doctor.engine import is_old
+from tests.runtime.action_server import KEY, Process
+from tests.runtime.isolation.confined import SOMEBODY, own
+from tui.doctor.checks import model
+from tui.doctor.engine_check import is_old
 from tui.doctor.finding import Mark, Patient
-from tui.doctor.models import model
 
 Findings = dict[str, dict[str, str]]
 NOWHERE = "unix:///nowhere/docker.sock"

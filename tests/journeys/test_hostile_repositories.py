@@ -12,7 +12,7 @@ import pytest
 from tests.doubles import FINISH, bash, write_script
 from tests.journeys.hostile import KINDS, Traps, count, files_for_agents
 from tests.program import HANDLOOM, Handloom
-from tests.runtime.walled import own
+from tests.runtime.isolation.confined import own
 
 LOOK = "git status; git diff; git log -p -1 | cat; git submodule status; git stash list; git branch -a; git add -A; ls"
 COMMIT = "git -c user.name=a -c user.email=b commit -m second; python3 -c 'import json, asyncio'; make; . ./.envrc"

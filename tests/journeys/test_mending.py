@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from core.store.event_store import EventStore
-from core.store.pages import Pages
+from core.store.page_reader import Pages
 from core.store.schema import VERSION
 from core.store.sqlite import sqlite3
 from tests.doubles import FINISH, bash, write_script

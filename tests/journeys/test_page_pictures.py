@@ -17,7 +17,7 @@ from PIL import Image, ImageChops, ImageStat
 from tests.doubles import FINISH, write_script
 from tests.journeys.graphic_terminal import CELL, KITTY, SIXEL, GraphicTerminal
 from tests.program import Handloom
-from tui.display.pictures import KEPT_SIDE
+from tui.terminal_io.graphics.picture_cells import KEPT_SIDE
 
 pytestmark = [
     *(pytest.mark.browser, pytest.mark.alone, pytest.mark.timeout(240)),

@@ -9,7 +9,7 @@ import pytest
 
 from tests.doubles import FINISH, bash, write_script
 from tests.program import Handloom
-from tests.runtime.serving import KEY, Process
+from tests.runtime.action_server import KEY, Process
 
 WORK = [{"text": "I look.", "tool_calls": [bash("sleep 4324 & pwd > where; env | grep HANDLOOM")]}, FINISH]
 

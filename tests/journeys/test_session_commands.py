@@ -18,8 +18,9 @@ import pytest
 
 from tests.doubles import FINISH, bash, write_script
 from tests.program import HANDLOOM, Ended, Handloom
-from tui.cli import command_line, opening
-from tui.sessions import chips
+from tui.cli import command_line
+from tui.replay import cli
+from tui.sessions import filter_chips
 
 CANARY = "kanarienvogel4711"
 OTHER = "nachtigall0815"
@@ -101,7 +102,7 @@ class TestList:
             assert two[0]("list", *wrong).status == 2
 
     def test_the_states_are_those_of_the_chips(self) -> None:
-        assert set(command_line.STATES) == set(chips.STATES)
+        assert set(command_line.STATES) == set(filter_chips.STATES)
 
 
 class TestSearch:
@@ -135,7 +136,7 @@ class TestIds:
         exported = handloom("export", first.conversation[:12])
         assert exported.out == handloom("export", first.conversation).out != ""
         with ExitStack() as stack:
-            assert opening.find(first.conversation[:12], handloom.home, stack) == (handloom.home, first.conversation)
+            assert cli.find(first.conversation[:12], handloom.home, stack) == (handloom.home, first.conversation)
 
     def test_a_conversation_is_renamed(self, two: tuple[Handloom, Ended, Ended]) -> None:
         handloom, _, second = two

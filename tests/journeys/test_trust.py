@@ -9,7 +9,7 @@ import pytest
 
 from tests.doubles import FINISH, bash, write_script
 from tests.program import Handloom
-from tests.runtime.walled import own
+from tests.runtime.isolation.confined import own
 
 
 def told(handloom: Handloom, tmp_path: Path, *options: str) -> tuple[bool, str]:

@@ -12,7 +12,7 @@ from core.events import EventSource
 from core.store.event_store import EventStore
 from core.store.writer import Draft
 from tests.doubles import FINISH, write_script
-from tests.exchange.test_unknown_kinds import UNKNOWN
+from tests.import_export.test_unknown_kinds import UNKNOWN
 from tests.journeys.terminal import Terminal
 from tests.program import Handloom
 

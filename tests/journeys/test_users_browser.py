@@ -15,7 +15,7 @@ from aiohttp import web
 from core.events import AgentState, BrowseInteractiveAction, EventSource
 from tests.doubles import FINISH, write_script
 from tests.pictures import Session, Stage, on_stage
-from tests.runtime.plugins.browsing import Site
+from tests.runtime.plugins.browser_server import Site
 
 PASSWORD = "correct horse battery"
 FORM = (

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.agent.tools import CODEACT_TOOLS
-from core.llm.calls_in_text import STOP, calls_of, in_words
-from core.ports import LLMRequest, LLMResponse
+from core.llm.prompted_tools import STOP, calls_of, in_words
+from core.protocols import LLMRequest, LLMResponse
 
 TOOLS = [tool.schema() for tool in CODEACT_TOOLS]
 SYSTEM = {"role": "system", "content": "Be good."}

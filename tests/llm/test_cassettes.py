@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from core.errors import ConfigurationError, ModelError, ModelErrorKind
 from core.events import Frame, Status, TokenDelta, TokenUsage
 from core.llm.cassette import Scrubber, load_cassette
-from core.llm.cassette_player import CassetteLLM
+from core.llm.cassette_model import CassetteLLM
 from core.llm.cassette_recorder import RECORD_STATUS, Recorder
-from core.ports import LLM, FrameSink, LLMRequest, LLMResponse, ToolCall
+from core.protocols import LLM, FrameSink, LLMRequest, LLMResponse, ToolCall
 
 SECRET = "s3cret-value-0123456789"
 ENVIRON = {"SOME_API_KEY": SECRET, "HOME": "/home/mira"}

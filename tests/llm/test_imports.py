@@ -11,9 +11,9 @@ import pytest
 @pytest.mark.parametrize(
     "module",
     [
-        "core.llm.registry",
-        "core.llm.hosted",
-        "core.llm.scripted",
+        "core.llm.factory",
+        "core.llm.model_host_client",
+        "core.llm.scripted_model",
         "core.agent.registry",
         "core.memory.memory",
     ],

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from core.events import LLMMetrics, TokenUsage
 from core.llm.metrics import add_response
-from core.ports import LLMResponse
+from core.protocols import LLMResponse
 
 
 def response(cost: float | None, prompt: int = 10, window: int = 0) -> LLMResponse:

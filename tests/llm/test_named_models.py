@@ -8,10 +8,10 @@ from typing import get_args
 import pytest
 
 from core.errors import ConfigurationError
-from core.llm.catalogue import KnownModel, named_models
-from core.llm.hosted import HostedLLM, ModelHost
-from core.llm.models import LLMRegistry, Task, model_for, model_of_agent
-from core.llm.registry import ModelOffer, create_llm, offers
+from core.llm.factory import ModelOffer, create_llm, offers
+from core.llm.model_catalogue import KnownModel, named_models
+from core.llm.model_host_client import HostedLLM, ModelHost
+from core.llm.registry import LLMRegistry, Task, model_for, model_of_agent
 from core.llm.router import RouterLLM
 from core.llm.settings import LLMSettings, NamedModel
 from core.settings.config import load

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from core.errors import ModelError, ModelErrorKind
 from core.events import Frame, Status
-from core.llm.failures import MAX_RETRY_AFTER_S
+from core.llm.provider_errors import MAX_RETRY_AFTER_S
 from core.llm.retry import RETRY_STATUS, RETRYABLE, FailedCall, RetryPolicy, with_retries
 from tests.stopped_clock import stopped_clock
 

@@ -9,12 +9,12 @@ import pytest
 
 from core.errors import ConfigurationError, ModelError, ModelErrorKind
 from core.events import Frame, Status, TokenUsage
-from core.llm.catalogue import Abilities
-from core.llm.hosted import HostedLLM, ModelHost
+from core.llm.model_catalogue import Abilities
+from core.llm.model_host_client import HostedLLM, ModelHost
 from core.llm.retry import FailedCall
 from core.llm.router import FAILS_OVER, REST_S, ROUTE_STATUS, Helpers, RouterLLM, with_helpers
 from core.llm.settings import LLMSettings
-from core.ports import LLM, FrameSink, LLMRequest, LLMResponse
+from core.protocols import LLM, FrameSink, LLMRequest, LLMResponse
 
 TEXT = LLMRequest([{"role": "user", "content": "hi"}])
 PICTURE = LLMRequest([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:"}}]}])

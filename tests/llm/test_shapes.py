@@ -12,9 +12,9 @@ import pytest_asyncio
 
 from core.errors import ModelError
 from core.events import Frame, TokenDelta
-from core.llm.hosted import HostedLLM, ModelHost
+from core.llm.model_host_client import HostedLLM, ModelHost
 from core.llm.settings import LLMSettings, ModelFacts
-from core.ports import LLMRequest, LLMResponse
+from core.protocols import LLMRequest, LLMResponse
 from tests.llm.shapes import ANTHROPIC, ARGUMENTS, GEMINI, OPENAI, SHAPES, TEXT, ProviderServer, Shape, leads_to
 from tests.openai_server import sends
 

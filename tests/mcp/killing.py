@@ -8,9 +8,9 @@ import signal
 import time
 from pathlib import Path
 
+from core.conversations.conversation_manager import ConversationManager
 from core.events import MCPAction, Observation
-from core.manager.conversation_manager import ConversationManager
-from core.mcp.standing import ServerState
+from core.mcp.server_status import ServerState
 from core.session.agent_session import AgentSession
 
 TOLD_S = 5.0

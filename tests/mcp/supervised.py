@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from core.events import MCPAction, Observation
-from core.mcp.standing import Server, ServerState
+from core.mcp.server_status import Server, ServerState
 from core.mcp.supervisor import Supervisor
-from core.mcp.toolbox import Toolbox
+from core.mcp.tool_registry import Toolbox
 from core.settings.mcp_settings import MCPSettings
 
 HERE = Path(__file__).parent

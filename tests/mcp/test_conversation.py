@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from core.conversations.conversation_manager import ConversationManager
 from core.events import (
     ActionConfirmationStatus,
     AgentState,
@@ -21,13 +22,12 @@ from core.events import (
     Status,
     event_to_dict,
 )
-from core.manager.conversation_manager import ConversationManager
-from core.mcp.servers import FILE
-from core.mcp.standing import CONSENT, ServerState
+from core.mcp.server_definitions import FILE
+from core.mcp.server_status import CONSENT, ServerState
 from core.session.agent_session import AgentSession
 from core.settings.config import Settings
 from core.store.blobs import BlobRef
-from runtime.local import LocalRuntime
+from runtime.local.local_runtime import LocalRuntime
 from tests.doubles import FINISH, bash, call, write_script
 from tests.mcp.killing import killed_at_work, pid_of, until_ready
 from tests.mcp.supervised import GOOD, START_S, faulty, good

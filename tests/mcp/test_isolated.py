@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from core.errors import RuntimeUnavailableError
-from core.mcp.standing import ServerState
+from core.mcp.server_status import ServerState
 from core.mcp.supervisor import BeforeServer, Supervisor
-from core.mcp.toolbox import Toolbox
+from core.mcp.tool_registry import Toolbox
 from core.settings.config import Settings
 from tests.mcp.supervised import GOOD, START_S, Supervised
-from tests.runtime.walled import own
-from tui.runtimes import Runtimes
+from tests.runtime.isolation.confined import own
+from tui.runtime_factory import Runtimes
 
 pytestmark = pytest.mark.bubblewrap
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from core.errors import ConfigurationError
-from core.mcp.servers import of_user
-from core.settings.book import SettingsBook
+from core.mcp.server_definitions import of_user
 from core.settings.config import load
+from core.settings.editable_settings import SettingsBook
 from core.settings.mcp_settings import MCPSettings
 
 WHOLE = """

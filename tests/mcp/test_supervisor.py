@@ -18,10 +18,10 @@ import pytest
 
 from core.errors import ConfigurationError
 from core.events import ErrorObservation, MCPAction, MCPObservation, Status
-from core.mcp.pins import NAME
-from core.mcp.servers import FILE, of_project
-from core.mcp.standing import ServerState
-from core.mcp.toolbox import FIRST_WAIT_S
+from core.mcp.agreements import NAME
+from core.mcp.server_definitions import FILE, of_project
+from core.mcp.server_status import ServerState
+from core.mcp.tool_registry import FIRST_WAIT_S
 from tests.mcp.supervised import GOOD, Supervised, faulty, good, supervised
 from tests.stopped_clock import stopped_clock
 
@@ -485,8 +485,8 @@ async def test_a_missing_variable_is_told(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_written_says_what_to_do(tmp_path: Path) -> None:
-    from core.mcp.pins import Pins
-    from core.mcp.servers import ServerSpec
+    from core.mcp.agreements import Pins
+    from core.mcp.server_definitions import ServerSpec
 
     (tmp_path / "home").write_text("no folder")
     with pytest.raises(ConfigurationError, match=r"try again|Move it away"):

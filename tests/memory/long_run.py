@@ -21,10 +21,10 @@ from typing import Any
 
 from aiohttp import web
 
+from core.conversations.conversation_manager import ConversationManager
 from core.events import AgentState, CondensationAction
-from core.manager.conversation_manager import ConversationManager
 from core.settings.config import Settings
-from runtime.local import LocalRuntime
+from runtime.local.local_runtime import LocalRuntime
 from tests.openai_server import KEY, Exchange, OpenAIServer, answers, fails
 
 _LITELLM = find_spec("litellm")

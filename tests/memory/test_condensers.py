@@ -24,18 +24,17 @@ from core.events import (
     UndoAction,
     UndoObservation,
 )
+from core.memory.condensation import Condensing
 from core.memory.condensers.base import Condenser, NoSummaryError, Work
-from core.memory.condensers.making import KINDS, make, room_of
-from core.memory.condensers.masking import MASKED
+from core.memory.condensers.condenser_registry import KINDS, make, room_of
+from core.memory.condensers.llm_condensers import TOOL, record
+from core.memory.condensers.rule_condensers import MASKED
 from core.memory.condensers.settings import ROLLING, CondenserSettings
-from core.memory.condensers.structured import TOOL
-from core.memory.condensers.summary import record
-from core.memory.condensing import Condensing
-from core.memory.prompt import build_messages
-from core.memory.seen import is_seen, size_of
-from core.memory.tokens import Room, Scale, clipped, tokens_of
+from core.memory.context_events import is_seen, size_of
+from core.memory.conversation_memory import build_messages
+from core.memory.token_estimate import Room, Scale, clipped, tokens_of
 from core.memory.view import View, Watched
-from core.ports import FrameSink, LLMRequest, LLMResponse, ToolCall
+from core.protocols import FrameSink, LLMRequest, LLMResponse, ToolCall
 from tests.memory.long_run import torn_pairs
 from tests.memory.test_view import AGENT, ENVIRONMENT, USER, Log, talk
 

@@ -15,11 +15,11 @@ from core.events import (
     RecallObservation,
     RecallType,
 )
-from core.knowledge.library import PROJECT, Library, Shelf, shelved
+from core.memory.library import PROJECT, Library, Shelf, shelved
 from core.memory.memory import given_in, recall
 from core.memory.view import View
 from core.repository import Repository
-from core.trust.survey import Kind, Piece
+from core.trust.folder_survey import Kind, Piece
 
 LATE_IN_NEW_YORK = datetime(2025, 1, 31, 23, 0, tzinfo=timezone(timedelta(hours=-5)))
 

@@ -21,14 +21,14 @@ from core.events import (
     RecallObservation,
     RecallType,
 )
-from core.knowledge.library import PROJECT, YOURS, Shelf, shelved
-from core.memory.condensers.making import make
+from core.memory.condensers.condenser_registry import make
 from core.memory.condensers.settings import CondenserSettings
+from core.memory.conversation_memory import build_messages
+from core.memory.library import PROJECT, YOURS, Shelf, shelved
 from core.memory.memory import recall
-from core.memory.prompt import build_messages
 from core.memory.view import View
 from core.repository import Repository
-from core.trust.survey import Kind, Piece
+from core.trust.folder_survey import Kind, Piece
 from tests.memory.test_view import AGENT, ENVIRONMENT, USER, Log, talk
 
 TEXTS = Path(__file__).parent / "prompts"

@@ -21,8 +21,8 @@ from core.events import (
     ToolCallMetadata,
 )
 from core.memory.condensers.base import Work
-from core.memory.condensers.window import half_forgotten
-from core.memory.prompt import build_messages
+from core.memory.condensers.rule_condensers import half_forgotten
+from core.memory.conversation_memory import build_messages
 from core.memory.view import View
 
 AGENT, USER, ENVIRONMENT = EventSource.AGENT, EventSource.USER, EventSource.ENVIRONMENT

@@ -116,7 +116,7 @@ def test_each_place_gets_its_bug(source: str, expected: set[str]) -> None:
 
 
 def test_every_bug_of_our_own_files_can_be_read() -> None:
-    for path in ("core/store/writer.py", "core/security/taint.py", "runtime/server/beneath.py"):
+    for path in ("core/store/writer.py", "core/security/taint.py", "runtime/server/safe_paths.py"):
         source = (ROOT / path).read_bytes()
         places = bugs_in(source)
         assert len(places) > 20
@@ -154,8 +154,8 @@ def test_the_tests_of_a_module_are_those_of_its_name_and_those_that_import_it() 
         "tests/security/test_taint.py",
         "tests/security/test_taint_answers.py",
     ]
-    assert "tests/security/test_disguised.py" in tests.touching("core/security/checking.py")
-    assert tests.touching("core/store/locks.py")[0] == "tests/core/test_locks.py"
+    assert "tests/security/test_disguised.py" in tests.touching("core/security/command_check.py")
+    assert tests.touching("core/store/locks.py")[0] == "tests/store/test_locks.py"
 
 
 @pytest.mark.timeout(300)

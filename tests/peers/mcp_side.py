@@ -16,10 +16,10 @@ from typing import Any
 
 from platformdirs import user_cache_path
 
+from core.conversations.conversation_manager import ConversationManager
 from core.events import Envelope, MCPAction, MCPObservation, Observation
-from core.manager.conversation_manager import ConversationManager
 from core.settings.config import Settings
-from runtime.local import LocalRuntime
+from runtime.local.local_runtime import LocalRuntime
 from tests.doubles import FINISH, call, write_script
 from tests.mcp.killing import TOLD_S, killed_at_work, pid_of, until_ready
 from tests.peers.installing import MCP, install

@@ -15,19 +15,19 @@ import pytest
 from aiohttp import web
 
 from core.events import CmdOutputObservation, CmdRunAction, Frame, TerminalOutput
-from core.plugins import OURS, required
+from core.plugin_requirements import OURS, required
 from runtime.client import ActionExecutionClient
-from runtime.local import LocalRuntime
+from runtime.local.local_runtime import LocalRuntime
 from runtime.plugins.base import Place
-from runtime.plugins.startup import PluginStartup
+from runtime.plugins.plugin_startup import PluginStartup
+from runtime.server.action_executor import ActionExecutor
+from runtime.server.answer_cache import TIMES, Times
 from runtime.server.app import ActionServer
-from runtime.server.bash import BashSession
-from runtime.server.executor import ActionExecutor
-from runtime.server.files import Files
-from runtime.server.guard import Guard
-from runtime.server.kept_answers import TIMES, Times
+from runtime.server.bash_session import BashSession
+from runtime.server.file_actions import Files
+from runtime.server.request_guard import Guard
 from runtime.server.terminal_routes import TerminalRoutes
-from tests.runtime.serving import KEY, Process, Server
+from tests.runtime.action_server import KEY, Process, Server
 
 WITHIN_S = 60.0
 """Until something has to have happened: a guard against hanging, generous because other tests may have the cores."""

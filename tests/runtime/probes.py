@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from core.autorun import NAMES
+from core.autorun_paths import NAMES
 
 HARMLESS = ("read", "network", "persistence")
 _READ = "cat {} 2>/dev/null | grep -q . && echo ESCAPED"

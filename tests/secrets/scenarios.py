@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from tests.acp.editor import raw
 from tests.openai_server import Behaviour, answers
-from tests.runtime.plugins.browsing import Site
+from tests.runtime.plugins.browser_server import Site
 from tests.secrets.canaries import ADDRESSES, ENVIRONMENT, KEPT, MET, TYPED
 from tests.secrets.user import User
 from tui.cli.command_line import FORMATS

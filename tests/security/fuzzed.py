@@ -18,7 +18,7 @@ from functools import cache
 
 from core.events import ActionSecurityRisk, CmdRunAction
 from core.security.facts import Facts, facts_of
-from core.security.rules import strictness
+from core.security.risk_rules import strictness
 from tests.security.risk_wrapping import WORKSPACE, WRAPPINGS, Row, corpus, mutated
 
 MAX_BYTES = 10_000

@@ -26,10 +26,10 @@ from core.events import (
     UserRejectObservation,
 )
 from core.security.analyzers import MAX_CHARS, MAX_REASONS, OURS, Analyzer, Assessment, analyzers, assess
-from core.security.analyzers.history import MAX_PAST, History, Past
+from core.security.analyzers.action_history import MAX_PAST, History, Past
 from core.security.analyzers.invariant import MAX_POLICIES, Invariant, read_policies, shipped
 from core.security.facts import Facts, facts_of
-from core.security.rules import RULES
+from core.security.risk_rules import RULES
 
 WORKSPACE = "/workspace/app"
 LOW, MEDIUM, HIGH, UNKNOWN = (ActionSecurityRisk[name] for name in ("LOW", "MEDIUM", "HIGH", "UNKNOWN"))

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
+from core.conversations.conversation_manager import ConversationManager
 from core.events import AgentState, CmdRunAction
-from core.manager.conversation_manager import ConversationManager
 from core.session.agent_session import AgentSession
 from core.settings.config import Settings
 from core.settings.security_settings import SecuritySettings
-from runtime.local import LocalRuntime
-from tests.core.test_session import conversation, said_and_settled
+from runtime.local.local_runtime import LocalRuntime
 from tests.doubles import FINISH, call
-from tui.model.asked import asked_line
-from tui.model.questions import Question, ask_about
-from tui.panes.chat.blocks import Mark
-from tui.panes.chat.model import ChatModel
+from tests.session.test_session import conversation, said_and_settled
+from tui.approval.question import Question, ask_about
+from tui.approval.risk_text import asked_line
+from tui.chat.blocks import Mark
+from tui.chat.model import ChatModel
 
 LETS_ALL = 'allow = ["bash(*)"]'
 HEEDFUL = Settings(security=SecuritySettings(analyzers=("local", "invariant")))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from core.events import CmdRunAction
-from core.security.command.state import MAX_VALUE_CHARS, MAX_VARIABLES, MAX_WRITTEN
 from core.security.facts import Facts, facts_of
 from core.security.findings import MAX_CHARS, MAX_ITEMS, MAX_SHOWN
+from core.security.shell.shell_state import MAX_VALUE_CHARS, MAX_VARIABLES, MAX_WRITTEN
 
 
 def read(command: str) -> Facts:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from core.security.checking import check, request_of
+from core.security.command_check import check, request_of
 
 DATA = Path(__file__).parent / "data"
 HOME, WORKSPACE = "/home/rt", "/home/rt/ws"

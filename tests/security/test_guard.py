@@ -18,13 +18,12 @@ from core.events import (
     FileWriteAction,
     MCPAction,
 )
-from core.security.command.state import Shell
-from core.security.confirmation import ConfirmMode
+from core.security.confirmation import ANALYZERS, TAINT, ConfirmMode, Judgement, Verdict
 from core.security.facts import Facts
 from core.security.guard import CHANGED, PLANNING, RATED, Guard, Voice, guard_of_files
-from core.security.judgement import ANALYZERS, TAINT, Judgement, Verdict
 from core.security.patterns import parse
 from core.security.permissions import Scope, given
+from core.security.shell.shell_state import Shell
 
 ALLOW, ASK, DENY = Verdict
 LOW, MEDIUM, HIGH, UNKNOWN = (ActionSecurityRisk[name] for name in ("LOW", "MEDIUM", "HIGH", "UNKNOWN"))

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
+from core.conversations.conversation_manager import ConversationManager
 from core.events import AgentState, MCPAction
-from core.manager.conversation_manager import ConversationManager
-from core.mcp.standing import ServerState
+from core.mcp.server_status import ServerState
 from core.settings.config import Settings
-from runtime.local import LocalRuntime
-from tests.core.test_session import of
+from runtime.local.local_runtime import LocalRuntime
 from tests.doubles import FINISH, bash, call, write_script
 from tests.mcp.supervised import START_S, supervised
+from tests.session.test_session import of
 
 MARKED = """
 import json, os, sys

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from core.errors import ConfigurationError, UsageError
-from core.security.judgement import Verdict
+from core.security.confirmation import Verdict
 from core.security.patterns import Pattern
 from core.security.permissions import MAX_BYTES, Permission, PermissionFile, Scope, given
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from core.security.judgement import Verdict
+from core.security.confirmation import Verdict
 from core.security.patterns import parse
 from core.security.permissions import PermissionFile, Scope, given
 from tests.doubles import FINISH, bash, write_script
-from tests.runtime.walled import own
+from tests.runtime.isolation.confined import own
 
 
 def handloom(tmp_path: Path, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:

@@ -11,13 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from core.autorun import NAMES
+from core.autorun_paths import NAMES
 from core.errors import ConfigurationError, UsageError
 from core.events import Action, AgentThinkAction, CmdRunAction, FileEditAction, FileReadAction, FileWriteAction
-from core.security.confirmation import ConfirmMode
+from core.security.confirmation import ConfirmMode, Judgement, Verdict
 from core.security.facts import Facts
 from core.security.guard import Guard
-from core.security.judgement import Judgement, Verdict
 from core.security.patterns import parse
 from core.security.permissions import PermissionFile, Scope, given
 from core.security.policy import read_policy

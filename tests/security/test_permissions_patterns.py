@@ -43,7 +43,7 @@ from core.security.patterns import (
     unclear_for,
     uncovered,
 )
-from core.security.proposals import is_broad, proposal, reach_of
+from core.security.suggested_rules import is_broad, proposal, reach_of
 
 PLACE = WorkFolders("/nowhere/work", "/nowhere/home")
 

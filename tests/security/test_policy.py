@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from core.security.judgement import Verdict
+from core.security.confirmation import Verdict
 from core.security.policy import MAX_BYTES, Policy, read_policy, signature
 
 

@@ -20,7 +20,7 @@ from core.events import (
     TaskTrackingAction,
 )
 from core.security.facts import facts_of
-from core.security.places import Places, Region
+from core.security.paths import Places, Region
 
 WORKSPACE = "/workspace/app"
 ACTIONS: list[tuple[str, str, Action]] = [

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.events import ActionSecurityRisk, CmdRunAction
-from core.security.command.parser import MAX_CHARS
 from core.security.facts import Facts, facts_of
-from core.security.rules import RULES
+from core.security.risk_rules import RULES
+from core.security.shell.parser import MAX_CHARS
 from tests.security.risk_wrapping import WORKSPACE, WRAPPINGS, Row, corpus, mutated
 
 BAD, GOOD = corpus("bad"), corpus("good")

@@ -8,20 +8,19 @@ from typing import Any
 
 import pytest
 
+from core.conversations.conversation_manager import ConversationManager
 from core.events import AgentState, CmdRunAction
-from core.manager.conversation_manager import ConversationManager
-from core.security.confirmation import ConfirmMode
+from core.security.confirmation import ConfirmMode, Verdict
 from core.security.facts import facts_of
-from core.security.judgement import Verdict
 from core.security.patterns import parse
 from core.security.permissions import PermissionFile, Scope, given
-from core.security.proposals import reach_of
+from core.security.suggested_rules import reach_of
 from core.session.agent_session import AgentSession
 from core.settings.config import Settings
-from runtime.local import LocalRuntime
-from tests.core.test_session import FREE, conversation, of
+from runtime.local.local_runtime import LocalRuntime
 from tests.doubles import FINISH, bash, write_script
 from tests.program import Handloom
+from tests.session.test_session import FREE, conversation, of
 
 READS = {"tool_calls": [bash("cat ~/Downloads/notes.txt 2>/dev/null; echo read")]}
 PUSHES = [{"tool_calls": [bash(f"git push origin {branch}")]} for branch in ("one", "two", "three")]

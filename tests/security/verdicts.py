@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from core.events import CmdRunAction
 from core.security.facts import facts_of
-from core.security.rules import RULES
+from core.security.risk_rules import RULES
 from tests.security.risk_wrapping import WORKSPACE, Row, corpus
 
 INTRODUCTION = f"""\
 # What is said of commands
 
-Made by `make documents` from `core/security/rules.py` and `tests/security/corpora`. A command is read by a closed
+Made by `make documents` from `core/security/risk_rules.py` and `tests/security/corpora`. A command is read by a closed
 grammar and a table of programs; the strictest rule that it meets is its risk, and what is not understood is UNKNOWN.
 UNKNOWN stands between MEDIUM and HIGH. In the mode `risky`, UNKNOWN and HIGH ask. The workspace is `{WORKSPACE}`.
 See [permissions.md](permissions.md).

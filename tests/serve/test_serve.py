@@ -21,7 +21,7 @@ from runtime.plugins.browser import chromium
 from tests.doubles import FINISH, bash, write_script
 from tests.program import NO_ISOLATION, Handloom
 from tests.runtime.conftest import has_ended
-from tui.serve.server import GONE, REFUSED, WorkspaceServer
+from tui.serve.web_server import GONE, REFUSED, WorkspaceServer
 
 WITHIN_S = 60.0
 

@@ -1,6 +1,6 @@
 """Public doubles of what the workspace talks to: a manager, its sessions and their streams, all in memory.
 
-They have the shape of `core.manager.conversation_manager` and `core.session.agent_session` and none of their work: a
+They have the shape of `core.conversations.conversation_manager` and `core.session.agent_session` and none of their work: a
 test says what happens (`session.say`, `session.publish`, `session.become`), and reads what the user wished
 (`session.wishes`).
 """
@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from core.agent.registry import AGENTS, Found
-from core.controller.halts import Halt, Way
+from core.controller.exit_reasons import Halt, Way
 from core.controller.state import Limits, Pending, Queued
+from core.conversations.folder_trust import Trusting
 from core.errors import UsageError
 from core.events import (
     CONVERSATION_TITLE,
@@ -38,24 +39,23 @@ from core.events import (
     TerminalOutput,
     TokenUsage,
 )
-from core.knowledge.gathering import Own
-from core.live import Frames
-from core.llm.catalogue import KnownModel
+from core.llm.model_catalogue import KnownModel
 from core.llm.settings import LLMSettings
-from core.manager.trusting import Trusting
-from core.mcp.standing import Server
-from core.security.judgement import Judgement, Verdict
+from core.mcp.server_status import Server
+from core.memory.library import Own
+from core.pub_sub import Frames
+from core.sandbox_usage import Job, SandboxUsage
+from core.security.confirmation import Judgement, Verdict
 from core.security.patterns import WorkFolders
 from core.security.permissions import Permission, Scope
-from core.settings.book import Setting, SettingsBook
 from core.settings.config import AgentSettings, SandboxSettings
+from core.settings.editable_settings import Setting, SettingsBook
 from core.store.blobs import Blob, BlobRef
-from core.store.listing import ConversationFilter, ConversationInfo
+from core.store.conversations import ConversationFilter, ConversationInfo
 from core.store.reader import EventFilter, Which
 from core.store.writer import kind_of
 from core.stream import EventStreamSubscriber
-from core.trust.gate import ASK, Gate
-from core.usage import Job, SandboxUsage
+from core.trust.trust_store import ASK, Gate
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 METRICS = LLMMetrics(

@@ -11,23 +11,22 @@ from functools import cache
 import pytest
 
 from core.controller.state import State
-from core.llm.registry import ModelOffer
-from core.manager.conversation_manager import ConversationManager
+from core.conversations.conversation_manager import ConversationManager
+from core.llm.factory import ModelOffer
 from core.mcp.supervisor import Supervisor
-from core.ports import Runtime
+from core.planning.planning_mode import Planning
+from core.protocols import Runtime
 from core.security.guard import Guard
 from core.session.agent_session import AgentSession
-from core.session.consent import Consent
-from core.session.hands import Hands
-from core.session.permitting import Permitting
-from core.session.planning import Planning
-from core.session.recollection import Recollection
-from core.session.take_over import TakeOver
-from core.session.users_browser import UsersBrowser
-from core.session.ways_out import WaysOut
+from core.session.approval import Permitting
+from core.session.import_consent import Consent
+from core.session.recall import Recollection
+from core.session.recovery import WaysOut
+from core.session.user_browser import UsersBrowser
+from core.session.user_control import Hands, TakeOver
 from core.settings.config import Settings
+from core.store.conversations import Shelf
 from core.store.event_store import EventStore
-from core.store.shelf import Shelf
 from core.stream import EventStream
 from tests.tui import doubles
 

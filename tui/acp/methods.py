@@ -14,7 +14,7 @@ from acp.exceptions import RequestError
 from pydantic import BaseModel, ValidationError
 
 from core.errors import HandloomError, UsageError
-from tui.display.text import sanitize_line
+from tui.terminal_io.sanitizer import sanitize_line
 
 log = logging.getLogger(__name__)
 

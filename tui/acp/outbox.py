@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from acp.schema import AgentMessageChunk, AgentThoughtChunk, TextContentBlock, ToolCallProgress
 
-from tui.acp.told import Update
+from tui.acp.updates import Update
 
 log = logging.getLogger(__name__)
 

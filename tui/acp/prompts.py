@@ -2,6 +2,8 @@
 
 A link becomes a mention of the file in the text, because the agent reads files by itself. What the editor embeds goes
 with the message for the model, bounded. Pure but for `message_of`, which decodes pictures and so blocks.
+
+Pictures of an event as the editor gets them: read from beside the log, for a conversation that is told again.
 """
 
 from __future__ import annotations
@@ -20,12 +22,16 @@ from acp.schema import (
     ResourceContentBlock,
     TextContentBlock,
     TextResourceContents,
+    UserMessageChunk,
 )
 
+from core.events import Envelope, EventSource, MessageAction
+from core.store.blobs import BlobRef
+from core.stream import EventStream
 from tui.acp.methods import INVALID_PARAMS
-from tui.display.text import sanitize_line
 from tui.i18n import _
-from tui.panes.prompt.attach import RefusedError, picture_of
+from tui.prompt.attachments import RefusedError, picture_of
+from tui.terminal_io.sanitizer import sanitize_line
 
 EMBEDDED_CHARS = 100_000
 """Of one embedded text, and of all texts of a prompt together the fourfold; the model reads the rest from the file."""
@@ -124,3 +130,20 @@ def _picture(data: str, number: int) -> str:
         raise RequestError(INVALID_PARAMS, str(error)) from error
     except (binascii.Error, ValueError) as error:
         raise RequestError(INVALID_PARAMS, _("A picture was no base64. Send it again.")) from error
+
+
+async def shown(envelope: Envelope, stream: EventStream) -> Sequence[UserMessageChunk]:
+    """The pictures of a message of the user's; those that are not there any more are left out. Raises StoreError."""
+    event = envelope.event
+    if not isinstance(event, MessageAction) or event.queued or envelope.source is not EventSource.USER:
+        return []
+    found: list[UserMessageChunk] = []
+    for url in event.image_urls or []:
+        ref = BlobRef.parse(url)
+        blob = await stream.blob(ref) if ref is not None else None
+        if blob is not None:
+            data = base64.b64encode(blob.data).decode("ascii")
+            picture = ImageContentBlock(type="image", data=data, mime_type=blob.ref.media_type)
+            id = str(envelope.id)
+            found.append(UserMessageChunk(session_update="user_message_chunk", content=picture, message_id=id))
+    return found

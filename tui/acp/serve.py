@@ -1,25 +1,74 @@
-"""`handloom acp`: serve one editor until it goes, or until the process is told to end."""
+"""`handloom acp`: serve one editor until it goes, or until the process is told to end.
+
+Standard input and output as a wire that belongs to the protocol alone.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any
 
 from acp.connection import Connection
 
+from core.acp.json_rpc import MAX_LINE_BYTES, Wire
+from core.errors import UsageError
 from core.exit_status import ExitStatus
 from tui.acp.server import Server
-from tui.acp.streams import standard_streams
-from tui.cli.lines import notice
+from tui.cli.output import notice
 from tui.i18n import _
 
 if TYPE_CHECKING:
-    from core.manager.conversation_manager import ConversationManager
+    from core.conversations.conversation_manager import ConversationManager
+
+
+@asynccontextmanager
+async def standard_streams() -> AsyncIterator[Wire]:
+    """The wire on standard input and output, which nobody else can write to while this is entered.
+
+    Whatever else prints meets standard error; whatever else reads finds nothing. Raises UsageError where they cannot
+    be waited for, such as a file as input.
+    """
+    loop = asyncio.get_running_loop()
+    incoming, outgoing = _taken()
+    reader, ended = asyncio.StreamReader(limit=MAX_LINE_BYTES), asyncio.StreamReader()
+    protocol = asyncio.StreamReaderProtocol(ended)
+    try:
+        source, _protocol = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), incoming)
+        sink, _sink_protocol = await loop.connect_write_pipe(lambda: protocol, outgoing)
+    except (ValueError, OSError) as error:
+        raise UsageError(_("This command talks with an editor through pipes. Let an editor start it.")) from error
+    watch = asyncio.create_task(_end_with(ended, reader))
+    wire = Wire(reader, asyncio.StreamWriter(sink, protocol, None, loop))
+    try:
+        yield wire
+    finally:
+        watch.cancel()
+        await wire.close()
+        source.close()
+
+
+def _taken() -> tuple[Any, Any]:
+    """The standard streams as our own files; their numbers lead elsewhere from here on."""
+    sys.stdout.flush()
+    incoming, outgoing = os.fdopen(os.dup(0), "rb", buffering=0), os.fdopen(os.dup(1), "wb", buffering=0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    return incoming, outgoing
+
+
+async def _end_with(gone: asyncio.StreamReader, reader: asyncio.StreamReader) -> None:
+    """End the input when nobody reads the output: then nobody is there."""
+    await gone.read()
+    reader.feed_eof()
+
 
 log = logging.getLogger(__name__)
 

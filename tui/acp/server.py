@@ -2,6 +2,11 @@
 
 A session is a conversation of this home, and carries its id. The manager is started with the first thing that needs it,
 so that an editor gets its first answer at once, and reads what is wrong with the set-up where it can show it.
+
+MCP servers that an editor names: accepted, and started only where the user has agreed to each in Handloom.
+
+An editor takes them from its own settings or from the project's, and does not say from where; a server is a program
+that runs as the user. So nothing here starts one: `note_on` is all that becomes of them.
 """
 
 from __future__ import annotations
@@ -47,17 +52,32 @@ from acp.schema import (
 )
 from pydantic import BaseModel
 
-from core.acp.choice import OTHER
+from core.acp.acp_selection import OTHER
+from core.conversations.conversation_manager import ConversationManager
 from core.errors import ConfigurationError, UsageError
-from core.manager.conversation_manager import ConversationManager
 from core.security.confirmation import ConfirmMode
 from core.session.agent_session import AgentSession
-from tui.acp import commands
+from tui.acp import editor_commands
+from tui.acp.editor_session import Talk
 from tui.acp.methods import INVALID_PARAMS, INVALID_REQUEST, NOT_FOUND, Method, Methods
-from tui.acp.servers import note_on
-from tui.acp.talk import Talk
-from tui.display.text import sanitize_line
 from tui.i18n import _
+from tui.terminal_io.sanitizer import sanitize_line
+
+SERVERS_NAME_CELLS = 40
+SHOWN = 10
+
+
+def note_on(servers: Sequence[BaseModel]) -> str:
+    """What to tell the user of them; empty where there are none."""
+    names = [sanitize_line(str(getattr(server, "name", "")), SERVERS_NAME_CELLS) or "?" for server in servers]
+    if not names:
+        return ""
+    shown = ", ".join(names[:SHOWN]) + (", …" if len(names) > SHOWN else "")
+    told = _(
+        "The editor names MCP servers: {names}. They are not started from here; they need your consent in Handloom."
+    )
+    return told.format(names=shown)
+
 
 NAME_CELLS = 100
 SESSIONS_PER_PAGE = 50
@@ -285,7 +305,7 @@ class Server:
         """Tell what can be commanded, and what the user should know before the first prompt."""
         manager = await self.manager()
         gathered = await manager.trust.gathered(talk.session.recollection.folder)
-        talk.outbox.put([await commands.available(manager.store.home, gathered)])
+        talk.outbox.put([await editor_commands.available(manager.store.home, gathered)])
         if gathered.standing.waiting and manager.trust.asks:
             told = _("This folder brings files for agents, which do not count before you have said yes: {command}")
             command = f"handloom trust give {gathered.standing.survey.folder}"

@@ -23,12 +23,12 @@ from core.exit_status import ExitStatus
 from core.home import home_folder
 from core.secrets import Masker, from_environment
 from core.settings.config import Settings, load
-from tui.cli.lines import say
-from tui.display import glyphs
-from tui.display.text import sanitize_line
+from tui.cli.output import say
 from tui.doctor.checks import CHECKS, Check
 from tui.doctor.finding import Finding, Mark, Patient
 from tui.i18n import _
+from tui.terminal_io import glyphs
+from tui.terminal_io.sanitizer import sanitize_line
 
 TIME_S = 2.0
 """For one check."""

@@ -1,13 +1,9 @@
 """The tools that a model can call. One entry each says what a call looks like and which action it becomes."""
 
-from core.agent.tools.bash import EXECUTE_BASH
 from core.agent.tools.browser import BROWSER
-from core.agent.tools.delegate import DELEGATE, delegate_to
-from core.agent.tools.editor import STR_REPLACE_EDITOR
-from core.agent.tools.python import EXECUTE_IPYTHON_CELL
-from core.agent.tools.reading import GLOB, GREP, VIEW
-from core.agent.tools.talk import FINISH, REQUEST_CONDENSATION, THINK
-from core.agent.tools.tasks import TASK_TRACKER
+from core.agent.tools.control import DELEGATE, FINISH, REQUEST_CONDENSATION, TASK_TRACKER, THINK, delegate_to
+from core.agent.tools.files import GLOB, GREP, STR_REPLACE_EDITOR, VIEW
+from core.agent.tools.shell import EXECUTE_BASH, EXECUTE_IPYTHON_CELL
 from core.agent.tools.tool import InvalidCall, Tool
 
 CODEACT_TOOLS: tuple[Tool, ...] = (

@@ -14,9 +14,9 @@ from typing import Protocol
 
 from core.errors import ConfigurationError
 from core.events import Action, ActionSecurityRisk
-from core.security.analyzers.history import Past
+from core.security.analyzers.action_history import Past
 from core.security.facts import Facts
-from core.security.rules import strictest, strictness
+from core.security.risk_rules import strictest, strictness
 
 ENTRY_POINTS = "handloom.analyzers"
 TIMEOUT_S = 2.0

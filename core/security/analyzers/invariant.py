@@ -18,9 +18,9 @@ from core.errors import ConfigurationError
 from core.events import Action, ActionSecurityRisk, MCPAction
 from core.regular_files import read_text
 from core.security.analyzers import Assessment
-from core.security.analyzers.history import Past
+from core.security.analyzers.action_history import Past
 from core.security.facts import Facts
-from core.security.rules import strictest
+from core.security.risk_rules import strictest
 
 _PATTERNS = ("kind", "tool", "rules", "commands", "reads", "writes", "hosts", "not_hosts")
 _FLAGS = ("sends", "carries", "opaque")

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from core.events import Action, ActionSecurityRisk
 from core.security.analyzers import Assessment
-from core.security.analyzers.history import Past
+from core.security.analyzers.action_history import Past
 from core.security.facts import Facts
 
 
 class Local:
-    """The rules (`core.security.rules`)."""
+    """The rules (`core.security.risk_rules`)."""
 
     name = "local"
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from aiohttp import web
 
-from core.plugins import PluginError
+from core.plugin_requirements import PluginError
 from runtime.plugins.base import Place
 from runtime.plugins.jupyter.plugin import JupyterPlugin
-from runtime.server.executor import Table
+from runtime.server.action_executor import Table
 
 FOLDER = Path(__file__).parent
 """Where the kernel finds the package, after everything of the user's."""

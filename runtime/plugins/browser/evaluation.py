@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from core.events import BrowserOutputObservation
-from runtime.plugins.browser import text
+from runtime.plugins.browser import observation_text
 
 ENVIRONMENT = "SANDBOX_BROWSERGYM_EVAL_ENV"
 """Names the environment, as V0's setting sandbox.browsergym_eval_env does: `browsergym/miniwob.click-test` for one."""
@@ -78,8 +78,10 @@ async def observation(answer: dict[str, Any], trigger: Trigger) -> BrowserOutput
     fields = answer["fields"]
     url, error = fields["url"], fields["last_browser_action_error"]
     if trigger == "browse":
-        content = text.after_browsing(url, error, await asyncio.to_thread(text.of_html, answer["html"]))
+        content = observation_text.after_browsing(
+            url, error, await asyncio.to_thread(observation_text.of_html, answer["html"])
+        )
     else:
         focused, path = fields["focused_element_bid"], fields["screenshot_path"]
-        content = text.after_interacting(url, error, answer["tree"], focused=focused, screenshot_path=path)
+        content = observation_text.after_interacting(url, error, answer["tree"], focused=focused, screenshot_path=path)
     return BrowserOutputObservation(content=content, trigger_by_action=trigger, error=bool(error), **fields)

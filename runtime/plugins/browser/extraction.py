@@ -13,9 +13,9 @@ from typing import Any
 
 from playwright.async_api import CDPSession, Error, Locator, Page
 
-from runtime.plugins.browser import axtree, looks, snapshot
+from runtime.plugins.browser import axtree, dom_snapshot, page_layout
 from runtime.plugins.browser.chromium import VIEWPORT
-from runtime.plugins.browser.marking import CHANGED_MEANWHILE, DESCRIPTION, Marking, marked
+from runtime.plugins.browser.element_ids import CHANGED_MEANWHILE, DESCRIPTION, Marking, marked
 
 TRIES = 5
 """A page may change while it is read."""
@@ -38,7 +38,7 @@ class Extraction:
     """Of the accessibility tree, by the cap."""
     elements_left_out: int = 0
     """Without a bid: the page has too many for a tree, which is an outline of those in view instead."""
-    look: looks.Look = field(default_factory=dict)
+    look: page_layout.Look = field(default_factory=dict)
     """What a reader sees of it (`looks`); empty where the page is too large."""
 
     def text(self, *, visible_only: bool = False) -> str:
@@ -68,27 +68,27 @@ async def _extract(page: Page, session: CDPSession, with_dom: bool) -> Extractio
         shot, main = await asyncio.gather(
             session.send(
                 "DOMSnapshot.captureSnapshot",
-                {**looks.ASKED, "includeDOMRects": with_dom},
+                {**page_layout.ASKED, "includeDOMRects": with_dom},
             ),
             session.send("Accessibility.getFullAXTree"),
         )
-        holders = snapshot.frames(shot)
+        holders = dom_snapshot.frames(shot)
         trees = {"": main["nodes"]}
         within = await asyncio.gather(*(_tree_of(session, frame) for frame in holders.values()))
         trees |= {frame: nodes for frame, nodes in zip(holders.values(), within, strict=True) if nodes}
     return _compose(marking, shot, trees, holders, with_dom)
 
 
-async def look(session: CDPSession) -> looks.Look:
+async def look(session: CDPSession) -> page_layout.Look:
     """What a reader sees of the page, with the elements that have had a bid. Changes nothing on it. Raises Error."""
-    shot = await session.send("DOMSnapshot.captureSnapshot", looks.ASKED)
-    return await asyncio.to_thread(looks.look, shot, *VIEWPORT)
+    shot = await session.send("DOMSnapshot.captureSnapshot", page_layout.ASKED)
+    return await asyncio.to_thread(page_layout.look, shot, *VIEWPORT)
 
 
 def _compose(
     marking: Marking, shot: dict[str, Any], trees: dict[str, list[axtree.Node]], holders: dict[int, str], with_dom: bool
 ) -> Extraction:
-    known = {bid: of for bid, of in snapshot.elements(shot).items() if bid in marking.elements}
+    known = {bid: of for bid, of in dom_snapshot.elements(shot).items() if bid in marking.elements}
     bids = {of.node: bid for bid, of in known.items()}
     for nodes in trees.values():
         axtree.name_bids(nodes, bids, DESCRIPTION)
@@ -107,10 +107,10 @@ def _compose(
         axtree_object={"nodes": kept},
         extra_element_properties=properties,
         focused_element_bid=marking.focused,
-        dom_object=snapshot.without_mark(shot, DESCRIPTION) if with_dom else {},
+        dom_object=dom_snapshot.without_mark(shot, DESCRIPTION) if with_dom else {},
         nodes_left_out=len(nodes) - len(kept),
         elements_left_out=marking.left_out,
-        look=looks.look(shot, *VIEWPORT, {bid for bid, known in properties.items() if known["set_of_marks"]}),
+        look=page_layout.look(shot, *VIEWPORT, {bid for bid, known in properties.items() if known["set_of_marks"]}),
     )
 
 

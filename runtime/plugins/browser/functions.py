@@ -14,7 +14,7 @@ from typing import Any, Literal
 from playwright.async_api import Error, Locator
 
 from runtime.plugins.browser import addresses
-from runtime.plugins.browser.calls import Call
+from runtime.plugins.browser.call_parser import Call
 from runtime.plugins.browser.extraction import find
 from runtime.plugins.browser.tabs import Tabs
 

@@ -19,11 +19,11 @@ from core.events import (
     Observation,
 )
 from runtime.plugins.base import Place
-from runtime.plugins.browser import evaluation, text
-from runtime.plugins.browser.link import Message, WorkerGoneError, WorkerLink
-from runtime.plugins.browser.pictures import PICTURES
-from runtime.plugins.browser.stream import PageStream
-from runtime.server.executor import Emit, Table
+from runtime.plugins.browser import evaluation, observation_text
+from runtime.plugins.browser.observation_text import PICTURES
+from runtime.plugins.browser.page_stream import PageStream
+from runtime.plugins.browser.worker_client import Message, WorkerGoneError, WorkerLink
+from runtime.server.action_executor import Emit, Table
 
 log = logging.getLogger(__name__)
 
@@ -145,7 +145,7 @@ def _failed(
 ) -> BrowserOutputObservation:
     url = action.url if isinstance(action, BrowseURLAction) else ""
     return BrowserOutputObservation(
-        content=text.of_failure(trigger, url, error),
+        content=observation_text.of_failure(trigger, url, error),
         url=url,
         trigger_by_action=trigger,
         error=True,

@@ -19,8 +19,18 @@ from urllib.parse import urlsplit
 
 from playwright.async_api import Error, async_playwright
 
-from runtime.plugins.browser import addresses, calls, chromium, downloads, family, functions, observing, text, users
-from runtime.plugins.browser.gate import Gate, allowed_in, upstream_of
+from runtime.plugins.browser import (
+    addresses,
+    call_parser,
+    chromium,
+    functions,
+    observation_text,
+    page_downloads,
+    page_observation,
+    process_tree,
+    user_input,
+)
+from runtime.plugins.browser.network_filter import Gate, allowed_in, upstream_of
 from runtime.plugins.browser.screencast import Screencast
 from runtime.plugins.browser.tabs import HangError, Notes, Tabs
 from runtime.server import processes
@@ -125,13 +135,13 @@ class Worker:
         """Carry out the calls and let the page settle; the answer is what went wrong, in BrowserGym's form."""
         error = ""
         try:
-            asked = calls.parse(request["calls"])
+            asked = call_parser.parse(request["calls"])
             if request.get("by_user"):
-                await users.perform(self._tabs, asked, said.append, request["hidden"])
+                await user_input.perform(self._tabs, asked, said.append, request["hidden"])
             else:
                 await functions.perform(self._tabs, asked, said.append)
         except Exception as failure:  # noqa: BLE001  # the boundary to pages and to what a model wrote
-            error = users.without(f"{type(failure).__name__}: {failure}", request.get("hidden", ""))
+            error = user_input.without(f"{type(failure).__name__}: {failure}", request.get("hidden", ""))
         if "Timeout" not in error and (error or request["trigger"] != "browse"):
             with suppress(HangError):  # which shows again when the page is looked at
                 await self._tabs.settle()
@@ -140,20 +150,20 @@ class Worker:
     async def _seen(self, request: Message, error: str, said: list[str], patience_s: float) -> Message:
         notes = [*(f"Message to the user: {message}" for message in said), *self._notes.take()]
         try:
-            return await observing.observe(self._tabs, request, error=error, notes=notes, patience_s=patience_s)
+            return await page_observation.observe(self._tabs, request, error=error, notes=notes, patience_s=patience_s)
         except (HangError, Error) as failure:
             broken = await self._tabs.mend(hangs=isinstance(failure, HangError)) or str(failure)
             error = f"{error}\n{broken}" if error else broken
-            fields = observing.about(self._tabs, request, error)
-            return {**fields, "content": text.of_failure(request["trigger"], fields["url"], error)}
+            fields = page_observation.about(self._tabs, request, error)
+            return {**fields, "content": observation_text.of_failure(request["trigger"], fields["url"], error)}
 
     async def _downloaded(self, what: str) -> Message:
         begun, self._tabs.downloads[:] = list(self._tabs.downloads), []
         kept, lost = list[str](), list[str]()
         for download in begun:
             try:
-                kept.append(await downloads.keep(download, self._workspace))
-            except downloads.DownloadError as failure:
+                kept.append(await page_downloads.keep(download, self._workspace))
+            except page_downloads.DownloadError as failure:
                 lost.append(f"[{failure}]")
         content = f"Execution of the previous action {what} resulted in a file download. "
         content += f"The downloaded file is saved at location: {', '.join(kept)}" if kept else "No file was kept."
@@ -179,7 +189,7 @@ async def serve(folder: Path, workspace: Path, why_unconfined: str, lines: async
                 raise
             why_unconfined = error.message.strip().partition("\n")[0]
             context = await chromium.launch(playwright, folder, gate.address, is_confined=False)
-        needed = drivers | await asyncio.to_thread(family.zygotes, folder)
+        needed = drivers | await asyncio.to_thread(process_tree.zygotes, folder)
         worker = Worker(Tabs(context, notes), gate, notes, workspace, say)
         say({"ready": {"why_unconfined": why_unconfined}})
         try:

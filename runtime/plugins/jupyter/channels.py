@@ -17,7 +17,7 @@ import zmq.asyncio
 from jupyter_client.asynchronous.client import AsyncKernelClient
 from jupyter_client.connect import KernelConnectionInfo
 
-from runtime.plugins.jupyter.cell import Message
+from runtime.plugins.jupyter.cell_output import Message
 
 log = logging.getLogger(__name__)
 

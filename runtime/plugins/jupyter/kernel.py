@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runtime.cancellation import seen_through
-from runtime.plugins.jupyter.cell import Cell, Message
-from runtime.plugins.jupyter.process import START_TIMEOUT_S, KernelError, KernelProcess
-from runtime.server.executor import Emit
+from runtime.plugins.jupyter.cell_output import Cell, Message
+from runtime.plugins.jupyter.kernel_process import START_TIMEOUT_S, KernelError, KernelProcess
+from runtime.server.action_executor import Emit
 
 if TYPE_CHECKING:
     from runtime.plugins.jupyter.channels import Channels

@@ -15,12 +15,12 @@ from aiohttp import web
 
 from core.events import ErrorObservation, IPythonRunCellAction, IPythonRunCellObservation, Observation
 from runtime.plugins.base import Place
-from runtime.plugins.jupyter.cell import Cell
+from runtime.plugins.jupyter.cell_output import Cell
 from runtime.plugins.jupyter.kernel import End, Kernel
-from runtime.plugins.jupyter.lending import lent_to
-from runtime.plugins.jupyter.process import KernelError
-from runtime.plugins.jupyter.supply import KernelSupply
-from runtime.server.executor import Emit, Table
+from runtime.plugins.jupyter.kernel_pool import KernelSupply
+from runtime.plugins.jupyter.kernel_process import KernelError
+from runtime.plugins.jupyter.kernel_secrets import lent_to
+from runtime.server.action_executor import Emit, Table
 
 DEFAULT_TIMEOUT_S = 120.0
 """Of an action without its own; V0's."""

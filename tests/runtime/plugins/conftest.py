@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from tests.runtime.plugins.browsing import Browser, Site
+from tests.runtime.plugins.browser_server import Browser, Site
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from core.plugins import PluginError
+from core.plugin_requirements import PluginError
 from runtime.plugins.agent_skills import agentskills, plugin
 from runtime.plugins.agent_skills.agentskills import media
 from tests.runtime.conftest import place

@@ -12,7 +12,7 @@ from aiohttp import web
 from PIL import Image
 
 from core.events import FileDownloadObservation
-from tests.runtime.plugins.browsing import Browser, Site, bid
+from tests.runtime.plugins.browser_server import Browser, Site, bid
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
 

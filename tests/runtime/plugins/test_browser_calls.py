@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.plugins.browser import text
-from runtime.plugins.browser.calls import MAX_CALLS, Call, parse
-from runtime.plugins.browser.downloads import safe_name
+from runtime.plugins.browser import observation_text
+from runtime.plugins.browser.call_parser import MAX_CALLS, Call, parse
+from runtime.plugins.browser.page_downloads import safe_name
 
 
 @pytest.mark.parametrize(
@@ -79,17 +79,19 @@ def test_the_name_of_a_download_is_one_visible_part(suggested: str, name: str) -
 
 
 def test_what_the_agent_reads_is_what_v0_says() -> None:
-    assert text.after_browsing("http://x/", "", "# T\n") == (
+    assert observation_text.after_browsing("http://x/", "", "# T\n") == (
         "[Current URL: http://x/]\n============== BEGIN webpage content ==============\n# T\n\n"
         "============== END webpage content ==============\n"
     )
-    assert text.after_browsing("u", "Error: no", "") == (
+    assert observation_text.after_browsing("u", "Error: no", "") == (
         "[Current URL: u]\n================ BEGIN error message ===============\n"
         "The following error occurred when trying to visit the URL:\nError: no\n"
         "================ END error message ===============\n"
         "============== BEGIN webpage content ==============\n\n============== END webpage content ==============\n"
     )
-    assert text.after_interacting("u", "Error: no", "tree", ["a note"], focused="7", screenshot_path="/p.png") == (
+    assert observation_text.after_interacting(
+        "u", "Error: no", "tree", ["a note"], focused="7", screenshot_path="/p.png"
+    ) == (
         "[Current URL: u]\n[Focused element bid: 7]\n[Screenshot saved to: /p.png]\n\n"
         "================ BEGIN error message ===============\n"
         "The following error occurred when executing the last action:\nError: no\n"
@@ -100,9 +102,11 @@ def test_what_the_agent_reads_is_what_v0_says() -> None:
         "============== BEGIN accessibility tree ==============\ntree\n"
         "============== END accessibility tree ==============\n"
     )
-    assert "[Action executed successfully.]\n" in text.after_interacting("u", "", "tree")
+    assert "[Action executed successfully.]\n" in observation_text.after_interacting("u", "", "tree")
 
 
 def test_a_long_text_is_cut_and_says_how_much_is_left() -> None:
-    assert text.cut("x" * 200_000) == "x" * 200_000
-    assert text.cut("x" * 200_001) == "x" * 200_000 + "\n[... truncated: 1 more characters are not shown ...]"
+    assert observation_text.cut("x" * 200_000) == "x" * 200_000
+    assert (
+        observation_text.cut("x" * 200_001) == "x" * 200_000 + "\n[... truncated: 1 more characters are not shown ...]"
+    )

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 from playwright.async_api import Download
 
-from runtime.plugins.browser.downloads import FOLDER, MAX_FILE_BYTES, DownloadError, keep
+from runtime.plugins.browser.page_downloads import FOLDER, MAX_FILE_BYTES, DownloadError, keep
 from tests.repeated import leaves_nothing_running
 
 

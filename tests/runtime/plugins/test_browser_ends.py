@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from runtime.plugins.browser import family
-from runtime.plugins.browser.link import WorkerGoneError
+from runtime.plugins.browser import process_tree
+from runtime.plugins.browser.worker_client import WorkerGoneError
 from tests.runtime.conftest import has_ended
-from tests.runtime.plugins.browsing import Browser, Site, bid
+from tests.runtime.plugins.browser_server import Browser, Site, bid
 
 pytestmark = pytest.mark.browser
 
@@ -39,7 +39,7 @@ def processes(browser: Browser) -> set[int]:
     worker = browser.plugin.worker
     assert worker is not None
     assert worker.pid is not None
-    return family.members(worker.pid, worker.folder)
+    return process_tree.members(worker.pid, worker.folder)
 
 
 def killed(browser: Browser, mark: str) -> None:

@@ -15,10 +15,10 @@ from PIL import Image
 from core.errors import UsageError
 from core.events import BrowseInteractiveAction, BrowserOutputObservation, BrowseURLAction, PageShown
 from runtime.client import ActionExecutionClient
-from runtime.local import LocalRuntime
-from tests.runtime.plugins.browsing import Browser, Site
-from tests.runtime.serving import KEY, Server
-from tests.runtime.walled import own, run, walled
+from runtime.local.local_runtime import LocalRuntime
+from tests.runtime.action_server import KEY, Server
+from tests.runtime.isolation.confined import own, run, walled
+from tests.runtime.plugins.browser_server import Browser, Site
 
 pytestmark = pytest.mark.browser
 PLUGIN = ("--plugins", "browser")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from runtime.plugins.browser import axtree, marks, snapshot
+from runtime.plugins.browser import axtree, dom_snapshot, set_of_marks
 
 Node = dict[str, Any]
 
@@ -86,12 +86,12 @@ def test_a_tree_is_cut_in_the_order_in_which_it_is_read() -> None:
     ("frame", "bids"), [("", ("12", "a", "aB")), ("a", ("a12", "aa", "aaC")), ("aB", ("aB0", "aBz"))]
 )
 def test_a_bid_belongs_to_its_frame(frame: str, bids: tuple[str, ...]) -> None:
-    assert [bid for bid in bids if not snapshot.belongs(bid, frame)] == []
+    assert [bid for bid in bids if not dom_snapshot.belongs(bid, frame)] == []
 
 
 @pytest.mark.parametrize(("frame", "bids"), [("", ("a12", "", "1x", "A", "١")), ("a", ("12", "b1", "aB", "a", "a1a"))])
 def test_a_bid_does_not_belong_to_another_frame(frame: str, bids: tuple[str, ...]) -> None:
-    assert [bid for bid in bids if snapshot.belongs(bid, frame)] == []
+    assert [bid for bid in bids if dom_snapshot.belongs(bid, frame)] == []
 
 
 def picture() -> bytes:
@@ -106,16 +106,18 @@ def colours(png: bytes) -> set[Any]:
 
 def test_marks_are_drawn_on_what_is_marked_and_large_enough() -> None:
     green = (0, 128, 0)
-    assert {green, (0, 0, 0), (255, 255, 255)} <= colours(marks.with_marks(picture(), {"7": known(set_of_marks=True)}))
+    assert {green, (0, 0, 0), (255, 255, 255)} <= colours(
+        set_of_marks.with_marks(picture(), {"7": known(set_of_marks=True)})
+    )
     without = {
         "1": known(),
         "2": known(set_of_marks=True, bbox=None),
         "3": known(set_of_marks=True, bbox=[1, 1, 4, 4.9]),
         "4": known(set_of_marks=True, bbox=[500, 500, 40, 40]),
     }
-    assert colours(marks.with_marks(picture(), without)) == {green}
+    assert colours(set_of_marks.with_marks(picture(), without)) == {green}
 
 
 def test_what_is_no_picture_gets_no_marks() -> None:
     with pytest.raises(OSError, match="cannot identify"):
-        marks.with_marks(b"no picture", {})
+        set_of_marks.with_marks(b"no picture", {})

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from core.events import IPythonRunCellObservation
-from core.secrets.lent import lending
-from runtime.plugins.jupyter.cell import MAX_IMAGES, NO_OUTPUT, PRINTED_LATER
+from core.secrets.command_secrets import lending
+from runtime.plugins.jupyter.cell_output import MAX_IMAGES, NO_OUTPUT, PRINTED_LATER
 from tests.runtime.plugins.kernels import Cells, cells
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="

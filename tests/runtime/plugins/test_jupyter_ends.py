@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from core.events import ErrorObservation, IPythonRunCellAction
-from runtime.plugins.jupyter import process
+from runtime.plugins.jupyter import kernel_process
 from runtime.plugins.jupyter.plugin import FRESH
 from runtime.server.processes import session_members
 from tests.runtime.conftest import has_ended
@@ -211,7 +211,7 @@ class TestStart:
     async def test_a_kernel_that_hangs_at_an_import_is_given_up_and_told(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(process, "START_TIMEOUT_S", 0.3)
+        monkeypatch.setattr(kernel_process, "START_TIMEOUT_S", 0.3)
         (tmp_path / "sitecustomize.py").write_text("import time; time.sleep(1000)")
         (tmp_path / "work").mkdir()
         made = Cells(tmp_path / "work", PYTHONPATH=str(tmp_path))

@@ -18,10 +18,10 @@ from core.events import (
     IPythonRunCellObservation,
     Observation,
 )
-from runtime.confinement import Isolation
-from runtime.local import LocalRuntime
+from runtime.isolation.confinement import Isolation
+from runtime.local.local_runtime import LocalRuntime
 from tests.runtime.conftest import Watcher, has_ended
-from tests.runtime.walled import own
+from tests.runtime.isolation.confined import own
 
 PLUGINS = ("--plugins", "jupyter,agent_skills")
 KINDS = [pytest.param("none"), pytest.param("bubblewrap", marks=pytest.mark.bubblewrap)]

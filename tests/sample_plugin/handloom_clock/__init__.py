@@ -1,6 +1,6 @@
 """The sandbox tells the time: a plugin of another package, with an action, a tool and a look of its own."""
 
-from core.plugins import PluginRequirement
+from core.plugin_requirements import PluginRequirement
 
 CLOCK = PluginRequirement(
     name="clock",

@@ -5,11 +5,11 @@ from datetime import datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from aiohttp import web
+from handloom_clock.events import TellTimeAction, TimeObservation
 
 from core.events import ErrorObservation, Observation
-from handloom_clock.events import TellTimeAction, TimeObservation
 from runtime.plugins.base import Place
-from runtime.server.executor import Emit, Table
+from runtime.server.action_executor import Emit, Table
 
 
 class ClockPlugin:

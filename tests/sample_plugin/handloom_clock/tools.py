@@ -1,7 +1,8 @@
 """The tool by which a model asks."""
 
-from core.agent.tools import Tool
 from handloom_clock.events import TellTimeAction
+
+from core.agent.tools import Tool
 
 TOOLS = (
     Tool(

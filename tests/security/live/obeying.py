@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from core.events import TokenUsage
-from core.ports import FrameSink, LLMRequest, LLMResponse, ToolCall
+from core.protocols import FrameSink, LLMRequest, LLMResponse, ToolCall
 from tests.doubles import bash, call
 from tests.security.live.world import MOVED, OWN_HOST, PIXEL, SITE
 from tests.security.pages import WORKSPACE, Page
@@ -75,7 +75,7 @@ def tool_call(step: Step, note: str) -> dict[str, Any]:
 
 
 class ObeyingLLM:
-    """A model whose every answer follows from what it reads. Implements core.ports.LLM."""
+    """A model whose every answer follows from what it reads. Implements core.protocols.LLM."""
 
     name = "obeying"
 

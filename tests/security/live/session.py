@@ -14,20 +14,20 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from core.conversations.conversation_manager import ConversationManager
 from core.events import Action, AgentState, Envelope, Observation, UserRejectObservation
 from core.headless import run_task
-from core.manager.conversation_manager import ConversationManager
-from core.ports import LLM
+from core.protocols import LLM
 from core.secrets.vault import Vault
 from core.session.agent_session import AgentSession
 from core.settings.config import Settings
-from runtime.confinement import Isolation
-from runtime.local import LocalRuntime
-from tests.runtime.walled import own
+from runtime.isolation.confinement import Isolation
+from runtime.local.local_runtime import LocalRuntime
+from tests.runtime.isolation.confined import own
 from tests.security.live.obeying import ObeyingLLM, served, steps_of
 from tests.security.live.world import MOVED, SITE, world
 from tests.security.pages import CANARY, SECRET, Page, pages
-from tui.cli.plain import ask
+from tui.cli.run import ask
 
 LENT = "hllent5c2e8a1b7d"  # a canary
 ENVIRONMENT = "hlvariable9d4f6b3a"  # a canary

@@ -41,7 +41,7 @@ from core.events import (
 )
 from core.events.base import Event
 from core.security.facts import facts_of
-from core.security.rules import names, strictness
+from core.security.risk_rules import names, strictness
 from core.security.taint import Taint
 
 FOLDER = Path(__file__).parent

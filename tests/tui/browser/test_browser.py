@@ -18,9 +18,9 @@ from core.events import (
     PageShown,
 )
 from core.store.blobs import take_out
-from tests.core.test_blobs import png, url
-from tests.tui.frame.running import Running, running, until
-from tui.panes.browser.model import BrowserModel
+from tests.store.test_blobs import png, url
+from tests.tui.workspace.running_app import Running, running, until
+from tui.browser.model import BrowserModel
 
 
 def page(number: int, **fields: Any) -> BrowserOutputObservation:

@@ -24,18 +24,26 @@ from rich.style import Style
 from textual.strip import Strip
 
 from tests.journeys.graphic_terminal import MARKS, decoded_sixels
-from tui.display import strips
-from tui.display.pictures import Pixels
-from tui.display.text import sanitize
-from tui.graphics import sharp
-from tui.graphics.cells import INK, PLACEHOLDER, Ink, marks, placeholders
-from tui.graphics.kitty import ANSWER, ASK, removal, transmission
-from tui.graphics.scaled import Wanted, scaled
-from tui.graphics.sharp import KittyPicture
-from tui.graphics.sixel import sixels
-from tui.graphics.terminal import Terminal
-from tui.graphics.window import cell_of
-from tui.panes.browser.paint import View
+from tui.browser.page_cells import View
+from tui.terminal_io import strip_filter
+from tui.terminal_io.graphics import terminal_picture
+from tui.terminal_io.graphics.graphics_support import Terminal, cell_of
+from tui.terminal_io.graphics.kitty import (
+    ANSWER,
+    ASK,
+    INK,
+    PLACEHOLDER,
+    Ink,
+    marks,
+    placeholders,
+    removal,
+    transmission,
+)
+from tui.terminal_io.graphics.picture_cells import Pixels
+from tui.terminal_io.graphics.scaled_picture import Wanted, scaled
+from tui.terminal_io.graphics.sixel import sixels
+from tui.terminal_io.graphics.terminal_picture import KittyPicture
+from tui.terminal_io.sanitizer import sanitize
 
 KITTY = ("\x1bP>|kitty(0.42.0)\x1b\\", ANSWER)
 SIXEL = ("\x1b[6;20;10t", "\x1b[?62;4;22c")
@@ -206,7 +214,7 @@ def no_ink() -> object:
 
 
 def rendered(segment: Segment) -> str:
-    strips.install()
+    strip_filter.install()
     return Strip([segment]).render(Console(force_terminal=True, color_system="truecolor"))
 
 
@@ -284,7 +292,7 @@ async def test_the_next_picture_waits_until_the_one_before_was_taken_and_only_th
 
 
 async def test_a_terminal_that_never_says_that_it_took_one_gets_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tui.graphics.terminal.TAKEN_S", 0.01)
+    monkeypatch.setattr("tui.terminal_io.graphics.graphics_support.TAKEN_S", 0.01)
     it = Listening()
     for shade in range(5):
         it.picture.want(wanted(shade))
@@ -314,4 +322,4 @@ async def test_no_more_is_sent_than_a_connection_takes(monkeypatch: pytest.Monke
     monkeypatch.setattr(asyncio, "sleep", sleep)
     it.terminal.hear(ANSWER)
     await asyncio.wait(it.tasks)
-    assert waited == [pytest.approx(len(it.written[0].removesuffix(ASK)) / sharp.BYTES_PER_S)]
+    assert waited == [pytest.approx(len(it.written[0].removesuffix(ASK)) / terminal_picture.BYTES_PER_S)]

@@ -13,8 +13,16 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from core.store.blobs import Blob, BlobRef, blob_of
-from tests.core.test_blobs import png, url
-from tui.display.pictures import KEPT, PictureError, Pictures, Pixels, decoded, quadrants, size_in_cells
+from tests.store.test_blobs import png, url
+from tui.terminal_io.graphics.picture_cells import (
+    KEPT,
+    PictureError,
+    Pictures,
+    Pixels,
+    decoded,
+    quadrants,
+    size_in_cells,
+)
 
 FLAG = Pixels(2, 4, bytes([255, 0, 0] * 4 + [0, 0, 255] * 4))
 """Red above blue."""

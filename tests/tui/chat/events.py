@@ -15,7 +15,7 @@ from core.events import (
     EventSource,
     MessageAction,
 )
-from tui.panes.chat.model import ChatModel
+from tui.chat.model import ChatModel
 
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -9,9 +9,9 @@ from textual.strip import Strip
 
 from core.events import CmdOutputMetadata, CmdOutputObservation, CmdRunAction, EventSource, MessageAction
 from tests.tui.chat.events import envelope
-from tui.panes.chat.model import ChatModel
-from tui.panes.chat.view import ChatView
-from tui.panes.copied import Copied
+from tui.chat.model import ChatModel
+from tui.chat.view import ChatView
+from tui.workspace.line_view import Copied
 
 
 class CountingView(ChatView):

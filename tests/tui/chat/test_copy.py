@@ -8,10 +8,10 @@ from textual.pilot import Pilot
 from core.events import CmdRunAction, EventSource, FileEditAction, FileEditObservation, MessageAction
 from tests.tui.chat.events import conversation, folded, ran
 from tests.tui.chat.screen import ChatApp, CountingView, rows, say, settled, with_output
-from tui.panes.chat.model import ChatModel
-from tui.panes.chat.pieces import fences
-from tui.panes.chat.view import ChatView
-from tui.panes.copied import Copied
+from tui.chat.model import ChatModel
+from tui.chat.text_pieces import fences
+from tui.chat.view import ChatView
+from tui.workspace.line_view import Copied
 
 SIZE = (80, 30)
 TWO = "Use\n\n```python\nx = 1\n\ny = 2\n```\n\nor\n\n~~~\nls\n~~~\n"

@@ -13,13 +13,13 @@ from rich.style import Style
 
 from core.events import FileEditAction, FileEditObservation
 from tests.tui.chat.events import conversation, folded
-from tests.tui.chat.test_render import STYLES
-from tui.display.text import sanitize
-from tui.panes.chat.diff_lines import folded as in_rows
-from tui.panes.chat.diffs import changed_words, paired, pieces, refined
-from tui.panes.chat.overlays import parts_of
-from tui.panes.chat.pieces import Piece, PieceKind
-from tui.panes.chat.render import Renderer
+from tests.tui.chat.test_renderer import STYLES
+from tui.chat.diff_view import folded as in_rows
+from tui.chat.diffs import changed_words, paired, pieces, refined
+from tui.chat.overlays import parts_of
+from tui.chat.renderer import Renderer
+from tui.chat.text_pieces import Piece, PieceKind
+from tui.terminal_io.sanitizer import sanitize
 
 lines = st.lists(st.sampled_from(["a", "b", "c", "", "  x = 1", "-- y", "++ z", "漢字"]), max_size=60)
 

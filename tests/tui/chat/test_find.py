@@ -11,10 +11,10 @@ from textual.pilot import Pilot
 from core.events import AgentThinkAction, CmdRunAction, FileEditAction, FileEditObservation, MessageAction
 from tests.tui.chat.events import conversation, envelope, folded, ran
 from tests.tui.chat.screen import ChatApp, CountingView, dialogue, rows, say, settled, with_output
-from tui.panes.chat.model import ChatModel
-from tui.panes.chat.search import BlockSearch, Hit
-from tui.panes.chat.view import ChatView
-from tui.widgets.find import Query, Tally
+from tui.chat.chat_search import BlockSearch, Hit
+from tui.chat.model import ChatModel
+from tui.chat.view import ChatView
+from tui.find.find_bar import Query, Tally
 
 SIZE = (80, 24)
 

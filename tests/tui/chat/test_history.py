@@ -17,7 +17,7 @@ from core.events import (
     envelope_from_dict,
 )
 from tests.tui.chat.events import AGENT, conversation, envelope, folded, ran, told
-from tui.panes.chat.blocks import Kind, Mark
+from tui.chat.blocks import Kind, Mark
 
 
 def long_log() -> list[Envelope]:

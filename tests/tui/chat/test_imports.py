@@ -6,7 +6,13 @@ import subprocess
 import sys
 
 HEAVY = ("pydantic", "core.events", "core.errors", "core.settings", "rich.markdown", "markdown_it", "pygments")
-MODULES = ("tui.panes.chat.view", "tui.panes.prompt", "tui.panes.pane", "tui.display.text", "tui.display.strips")
+MODULES = (
+    "tui.chat.view",
+    "tui.prompt",
+    "tui.workspace.pane",
+    "tui.terminal_io.sanitizer",
+    "tui.terminal_io.strip_filter",
+)
 
 
 def test_the_widgets_load_no_event_no_markdown_and_no_pygments() -> None:
@@ -16,6 +22,6 @@ def test_the_widgets_load_no_event_no_markdown_and_no_pygments() -> None:
 
 
 def test_the_model_loads_no_screen() -> None:
-    program = "import sys, tui.panes.chat.model\nprint('textual' in sys.modules)"
+    program = "import sys, tui.chat.model\nprint('textual' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "False"

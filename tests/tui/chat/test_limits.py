@@ -17,9 +17,9 @@ from core.events import (
 )
 from tests.tui.chat.events import envelope, folded
 from tests.tui.chat.screen import ChatApp, dialogue, rows, say, settled, with_output
-from tui.panes.chat.model import ChatModel
-from tui.panes.chat.view import ChatView, Where
-from tui.widgets.find import Query
+from tui.chat.model import ChatModel
+from tui.chat.view import ChatView, Where
+from tui.find.find_bar import Query
 
 SIZE = (80, 24)
 GOING: tuple[Where, ...] = ("line_up", "line_down", "page_up", "page_down", "end", "end")

@@ -11,8 +11,8 @@ from core.events import (
     TokenDelta,
 )
 from tests.tui.chat.events import AGENT, ENVIRONMENT, USER, conversation, envelope, folded
-from tui.panes.chat.blocks import Kind
-from tui.panes.chat.model import ChatModel
+from tui.chat.blocks import Kind
+from tui.chat.model import ChatModel
 
 
 def test_an_answer_streams_in_and_becomes_its_event_where_it_stands() -> None:

@@ -31,8 +31,8 @@ from core.events import (
     UserRejectObservation,
 )
 from tests.tui.chat.events import conversation, folded, ran, told
-from tui.panes.chat.blocks import Block, Kind, Mark
-from tui.panes.chat.pieces import PieceKind
+from tui.chat.blocks import Block, Kind, Mark
+from tui.chat.text_pieces import PieceKind
 
 
 def lines_shown(block: Block) -> list[str]:

@@ -13,10 +13,10 @@ from core.events import (
 )
 from tests.tui.chat.events import envelope
 from tests.tui.chat.screen import ChatApp, dialogue, rows, say, settled, with_output
-from tui.panes.chat.canvas import EMPTY
-from tui.panes.chat.model import ChatModel
-from tui.panes.chat.view import ChatView, Where
-from tui.panes.copied import Copied
+from tui.chat.canvas import EMPTY
+from tui.chat.model import ChatModel
+from tui.chat.view import ChatView, Where
+from tui.workspace.line_view import Copied
 
 SIZE = (80, 24)
 HOME_TWICE: tuple[Where, ...] = ("home", "line_down", "home")

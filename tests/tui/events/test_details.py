@@ -9,11 +9,11 @@ import pytest
 
 from core.events import CmdRunAction, MessageAction, envelope_to_dict
 from tests.tui.doubles import StreamDouble
-from tests.tui.frame.running import Running, running
-from tui.panes.events.parts import MANY, Part, copied, describe, parts_of
-from tui.panes.events.tree import EventTree
-from tui.screens.dialogs import TextScreen
-from tui.screens.event import EventScreen
+from tests.tui.workspace.running_app import Running, running
+from tui.dialogs.dialog import TextScreen
+from tui.events.event_parts import MANY, Part, copied, describe, parts_of
+from tui.events.event_tree import EventTree
+from tui.events.screen import EventScreen
 
 pytestmark = pytest.mark.every_frame
 

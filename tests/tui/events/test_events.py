@@ -19,10 +19,10 @@ from core.events import (
     TokenDelta,
 )
 from tests.tui.doubles import StreamDouble
-from tui.panes.events import model as module
-from tui.panes.events.details import details
-from tui.panes.events.model import EventsModel, summarize
-from tui.panes.events.view import EventsView
+from tui.events import model as module
+from tui.events.event_parts import details
+from tui.events.model import EventsModel, summarize
+from tui.events.view import EventsView
 
 
 def filled(count: int, *, first: int = 0) -> EventsModel:

@@ -9,10 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.panes.events.completion import complete
-from tui.panes.events.filter import Filter, Reach, parse
-from tui.panes.events.language import FIELDS, FLAGS, SOURCES, All, Either, FilterError, Flag, Node, Not, Term
-from tui.panes.events.reader import MAX_CHARS
+from tui.events.event_filter import MAX_CHARS, Filter, Reach, parse
+from tui.events.filter_language import FIELDS, FLAGS, SOURCES, All, Either, FilterError, Flag, Node, Not, Term, complete
 
 AT = time.mktime((2026, 1, 31, 14, 30, 5, 0, 0, -1))
 KINDS = ("message", "run", "run_ipython", "recall")

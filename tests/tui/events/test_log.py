@@ -27,12 +27,12 @@ from core.events import (
 )
 from core.store.reader import EventFilter
 from tests.tui.doubles import SessionDouble, StreamDouble
-from tests.tui.frame.running import Running, running
-from tui.panes.events import search as search_module
-from tui.panes.events.filter import parse
-from tui.panes.events.lines import Row
-from tui.panes.events.model import EventsModel
-from tui.panes.events.search import search
+from tests.tui.workspace.running_app import Running, running
+from tui.events import background_search as search_module
+from tui.events.background_search import search
+from tui.events.event_filter import parse
+from tui.events.model import EventsModel
+from tui.events.row_order import Row
 
 
 def commands(stream: StreamDouble, count: int) -> None:

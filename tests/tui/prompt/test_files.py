@@ -10,8 +10,8 @@ import pytest
 
 from runtime.git_files import git_files
 from tests.journeys.hostile import Traps, git_settings
-from tui.panes.prompt import files
-from tui.panes.prompt.files import FileIndex, list_files
+from tui.prompt import file_picker
+from tui.prompt.file_picker import FileIndex, list_files
 
 
 @pytest.fixture
@@ -124,5 +124,5 @@ def test_a_hundred_thousand_files_are_narrowed_without_a_wait(query: str) -> Non
 def test_a_listing_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for n in range(20):
         (tmp_path / f"{n}.py").touch()
-    monkeypatch.setattr(files, "MAX_FILES", 7)
+    monkeypatch.setattr(file_picker, "MAX_FILES", 7)
     assert len(list_files(tmp_path)) == 7

@@ -10,7 +10,7 @@ from textual.message import Message
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from tui.panes.prompt import Prompt
+from tui.prompt import Prompt
 
 SIZE = (60, 20)
 

@@ -17,10 +17,10 @@ from core.events import (
     MessageAction,
 )
 from tui.commands import COMMANDS
-from tui.panes.prompt import references, slash
-from tui.panes.prompt.chips import Chips, Picture, is_long
-from tui.panes.prompt.past import joined, narrowed
-from tui.panes.prompt.triggers import Kind, Trigger, trigger_at
+from tui.prompt import references, slash_commands
+from tui.prompt.chips import Chips, Picture, is_long
+from tui.prompt.prompt_history import joined, narrowed
+from tui.prompt.triggers import Kind, Trigger, trigger_at
 
 # -- triggers ----------------------------------------------------------------------------------------------------------
 
@@ -111,7 +111,7 @@ def test_pictures_go_along_in_their_order_once_and_are_given_up_when_sent() -> N
 
 
 def test_what_is_kept_has_a_bound_and_the_oldest_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tui.panes.prompt.chips.HELD_CHARS", 100)
+    monkeypatch.setattr("tui.prompt.chips.HELD_CHARS", 100)
     chips = Chips()
     old, new = chips.paste("a\n" * 30), chips.paste("b\n" * 30)
     assert chips.expanded(old) == old
@@ -124,10 +124,10 @@ def test_what_is_kept_has_a_bound_and_the_oldest_goes_first(monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("/help", slash.Line("help", "")),
-        ("/review a.py  b.py", slash.Line("review", "a.py  b.py")),
-        ("/review\na.py", slash.Line("review", "a.py")),
-        ("/", slash.Line("", "")),
+        ("/help", slash_commands.Line("help", "")),
+        ("/review a.py  b.py", slash_commands.Line("review", "a.py  b.py")),
+        ("/review\na.py", slash_commands.Line("review", "a.py")),
+        ("/", slash_commands.Line("", "")),
         ("//help", None),
         ("/etc/passwd is odd", None),
         ("help", None),
@@ -135,13 +135,13 @@ def test_what_is_kept_has_a_bound_and_the_oldest_goes_first(monkeypatch: pytest.
         ("/ help", None),
     ],
 )
-def test_what_a_text_commands(text: str, expected: slash.Line | None) -> None:
-    assert slash.parse(text) == expected
+def test_what_a_text_commands(text: str, expected: slash_commands.Line | None) -> None:
+    assert slash_commands.parse(text) == expected
 
 
 def test_names_behind_a_slash_are_given_once_and_can_be_typed() -> None:
     names = [command.slash for command in COMMANDS if command.slash]
-    assert len(names) == len(set(names)) == len(slash.BUILT_IN)
+    assert len(names) == len(set(names)) == len(slash_commands.BUILT_IN)
     assert all(name.isascii() and name.islower() and name.isalpha() for name in names)
     assert {"help", "model", "theme", "new", "sessions", "quit"} <= set(names)
 
@@ -155,13 +155,13 @@ def test_the_users_own_commands_are_files_with_front_matter_or_without(tmp_path:
     write(tmp_path, "review.md", "---\ndescription: Look at it\nargument-hint: FILE\n---\nReview $1.\n")
     write(tmp_path, "ship.md", "Ship it.")
     write(tmp_path, "notes.txt", "no command")
-    found, problems = slash.load(tmp_path)
+    found, problems = slash_commands.load(tmp_path)
     assert problems == []
     assert found == {
-        "review": slash.UserCommand("review", "Review $1.", "Look at it", "FILE"),
-        "ship": slash.UserCommand("ship", "Ship it."),
+        "review": slash_commands.UserCommand("review", "Review $1.", "Look at it", "FILE"),
+        "ship": slash_commands.UserCommand("ship", "Ship it."),
     }
-    assert slash.load(tmp_path / "nowhere") == ({}, [])
+    assert slash_commands.load(tmp_path / "nowhere") == ({}, [])
 
 
 @pytest.mark.parametrize(
@@ -172,13 +172,13 @@ def test_the_users_own_commands_are_files_with_front_matter_or_without(tmp_path:
         ("empty.md", "---\ndescription: d\n---\n", "says nothing"),
         ("broken.md", "---\n: [\n---\nx", "not YAML"),
         ("odd.md", "---\n- a\n---\nx", "no list of names"),
-        ("large.md", "x" * (slash.MAX_BYTES + 1), "larger than"),
+        ("large.md", "x" * (slash_commands.MAX_BYTES + 1), "larger than"),
     ],
 )
 def test_a_file_that_is_no_command_is_named_and_the_others_stay(tmp_path: Path, name: str, text: str, why: str) -> None:
     write(tmp_path, name, text)
     write(tmp_path, "good.md", "Good.")
-    found, problems = slash.load(tmp_path)
+    found, problems = slash_commands.load(tmp_path)
     assert list(found) == ["good"]
     assert name in problems[0]
     assert why in problems[0]
@@ -198,7 +198,7 @@ def test_a_file_that_is_no_command_is_named_and_the_others_stay(tmp_path: Path, 
     ],
 )
 def test_words_go_to_their_places(body: str, words: str, message: str) -> None:
-    assert slash.UserCommand("c", body).message(words) == message
+    assert slash_commands.UserCommand("c", body).message(words) == message
 
 
 # -- references --------------------------------------------------------------------------------------------------------

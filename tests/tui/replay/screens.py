@@ -6,16 +6,16 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from core.conversations.conversation_manager import ConversationManager
 from core.events import Envelope, Frame, TerminalOutput
-from core.manager.conversation_manager import ConversationManager
 from core.settings.config import Settings
 from core.stream import EventStreamSubscriber
-from runtime.local import LocalRuntime
-from tests.tui.frame.running import Running, draw_now, running, until
+from runtime.local.local_runtime import LocalRuntime
+from tests.tui.workspace.running_app import Running, draw_now, running, until
 from tui.app import HandloomApp
 from tui.cli.options import ReplayStart, StartOptions
-from tui.model.arrangement import PANES
-from tui.model.replay import ReplayTab
+from tui.replay.replay_tab import ReplayTab
+from tui.workspace.layout import PANES
 
 WIDTH, HEIGHT = 160, 44
 BAR_ROWS = 1
@@ -120,7 +120,7 @@ async def replaying(
 async def replay_app(home: Path, conversation_id: str, size: tuple[int, int]) -> AsyncIterator[Running]:
     """The app as `handloom replay` starts it."""
     from tests.tui.doubles import ManagerDouble
-    from tests.tui.frame.running import Clock
+    from tests.tui.workspace.running_app import Clock
 
     async def connect() -> None:
         raise AssertionError("a replay connects to nothing")

@@ -12,23 +12,23 @@ from pathlib import Path
 
 import pytest
 
+from core.conversations.conversation_manager import ConversationManager
 from core.events import Envelope, MessageAction
-from core.manager.conversation_manager import ConversationManager
-from core.replay.follow import Followed, Owner
+from core.replay.log_follower import Followed, Owner
 from core.replay.player import AT_ONCE
 from core.settings.config import Settings
 from core.store.reader import EventReader
-from runtime.local import LocalRuntime
+from runtime.local.local_runtime import LocalRuntime
 from tests.doubles import FINISH, bash, write_script
 from tests.tui.doubles import ManagerDouble
-from tests.tui.frame.running import Clock, Running, until
+from tests.tui.workspace.running_app import Clock, Running, until
 from tests.writing import ID, Writer, writer
 from tui.app import HandloomApp
 from tui.cli.options import StartOptions
-from tui.handlers import elsewhere
-from tui.model.follow import FollowTab
-from tui.model.marks import Mark
-from tui.watch import RUNG, Watch, watch
+from tui.file_watcher import RUNG, Watch, watch
+from tui.replay import follow_commands
+from tui.replay.follow_tab import FollowTab
+from tui.workspace.conversation_status import Mark
 
 REST_S = 0.05
 
@@ -244,7 +244,7 @@ async def test_who_went_back_stands_still_and_end_follows_again(
                 await owner.do(commits=5)
                 await shows(it, "event 66 of 66")
                 assert it.app.workspace.chat.scroll_offset == before
-            monkeypatch.setattr(elsewhere, "watch", lambda *_args, **_named: None)
+            monkeypatch.setattr(follow_commands, "watch", lambda *_args, **_named: None)
             async with replaying(double, owner) as it:
                 await shows(it, "End reads what is new from process", "event 66 of 66")
                 await owner.do(commits=1)
@@ -255,8 +255,8 @@ async def test_who_went_back_stands_still_and_end_follows_again(
 @asynccontextmanager
 async def replaying(double: ManagerDouble, owner: Writer) -> AsyncIterator[Running]:
     """The app with nothing but the writer's conversation."""
-    from tests.tui.frame.running import running
+    from tests.tui.workspace.running_app import running
 
     async with running((120, 30), double) as it:
-        await elsewhere.follow(it.app, ID)
+        await follow_commands.follow(it.app, ID)
         yield it

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from core.events import AgentState, CmdOutputObservation, CmdRunAction, EventSource, ModeAction, NullAction
-from core.store.marks import MarkBook
+from core.store.bookmarks import MarkBook
 from tests.tapes import SANDBOX, Tape, long_tape
-from tests.tui.frame.running import Running, running, until
 from tests.tui.replay.screens import go, replay, replaying, settle
+from tests.tui.workspace.running_app import Running, running, until
 from tui.commands import COMMANDS, Command
-from tui.handlers.replaying import NEEDS_WORKSPACE, NO_WORKSPACE, WHY_NOT, seconds_of
-from tui.model.marks import Mark
+from tui.replay.commands import NEEDS_WORKSPACE, NO_WORKSPACE, WHY_NOT, seconds_of
+from tui.workspace.conversation_status import Mark
 
 
 def a_tape() -> Tape:

@@ -18,11 +18,11 @@ from core.events import (
     TaskTrackingAction,
     TaskTrackingObservation,
 )
-from core.replay.film import Item
+from core.replay.timeline import Item
 from tests.doubles import FINISH, call, write_script
 from tests.tapes import SANDBOX, Tape
-from tests.tui.frame.running import WITHIN_S, until
 from tests.tui.replay.screens import Cells, as_it_was, drawn, go, live, replay, replaying, settle
+from tests.tui.workspace.running_app import WITHIN_S, until
 
 
 def a_session() -> Tape:
@@ -74,7 +74,9 @@ async def test_stepping_shows_what_was_seen(tmp_path: Path, width: int) -> None:
 async def test_seeking_from_anywhere_shows_what_was_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: int
 ) -> None:
-    monkeypatch.setattr("core.replay.film.PAGE", page)  # with short pages, what stands longer comes from before them
+    monkeypatch.setattr(
+        "core.replay.timeline.PAGE", page
+    )  # with short pages, what stands longer comes from before them
     tape = a_session()
     await tape.keep(tmp_path)
     seen = await as_it_was(tape.lived)

@@ -6,7 +6,7 @@ import pytest
 from rich.cells import cell_len
 
 from core.replay.player import Position
-from tui.widgets.transport import HEAD, Reel, cell_of, clock_time, length, pieces, scale
+from tui.replay.transport_bar import HEAD, Reel, cell_of, clock_time, length, pieces, scale
 
 AT = Position(event=122, events=4567, turn=3, turns=12, at=1_767_323_045.0, offset_s=765.2, length_s=3723.0)
 

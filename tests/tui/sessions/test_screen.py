@@ -18,19 +18,19 @@ from textual.widgets import Input
 from core.errors import OutOfReachError, StoreBusyError
 from core.events import AgentState, AgentStateChangedObservation, Envelope, Event, EventSource, MessageAction
 from core.settings.screen_settings import ScreenSettings
+from core.store.conversations import ConversationInfo, NewConversation
 from core.store.event_store import EventStore
-from core.store.index import Hit
-from core.store.listing import ConversationInfo, NewConversation
-from tests.tui.frame.running import WITHIN_S
+from core.store.search_index import Hit
+from tests.tui.workspace.running_app import WITHIN_S
 from tui.cli.options import StartOptions
-from tui.model.held import LastKey
-from tui.model.marks import Mark
-from tui.screens.dialogs import SureScreen, TextScreen
-from tui.screens.session_finding import Ways, Whereabouts, Wish
-from tui.screens.session_rows import ChipBar, RowsView
-from tui.screens.sessions import SessionsScreen
-from tui.sessions.listing import Entry
-from tui.sessions.rows import CLOSED, Standing, entry_lines, hit_line
+from tui.dialogs.dialog import SureScreen, TextScreen
+from tui.dialogs.key_guard import LastKey
+from tui.sessions.conversation_list import Entry
+from tui.sessions.screen import SessionsScreen
+from tui.sessions.session_rows import CLOSED, Standing, entry_lines, hit_line
+from tui.sessions.session_search import Ways, Whereabouts, Wish
+from tui.sessions.view import ChipBar, RowsView
+from tui.workspace.conversation_status import Mark
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

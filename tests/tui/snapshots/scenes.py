@@ -10,7 +10,7 @@ from core.events import (
     FileEditObservation,
     Judged,
 )
-from tests.tui.frame.running import Running
+from tests.tui.workspace.running_app import Running
 
 ANSWER = "I looked at **three** files. The bug is in `parse()`:\n\n```python\nreturn int(text) + 1  # off by one\n```"
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from core.controller.halts import Halt, HaltKind
+from core.controller.exit_reasons import Halt, HaltKind
 from core.events import AgentState, BrowserOutputObservation, BrowseURLAction, EventSource, TaskTrackingAction
 from core.events import TaskTrackingObservation as Plan
-from tests.tui.frame.running import Running, running
 from tests.tui.snapshots.comparing import compare
 from tests.tui.snapshots.scenes import conversation
-from tui.widgets.leader import WhichKey
+from tests.tui.workspace.running_app import Running, running
+from tui.shortcuts.leader import WhichKey
 
 pytestmark = pytest.mark.every_frame
 

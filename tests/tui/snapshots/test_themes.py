@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from core.settings.screen_settings import ScreenSettings
-from tests.tui.frame.running import Running, running
 from tests.tui.snapshots.comparing import compare
 from tests.tui.snapshots.scenes import conversation
-from tui.display.themes import OURS
+from tests.tui.workspace.running_app import Running, running
+from tui.themes.theme_files import OURS
 
 SIZE = (100, 30)
 

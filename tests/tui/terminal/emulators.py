@@ -6,11 +6,11 @@ from importlib.util import find_spec
 
 import pytest
 
-from tui.vt import Emulator, Terminal
+from tui.terminal_io.emulator import Emulator, Terminal
 
 KINDS: list[type[Terminal]] = [Emulator]
 if find_spec("pyghostty") is not None:
-    from tui.vt.ghostty import GhosttyEmulator
+    from tui.terminal_io.emulator.ghostty_emulator import GhosttyEmulator
 
     KINDS.append(GhosttyEmulator)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tui.panes.terminal.keys import encoded, pasted
+from tui.terminal.key_bytes import encoded, pasted
 
 
 @pytest.mark.parametrize(

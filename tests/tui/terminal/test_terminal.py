@@ -16,10 +16,10 @@ from core.events import (
     TerminalOutput,
 )
 from tests.tui.doubles import StreamDouble
-from tests.tui.frame.running import running
-from tui.panes.terminal.model import WAITING_FOR_INPUT, TerminalModel
-from tui.panes.terminal.view import TerminalView
-from tui.vt import load_faster
+from tests.tui.workspace.running_app import running
+from tui.terminal.model import WAITING_FOR_INPUT, TerminalModel
+from tui.terminal.view import TerminalView
+from tui.terminal_io.emulator import load_faster
 
 
 def observation(command: str, content: str) -> CmdOutputObservation:

@@ -58,7 +58,7 @@ def _editor() -> tuple[Any, tuple[type[Exception], ...]]:
     theirs = _take_out()
     sys.path.insert(0, str(_ROOT))
     try:
-        beneath = import_module("runtime.server.beneath")
+        beneath = import_module("runtime.server.safe_paths")
         editor = import_module("runtime.server.editor")
     finally:
         sys.path.remove(str(_ROOT))

@@ -1,0 +1,185 @@
+"""str_replace_editor: look at files and change them by exact text.
+
+grep, glob and view: look at the workspace and change nothing.
+
+`grep` and `glob` become shell commands that are put together here; what the model wrote stands in them quoted, and
+cannot become another command or an option. Nothing that a terminal would take for a key gets through.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from core.agent.tools.tool import RISK_PARAMETER, Arguments, InvalidCall, Tool, parameters_of, risk_of
+from core.events import (
+    Action,
+    ActionSecurityRisk,
+    AgentThinkAction,
+    CmdRunAction,
+    FileEditAction,
+    FileEditSource,
+    FileReadAction,
+    FileReadSource,
+    TaskTrackingAction,
+)
+
+VIEW_RANGE = "For view: first and last line, counted from 1; -1 is the last line of the file."
+
+
+def _to_action(arguments: Arguments) -> FileReadAction | FileEditAction:
+    """`view` reads; all else edits. What a command needs beyond the path is the editor's to say."""
+    if arguments["command"] == "view":
+        return FileReadAction(
+            path=arguments["path"],
+            impl_source=FileReadSource.OH_ACI,
+            view_range=arguments.get("view_range"),
+            security_risk=risk_of(arguments),
+        )
+    return FileEditAction(
+        path=arguments["path"],
+        command=arguments["command"],
+        file_text=arguments.get("file_text"),
+        old_str=arguments.get("old_str"),
+        new_str=arguments.get("new_str"),
+        insert_line=arguments.get("insert_line"),
+        impl_source=FileEditSource.OH_ACI,
+        security_risk=risk_of(arguments),
+    )
+
+
+STR_REPLACE_EDITOR = Tool(
+    name="str_replace_editor",
+    description=(
+        "View, create and edit text files.\n"
+        "- view: a file with line numbers, or what is in a folder down to two levels.\n"
+        "- create: a new file; fails where one exists.\n"
+        "- str_replace: put new_str in place of old_str. old_str must be in the file exactly once, character "
+        "for character, white space too: take in enough lines around it. Without new_str it is deleted.\n"
+        "- insert: put new_str after the line insert_line; 0 is before the first.\n"
+        "- undo_edit: take back the last edit of the file."
+    ),
+    parameters={
+        "command": {
+            "type": "string",
+            "enum": ["view", "create", "str_replace", "insert", "undo_edit"],
+            "description": "What to do.",
+        },
+        **parameters_of(
+            FileEditAction,
+            path="Absolute path of the file or folder.",
+            file_text="For create: what the file contains.",
+            old_str="For str_replace: the text to be replaced.",
+            new_str="For str_replace and insert: the new text.",
+            insert_line="For insert: the line after which new_str goes.",
+        ),
+        **parameters_of(FileReadAction, view_range=VIEW_RANGE),
+        "security_risk": RISK_PARAMETER,
+    },
+    required=("command", "path", "security_risk"),
+    actions=(FileReadAction, FileEditAction),
+    to_action=_to_action,
+)
+
+
+MAX_LINES = 200
+LINE_CHARS = 400
+"""Minified files have lines of megabytes."""
+MAX_CHARS = 2_000
+"""Of one argument: longer patterns are no search."""
+TIMEOUT_S = 60.0
+_COMMANDS = frozenset({"grep", "glob"})
+
+
+def only_reads(action: Action) -> bool:
+    """Whether an action looks, or notes something down, and changes nothing that is the user's."""
+    if isinstance(action, CmdRunAction):
+        metadata = action.tool_call_metadata
+        return metadata is not None and metadata.function_name in _COMMANDS and not action.is_input
+    return isinstance(action, FileReadAction | AgentThinkAction | TaskTrackingAction)
+
+
+def _quoted(arguments: Arguments, name: str, default: str = "") -> str:
+    """An argument as one word of a shell command. Raises InvalidCall."""
+    text = arguments.get(name) or default
+    if not text.isprintable():
+        raise InvalidCall(f'Argument "{name}" may not hold line ends or control characters')
+    if len(text) > MAX_CHARS:
+        raise InvalidCall(f'Argument "{name}" is longer than {MAX_CHARS} characters')
+    return shlex.quote(text)
+
+
+def _command(command: str) -> CmdRunAction:
+    shown = f"{command} | cut -c 1-{LINE_CHARS} | head -n {MAX_LINES}"
+    return CmdRunAction(command=shown, security_risk=ActionSecurityRisk.LOW, timeout=TIMEOUT_S, blocking=True)
+
+
+def _grep(arguments: Arguments) -> CmdRunAction:
+    include = f" --include={_quoted(arguments, 'include')}" if arguments.get("include") else ""
+    pattern, path = _quoted(arguments, "pattern"), _quoted(arguments, "path", ".")
+    return _command(f"command grep -rnIEH --exclude-dir=.git{include} -e {pattern} -- {path}")
+
+
+def _glob(arguments: Arguments) -> CmdRunAction:
+    _quoted(arguments, "pattern")
+    _quoted(arguments, "path", ".")
+    path = (arguments.get("path") or ".").rstrip("/")
+    root = path if path.startswith(("/", ".")) or not path else f"./{path}"  # find takes -x, ( and ! for tests
+    pattern = shlex.quote(f"^{_escaped(root)}/{_expression(arguments['pattern'])}$")
+    found = f"command find {shlex.quote(root or '/')} -name .git -prune -o -type f -print"
+    return _command(f"{found} | command grep -E -e {pattern} | LC_ALL=C sort")
+
+
+def _expression(pattern: str) -> str:
+    """A glob as an extended regular expression; one without a slash fits at any depth."""
+    pattern = pattern.removeprefix("./")
+    parts = re.split(r"(\*\*/|\*|\?)", pattern if "/" in pattern else f"**/{pattern}")
+    wild = {"**/": "(.*/)?", "*": "[^/]*", "?": "[^/]"}
+    return "".join(wild.get(part) or _escaped(part) for part in parts if part)
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"([.\\^$*+?{}\[\]()|])", r"\\\1", text)
+
+
+GREP = Tool(
+    name="grep",
+    description=(
+        "Search the contents of files for an extended regular expression. The answer has FILE:LINE:TEXT, the first "
+        f"{MAX_LINES} lines. Binary files and .git are left out."
+    ),
+    parameters={
+        "pattern": {"type": "string", "description": "The extended regular expression, as of grep -E."},
+        "path": {"type": "string", "description": "The file or folder to search in; the working folder if left out."},
+        "include": {"type": "string", "description": "Only files with names like this, such as *.py."},
+    },
+    required=("pattern",),
+    actions=(CmdRunAction,),
+    to_action=_grep,
+)
+GLOB = Tool(
+    name="glob",
+    description=f"Find files by name: *.py at any depth, or src/**/test_*.py. The first {MAX_LINES}, sorted by path.",
+    parameters={
+        "pattern": {"type": "string", "description": "The glob; ** stands for any folders, * and ? for no slash."},
+        "path": {"type": "string", "description": "The folder to look in; the working folder if left out."},
+    },
+    required=("pattern",),
+    actions=(CmdRunAction,),
+    to_action=_glob,
+)
+VIEW = Tool(
+    name="view",
+    description="Read a text file with line numbers, or see what is in a folder down to two levels.",
+    parameters=parameters_of(
+        FileReadAction, path="Absolute path of the file or folder.", view_range=VIEW_RANGE.removeprefix("For view: ")
+    ),
+    required=("path",),
+    actions=(FileReadAction,),
+    to_action=lambda arguments: FileReadAction(
+        path=arguments["path"],
+        impl_source=FileReadSource.OH_ACI,
+        view_range=arguments.get("view_range"),
+        security_risk=ActionSecurityRisk.LOW,
+    ),
+)

@@ -1,0 +1,83 @@
+"""execute_bash: a command in the sandbox's shell, which stays open from call to call.
+
+execute_ipython_cell: Python in a kernel, which stays from call to call.
+"""
+
+from __future__ import annotations
+
+from core.agent.tools.tool import RISK_PARAMETER, Arguments, InvalidCall, Tool, parameters_of, risk_of
+from core.events import CmdRunAction, IPythonRunCellAction
+
+MAX_TIMEOUT_S = 24 * 3600.0
+"""A day: longer is a slip."""
+
+
+def _to_action(arguments: Arguments) -> CmdRunAction:
+    timeout = arguments.get("timeout")
+    if timeout is not None and not 0 < timeout <= MAX_TIMEOUT_S:
+        raise InvalidCall(f"Invalid float passed to 'timeout' argument: {timeout}")
+    return CmdRunAction(
+        command=arguments["command"],
+        is_input=arguments.get("is_input") == "true",
+        security_risk=risk_of(arguments),
+        timeout=None if timeout is None else float(timeout),
+        blocking=timeout is not None,
+    )
+
+
+EXECUTE_BASH = Tool(
+    name="execute_bash",
+    description=(
+        "Run a bash command in the terminal of the workspace. The shell stays open: its working directory, "
+        "variables and background jobs last from call to call. One command at a time; join several with && "
+        "or ;.\n"
+        "A command that prints nothing for a while, or runs past its timeout, comes back with exit code -1 "
+        "and is still running. Then call again with is_input 'true' and an empty command to see more output, "
+        "with text to type into it, or with C-c, C-d or C-z to press that key. Start servers and other "
+        "endless programs in the background with their output in a file: `python3 app.py > server.log 2>&1 "
+        "&`.\n"
+        "Very long output is cut in the middle: filter it, or write it into a file and look at parts."
+    ),
+    parameters={
+        **parameters_of(
+            CmdRunAction, command="The command; or, with is_input 'true', what is typed into the running one."
+        ),
+        "security_risk": RISK_PARAMETER,
+        "is_input": {
+            "type": "string",
+            "enum": ["true", "false"],
+            "description": "'true' types into the running program; 'false', the default, runs the command.",
+        },
+        **parameters_of(
+            CmdRunAction, timeout="Seconds until the call comes back although the command is still running."
+        ),
+    },
+    required=("command", "security_risk"),
+    actions=(CmdRunAction,),
+    to_action=_to_action,
+)
+
+
+SKILLS = (
+    " Functions for reading are there: open_file, search_dir, search_file, find_file, parse_pdf, parse_docx, "
+    "parse_pptx, explore_tree_structure, get_entity_contents, search_code_snippets; `help(search_dir)` tells of one."
+)
+
+EXECUTE_IPYTHON_CELL = Tool(
+    name="execute_ipython_cell",
+    description=(
+        "Run a cell of Python in an IPython kernel. Names that a cell defines and what it imports last from call to "
+        "call; the kernel works in the folder in which the shell is. What a cell prints, its last value and its "
+        "figures come back; you see the figures where you can see pictures. `%pip install` adds packages. Use it to "
+        "compute, to look at data and to plot; use the shell for programs."
+    ),
+    parameters={
+        **parameters_of(IPythonRunCellAction, code="The cell; magic commands are understood."),
+        "security_risk": RISK_PARAMETER,
+    },
+    required=("code", "security_risk"),
+    actions=(IPythonRunCellAction,),
+    to_action=lambda arguments: IPythonRunCellAction(code=arguments["code"], security_risk=risk_of(arguments)),
+    plugin="jupyter",
+    more={"agent_skills": SKILLS},
+)

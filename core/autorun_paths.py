@@ -1,0 +1,46 @@
+"""Names in a workspace that programs of the user run or obey automatically, outside of any sandbox.
+
+Editors, shells, git hook managers and other agents act on these files when a folder is opened or a commit is made. One
+list, shared by the sandbox (read-only mounts, and what is moved aside when it appears), by the survey of the workspace,
+and by the mode that lets the agent edit files without asking. Git's own files (`.git/config`, `.git/hooks`) are always
+protected as well; `runtime.isolation.protected_paths` and `runtime.isolation.git_config` know their layout. Pure data.
+"""
+
+from __future__ import annotations
+
+NAMES = (
+    ".claude",
+    ".cursor",
+    ".devcontainer",
+    ".dir-locals.el",
+    ".envrc",
+    ".exrc",
+    ".gemini",
+    ".githooks",
+    ".gvimrc",
+    ".handloom",
+    ".husky",
+    ".idea",
+    ".lazy.lua",
+    ".lefthook.yaml",
+    ".lefthook.yml",
+    ".lvimrc",
+    ".mcp.json",
+    ".nvim.lua",
+    ".nvimrc",
+    ".pdbrc",
+    ".pre-commit-config.yaml",
+    ".vimrc",
+    ".vscode",
+    ".windsurf",
+    ".zed",
+    "lefthook.yaml",
+    "lefthook.yml",
+)
+"""Files and folders, relative to the workspace. `.cursor/mcp.json` lies in a folder that is in the list."""
+_PARTS = frozenset(NAMES)
+
+
+def is_autorun(path: str) -> bool:
+    """Whether a path is one of these names, or lies in one, at any depth."""
+    return not _PARTS.isdisjoint(path.split("/"))

@@ -1,0 +1,143 @@
+"""Turns: a checkpoint of the workspace at both ends of each turn, recorded in the log.
+
+A turn begins with a message of the user, or when the agent goes on after a rest, and ends when it rests. At each of
+these moments, and after an undo, a checkpoint is taken beside whatever goes on, and recorded where the files differ
+from the one recorded before. Invariants: no action that may change files begins before the checkpoint of its turn's
+beginning is taken; the workspace as it was at an event is that of the last record whose `after` is not above the
+event's id. Where checkpoints cannot be had, that is said once, and the conversation goes on without. Used by
+AgentSession.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from core.errors import CheckpointError
+from core.events import (
+    Action,
+    AgentState,
+    AgentStateChangedObservation,
+    BrowseInteractiveAction,
+    BrowseURLAction,
+    CheckpointObservation,
+    Envelope,
+    ErrorObservation,
+    Event,
+    EventSource,
+    FileEditAction,
+    FileReadAction,
+    MessageAction,
+    Status,
+    UndoObservation,
+)
+from core.protocols import Checkpoints
+from core.pub_sub import Frames
+from core.store.reader import EventFilter
+from core.stream import EventStream
+
+log = logging.getLogger(__name__)
+
+KEEPING = "STATUS$KEEPING_WORKSPACE"
+NO_CHECKPOINTS = "STATUS$NO_CHECKPOINTS"
+"""Error id of the event that says why there are none."""
+MAX_TOLD = 20
+"""Files in one record that are named as left out."""
+ENDS = frozenset(
+    {
+        AgentState.AWAITING_USER_INPUT,
+        AgentState.FINISHED,
+        AgentState.REJECTED,
+        AgentState.STOPPED,
+        AgentState.PAUSED,
+        AgentState.ERROR,
+    }
+)
+"""Where a turn ends."""
+_HARMLESS = (FileReadAction, BrowseURLAction, BrowseInteractiveAction)
+
+
+class Turns:
+    """Of one conversation. Without `checkpoints` it does nothing."""
+
+    def __init__(self, checkpoints: Checkpoints | None, stream: EventStream, frames: Frames) -> None:
+        self._checkpoints = checkpoints
+        self._stream = stream
+        self._frames = frames
+        self._recorded = ""
+        self._in_turn = False
+        self._seen_id = -1
+        self._seen = asyncio.Condition()
+
+    async def on_event(self, envelope: Envelope) -> None:
+        """For the stream, with every action and change of state: take a checkpoint where a turn begins or ends."""
+        try:
+            if self._checkpoints is not None and self._is_moment(envelope):
+                await self._take(self._checkpoints, envelope.id)
+        finally:
+            async with self._seen:
+                self._seen_id = envelope.id
+                self._seen.notify_all()
+
+    def _is_moment(self, envelope: Envelope) -> bool:
+        """Whether a turn begins or ends here. Work that goes on after a rest is a turn, too."""
+        match envelope.event:
+            case MessageAction(queued=False) if envelope.source is EventSource.USER:
+                self._in_turn = True
+                return True
+            case AgentStateChangedObservation(agent_state=AgentState.RUNNING) if not self._in_turn:
+                self._in_turn = True
+                return True
+            case AgentStateChangedObservation(agent_state=state) if self._in_turn and state in ENDS:
+                self._in_turn = False
+                return True
+            case UndoObservation():
+                return True
+        return False
+
+    async def ready(self, envelope: Envelope) -> None:
+        """Return when this action may change files. Cancelling ends the waiting, not the checkpoint."""
+        if self._checkpoints is None or not _may_change_files(envelope.event):
+            return
+        if self._seen_id >= envelope.id:
+            return
+        self._frames.publish(Status("info", KEEPING, "Keeping the workspace as it is …"))
+        try:
+            async with self._seen:
+                await self._seen.wait_for(lambda: self._seen_id >= envelope.id)
+        finally:
+            self._frames.publish(Status("info", KEEPING, ""))
+
+    async def _take(self, checkpoints: Checkpoints, after: int) -> None:
+        """Take one and record it. Raises StoreError."""
+        try:
+            taken = await checkpoints.take(str(after))
+        except CheckpointError as error:
+            log.warning("conversation %s has no checkpoints: %s", self._stream.conversation_id, error)
+            self._checkpoints = None
+            await self._tell(str(error))
+            return
+        if taken.id == self._recorded:
+            return
+        self._recorded = taken.id
+        record = CheckpointObservation(
+            checkpoint=taken.id,
+            after=after,
+            files=taken.files,
+            changed=taken.changed,
+            skipped=list(taken.skipped[:MAX_TOLD]),
+        )
+        await self._stream.append(record, EventSource.ENVIRONMENT)
+
+    async def _tell(self, why: str) -> None:
+        """Say it, once in the log of the conversation."""
+        said = EventFilter(kinds=frozenset({"observation:error"}), query=NO_CHECKPOINTS)
+        if not await self._stream.read(where=said, limit=1):
+            text = f"From here on, the workspace cannot be brought back to how it was at a turn. {why}"
+            await self._stream.append(ErrorObservation(content=text, error_id=NO_CHECKPOINTS), EventSource.ENVIRONMENT)
+
+
+def _may_change_files(event: Event) -> bool:
+    if isinstance(event, FileEditAction):
+        return event.command != "view"
+    return isinstance(event, Action) and not isinstance(event, _HARMLESS)

@@ -1,0 +1,67 @@
+"""How full the model's context is, as the controller knows it: a sum over events, so that it is the same after a fold.
+
+What the provider said of the last answer counts for all before it; only what came since is estimated. Pure, a part of
+the decisions (`decide`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from core.controller.state import State
+from core.events import CondensationAction, Envelope, Event, LLMMetrics, Observation, SystemMessageAction
+from core.memory.context_events import is_seen, json_size, result_tokens, size_of
+from core.memory.event_text import MAX_OBSERVATION_CHARS
+from core.memory.token_estimate import MESSAGE_TOKENS, tokens_of
+
+
+def with_one_more(s: State, event: Event) -> dict[str, Any]:
+    """The fields of the state after one more event in view. For those who change the state anyway: that costs."""
+    if not is_seen(event):
+        return {}
+    size = _size(event, _room(s))
+    return {"view_events": s.view_events + 1, "view_tokens": s.view_tokens + size}
+
+
+def weighed(before: State, after: State, env: Envelope) -> State:
+    """The state with this event in view, where that was not counted yet."""
+    if after.view_events != before.view_events or not (fields := with_one_more(after, env.event)):
+        return after
+    return replace(after, **fields)
+
+
+def _size(event: Event, room: int | None) -> int:
+    """As `size_of`, but quick: opening a long conversation asks for each of its events."""
+    if isinstance(event, Observation):
+        size = MESSAGE_TOKENS + tokens_of(event.content[:MAX_OBSERVATION_CHARS])
+        most = result_tokens(event, room)
+        return size if most is None else min(size, most)
+    size = size_of(event, room)
+    return size + json_size(event.tools or []) if isinstance(event, SystemMessageAction) else size
+
+
+def told(s: State, metrics: LLMMetrics | None) -> State:
+    """The state after an answer whose provider may have said how large prompt and answer were."""
+    used = metrics.accumulated_token_usage.per_turn_token if metrics is not None else 0
+    return replace(s, view_tokens=used) if used > 0 else s
+
+
+def condensed(s: State, action: CondensationAction) -> State:
+    """The state after some were forgotten: the tokens of those that are left by their share, until the next answer."""
+    left = max(0, s.view_events - len(action.forgotten))
+    tokens = s.view_tokens * left // max(1, s.view_events)
+    return replace(s, view_events=left, view_tokens=tokens)
+
+
+def is_full(s: State) -> bool:
+    """Whether the history is to be condensed before the next call of the model."""
+    room, most = s.limits.room, _room(s)
+    if s.condensed or s.first_said is None:
+        return False
+    too_many = room.max_events is not None and s.view_events > room.max_events
+    return too_many or (most is not None and s.view_tokens > most)
+
+
+def _room(s: State) -> int | None:
+    return s.limits.room.tokens(s.metrics.accumulated_token_usage.context_window)

@@ -1,0 +1,524 @@
+"""ConversationManager: the conversations that this process has open, and what they share.
+
+They share one event store, one model host, one set of settings and the places for those that are awake. A conversation
+is open in one place at a time: the lease in the store says where; in this process it is one AgentSession, however many
+look at it. One that nobody looks at goes on working, and is closed when it has rested for long. What goes wrong in one
+conversation is no other one's matter. Use as an async context manager; leaving it closes every conversation.
+
+Follows `openhands/server/conversation_manager/standalone_conversation_manager.py`, but puts to sleep where that kills.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import tempfile
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Self
+from weakref import WeakValueDictionary
+
+from core import garbage_collector
+from core.acp.acp_selection import OTHER
+from core.agent.registry import AgentKind, Found
+from core.controller.state import Limits
+from core.conversations import deletion
+from core.conversations.deletion import Forget, forget_nothing
+from core.conversations.folder_trust import Trusting
+from core.conversations.forks import fork_title, moved, still_to_ask, unpacked
+from core.conversations.session_factory import DEMO, Assembly, MakeCheckpoints, MakeRuntime
+from core.conversations.viewers import Viewers
+from core.conversations.workspace_copies import Copies
+from core.delegation.delegation import MAX_LEVEL
+from core.delegation.shared_runtime import LentRuntime
+from core.errors import ConfigurationError, UsageError
+from core.events import AgentDelegateAction, AgentState, EventSource
+from core.llm.factory import ModelOffer, offers
+from core.llm.model_catalogue import KnownModel
+from core.llm.no_model import AGAIN, WITHOUT, NoModel
+from core.llm.registry import model_of_agent
+from core.mcp.supervisor import BeforeServer
+from core.plugin_requirements import PluginError, PluginRequirement, load_events, required
+from core.protocols import LLM, Agent, Checkpoints, Runtime
+from core.repository import Repository
+from core.secrets.redactor import without_secrets
+from core.session.agent_session import AgentSession
+from core.session.slots import Places
+from core.session.titles import first_line
+from core.settings.config import Settings, remember_model
+from core.settings.editable_settings import Setting, SettingsBook
+from core.store.conversations import FORK, RUN_AGAIN, ConversationFilter, ConversationInfo, NewConversation
+from core.store.event_store import EventStore
+from core.store.writer import Lease
+
+log = logging.getLogger(__name__)
+
+
+class ConversationManager:
+    """All open conversations of one process.
+
+    `forget` removes what the runtimes keep of a conversation. `before_server` isolates MCP servers of projects.
+    `around` is what runtimes share, entered with the manager and left after the last conversation. `environ` is read
+    for names of models and values of secrets, `options` are those that the settings were loaded with, `clock` tells how
+    long a conversation has rested.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        settings: Settings,
+        *,
+        make_runtime: MakeRuntime,
+        make_checkpoints: MakeCheckpoints = lambda workspace, conversation_id: None,
+        forget: Forget = forget_nothing,
+        before_server: BeforeServer = lambda folder: (),
+        environ: Mapping[str, str],
+        around: AbstractAsyncContextManager[object] | None = None,
+        options: Mapping[str, Any] = MappingProxyType({}),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.settings = settings
+        self._book = SettingsBook(home, environ, options)
+        self.store = EventStore(home)
+        self._around = around or nullcontext()
+        self._forget = forget
+        self._sessions: dict[str, AgentSession] = {}
+        self._viewers = Viewers(clock)
+        self._places = Places(settings.conversations.max_concurrent, self._sessions)
+        self._assembly = Assembly(
+            self.store,
+            lambda: self.settings,
+            make_runtime=make_runtime,
+            make_checkpoints=make_checkpoints,
+            before_server=before_server,
+            environ=environ,
+            places=self._places,
+            clock=clock,
+        )
+        self.mask = partial(without_secrets, masker=self._assembly.masker)
+        """A text without secrets, for places beside the log."""
+        self.vault, self.mcp = self._assembly.vault, self._assembly.mcp
+        """The secrets that commands may have, and the MCP servers that all conversations share."""
+        self.trust = Trusting(home, self._assembly.own, self._assembly.gate, self.mcp)
+        """What folders bring, and whether the user said yes to it."""
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._ending = asyncio.Event()
+        self._housekeeping: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Self:
+        self._assembly.plugins = await asyncio.to_thread(_plugins, self.settings.sandbox.plugins)
+        await self.learn_secrets()
+        await self.store.__aenter__()
+        self.copies = Copies(self.store.home, self.store.mark)
+        await self._around.__aenter__()
+        garbage_collector.spare()
+        self._housekeeping.append(asyncio.create_task(self.copies.sweep(), name="sweeper of copies"))
+        if self.settings.conversations.close_delay_s:
+            self._housekeeping.append(asyncio.create_task(self._clean(), name="cleaner of conversations"))
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close every conversation, then the hosts of models and MCP servers, then the store. May be called twice.
+
+        A conversation that cannot be closed is told in the log and keeps nobody else from closing.
+        """
+        self._ending.set()
+        await asyncio.gather(*self._housekeeping)
+        ids = list(self._sessions)
+        for id, failure in zip(ids, await asyncio.gather(*map(self.close, ids), return_exceptions=True), strict=True):
+            if isinstance(failure, BaseException):
+                log.error("conversation %s could not be closed", id, exc_info=failure)
+        await self._around.__aexit__(None, None, None)
+        await self._assembly.aclose()
+        await self.store.__aexit__()
+
+    @property
+    def plugins(self) -> Sequence[PluginRequirement]:
+        """What the sandboxes of this manager can do beyond shell and files."""
+        return self._assembly.plugins
+
+    async def learn_secrets(self) -> None:
+        """Mask what the vault holds, and have the keys of models and servers of it that the environment lacks."""
+        await self._assembly.learn_secrets()
+
+    def offers(self) -> list[ModelOffer]:
+        """The models that can be used here as things stand; the demo always."""
+        return offers(self._assembly.environ, self.settings.models)
+
+    async def choose_model(self, name: str, api_base: str = "") -> None:
+        """Use this model for new conversations from now on, and in later starts; the demo is not remembered.
+
+        Raises ConfigurationError where it cannot be used (then nothing changes) or not be written down.
+        """
+        if name == DEMO:
+            return
+        llm_settings = self.settings.llm.model_copy(update={"api_base": api_base}) if api_base else self.settings.llm
+        await asyncio.to_thread(self._assembly.llms.alone, name, "/", llm_settings, self.settings.models)
+        self.settings = self.settings.model_copy(update={"model": name, "llm": llm_settings})
+        await asyncio.to_thread(remember_model, self.store.home, name, api_base)
+
+    async def near_models(self) -> list[KnownModel]:
+        """The models that need no table: those of the user's own names, and those of servers on this machine.
+
+        Those servers are asked for them, which takes half a second at most.
+        """
+        return await self._assembly.llms.near_models(self.settings.llm, self.settings.models)
+
+    async def known_models(self) -> list[KnownModel]:
+        """What is known of which models; nothing where it cannot be had. Takes seconds while the model host loads."""
+        return await self._assembly.llms.known_models()
+
+    async def read_settings(self) -> list[Setting]:
+        """Every setting as it stands. Raises ConfigurationError."""
+        self.settings, listed = await asyncio.to_thread(self._book.read)
+        return listed
+
+    async def change_setting(self, name: str, value: str | bool) -> list[Setting]:
+        """Write a setting down and use it from now on. Raises ConfigurationError; then nothing has changed."""
+        self.settings, listed = await asyncio.to_thread(self._book.change, name, value)
+        return listed
+
+    async def reset_setting(self, name: str) -> list[Setting]:
+        """Have a setting be what it is by default. Raises ConfigurationError."""
+        self.settings, listed = await asyncio.to_thread(self._book.reset, name)
+        return listed
+
+    async def list(self, *, all: bool = True) -> list[ConversationInfo]:
+        """The conversations of this home, the newest first; not `all` leaves out those that are old (see settings)."""
+        found, days = await self.store.conversations(), self.settings.conversations.max_age_days
+        if all or days is None:
+            return found
+        since = datetime.now(UTC) - timedelta(days=days)
+        return [info for info in found if info.updated_at >= since]
+
+    async def said(self, workspace: str, limit: int = 1000) -> Sequence[str]:
+        """What the user wrote before, in all conversations; see `EventStore.said`."""
+        return await self.store.said(workspace=workspace, limit=limit)
+
+    # -- create, open, close -----------------------------------------------------------------------------------------
+
+    async def create(
+        self, *, workspace: str, model: str = "", title: str = "", repository: str = "", agent: str = ""
+    ) -> AgentSession:
+        """A new conversation, started. `repository` is `URL` or `URL#BRANCH`, cloned before the first action.
+
+        Without a model it is the agent's own or that of the settings; without an agent it is that of the settings.
+        Raises ConfigurationError, StoreError, or UsageError; that too where too many are at work, or a project's agent
+        was not read by the user.
+        """
+        await self.trust.begin(workspace)
+        kind = await asyncio.to_thread(self._assembly.agents.agents.find, agent or self.settings.agent.name, workspace)
+        if repository:
+            repository = self._repository(repository)
+        own_model = model_of_agent(kind.name, self.settings.llm) or kind.model
+        model = model or own_model or self.settings.model or (WITHOUT if kind.name == OTHER else "")
+        if model == DEMO:
+            workspace = await asyncio.to_thread(tempfile.mkdtemp, prefix="handloom-demo-")
+        workspace = await asyncio.to_thread(_folder, workspace)
+        llm = await self._assembly.model(model, workspace)
+        async with self._place(uuid.uuid4().hex) as id:
+            lease = await self.store.create_conversation(
+                id, title=self.mask(title), workspace=workspace, model=model, repository=repository
+            )
+            return await self._start(lease, llm, kind=kind)
+
+    async def agents_for(self, workspace: str) -> Found:
+        """The agents that can be chosen for work in a folder, and what is wrong with others."""
+        return await asyncio.to_thread(self._assembly.agents.agents.all, workspace)
+
+    async def allow_agent(self, kind: AgentKind) -> None:
+        """The user has read a project's agent, and lets it work as it stands. Raises ConfigurationError."""
+        await self.trust.allow_agent(kind)
+
+    @asynccontextmanager
+    async def _place(self, conversation_id: str) -> AsyncIterator[str]:
+        """A place for a conversation that starts; kept unless that fails. Raises UsageError."""
+        await self._places.take(conversation_id)
+        try:
+            yield conversation_id
+        except BaseException:
+            self._places.give(conversation_id)
+            raise
+
+    async def open(self, conversation_id: str, *, model: str = "") -> AgentSession:
+        """A conversation as it was left, started; the same session where it is open here already, awake or asleep.
+
+        Who opens it closes it: it is not cleaned up until it was detached again. Raises UsageError for an unknown one
+        or where too many are at work, StoreBusyError where another process has it.
+        """
+        async with self._turn_of(conversation_id):
+            self._viewers.keep(conversation_id)
+            if (known := self._sessions.get(conversation_id)) is not None:
+                return known
+            async with self._place(conversation_id):
+                return await self._open(conversation_id, model)
+
+    async def fork(self, conversation_id: str, event_id: int, *, copy_files: bool) -> AgentSession:
+        """A new conversation that begins as that one was after an event, started as after a restart.
+
+        It works in a copy of the files as they were there, or in the same folder as it is. The other one is only read.
+        Raises UsageError where there is no such event or the files were not kept, and as `open`.
+        """
+        info = next(iter(await self.store.conversations(conversation_id=conversation_id)), None)
+        if info is None or not 0 <= event_id < info.event_count:
+            raise UsageError(f"Conversation {conversation_id} has no event {event_id} to fork from.")
+        id, workspace = uuid.uuid4().hex, info.workspace
+        if copy_files:
+            checkpoints = await asyncio.to_thread(self._assembly.make_checkpoints, info.workspace, info.id)
+            workspace = str(await unpacked(self.store, checkpoints, info, event_id, id))
+        else:
+            await asyncio.to_thread(self._workspace_of, info)
+        title = fork_title(info.title or info.first_line)
+        new = NewConversation(id, title, workspace, info.model, FORK, info.id, event_id, repository=info.repository)
+        await self.store.fork(info.id, event_id, new, await still_to_ask(self.store, info, event_id))
+        session = await self.open(id)
+        if copy_files:
+            repository = Repository.parse(info.repository) if info.repository else None
+            await session.stream.append(moved(session.runtime.working_dir, repository), EventSource.ENVIRONMENT)
+        return session
+
+    async def at_work_beside(self, session: AgentSession) -> Sequence[str]:
+        """The titles of the other conversations that are at work in the same folder, here or elsewhere; foreign."""
+        own = {session.id, *(child.id for child in session.delegates)}
+        running = frozenset({AgentState.RUNNING.value})
+        where = ConversationFilter(workspace=session.info.workspace, states=running, parents=True)
+        return [other.title or other.first_line for other in await self.store.conversations(where=where)
+                if other.id not in own]  # fmt: skip
+
+    async def _open(self, conversation_id: str, model: str) -> AgentSession:
+        lease = await self.store.acquire(conversation_id)
+        try:
+            (info,) = await self.store.conversations(conversation_id=conversation_id)
+            workspace = await asyncio.to_thread(self._workspace_of, info)
+            await self.trust.begin(workspace)
+            llm = await self._assembly.model(model or info.model, workspace)
+        except BaseException:
+            await self.store.release(lease)
+            raise
+        return await self._start(lease, llm)
+
+    def _workspace_of(self, info: ConversationInfo) -> str:
+        """The folder of a stored conversation. Raises UsageError where it cannot be used."""
+        if self.copies.has(info.workspace):
+            raise UsageError(
+                f"Conversation {info.id} ran another one again in a copy of its workspace, which goes with the run. "
+                "Replay it, or run the other one again."
+            )
+        return _folder(info.workspace)
+
+    async def _make_child(
+        self, parent: str, action: AgentDelegateAction, action_id: int, limits: Limits
+    ) -> AgentSession:
+        """A conversation for a task of another's agent, started. Raises HandloomError."""
+        by = self._sessions[parent]
+        level, above = 1, by.info.parent
+        while above:
+            (info,) = await self.store.conversations(conversation_id=above)
+            level, above = level + 1, info.parent
+        if level > MAX_LEVEL:
+            raise UsageError(f"Delegates may not delegate deeper than {MAX_LEVEL} levels. Do the task yourself.")
+        if action.agent == OTHER:
+            raise UsageError(
+                f"{OTHER} works outside of the sandbox, so only the user chooses it. Do the task yourself."
+            )
+        kind = await asyncio.to_thread(self._assembly.agents.agents.find, action.agent, by.info.workspace)
+        own_model = model_of_agent(action.agent, self.settings.llm) or kind.model
+        model = own_model or self.settings.agent.delegate_model or by.info.model
+        llm = await self._assembly.model(model, by.info.workspace)
+        async with self._place(uuid.uuid4().hex) as id:
+            lease = await self.store.create_conversation(
+                id,
+                title=first_line(str(action.inputs.get("task", ""))),
+                workspace=by.info.workspace,
+                model=model,
+                parent=parent,
+                parent_action=action_id,
+            )
+            runtime = LentRuntime(by.runtime) if by.runtime.is_elsewhere else None
+            child = await self._start(lease, llm, kind=kind, limits=limits, runtime=runtime)
+        child.set_confirm_mode(by.confirm_mode)
+        child.permitting.share(by.permitting)
+        child.delegation.attended = by.delegation.attended
+        return child
+
+    async def create_again(self, source: ConversationInfo, *, workspace: str, agent: Agent) -> AgentSession:
+        """A new conversation in which this agent runs another one again, started. No model, and so no limits.
+
+        Its sandbox ends with it, and so does the workspace where that is one of `copies`. Raises as `create`.
+        """
+        workspace = await asyncio.to_thread(_folder, workspace)
+        async with self._place(uuid.uuid4().hex) as id:
+            title = f"{source.title.strip()}{RUN_AGAIN}" if source.title else ""
+            new = NewConversation(id, title, workspace, AGAIN, origin=AGAIN, origin_of=source.id)
+            lease = await self.store.acquire(await self.store.adopt(new, []))
+            return await self._start(lease, NoModel(), make_agent=lambda llm: agent, limits=Limits(max_iterations=None))
+
+    def checkpoints(self, workspace: str, conversation_id: str) -> Checkpoints | None:
+        """What is kept of a workspace for a conversation; None where nothing is. Reads files."""
+        return self._assembly.make_checkpoints(workspace, conversation_id)
+
+    async def _start(
+        self,
+        lease: Lease,
+        llm: LLM,
+        *,
+        make_agent: Callable[[LLM], Agent] | None = None,
+        kind: AgentKind | None = None,
+        limits: Limits | None = None,
+        runtime: Runtime | None = None,
+    ) -> AgentSession:
+        session = await self._assembly.session(
+            lease,
+            llm,
+            make_child=partial(self._make_child, lease.conversation_id),
+            close_child=self.close,
+            make_agent=make_agent,
+            kind=kind,
+            limits=limits,
+            runtime=runtime,
+        )
+        try:
+            await session.start()
+        except BaseException:
+            await session.aclose()
+            raise
+        self._sessions[lease.conversation_id] = session
+        await self._assembly.llms.warm(llm)
+        return session
+
+    def _repository(self, text: str) -> str:
+        """The repository as it is stored. Raises UsageError for one that is not allowed, or holds a secret."""
+        repository = str(Repository.parse(text))
+        if self._assembly.masker.mask_text(repository) != repository:
+            raise UsageError("The repository's address holds the value of a secret variable. Give it without.")
+        return repository
+
+    async def close(self, conversation_id: str) -> None:
+        """Close a conversation, whoever looks at it; an unknown one is closed already."""
+        async with self._turn_of(conversation_id):
+            await self._close(conversation_id)
+
+    async def _close(self, conversation_id: str) -> None:
+        self._viewers.forget(conversation_id)
+        self._places.give(conversation_id)  # at once: closing takes seconds, and it starts nothing any more
+        if (session := self._sessions.pop(conversation_id, None)) is not None:
+            try:
+                await session.aclose()
+            finally:
+                self._places.give(conversation_id)  # again: it may have been about to wake up
+                if session.info.origin == AGAIN:  # a delegate works in the copy, too
+                    await self.copies.remove(session.info.workspace)
+                garbage_collector.look_again()
+
+    # -- what is done with a conversation whether it is open or not ---------------------------------------------------
+
+    def is_open(self, conversation_id: str) -> bool:
+        """Whether this process has it open."""
+        return conversation_id in self._sessions
+
+    async def open_elsewhere(self, ids: Sequence[str]) -> set[str]:
+        """Those of these conversations that another living process has open."""
+        mark, owners = self.store.mark, await self.store.shelf.owners(ids)
+        others = {id: owner for id, owner in owners.items() if owner != mark.name}
+        return await asyncio.to_thread(lambda: {id for id, owner in others.items() if mark.is_alive(owner)})
+
+    async def rename(self, conversation_id: str, title: str) -> None:
+        """Give a conversation a name. Raises UsageError for an unknown one, StoreError."""
+        if (session := self._sessions.get(conversation_id)) is not None:
+            await session.set_title(title)
+        else:
+            await self.store.rename(conversation_id, self.mask(title))
+
+    async def delete(self, conversation_id: str, *, later: bool = False) -> None:
+        """Remove a conversation and its delegates for good, with all that is kept of them; open ones are closed first.
+
+        Where `later`, what is out of reach for now, such as a container, goes as soon as it is not.
+
+        The database comes last: whatever ends this in between leaves a conversation that can be deleted again. Raises
+        UsageError for an unknown one or where an agent works in it, StoreBusyError where another process has it open,
+        OutOfReachError where `later` would help, and HandloomError where something could not be removed; then the
+        conversation is still there.
+        """
+        infos = await deletion.with_delegates(self.store, conversation_id)
+        if any(id in self._sessions and not self._sessions[id].rests for id in (info.id for info in infos)):
+            raise UsageError("The agent is still working in it. Stop it first, then delete it.")
+        for info in infos:
+            await self.close(info.id)
+        await deletion.delete(self.store, infos, self._forget, later=later)
+
+    def _turn_of(self, conversation_id: str) -> asyncio.Lock:
+        """Held while a conversation is opened or closed: two who want the same get one start."""
+        return self._turns.setdefault(conversation_id, asyncio.Lock())
+
+    # -- who looks at it ---------------------------------------------------------------------------------------------
+
+    async def attach(self, conversation_id: str) -> AgentSession:
+        """Look at a conversation: the session that everybody shares, opened where it is not. Raises as `open`."""
+        session = await self.open(conversation_id)
+        self._viewers.come(conversation_id)
+        return session
+
+    def detach(self, conversation_id: str) -> None:
+        """Look away. What works goes on; what rests for long while nobody looks is closed. Unknown ones are ignored."""
+        if conversation_id in self._sessions:
+            self._viewers.go(conversation_id)
+
+    async def _clean(self) -> None:
+        """Close what is stale, again and again until the manager ends."""
+        while True:
+            try:
+                async with asyncio.timeout(self.settings.conversations.cleanup_interval_s):
+                    await self._ending.wait()
+                return
+            except TimeoutError:
+                await self.close_stale()
+
+    async def close_stale(self) -> None:
+        """Close the conversations that nobody has looked at and that have rested for the delay of the settings."""
+        for id in self._viewers.left:
+            async with self._turn_of(id):
+                if not self._is_stale(id):
+                    continue
+                try:
+                    await self._close(id)
+                except Exception:  # the boundary between conversations: the next one is closed all the same
+                    log.exception("conversation %s could not be closed", id)
+
+    def _is_stale(self, conversation_id: str) -> bool:
+        delay_s, session = self.settings.conversations.close_delay_s, self._sessions.get(conversation_id)
+        if not delay_s or session is None or not session.rests:
+            return False
+        return self._viewers.unseen_s(conversation_id, session.rests_since) >= delay_s
+
+
+def _plugins(names: Iterable[str]) -> list[PluginRequirement]:
+    """What the sandboxes are to have; the events of plugins are known from here on. Raises ConfigurationError."""
+    try:
+        plugins = required(names)
+        for plugin in plugins:
+            load_events(plugin)
+    except PluginError as error:
+        raise ConfigurationError(f"{error}. Correct sandbox.plugins in config.toml.") from error
+    return plugins
+
+
+def _folder(path: str) -> str:
+    """The folder in which the agent works, absolute. Raises UsageError where it cannot be used."""
+    folder = Path(path).expanduser().absolute()
+    if not folder.is_dir():
+        raise UsageError(f"The workspace {folder} is no folder. Make it, or name another with --workspace.")
+    try:
+        next(folder.iterdir(), None)
+    except OSError as error:
+        why = error.strerror or error
+        raise UsageError(f"The workspace {folder} cannot be read: {why}. Name another with --workspace.") from error
+    return str(folder)

@@ -1,0 +1,71 @@
+"""Deleting a conversation for good: what is kept of it outside the database first, the database last.
+
+So whatever ends it in between leaves a conversation that can be deleted again, and never something that nobody knows of
+any more. Leases keep everybody else out meanwhile. Used by the conversation manager, which has closed what was open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import AsyncExitStack
+from typing import Protocol
+
+from core.conversations.forks import own_copy
+from core.errors import StoreError, UsageError
+from core.store.bookmarks import MarkBook
+from core.store.conversations import ConversationFilter, ConversationInfo
+from core.store.event_store import EventStore
+
+
+class Forget(Protocol):
+    """Removes what is kept of a conversation outside the database: checkpoints, sandbox folders, its container."""
+
+    async def __call__(self, info: ConversationInfo, *, later: bool) -> None:
+        """What is gone already is no error; where `later`, what is out of reach is noted down to go once it is not.
+
+        Raises HandloomError where something stays, OutOfReachError where `later` would help; it can be called again.
+        """
+
+
+async def forget_nothing(info: ConversationInfo, *, later: bool) -> None:
+    """Forgets for those who keep nothing outside."""
+
+
+async def _forget_own(store: EventStore, info: ConversationInfo, going: AbstractSet[str]) -> None:
+    """Remove its marks, and the copy of a workspace that was made for it, unless another one works there, too."""
+    await asyncio.to_thread(MarkBook(store.home).forget, info.id)
+    beside = await store.conversations(where=ConversationFilter(workspace=info.workspace))
+    folder = await asyncio.to_thread(own_copy, store.home, info.workspace)
+    if folder is None or any(other.id not in going for other in beside):
+        return
+    try:
+        await asyncio.to_thread(shutil.rmtree, folder)
+    except OSError as error:
+        raise StoreError(
+            f"{folder} cannot be removed: {error.strerror or error}. Remove it, then try again."
+        ) from error
+
+
+async def with_delegates(store: EventStore, conversation_id: str) -> Sequence[ConversationInfo]:
+    """What goes with a conversation: the delegates below it, each before its parent, and itself last.
+
+    Raises UsageError for an unknown one.
+    """
+    found = await store.conversations(conversation_id=conversation_id)
+    if not found:
+        raise UsageError(f"There is no conversation {conversation_id}. `handloom list` shows those that there are.")
+    return [*reversed(await store.descendants(conversation_id)), *found]
+
+
+async def delete(store: EventStore, infos: Sequence[ConversationInfo], forget: Forget, *, later: bool) -> None:
+    """Delete what `with_delegates` named. Raises StoreBusyError where one is open, else what `forget` raises."""
+    async with AsyncExitStack() as owned:
+        for info in infos:
+            owned.push_async_callback(store.release, await store.acquire(info.id))
+        for info in infos:
+            await forget(info, later=later)
+            await _forget_own(store, info, {other.id for other in infos})
+    await store.delete_conversation(infos[-1].id)

@@ -1,0 +1,130 @@
+"""Trusting: the one yes of the user to all that a folder brings, and the way back.
+
+What a project's agents and servers need of consent is kept with them (`core.agent.agent_files`, `core.mcp.agreements`); a yes to
+the folder is a yes to those that were shown with it, and to nothing that changed since. Used by the conversation
+manager, and by `handloom trust`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from core.agent.agent_files import PROJECT_FOLDER, AgentFile, Allowed, read_project
+from core.agent.registry import AgentKind
+from core.mcp.agreements import Pins
+from core.mcp.server_definitions import ServerSpec, of_project
+from core.mcp.server_status import ServerState
+from core.mcp.supervisor import Supervisor
+from core.memory.library import Gathered, Own, gather
+from core.trust.folder_survey import Kind, Piece, survey_project
+from core.trust.trust_store import ALWAYS, NEVER, Gate, Standing
+
+
+class Trusting:
+    """Of one home. Its methods do not wait for servers."""
+
+    def __init__(self, home: Path, own: Own, gate: Gate, mcp: Supervisor | None = None) -> None:
+        self._own = own
+        self._gate = gate
+        self._mcp = mcp
+        self._allowed = Allowed(home)
+        self._pins = Pins(home)
+
+    async def look(self, folder: str, along: Sequence[str] = ()) -> Standing:
+        """How what a folder brings stands with the user; with `along`, folders in it that count. Never raises."""
+        return await asyncio.to_thread(lambda: self._gate.standing(survey_project(folder, along)))
+
+    async def gathered(self, folder: str) -> Gathered:
+        """All knowledge that counts in a folder, the user's own too, and what waits or is broken. Never raises."""
+        return await asyncio.to_thread(gather, self._own, self._gate, folder)
+
+    async def begin(self, folder: str) -> None:
+        """Say yes to what a folder brings where the setting says it of every folder. Raises ConfigurationError."""
+        if self._gate.mode == ALWAYS and (standing := await self.look(folder)).waiting:
+            await self.give(folder, standing)
+
+    @property
+    def asks(self) -> bool:
+        """Whether the user is asked; else the setting has the answer."""
+        return self._gate.mode not in (ALWAYS, NEVER)
+
+    async def give(self, folder: str, shown: Standing) -> None:
+        """Say yes to what was shown of a folder, as it was then. Raises ConfigurationError."""
+        servers = await asyncio.to_thread(self._give, folder, shown)
+        if self._mcp is not None:
+            for spec in servers:
+                await self._mcp.allow(spec.key, spec.fingerprint)
+
+    def _give(self, folder: str, shown: Standing) -> list[ServerSpec]:
+        self._gate.book.give(shown.survey.folder, shown.waiting)
+        digests = {piece.path: piece.digest for piece in shown.survey.pieces}
+        workspace = Path(folder).expanduser().absolute()
+        for file in read_project(workspace)[0]:
+            if digests.get(file.path.relative_to(workspace).as_posix()) == file.digest:
+                self._allowed.add(file)
+        if not shown.survey.of(Kind.MCP) or not self._is_as_shown(folder, shown):
+            return []
+        servers, _ = of_project(folder)
+        waiting = [spec for spec in servers if not self._pins.agreed(spec)]
+        if self._mcp is None:
+            for spec in waiting:
+                self._pins.agree(spec)
+        return [] if self._mcp is None else self._agree_to_idle(waiting)
+
+    def _agree_to_idle(self, waiting: list[ServerSpec]) -> list[ServerSpec]:
+        """Agree to the servers that no conversation has here; those that stand and wait are for the supervisor."""
+        assert self._mcp is not None
+        known = {spec.key: self._mcp.at(spec.folder) for spec in waiting}
+        standing = [
+            spec for spec in waiting
+            if any(one.key == spec.key and one.state is ServerState.CONSENT for one in known[spec.key])
+        ]  # fmt: skip
+        for spec in waiting:
+            if spec not in standing:
+                self._pins.agree(spec)
+        return standing
+
+    def _is_as_shown(self, folder: str, shown: Standing) -> bool:
+        now = {piece.digest for piece in survey_project(folder).of(Kind.MCP)}
+        return now == {piece.digest for piece in shown.survey.of(Kind.MCP)}
+
+    async def allow_agent(self, kind: AgentKind) -> None:
+        """The user has read a project's agent, and lets it work as it stands. Raises ConfigurationError."""
+        if (file := kind.file) is not None:
+            await asyncio.to_thread(self._allow_agent, file)
+
+    def _allow_agent(self, file: AgentFile) -> None:
+        self._allowed.add(file)
+        workspace = file.path.parents[len(PROJECT_FOLDER.parts)]
+        piece = Piece(Kind.AGENT, file.path.relative_to(workspace).as_posix(), file.text)
+        self._gate.book.give(os.path.realpath(workspace), [piece])
+
+    async def refuse(self, shown: Standing) -> None:
+        """Say no to what was shown: nobody asks again before it changes. Raises ConfigurationError."""
+        await asyncio.to_thread(self._gate.book.refuse, shown.survey.folder, shown.waiting)
+
+    async def revoke(self, folder: str) -> bool:
+        """Take back the yes to a folder, to its agents and servers; says whether there was one.
+
+        Servers of the folder that run are ended. Raises ConfigurationError.
+        """
+        had = await asyncio.to_thread(self._revoke, folder)
+        if self._mcp is not None:
+            for server in self._mcp.at(folder):
+                if server.spec.folder:
+                    await self._mcp.restart(server.key)
+        return had
+
+    def _revoke(self, folder: str) -> bool:
+        names = {folder, str(Path(folder).expanduser().absolute()), os.path.realpath(folder)}
+        for name in names:
+            self._allowed.forget_below(name)
+            self._pins.forget_folder(name)
+        return self._gate.book.revoke(os.path.realpath(folder))
+
+    def folders(self) -> dict[str, int]:
+        """The trusted folders, with how many files of each. Blocks. Raises ConfigurationError."""
+        return self._gate.book.folders()

@@ -1,0 +1,234 @@
+"""Assembly: what the conversations of one home share, and how a session is put together of it.
+
+The models' host, the MCP servers, the agents, the secrets and what masks them, and the knowledge of the user are there
+once, for all conversations; runtime, toolbox, past and checkpoints are made for each. To give every session another
+part: make it here. Used by ConversationManager.
+
+What a conversation forgets and recalls: who sums up for it, and which other conversations it may look at.
+
+The model of the settings sums up, else the conversation's own. A scripted model plays its turns and sums up nothing, so
+it is asked only where the settings name it. Used by the conversation manager.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from core.agent.registry import AgentKind
+from core.agent.tools.recall_tool import RECALL_CONVERSATIONS
+from core.controller.state import Limits
+from core.conversations.agent_factory import AgentFactory, Made
+from core.conversations.known_secrets import kept_values, values_of
+from core.delegation.delegation import CloseChild, MakeChild
+from core.llm.factory import DEMO
+from core.llm.no_model import AGAIN
+from core.llm.registry import LLMRegistry, model_for
+from core.mcp.supervisor import BeforeServer, Supervisor
+from core.mcp.tool_registry import Toolbox
+from core.memory.condensation import Condensing
+from core.memory.condensers.condenser_registry import make, room_of
+from core.memory.library import Own
+from core.memory.past_conversations import Past
+from core.memory.settings import MemorySettings
+from core.plugin_requirements import PluginRequirement
+from core.protocols import LLM, Agent, Checkpoints, Runtime
+from core.repository import Repository
+from core.secrets import Masker
+from core.secrets.detector import Detector
+from core.secrets.vault import Vault
+from core.security.confirmation import ConfirmMode
+from core.session.agent_session import AgentSession
+from core.session.slots import Places
+from core.session.titles import SuggestTitle, suggest_title
+from core.settings.config import AgentSettings, DaySettings, Settings
+from core.store.conversations import ConversationInfo
+from core.store.event_store import EventStore
+from core.store.writer import Lease
+from core.trust.trust_store import Gate
+
+
+def condensing_of(llms: LLMRegistry, settings: Settings, workspace: str) -> Callable[[LLM], Condensing]:
+    """What shortens the history of a conversation in a folder, to be made for the agent's own model."""
+    name = model_for("summary", "", settings.llm)
+    condenser, room = make(settings.condenser), room_of(settings.condenser)
+
+    async def make_llm() -> LLM:
+        return await asyncio.to_thread(llms.alone, name, workspace, settings.llm, settings.models)
+
+    def made(llm: LLM) -> Condensing:
+        if name and name != llm.name:
+            return Condensing(condenser, room, make_llm=make_llm)
+        named = settings.models.get(llm.name)
+        plays = (named.model if named is not None else llm.name).startswith((DEMO, AGAIN, "scripted:"))
+        return Condensing(condenser, room, own=None if plays and not name else llm)
+
+    return made
+
+
+def past_of(store: EventStore, info: ConversationInfo, settings: MemorySettings) -> Past | None:
+    """The other conversations that this one may look at; None for none, and for one that has no model to ask."""
+    if settings.recall == "off" or info.model in (DEMO, AGAIN):
+        return None
+    return Past(store, info.id, info.workspace if settings.recall == "project" else "")
+
+
+DEMO = "demo"
+"""The model that needs neither key nor network; it works in a scratch folder of its own."""
+MakeRuntime = Callable[[str], Runtime]
+"""A runtime that works in the folder of this name, not started yet."""
+MakeCheckpoints = Callable[[str, str], Checkpoints | None]
+"""The checkpoints of a workspace for the conversation of this id; None where there are to be none."""
+
+
+class Assembly:
+    """Of one home. `settings` are read whenever something is made; `environ` names models and values of secrets."""
+
+    def __init__(
+        self,
+        store: EventStore,
+        settings: Callable[[], Settings],
+        *,
+        make_runtime: MakeRuntime,
+        make_checkpoints: MakeCheckpoints,
+        before_server: BeforeServer,
+        environ: Mapping[str, str],
+        places: Places,
+        clock: Callable[[], float],
+    ) -> None:
+        home = store.home
+        self._store = store
+        self._settings = settings
+        self._make_runtime = make_runtime
+        self.make_checkpoints = make_checkpoints
+        self.environ = dict(environ)
+        """What is known of models and keys: the environment, and what the vault holds."""
+        self._places = places
+        self._clock = clock
+        self.agents = AgentFactory(home, store, lambda: settings().agent)
+        self.vault = Vault(home)
+        """The secrets that commands may have."""
+        self.llms = LLMRegistry(self.environ)
+        self.mcp = Supervisor(home, lambda: settings().mcp, self.environ, before_server)
+        """The MCP servers that all conversations share."""
+        self.own = Own.of(home, self.environ)
+        self.gate = Gate(home, lambda: settings().trust.projects, lambda: settings().trust.disabled)
+        self.masker = self.llms.masker = Masker(values_of(settings(), self.environ))
+        self._detector = Detector(self.masker, lambda: settings().secrets.shown_kinds)
+        self.plugins: Sequence[PluginRequirement] = ()
+        """What the sandboxes can do beyond shell and files."""
+
+    async def aclose(self) -> None:
+        """End the hosts of models and MCP servers."""
+        await self.llms.aclose()
+        await self.mcp.aclose()
+
+    async def learn_secrets(self) -> None:
+        """Mask what the vault holds, and have the keys of models and servers of it that the environment lacks."""
+        values, keys = await asyncio.to_thread(kept_values, self.vault, self._settings(), self.environ)
+        self.masker.add(values)
+        self.environ.update(keys)
+        self.llms.host.keys = {**self.llms.host.keys, **keys}
+
+    async def model(self, name: str, workspace: str) -> LLM:
+        """The model of that name for a conversation; off the loop, because a script is a file that has to be read."""
+        settings = self._settings()
+        return await asyncio.to_thread(self.llms.chat, name, workspace, settings.llm, settings.models)
+
+    async def session(
+        self,
+        lease: Lease,
+        llm: LLM,
+        *,
+        make_child: MakeChild,
+        close_child: CloseChild,
+        make_agent: Callable[[LLM], Agent] | None = None,
+        kind: AgentKind | None = None,
+        limits: Limits | None = None,
+        runtime: Runtime | None = None,
+    ) -> AgentSession:
+        """A session for the conversation of this lease, not started.
+
+        `make_agent` makes an agent beside those that there are; such a conversation has no limits. Raises
+        ConfigurationError, ConsentError, StoreError.
+        """
+        (info,) = await self._store.conversations(conversation_id=lease.conversation_id)
+        settings = self._settings()
+        runtime = await self._runtime(info, runtime)
+        toolbox = await self._toolbox(info)
+        past = past_of(self._store, info, settings.memory)
+        if make_agent is not None:
+            made = Made(make_agent, runtime, toolbox)
+        else:
+            made = await self.agents.of(
+                info,
+                kind,
+                plugins=self.plugins,
+                toolbox=toolbox,
+                runtime=runtime,
+                condensing=condensing_of(self.llms, settings, info.workspace),
+                more=() if past is None else (RECALL_CONVERSATIONS,),
+            )
+        own_limits = replace(limits_of(settings.agent), room=room_of(settings.condenser, made.condenses))
+        return AgentSession(
+            store=self._store,
+            lease=lease,
+            info=info,
+            runtime=made.runtime,
+            llm=llm,
+            make_llm=lambda name: self.model(name, info.workspace),
+            make_agent=made.make,
+            limits=limits or own_limits,
+            day_limits=Limits(max_iterations=None) if make_agent else limits_of(settings.day),
+            make_child=make_child,
+            close_child=close_child,
+            confirm=ConfirmMode.NEVER if info.model == DEMO else settings.agent.confirm,  # its commands are ours
+            masker=self.masker,
+            detector=self._detector if settings.secrets.detect else None,
+            vault=self.vault,
+            places=self._places,
+            checkpoints=await asyncio.to_thread(self.make_checkpoints, info.workspace, info.id),
+            suggest_title=self._suggest_title(info),
+            clock=self._clock,
+            sandbox=settings.sandbox,
+            comes_back=info.origin != AGAIN,
+            toolbox=made.toolbox,
+            past=past if made.condenses else None,
+            own=self.own if toolbox is not None else None,
+            gate=self.gate,
+            security=settings.security,
+        )
+
+    async def _runtime(self, info: ConversationInfo, runtime: Runtime | None) -> Runtime:
+        """The one that is lent, or one of its own, which knows what to keep and what to let out."""
+        if runtime is None:
+            runtime = await asyncio.to_thread(self._make_runtime, info.workspace)
+        runtime.keep(self._store.home / "sandboxes" / info.id)
+        if info.repository:
+            repository = Repository.parse(info.repository)
+            runtime.allow(host=repository.host, folder=repository.folder)
+        return runtime
+
+    async def _toolbox(self, info: ConversationInfo) -> Toolbox | None:
+        """The servers' tools; none where there is no model that could want one."""
+        if info.model in (DEMO, AGAIN):
+            return None
+        toolbox = Toolbox(self.mcp, info.workspace)
+        await self.mcp.open(info.workspace)
+        return toolbox
+
+    def _suggest_title(self, info: ConversationInfo) -> SuggestTitle | None:
+        """Who names this conversation; nobody where no model is set, for a delegate, or for a run of another one."""
+        settings = self._settings()
+        name = model_for("title", info.model, settings.llm)
+        if not name or info.parent or info.model == AGAIN:
+            return None
+        make = partial(self.llms.alone, name, info.workspace, settings.llm, settings.models)
+        return partial(suggest_title, lambda: asyncio.to_thread(make))
+
+
+def limits_of(settings: AgentSettings | DaySettings) -> Limits:
+    """What the settings allow."""
+    return Limits(settings.max_iterations, settings.max_budget, settings.max_tokens, settings.max_seconds)

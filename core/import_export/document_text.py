@@ -1,0 +1,250 @@
+"""An event as documents tell it: who, what, the text, how it ended. One place for Markdown and for the page.
+
+`Entry` has plain data only; whoever writes it out makes it safe for the format.
+
+Text from outside for documents that people read: nothing in it acts, deceives or hides.
+
+Control characters become visible glyphs, invisible ones and those that turn the reading direction their names, colour
+sequences of programs are left out. Newlines and tabs stay. Pure.
+
+Which lines of a message are code: fences at the margin, about which all readers of Markdown agree. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from core.events import (
+    Action,
+    AgentDelegateAction,
+    AgentFinishAction,
+    AgentStateChangedObservation,
+    AgentThinkAction,
+    BrowseInteractiveAction,
+    BrowserOutputObservation,
+    BrowseURLAction,
+    CmdOutputObservation,
+    CmdRunAction,
+    Envelope,
+    ErrorObservation,
+    Event,
+    EventSource,
+    FileEditAction,
+    FileEditObservation,
+    FileReadAction,
+    FileWriteAction,
+    IPythonRunCellAction,
+    MCPAction,
+    MessageAction,
+    Observation,
+    RecallObservation,
+    SystemMessageAction,
+    UnknownAction,
+    UnknownObservation,
+    event_to_dict,
+    to_json,
+)
+from core.events.base import stored_kind
+from core.store.blobs import pictures_of
+
+Role = Literal["user", "agent", "action", "result", "error", "quiet"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a reader sees of one event."""
+
+    role: Role
+    """`quiet` is what nobody follows: states, recalled knowledge, the system's message."""
+    title: str
+    """One line, not cleaned."""
+    text: str = ""
+    """The body: prose where `is_prose`, else output or code."""
+    language: str = ""
+    is_prose: bool = False
+    prose: str = ""
+    """What the agent said beside an action."""
+    failed: bool = False
+    pictures: tuple[str, ...] = ()
+    """References to blobs, or the URLs that the event has."""
+
+
+def entry(envelope: Envelope) -> Entry:
+    """The event in words."""
+    event = envelope.event
+    match event:
+        case UnknownAction() | UnknownObservation():
+            return Entry("result", f"unknown event {stored_kind(event)}", json.dumps(event.raw, indent=2), "json")
+        case MessageAction(content=text):
+            role: Role = "user" if envelope.source is EventSource.USER else "agent"
+            return Entry(role, "", text, is_prose=True, pictures=tuple(pictures_of(event)))
+        case AgentFinishAction():
+            return Entry("agent", "Finished", event.final_thought or event.thought, is_prose=True)
+        case AgentThinkAction(thought=text):
+            return Entry("agent", "Thought", text, is_prose=True)
+        case SystemMessageAction(content=text):
+            return Entry("quiet", "What the agent was told to be", text)
+        case Action() if event.acts:
+            hidden = getattr(event, "hidden", False)
+            text, language = _code(event)
+            title = _title(event)
+            return Entry("quiet" if hidden else "action", title, text, language, prose=event.thought_text)
+        case Action():
+            return Entry("quiet", event.message or event.kind, _rest(event))
+        case Observation():
+            return _result(event)
+    return Entry("quiet", type(event).__name__, _rest(event))
+
+
+_TITLES: Mapping[type[Action], str] = {
+    IPythonRunCellAction: "Python",
+    FileReadAction: "Read {0.path}",
+    FileWriteAction: "Write {0.path}",
+    BrowseURLAction: "Open {0.url}",
+    BrowseInteractiveAction: "Browser",
+    MCPAction: "Tool {0.name}",
+    AgentDelegateAction: "Delegate to {0.agent}",
+}
+
+
+def _title(action: Action) -> str:
+    match action:
+        case CmdRunAction(command=command, is_input=True):
+            return f"Typed {command}"
+        case CmdRunAction(command=command):
+            return f"$ {command}"
+        case FileEditAction(path=path):
+            return f"{action.command.replace('_', ' ').capitalize() or 'Edit'} {path}"
+    words = _TITLES.get(type(action))
+    return words.format(action) if words else action.message or action.kind
+
+
+def _code(action: Action) -> tuple[str, str]:
+    """The body of an action, and the language that it is in."""
+    match action:
+        case CmdRunAction(command=command):
+            return (command, "sh") if "\n" in command or len(command) > 100 else ("", "")
+        case IPythonRunCellAction(code=code):
+            return code, "python"
+        case FileWriteAction(content=content):
+            return content, ""
+        case FileEditAction(old_str=old, new_str=new) if old is not None or new is not None:
+            before = "".join(f"-{line}\n" for line in (old or "").splitlines())
+            return before + "".join(f"+{line}\n" for line in (new or "").splitlines()), "diff"
+        case FileEditAction():
+            return action.file_text or action.content, ""
+        case BrowseInteractiveAction(browser_actions=code):
+            return code, "python"
+        case FileReadAction() | BrowseURLAction():
+            return "", ""
+    return _rest(action), "json"
+
+
+def _result(event: Observation) -> Entry:
+    failed = event.success is False
+    pictures = tuple(pictures_of(event))
+    match event:
+        case ErrorObservation():
+            return Entry("error", "Error", event.content, failed=True)
+        case CmdOutputObservation(hidden=True):
+            return Entry("quiet", event.message, event.content)
+        case CmdOutputObservation():
+            return Entry("result", f"exit code {event.exit_code}", event.content, failed=failed)
+        case BrowserOutputObservation():
+            shown = pictures[:1]  # the others show the same page with marks, and the task's own pictures
+            return Entry("result", event.url, event.content, failed=failed, pictures=shown)
+        case FileEditObservation(diff=str(diff)) if diff:
+            return Entry("result", event.message, diff, "diff", failed=failed)
+        case AgentStateChangedObservation():
+            state = f"The agent is {event.agent_state.value.replace('_', ' ')}"
+            return Entry("quiet", f"{state}: {event.reason}" if event.reason else state)
+        case RecallObservation() | FileEditObservation():
+            return Entry("quiet" if isinstance(event, RecallObservation) else "result", event.message, event.content)
+    return Entry("result" if event.content or pictures else "quiet", event.message, event.content, pictures=pictures)
+
+
+def _rest(event: Event) -> str:
+    """Everything that an event holds, for kinds that have no words of their own here."""
+    data = event_to_dict(event, derived=False)
+    fields = data.get("args") or data.get("extras") or {}
+    return to_json(fields) if isinstance(fields, dict) and fields else ""
+
+
+def turn_begins(envelope: Envelope) -> bool:
+    """Whether the user says something: what one steps by."""
+    return isinstance(envelope.event, MessageAction) and envelope.source is EventSource.USER
+
+
+_COLOURS = re.compile(r"\x1b\[[0-9;:?]*[A-Za-z]|\x1b\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_HIDDEN = re.compile(
+    "[\x80-\x9f\xad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufeff\uffa0"
+    "\ufff0-\ufffb\U000e0000-\U000e0fff]"
+)
+
+
+def readable(text: str) -> str:
+    """The text as it can be read; the same object where nothing is wrong with it."""
+    if text.isascii() and text.isprintable():
+        return text
+    text = _COLOURS.sub("", text).replace("\r\n", "\n") if "\x1b" in text or "\r" in text else text
+    return _HIDDEN.sub(_named, _CONTROL.sub(_pictured, text))
+
+
+def hidden_named(text: str) -> str:
+    """The text of a terminal, whose escape sequences act: only what hides or turns the reading direction is named."""
+    return _HIDDEN.sub(_named, text)
+
+
+def one_line(text: str, limit: int = 200) -> str:
+    """The beginning of a text as one line of at most `limit` characters."""
+    line = " ".join(readable(text[: limit * 4]).split())
+    return line if len(line) <= limit and len(text) <= limit * 4 else f"{line[: limit - 1]}…"
+
+
+def clock(at: datetime) -> str:
+    """A moment for people everywhere: UTC, to the second."""
+    return at.strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def dollars(cost: float | None) -> str:
+    """What was paid; a small sum is not rounded to nothing."""
+    if cost is None:
+        return "cost unknown"
+    return f"${cost:.2f}" if cost >= 0.1 or not cost else f"${cost:.4f}"
+
+
+def _pictured(control: re.Match[str]) -> str:
+    code = ord(control[0])
+    return "␡" if code == 0x7F else chr(0x2400 + code)
+
+
+def _named(hidden: re.Match[str]) -> str:
+    return f"⟦U+{ord(hidden[0]):04X}⟧"
+
+
+_FENCE = re.compile(r"(`{3,}|~{3,})([^`]*)")
+
+
+def which_is_code(lines: list[str]) -> tuple[list[bool], str]:
+    """For each line whether it is of a fence that begins at the margin; and the fence that nobody closed, if any."""
+    fence, marks = "", []
+    for line in lines:
+        opening = None if fence else _FENCE.fullmatch(line)
+        marks.append(bool(fence or opening))
+        if opening is not None:
+            fence = opening[1]
+        elif fence and _closes(line, fence):
+            fence = ""
+    return marks, fence
+
+
+def _closes(line: str, fence: str) -> bool:
+    mark = line.strip(" ")
+    is_indented = line.startswith("    ")
+    return not is_indented and len(mark) >= len(fence) and set(mark) == {fence[0]}

@@ -1,0 +1,221 @@
+"""One page that replays a conversation in any browser: no network, no other file, no script but ours.
+
+The page is a document first: every event is an article in it and can be read without script. The script hides what has
+not happened yet, and plays. Text from outside is escaped, and made readable, as content or as attribute; the terminal's
+text is JSON in blocks that no text can close. A Content-Security-Policy allows our own style and script by their
+hashes, pictures in `data:` URLs, and nothing else.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from datetime import datetime
+from html import escape
+from importlib.resources import files
+from typing import BinaryIO
+
+from core.events import AgentStateChangedObservation, Envelope
+from core.import_export.document_text import (
+    Entry,
+    clock,
+    dollars,
+    entry,
+    hidden_named,
+    one_line,
+    readable,
+    turn_begins,
+    which_is_code,
+)
+from core.import_export.export_pages import Page, Told
+from core.import_export.terminal_text import Terminal
+from core.store.blobs import BlobRef
+from core.store.writer import kind_of
+
+MOST_CHARS = 200_000
+"""Of one text: more than anybody reads in a page, and the archive has it whole."""
+MOST_TERMINAL_CHARS = 32_000_000
+"""Of recordings: a page that holds more opens nowhere."""
+EARLY = 'document.documentElement.className = "live";'
+"""Runs before the first event, so that a browser that will show a few of them does not lay out all."""
+_PARTS = files("core.import_export") / "page"
+_NAMES = {"user": "User", "agent": "Agent", "action": "Action", "result": "Result", "error": "Error", "quiet": "Event"}
+_CODE_SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
+_STRONG = re.compile(r"\*\*([^*\n]+)\*\*")
+_HEADING = re.compile(r"^#{1,6} +(.+)$", re.MULTILINE)
+
+
+class Writer:
+    """Writes the page."""
+
+    def __init__(self, out: BinaryIO, told: Told) -> None:
+        self._out, self._told = out, told
+        self._terminal = Terminal()
+        self._terminal_left = MOST_TERMINAL_CHARS
+        self._shown: dict[str, int] = {}
+        """Pictures that stand in the page already, with their event."""
+        self._cost = told.cost_before
+        style, self._script = _part("replay.css"), _part("screen.js") + _part("replay.js")
+        self._write(_head(told, style, self._script))
+
+    def take(self, page: Page) -> None:
+        """Write the next events, then what the terminal printed meanwhile."""
+        for envelope in page.events:
+            self._write(self._article(envelope, page))
+        pieces = []
+        for shown in self._terminal.take(page):
+            self._terminal_left -= len(shown.text)
+            if self._terminal_left >= 0:
+                pieces.append([shown.after, _milliseconds(shown.at), hidden_named(shown.text)])
+        if pieces:
+            self._write(f'<script type="application/json" class="terminal">{_json(pieces)}</script>\n')
+
+    def end(self) -> None:
+        """Write the panes, and the script that plays."""
+        if self._terminal_left < 0:
+            self._told.note("The recording of the terminal is too long for a page; its end was left out.")
+        self._write(f"</main>\n{_part('panes.html')}<script>{self._script}</script>\n</body>\n</html>\n")
+
+    def _article(self, envelope: Envelope, page: Page) -> str:
+        told = entry(envelope)
+        metrics = envelope.event.llm_metrics
+        if metrics is not None:
+            self._cost = metrics.accumulated_cost
+        facts = {
+            "t": str(_milliseconds(envelope.timestamp)),
+            "kind": one_line(kind_of(envelope.event).partition(":")[2], 40),
+            "label": one_line(told.title or told.text, 120),
+            "cost": dollars(self._cost),
+        }
+        if isinstance(envelope.event, AgentStateChangedObservation):
+            facts["state"] = envelope.event.agent_state.value
+        if turn_begins(envelope):
+            facts["turn"] = ""
+        attributes = "".join(f' data-{name}="{escape(value)}"' for name, value in facts.items())
+        classes = f"{told.role} failed" if told.failed else told.role
+        inner = _said(told, envelope) if told.is_prose else _step(told, envelope)
+        pictures = "".join(self._picture(url, envelope, page) for url in told.pictures)
+        return f'<article id="e{envelope.id}" class="{classes}"{attributes}>{inner}{pictures}</article>\n'
+
+    def _picture(self, url: str, envelope: Envelope, page: Page) -> str:
+        ref = BlobRef.parse(url)
+        blob = page.blobs.get(ref.digest) if ref else None
+        if ref is None or blob is None:
+            return "<p class=gone>A picture that is not stored with the conversation.</p>"
+        caption = escape(one_line(getattr(envelope.event, "url", ""), 200))
+        first = self._shown.setdefault(ref.digest, envelope.id)
+        if first != envelope.id:
+            return f'<p class=again><a href="#e{first}" data-same="{first}" title="{caption}">The same picture</a></p>'
+        size = f"width={ref.width} height={ref.height}"
+        return f'<figure><img {size} loading=lazy alt="{caption}" src="{blob.data_url()}"></figure>'
+
+    def _write(self, text: str) -> None:
+        self._out.write(text.encode())
+
+
+def _head(told: Told, style: str, script: str) -> str:
+    info = told.info
+    title = escape(told.title)
+    policy = f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(script)} {_hash(EARLY)}"
+    about = " · ".join(escape(one_line(text)) for text in (info.model, info.workspace, clock(info.created_at)) if text)
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}; base-uri 'none'; form-action 'none'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="referrer" content="no-referrer">
+<meta name="color-scheme" content="light dark">
+<meta name="generator" content="Handloom">
+<title>{title}</title>
+<style>{style}</style>
+<script>{EARLY}</script>
+</head>
+<body>
+<header class="top"><div><h1>{title}</h1><p>{about} · {info.event_count} events</p></div>
+<p class="now"><span id="state"></span><span id="cost"></span></p></header>
+<main id="chat" tabindex="-1">
+"""
+
+
+def _said(told: Entry, envelope: Envelope) -> str:
+    name = _NAMES[told.role] + (f" · {told.title}" if told.title else "")
+    return f"{_line(name, envelope)}<div class=prose>{prose(told.text)}</div>"
+
+
+def _step(told: Entry, envelope: Envelope) -> str:
+    """An action or a result: one line, which opens where there is more."""
+    title = escape(one_line(told.title or told.text, 160))
+    before = f"{_line('Agent', envelope)}<div class=prose>{prose(told.prose)}</div>" if told.prose.strip() else ""
+    if not told.text.strip():
+        return f"{before}<p class=step>{title}</p>"
+    preview = escape(one_line(told.text, 100)) if told.role in ("result", "error") else ""
+    body = _diff(told.text) if told.language == "diff" else escape(_cut(told.text))
+    summary = f"<summary class=step>{title}<small>{preview}</small></summary>"
+    is_open = " open" if told.role == "error" else ""
+    return f"{before}<details{is_open}>{summary}<pre>{body}</pre></details>"
+
+
+def _line(name: str, envelope: Envelope) -> str:
+    at = envelope.timestamp
+    return f'<h2>{escape(name)}<time title="{clock(at)}">{at:%H:%M:%S}</time></h2>'
+
+
+def prose(text: str) -> str:
+    """What somebody wrote, as HTML: fences, code, emphasis and headings are kept, all else is text."""
+    lines = _cut(text).strip("\n").split("\n")
+    is_code, _ = which_is_code(lines)
+    blocks: list[tuple[bool, list[str]]] = []
+    for line, code in zip(lines, is_code, strict=True):
+        if not blocks or blocks[-1][0] != code:
+            blocks.append((code, []))
+        blocks[-1][1].append(line)
+    return "".join(_block(block, code) for code, block in blocks)
+
+
+def _block(lines: list[str], code: bool) -> str:
+    if code:
+        body = [line for line in lines if not re.fullmatch(r" {0,3}(`{3,}|~{3,})[^`]*", line)]
+        return f"<pre>{escape(chr(10).join(body))}</pre>"
+    text = escape("\n".join(lines).strip("\n"))
+    if not text:
+        return ""
+    text = _STRONG.sub(r"<strong>\1</strong>", _CODE_SPAN.sub(r"<code>\1</code>", text))
+    text = _HEADING.sub(r"<strong class=heading>\1</strong>", text)
+    return f"<p>{text}</p>"
+
+
+def _diff(text: str) -> str:
+    marks = {"+": "ins", "-": "del"}
+    lines = []
+    for line in _cut(text).split("\n"):
+        name = marks.get(line[:1])
+        lines.append(f"<{name}>{escape(line)}</{name}>" if name else escape(line))
+    return "\n".join(lines)
+
+
+def _cut(text: str) -> str:
+    if len(text) <= MOST_CHARS:
+        return readable(text)
+    return f"{readable(text[:MOST_CHARS])}\n… {len(text) - MOST_CHARS} characters more"
+
+
+def _part(name: str) -> str:
+    return (_PARTS / name).read_text("utf-8")
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _json(value: object) -> str:
+    """JSON that cannot close the block in which it stands."""
+    return (
+        json.dumps(value, separators=(",", ":")).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    )
+
+
+def _milliseconds(at: datetime) -> int:
+    return round(at.timestamp() * 1000)

@@ -1,0 +1,309 @@
+"""What in a text should not leave by accident: keys, tokens and passwords by their shapes, and whose machine it was.
+
+The shapes are those of `core.secrets.token_patterns`. Pure, but for the environment that is handed in.
+
+What leaves is looked through first (`look_through`), and masked on the way where that is wanted (`Cleaner`).
+
+The two use the same patterns, so what was shown is what is masked. Pictures are not looked into, and counted. A
+terminal prints a secret in pieces, as it comes; pieces are joined before they are looked at.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from core.events import Envelope, envelope_from_dict, envelope_to_dict
+from core.import_export.export_pages import Page, found, in_thread, pages
+from core.import_export.formats import Format
+from core.secrets import MIN_LENGTH, PLACEHOLDER, is_secret_name
+from core.secrets.redactor import is_ours
+from core.secrets.token_patterns import PICTURE, Span, apart, in_text, looks_random, possible, without_codes
+from core.store.blobs import BlobRef, blob_of
+from core.store.reader import EventReader
+from core.store.recordings import RecordedFrame
+
+MOST = 1000
+"""Different findings that are kept apart; who has more needs no longer list."""
+EXCERPT = 32
+"""Characters that an excerpt shows before the secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that should be looked at before a conversation leaves."""
+
+    kind: str
+    event_id: int | None
+    """The first event that it stands in; None for the conversation's name and folder."""
+    where: str
+    """The field: `args.command`, or `terminal` for what was recorded."""
+    excerpt: str
+    """Its surroundings; the secret itself but for a few characters is masked."""
+    is_secret: bool = True
+    """Whether it must not leave unasked; what only tells whose machine it was is mentioned."""
+    count: int = 1
+    """How often the same stands in the conversation."""
+
+    def __str__(self) -> str:
+        place = "about the conversation" if self.event_id is None else f"event {self.event_id}"
+        often = f" ({self.count} times)" if self.count > 1 else ""
+        return f"{place}, {self.where}: {self.kind}{often}: {self.excerpt}"
+
+
+class Patterns:
+    """Finds secrets in texts: by shape, by the word beside them, and those of the environment by value."""
+
+    def __init__(self, environ: Mapping[str, str], home: str = "", user: str = "") -> None:
+        self._names = {
+            value: name for name, value in environ.items() if is_secret_name(name) and len(value) >= MIN_LENGTH
+        }
+        longest_first = sorted(self._names, key=len, reverse=True)
+        self._known = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+        places = [re.escape(home.rstrip("/"))] if len(home) > 3 else []
+        places += [rf"(?:/home|/Users|[A-Z]:\\Users)[/\\]{re.escape(user)}"] if user else []
+        self._place = re.compile(rf"(?<![\w.])(?:{'|'.join(places)})(?![\w-])") if places else None
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str]) -> Patterns:
+        """What to look for on behalf of the user whose environment this is."""
+        return cls(environ, environ.get("HOME", ""), environ.get("USER") or environ.get("LOGNAME") or "")
+
+    def secrets(self, text: str, name: str = "") -> list[Span]:
+        """The secrets in a text, which is the value of a field `name`; in order, none over another."""
+        spans = []
+        if self._known is not None:
+            spans += self._values(text)
+            if "\x1b" in text:
+                bare, places = without_codes(text)
+                spans += [in_text(span, places) for span in self._values(bare)]
+        spans += possible(text)
+        if name and is_secret_name(name) and looks_random(name, text):
+            spans.append(Span(f"a value called {name[:40]}", 0, len(text)))
+        return list(apart(spans))
+
+    def _values(self, text: str) -> list[Span]:
+        """The values of the environment in a text."""
+        assert self._known is not None
+        return [Span(f"the value of {self._names[known[0]]}", *known.span()) for known in self._known.finditer(text)]
+
+    def places(self, text: str) -> list[Span]:
+        """The paths in a text that tell who worked on which machine."""
+        if self._place is None:
+            return []
+        return [Span("your home folder", *found.span()) for found in self._place.finditer(text)]
+
+
+def leaves(value: Any, path: str = "", name: str = "") -> Iterator[tuple[str, str, str]]:
+    """(path, name of the field, text) for each text in a JSON value; keys of objects are texts, too."""
+    if isinstance(value, str):
+        yield path, name, value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            inner = f"{path}.{key}" if path else key
+            yield inner, "", key
+            yield from leaves(item, inner, key)
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from leaves(item, f"{path}.{index}", name)
+
+
+class Findings:
+    """Gathers what is found, the same thing once. Takes texts in a thread, page by page."""
+
+    def __init__(self, patterns: Patterns) -> None:
+        self._patterns = patterns
+        self._found: dict[tuple[str, bytes], Finding] = {}
+        self.left_out = 0
+        """Findings beyond MOST, which are counted only."""
+        self.pictures: set[str] = set()
+        """Digests of the pictures among the texts. Nobody looks into them."""
+
+    @property
+    def all(self) -> list[Finding]:
+        """Secrets first, then in the order of events."""
+        return sorted(self._found.values(), key=lambda finding: (not finding.is_secret, finding.event_id or 0))
+
+    @property
+    def secrets(self) -> list[Finding]:
+        """Those that must not leave unasked."""
+        return [finding for finding in self.all if finding.is_secret]
+
+    def take(self, envelope: Envelope, wanted: Format) -> None:
+        """Look through one event, whatever it carries included, on its way into a format."""
+        for path, name, text in leaves(envelope_to_dict(envelope, derived=False)):
+            self.look(text, envelope.id, path, name)
+            if wanted.has_pictures and name not in wanted.leaves_out:
+                self._note_pictures(text)
+
+    def look(self, text: str, event_id: int | None, where: str, name: str = "") -> None:
+        """Look through one text."""
+        for span in self._patterns.secrets(text, name):
+            self._add(span, text, event_id, where, is_secret=True)
+        for span in self._patterns.places(text):
+            self._add(span, text, event_id, where, is_secret=False)
+
+    def _note_pictures(self, text: str) -> None:
+        if (ref := BlobRef.parse(text)) is not None:
+            self.pictures.add(ref.digest)
+        elif "base64," in text:
+            for found in PICTURE.finditer(text):
+                blob = blob_of(found[0])
+                self.pictures.add(blob.ref.digest if blob else hashlib.sha256(found[0].encode()).hexdigest())
+
+    def _add(self, span: Span, text: str, event_id: int | None, where: str, *, is_secret: bool) -> None:
+        value = text[span.start : span.end]
+        key = (span.kind if is_secret else "", hashlib.sha256(value.encode("utf-8", "replace")).digest())
+        if (known := self._found.get(key)) is not None:
+            self._found[key] = replace(known, count=known.count + 1)
+        elif len(self._found) < MOST:
+            before = " ".join(text[max(0, span.start - EXCERPT) : span.start].split())
+            before = mask_in(before, self._patterns) if is_secret else before
+            excerpt = f"{before} {masked(value) if is_secret else value}".strip()
+            self._found[key] = Finding(span.kind, event_id, where, excerpt, is_secret)
+        else:
+            self.left_out += 1
+
+
+def masked(value: str) -> str:
+    """The beginning of a secret, enough to know it again, and how long it is."""
+    shown = value[:4] if len(value) >= 16 and value.isprintable() else ""
+    return f"{shown}•••• ({len(value)} characters)"
+
+
+def mask_in(text: str, patterns: Patterns, name: str = "", place: Callable[[str], str] | None = None) -> str:
+    """The text without its secrets, and with `place` in place of paths of the home folder where one is given."""
+    spans = [(span, PLACEHOLDER) for span in patterns.secrets(text, name)]
+    if place is not None:
+        ends = [(span.start, span.end) for span, _ in spans]
+        spans += [
+            (span, place(text[span.start : span.end]))
+            for span in patterns.places(text)
+            if not any(span.start < end and start < span.end for start, end in ends)
+        ]
+    for span, instead in sorted(spans, key=lambda found: found[0].start, reverse=True):
+        text = text[: span.start] + instead + text[span.end :]
+    return text
+
+
+HELD_BYTES = 4096
+"""The longest word that is waited for to its end: longer than any key, shorter than what anybody waits for."""
+_BETWEEN = re.compile(rb"[\s\x00-\x06\x08\x10-\x1a\x1c-\x1f]")
+"""What ends a word: blanks and control characters, but for those of escape codes, which may stand within one."""
+
+
+async def look_through(reader: EventReader, conversation_id: str, patterns: Patterns, wanted: Format) -> Findings:
+    """What should be looked at before a conversation leaves in a format. Raises UsageError and StoreError."""
+    findings = Findings(patterns)
+    info = await found(reader, conversation_id)
+    findings.look(info.title, None, "title")
+    findings.look(info.workspace, None, "workspace")
+    joined = Joined()
+    async for page in pages(reader, conversation_id, replace(wanted, has_pictures=False)):
+        await in_thread(_look, findings, page, joined, wanted)
+    await in_thread(_look_at_frames, findings, joined.rest())
+    return findings
+
+
+def _look(findings: Findings, page: Page, joined: Joined, wanted: Format) -> None:
+    for envelope in page.events:
+        findings.take(envelope, wanted)
+    _look_at_frames(findings, joined.take(page.frames))
+
+
+def _look_at_frames(findings: Findings, frames: Iterable[RecordedFrame]) -> None:
+    for recorded in frames:
+        findings.look(recorded.frame.data.decode("utf-8", "replace"), max(recorded.after, 0), "terminal")
+
+
+@dataclass(slots=True)
+class Joined:
+    """Frames of a terminal such that no word is split between two of them."""
+
+    _held: RecordedFrame | None = field(default=None)
+
+    def take(self, frames: Sequence[RecordedFrame]) -> list[RecordedFrame]:
+        """The frames that are whole by now. A word that is not at its end waits for the next ones."""
+        whole: list[RecordedFrame] = []
+        for recorded in frames:
+            data = recorded.frame.data
+            if self._held is not None:
+                if (
+                    self._held.frame.cause == recorded.frame.cause
+                    and self._held.frame.is_echo == recorded.frame.is_echo
+                ):
+                    data = self._held.frame.data + data
+                else:
+                    whole.append(self._held)
+                self._held = None
+            cut = len(data) - len(_BETWEEN.split(data[-HELD_BYTES:])[-1])
+            if len(data) - cut < HELD_BYTES and cut < len(data):
+                self._held = _with(recorded, data[cut:])
+                data = data[:cut]
+            if data:
+                whole.append(_with(recorded, data))
+        return whole
+
+    def rest(self) -> list[RecordedFrame]:
+        """The word that still waits, at the end of everything."""
+        held, self._held = self._held, None
+        return [held] if held is not None else []
+
+
+def _with(recorded: RecordedFrame, data: bytes) -> RecordedFrame:
+    return replace(recorded, frame=replace(recorded.frame, data=data))
+
+
+class Cleaner:
+    """Masks on the way out what `look_through` would find: secrets as `<secret_hidden>`, the home folder as `~`."""
+
+    def __init__(self, patterns: Patterns) -> None:
+        self._patterns = patterns
+        self._joined = Joined()
+
+    def text(self, text: str, name: str = "") -> str:
+        """One text without its secrets; the same object where there are none."""
+        return mask_in(text, self._patterns, name, place=lambda path: "~")
+
+    def page(self, page: Page) -> Page:
+        """A page without secrets, of which the last word that a terminal printed may come with the next one."""
+        return replace(
+            page,
+            events=[self._event(event) for event in page.events],
+            frames=self._frames(page.frames, self._joined.take),
+        )
+
+    def rest(self) -> list[RecordedFrame]:
+        """What is left when every page has been cleaned."""
+        return self._frames((), lambda frames: self._joined.rest())
+
+    def _event(self, envelope: Envelope) -> Envelope:
+        data = envelope_to_dict(envelope, derived=False)
+        clean = self._value(data)
+        return envelope if clean == data else envelope_from_dict(clean, envelope.conversation_id)
+
+    def _value(self, value: Any, name: str = "", depth: int = 0) -> Any:
+        if isinstance(value, str):
+            return self.text(value, name)
+        if isinstance(value, Mapping):
+            return {
+                self.text(key): item if is_ours(key, item, depth) else self._value(item, key, depth + 1)
+                for key, item in value.items()
+            }
+        if isinstance(value, list | tuple):
+            return [self._value(item, name, depth + 1) for item in value]
+        return value
+
+    def _frames(
+        self, frames: Sequence[RecordedFrame], joined: Callable[[Sequence[RecordedFrame]], list[RecordedFrame]]
+    ) -> list[RecordedFrame]:
+        return [self._frame(recorded) for recorded in joined(frames)]
+
+    def _frame(self, recorded: RecordedFrame) -> RecordedFrame:
+        data = recorded.frame.data
+        text = data.decode("utf-8", "surrogateescape")
+        clean = self.text(text)
+        return recorded if clean == text else _with(recorded, clean.encode("utf-8", "surrogateescape"))

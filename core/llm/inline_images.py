@@ -1,0 +1,98 @@
+"""Pictures on their way to a model: references become bytes, and go only to a model that sees.
+
+The messages of a request refer to pictures as the log does (`core.store.blobs`); IllustratedLLM puts the bytes in for
+the call and keeps none. What is too much for one request is left out, the oldest first, and its place says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from core.protocols import LLM, FrameSink, LLMRequest, LLMResponse
+from core.store.blobs import Blob, BlobRef
+
+MAX_REQUEST_BYTES = 16 * 1024 * 1024
+"""Of all pictures of a request; providers refuse more."""
+LEFT_OUT = "[A picture is left out: there are too many.]"
+LOST = "[A picture is not there any more.]"
+UNSEEN = "[A picture, which this model cannot see.]"
+
+Message = dict[str, Any]
+ReadBlob = Callable[[BlobRef], Awaitable[Blob | None]]
+
+
+class IllustratedLLM:
+    """A model whose requests get their pictures. Implements core.protocols.LLM."""
+
+    def __init__(self, llm: LLM, read: ReadBlob) -> None:
+        self._llm = llm
+        self._read = read
+
+    @property
+    def name(self) -> str:
+        return self._llm.name
+
+    async def complete(self, request: LLMRequest, on_frame: FrameSink, cause: int) -> LLMResponse:
+        """As the model's own `complete`."""
+        messages = await with_pictures(request.messages, self._read)
+        return await self._llm.complete(replace(request, messages=messages), on_frame, cause)
+
+    async def aclose(self) -> None:
+        await self._llm.aclose()
+
+
+async def with_pictures(messages: Sequence[Message], read: ReadBlob) -> Sequence[Message]:
+    """The messages with `data:` URLs in place of references; the very messages where there are none."""
+    if not any(map(_picture_parts, messages)):
+        return messages
+    room, found = MAX_REQUEST_BYTES, list(messages)
+    for index in range(len(found) - 1, -1, -1):
+        if not _picture_parts(found[index]):
+            continue
+        parts = []
+        for part in reversed(found[index]["content"]):
+            ref = _ref(part)
+            if ref is not None:
+                room -= ref.size
+                part = await _shown(ref, read) if room >= 0 else _said(LEFT_OUT)  # noqa: PLW2901
+            parts.append(part)
+        found[index] = {**found[index], "content": parts[::-1]}
+    return found
+
+
+def without_pictures(messages: Sequence[Message]) -> Sequence[Message]:
+    """The messages for a model that sees nothing: each picture's place says that there is one."""
+    return [
+        {**message, "content": [_said(UNSEEN) if _is_picture(part) else part for part in message["content"]]}
+        if any(map(_is_picture, _parts(message)))
+        else message
+        for message in messages
+    ]
+
+
+async def _shown(ref: BlobRef, read: ReadBlob) -> Message:
+    blob = await read(ref)
+    return _said(LOST) if blob is None else {"type": "image_url", "image_url": {"url": blob.data_url()}}
+
+
+def _picture_parts(message: Message) -> bool:
+    return any(_ref(part) for part in _parts(message))
+
+
+def _parts(message: Message) -> list[Message]:
+    content = message.get("content")
+    return content if isinstance(content, list) else []
+
+
+def _is_picture(part: Message) -> bool:
+    return part.get("type") == "image_url"
+
+
+def _ref(part: Message) -> BlobRef | None:
+    return BlobRef.parse(part["image_url"]["url"]) if _is_picture(part) else None
+
+
+def _said(text: str) -> Message:
+    return {"type": "text", "text": text}

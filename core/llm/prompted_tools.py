@@ -1,0 +1,303 @@
+"""Models without tools, made to have some: what the model itself cannot, `calls_in_text` says in words.
+
+WordedLLM goes around a model. It asks as if the model had tools, until that, its provider or what is known of it says
+that it has none; from then on calls are written in words, and the user is told once. So a conversation may move between
+models of both kinds: what is stored of it is the same.
+
+Tool calls in words, for models that have no calls of their own. Pure.
+
+`in_words` turns a request into one without tools: they are described in the system's message, calls of the history
+become text of the assistant, and results are said by the user. `calls_of` finds the call in an answer. A call looks so:
+
+    <function=NAME>
+    <parameter=KEY>VALUE</parameter>
+    </function>
+
+Held: what `in_words` writes of a call, `calls_of` reads back, unless a value holds these tags itself; one message of
+the assistant stays one; nobody speaks twice in a row as the user; an answer that was cut off gives no call with sound
+arguments. Arguments are typed by the tool's schema and checked by nobody here. The form is that of OpenHands V0
+(`openhands/llm/fn_call_converter.py`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from core.errors import ModelError, ModelErrorKind
+from core.events import Frame, Status, TokenDelta
+from core.protocols import LLM, FrameSink, LLMRequest, LLMResponse, ToolCall
+from core.status_messages import NO_TOOLS
+
+Message = dict[str, Any]
+Tools = Sequence[Mapping[str, Any]]
+
+OPENING = "<function="
+STOP = "</function"
+"""Where a provider may end the answer: one call is made at a time."""
+RESULT = "EXECUTION RESULT of [{name}]:\n{text}"
+UNREADABLE = "\n[cut off, or not in the form of a call]"
+
+_HOW = """You have these functions:
+
+{functions}
+
+To call one, end your answer with exactly this, and nothing behind it:
+
+<function=NAME>
+<parameter=KEY>VALUE</parameter>
+<parameter=OTHER_KEY>A value may
+have several lines.</parameter>
+</function>
+
+- One call in an answer. Its result comes as the next message.
+- Give every required parameter. Write values as they are, without quotes; lists and objects are written as JSON.
+- Words for the user come before the call. An answer without a call is for the user, and you wait for theirs."""
+_EXAMPLES = (
+    ("execute_bash", {"command": "ls", "security_risk": "LOW"}, "README.md\nsrc"),
+    ("glob", {"pattern": "*.md"}, "README.md"),
+    ("think", {"thought": "Where would a README be?"}, "Your thought has been logged."),
+)
+_EXAMPLE = """This is how a call looks. USER: What is here?
+YOU: I look.
+{call}
+USER: {result}
+YOU: A README and a folder for the source.
+The example ends here; what follows is the real conversation.
+
+"""
+_HEAD = re.compile(r"<function=([^>\n]*)>?")
+_PARAMETER = re.compile(r"\s*<parameter=([^>\n]*)>")
+_VALUE_END = re.compile(r"</parameter>(?=\s*(?:<parameter=|</function|\Z))")
+_ANOTHER = re.compile(r"\n<parameter=([^>\n]*)>")
+_UNCLOSED_END = re.compile(r"\n?(?=<parameter=|</function)|\Z")
+
+
+def in_words(request: LLMRequest) -> LLMRequest:
+    """The request for a model that has no tools. The messages that need no change are the very same."""
+    messages: list[Message] = []
+    for message in request.messages:
+        match message:
+            case {"role": "tool"}:
+                result = RESULT.format(name=message.get("name", ""), text=message.get("content") or "")
+                _say(messages, "user", result)
+            case {"role": "assistant", "tool_calls": [_, *_] as calls}:
+                said = [str(message.get("content") or ""), *(_call_in_words(call["function"]) for call in calls)]
+                messages.append({"role": "assistant", "content": "\n\n".join(filter(None, said))})
+            case {"role": "user"}:
+                _say(messages, "user", message["content"])
+            case _:
+                messages.append(message)
+    if not request.tools:
+        return LLMRequest(messages, (), request.last_observation, request.answers_forgotten)
+    how = _HOW.format(functions="\n\n".join(map(_described, request.tools)))
+    if messages and messages[0]["role"] == "system":
+        messages[0] = {**messages[0], "content": _joined(messages[0]["content"], how)}
+    else:
+        messages.insert(0, {"role": "system", "content": how})
+    _show_example(messages, request.tools)
+    return LLMRequest(messages, (), request.last_observation, request.answers_forgotten, (STOP,))
+
+
+def calls_of(response: LLMResponse, tools: Tools) -> LLMResponse:
+    """The answer with its call taken out of the text; one without a call, or with real calls, as it is."""
+    head = _HEAD.search(response.text)
+    if head is None or response.tool_calls:
+        return response
+    arguments = _arguments(response.text[head.end() :], head[1].strip(), tools, response.finish_reason == "length")
+    call = ToolCall("", head[1].strip(), arguments)  # who takes the answer gives the call an id of its own
+    text = response.text[: head.start()].rstrip()
+    return replace(response, text=text, tool_calls=(call,), finish_reason="tool_calls", thinking=())
+
+
+def _arguments(body: str, name: str, tools: Tools, is_cut: bool) -> str:
+    """What stands behind a call's head as JSON; no JSON where it cannot be read or was cut off.
+
+    A whole JSON object in place of parameters is taken, too: some models are trained to write that.
+    """
+    ended, is_ended, _ = body.partition(STOP)
+    if (is_ended or not is_cut) and _is_object(ended):
+        return ended.strip()
+    schemas = next((_properties(tool) for tool in tools if _function(tool).get("name") == name), {})
+    found: dict[str, Any] = {}
+    at = 0
+    while (parameter := _PARAMETER.match(body, at)) is not None:
+        key, (value, at) = parameter[1].strip(), _value(body, parameter.end(), schemas)
+        if key in found or at < 0:
+            return body + UNREADABLE  # which of the two is meant?
+        found[key] = _typed(value.removeprefix("\n").removesuffix("\n"), schemas.get(key, {}))
+    rest = body[at:].lstrip()
+    if rest.startswith(STOP) or not (rest or is_cut):
+        return json.dumps(found, ensure_ascii=False)
+    return body + UNREADABLE
+
+
+def _value(body: str, start: int, known: Mapping[str, Any]) -> tuple[str, int]:
+    """The value that begins there, and where it is over, -1 where that cannot be told.
+
+    Where its end is missing, the next known parameter ends it, or the end of the call.
+    """
+    closed = _VALUE_END.search(body, start)
+    end = closed or _UNCLOSED_END.search(body, start)
+    assert end is not None  # the end of the text is one
+    for another in _ANOTHER.finditer(body, start, end.start()):
+        if another[1] in known:
+            return body[start : another.start()], another.start()
+    value = body[start : end.start()]
+    return value, -1 if closed is None and "</parameter>" in value else end.end()
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return text.lstrip().startswith("{") and isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _typed(text: str, schema: Mapping[str, Any]) -> Any:
+    """A value as its schema wants it; the text where that cannot be, for the check to refuse."""
+    if schema.get("type", "string") == "string":
+        return text.strip() if "enum" in schema else text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _call_in_words(function: Mapping[str, Any]) -> str:
+    """A call of the history as the model would have written it."""
+    try:
+        arguments = json.loads(function.get("arguments") or "{}")
+    except (ValueError, RecursionError):
+        arguments = {}
+    pairs = arguments.items() if isinstance(arguments, dict) else ()
+    lines = [f"<parameter={key}>{_in_words(value)}</parameter>" for key, value in pairs]
+    return "\n".join([f"{OPENING}{function['name']}>", *lines, "</function>"])
+
+
+def _in_words(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return f"\n{text}\n" if "\n" in text else text
+
+
+def _described(tool: Mapping[str, Any]) -> str:
+    function = _function(tool)
+    properties, required = _properties(tool), function.get("parameters", {}).get("required", ())
+    lines = [f"## {function.get('name', '')}", str(function.get("description", "")), "Parameters:"]
+    for name, schema in properties.items():
+        need = "required" if name in required else "optional"
+        choices = f" One of: {', '.join(map(str, schema['enum']))}." if "enum" in schema else ""
+        shape = f" Each: {json.dumps(schema['items'])}." if isinstance(schema.get("items"), dict) else ""
+        lines.append(f"- {name} ({schema.get('type', 'any')}, {need}): {schema.get('description', '')}{choices}{shape}")
+    return "\n".join(lines if properties else [*lines[:-1], "No parameters."])
+
+
+def _show_example(messages: list[Message], tools: Tools) -> None:
+    """Put a worked example before what the user said first, where there is a tool to show it with."""
+    names = {_function(tool).get("name") for tool in tools}
+    first = next((n for n, message in enumerate(messages) if message["role"] == "user"), None)
+    shown = next((example for example in _EXAMPLES if example[0] in names), None)
+    if first is None or shown is None:
+        return
+    name, arguments, text = shown
+    call = _call_in_words({"name": name, "arguments": json.dumps(arguments)})
+    example = _EXAMPLE.format(call=call, result=RESULT.format(name=name, text=text))
+    content = messages[first]["content"]
+    joined = example + content if isinstance(content, str) else [_text(example), *content]
+    messages[first] = {**messages[first], "content": joined}
+
+
+def _say(messages: list[Message], role: str, content: Any) -> None:
+    """Add a message, or join it to the one before where the same one goes on speaking."""
+    if messages and messages[-1]["role"] == role:
+        messages[-1] = {"role": role, "content": _joined(messages[-1]["content"], content)}
+    else:
+        messages.append({"role": role, "content": content})
+
+
+def _joined(before: Any, after: Any) -> Any:
+    if isinstance(before, str) and isinstance(after, str):
+        return f"{before}\n\n{after}"
+    return [*_parts(before), *_parts(after)]
+
+
+def _parts(content: Any) -> Iterable[Message]:
+    return [_text(content)] if isinstance(content, str) else content
+
+
+def _text(text: str) -> Message:
+    return {"type": "text", "text": text}
+
+
+def _function(tool: Mapping[str, Any]) -> Mapping[str, Any]:
+    function = tool.get("function")
+    return function if isinstance(function, dict) else {}
+
+
+def _properties(tool: Mapping[str, Any]) -> Mapping[str, Any]:
+    properties = _function(tool).get("parameters", {}).get("properties", {})
+    return properties if isinstance(properties, dict) else {}
+
+
+TOOLS_STATUS = "STATUS$TOOLS_IN_TEXT"
+
+
+class WordedLLM:
+    """A model that can call tools, one way or the other. Implements core.protocols.LLM."""
+
+    def __init__(self, llm: LLM) -> None:
+        self._llm = llm
+        self._in_words = False
+
+    @property
+    def name(self) -> str:
+        return self._llm.name
+
+    async def complete(self, request: LLMRequest, on_frame: FrameSink, cause: int) -> LLMResponse:
+        """As the model's own `complete`; the text of a call is not shown while it comes in."""
+        if not self._in_words:
+            try:
+                return await self._llm.complete(request, on_frame, cause)
+            except ModelError as error:
+                if error.kind is not ModelErrorKind.NO_TOOLS:
+                    raise
+            self._in_words = True
+            on_frame(Status("info", TOOLS_STATUS, NO_TOOLS.format(model=self.name)))
+        response = await self._llm.complete(in_words(request), _Curtain(on_frame), cause)
+        return calls_of(response, request.tools)
+
+    async def aclose(self) -> None:
+        await self._llm.aclose()
+
+
+class _Curtain:
+    """A frame sink that lets the words of an answer through until its call begins."""
+
+    def __init__(self, on_frame: FrameSink) -> None:
+        self._on_frame = on_frame
+        self._held = ""
+        """The end of the text, where it may become the beginning of a call."""
+        self._is_down = False
+
+    def __call__(self, frame: Frame) -> None:
+        if not isinstance(frame, TokenDelta) or frame.channel != "answer":
+            self._on_frame(frame)
+            return
+        if self._is_down:
+            return
+        text = self._held + frame.text
+        begins = text.find(OPENING)
+        self._is_down = begins >= 0
+        ends = begins if self._is_down else len(text) - _beginning(text)
+        self._held = text[ends:]
+        if ends:
+            self._on_frame(replace(frame, text=text[:ends]))
+
+
+def _beginning(text: str) -> int:
+    """How many characters at the end of the text may be the beginning of a call."""
+    longest = min(len(text), len(OPENING) - 1)
+    return next((n for n in range(longest, 0, -1) if OPENING.startswith(text[-n:])), 0)

@@ -1,0 +1,106 @@
+"""What the user agreed to: commands of projects, and the tools of every server as they were then.
+
+Kept in the home, in `mcp.json`. A project's server is started only while its fingerprint is the one that was agreed to;
+a tool is offered only while its hash is. A user's own server needs no question, so its first list of tools is taken;
+so is that of a project's server right after the yes. All methods block; the file is written whole or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from core.errors import ConfigurationError
+from core.llm.host_protocol import Line
+from core.mcp.server_definitions import ServerSpec
+from core.regular_files import read_bytes
+
+NAME = "mcp.json"
+VERSION = 1
+KEPT_CHARS = 1_000
+"""Of a description, to show what has changed."""
+
+
+class Pins:
+    """The file of one home."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+
+    def agreed(self, spec: ServerSpec) -> bool:
+        """Whether this very command may be started. Raises ConfigurationError."""
+        return not spec.folder or self._entry(self._read(), spec).get("agreed") is True
+
+    def was_agreed(self, spec: ServerSpec) -> bool:
+        """Whether another command was agreed to for a server of this name. Raises ConfigurationError."""
+        return bool(self._read().get(spec.key, {}).get("agreed"))
+
+    def agree(self, spec: ServerSpec) -> None:
+        """Let this very command be started; its tools are those that it then has. Raises ConfigurationError."""
+        self._change(spec, {"agreed": True})
+
+    def forget(self, spec: ServerSpec) -> None:
+        """Take it back. Raises ConfigurationError."""
+        everything = self._read()
+        everything.pop(spec.key, None)
+        self._write(everything)
+
+    def forget_folder(self, folder: str) -> None:
+        """Take back what was agreed to for the servers of a workspace. Raises ConfigurationError."""
+        everything = self._read()
+        kept = {key: entry for key, entry in everything.items() if not key.endswith(f"@{folder}")}
+        if len(kept) < len(everything):
+            self._write(kept)
+
+    def tools(self, spec: ServerSpec) -> dict[str, Mapping[str, str]] | None:
+        """The approved tools by name, each with `hash` and `about`; None before there were any.
+
+        Raises ConfigurationError.
+        """
+        tools = self._entry(self._read(), spec).get("tools")
+        return tools if isinstance(tools, dict) else None
+
+    def approve(self, spec: ServerSpec, tools: Sequence[Line]) -> None:
+        """Approve these tools as they are, and no others. Raises ConfigurationError."""
+        kept = {tool["name"]: {"hash": tool["hash"], "about": tool["about"][:KEPT_CHARS]} for tool in tools}
+        self._change(spec, {"tools": kept})
+
+    def _entry(self, everything: Mapping[str, Any], spec: ServerSpec) -> dict[str, Any]:
+        """What is known of a server with this very command; empty where it is another."""
+        entry = everything.get(spec.key)
+        if not isinstance(entry, dict) or entry.get("fingerprint") != spec.fingerprint:
+            return {}
+        return entry
+
+    def _change(self, spec: ServerSpec, update: Mapping[str, Any]) -> None:
+        everything = self._read()
+        everything[spec.key] = {**self._entry(everything, spec), "fingerprint": spec.fingerprint, **update}
+        self._write(everything)
+
+    def _read(self) -> dict[str, Any]:
+        path = self._home / NAME
+        try:
+            said = json.loads(read_bytes(path))
+            servers = said["servers"]
+            if said["version"] != VERSION or not all(isinstance(entry, dict) for entry in servers.values()):
+                raise ValueError("it is of another version")
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            text = f"{path} cannot be read: {error}. Move it away; then every server of a project asks again."
+            raise ConfigurationError(text) from error
+        return dict(servers)
+
+    def _write(self, servers: Mapping[str, Any]) -> None:
+        path = self._home / NAME
+        try:
+            self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile("w", dir=self._home, delete=False, encoding="utf-8") as new:
+                json.dump({"version": VERSION, "servers": servers}, new, indent=1)
+            os.replace(new.name, path)
+        except OSError as error:
+            raise ConfigurationError(f"{path} cannot be written: {error}. Make room, and try again.") from error

@@ -1,0 +1,129 @@
+"""The MCP host: a child process that holds the SDK and talks to all servers.
+
+`python -m core.mcp.mcp_host` reads lines from standard input and answers on standard output, as the model host does:
+
+    to the host
+    {"type": "connect", "key": ..., "transport": ..., ...}     connect a server once; said again, anew
+    {"type": "disconnect", "key": ...}                         end it; nothing more is said about it
+    {"type": "call" | "resources" | "read" | "prompts" | "prompt", "id": 7, "key": ..., ...}
+    {"type": "cancel", "id": 7}                                ends what was asked, in the server too
+    {"type": "ping", "id": 8}
+
+    from the host
+    {"type": "offers", "key": ..., "tools": [...], ...}        it is ready, or what it offers has changed
+    {"type": "failed", "key": ..., "reason": ...}              it could not be connected, or it ended
+    {"type": "done", "id": 7, ...} | {"type": "error", "id": 7, "message": ...} | {"type": "pong", "id": 8}
+
+It ends when its input does, and every server with it. Its memory is bounded; it knows of no key but those that a
+`connect` brings, and writes no log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import resource
+import sys
+from typing import BinaryIO
+
+from core.llm.host_protocol import Line, decode, encode
+
+MAX_LINE_BYTES = 8 * 1024 * 1024
+"""Of a line between Handloom and its MCP host: several times what a server may say at once."""
+MAX_MEMORY_BYTES = 1024 * 1024 * 1024
+"""Of the host itself; what it starts has its own bounds."""
+END_S = 3.0
+"""How long servers may take to end with the host."""
+
+
+def main() -> None:
+    """Serve until standard input ends."""
+    output = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # standard output is for lines alone, whatever a library prints
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    resource.setrlimit(resource.RLIMIT_DATA, (MAX_MEMORY_BYTES, resource.getrlimit(resource.RLIMIT_DATA)[1]))
+    logging.disable(logging.CRITICAL)
+    try:
+        asyncio.run(_Host(output).serve())
+    finally:
+        os._exit(0)
+
+
+class _Host:
+    """The serving side: one task for each server, and one for each thing that is asked."""
+
+    def __init__(self, output: BinaryIO) -> None:
+        self._output = output
+        from core.mcp.connection import Connection  # the SDK, which takes a second to load
+
+        self._make = Connection
+        self._connections: dict[str, tuple[Connection, asyncio.Task[None]]] = {}
+        self._asked: dict[int, asyncio.Task[None]] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+
+    async def serve(self) -> None:
+        """Take lines until there are no more; then every server is ended."""
+        reader = asyncio.StreamReader(limit=MAX_LINE_BYTES)
+        loop = asyncio.get_running_loop()
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+        while data := await reader.readline():
+            self._take(decode(data))
+        for key in list(self._connections):
+            self._disconnect(key)
+        if self._ending:
+            await asyncio.wait(self._ending, timeout=END_S)
+
+    def _take(self, line: Line) -> None:
+        number, key = line.get("id", 0), line.get("key", "")
+        match line.get("type"):
+            case "connect":
+                self._disconnect(key)
+                connection = self._make(line, lambda said: self._say_of(connection, said))
+                self._connections[key] = (connection, asyncio.create_task(connection.run()))
+            case "disconnect":
+                self._disconnect(key)
+            case "cancel" if number in self._asked:
+                self._asked[number].cancel()
+            case "ping":
+                self._say({"type": "pong", "id": number})
+            case "call" | "resources" | "read" | "prompts" | "prompt":
+                self._asked[number] = task = asyncio.create_task(self._answer(line))
+                task.add_done_callback(lambda _: self._asked.pop(number, None))
+
+    def _disconnect(self, key: str) -> None:
+        if key in self._connections:
+            _, task = self._connections.pop(key)
+            task.cancel()
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
+
+    async def _answer(self, order: Line) -> None:
+        """Carry out what was asked and say how it went. Says nothing of what was cancelled."""
+        number, key = order["id"], order.get("key", "")
+        try:
+            if key not in self._connections:
+                self._say({"type": "error", "id": number, "message": "It is not connected."})
+                return
+            said = await self._connections[key][0].answer(order)
+            self._say({"type": "done", "id": number, **said})
+        except BrokenPipeError:
+            raise
+        except Exception as error:  # noqa: BLE001  # the boundary to servers: whatever is raised becomes a line
+            self._say({"type": "error", "id": number, "message": str(error)})
+
+    def _say_of(self, connection: object, line: Line) -> None:
+        """Say something of a server, unless another connection to it has taken its place."""
+        if self._connections.get(line["key"], (None, None))[0] is connection:
+            self._say(line)
+
+    def _say(self, line: Line) -> None:
+        data = encode(line)
+        if len(data) > MAX_LINE_BYTES:
+            data = encode({"type": "error", "id": line.get("id", 0), "message": "The answer is too large."})
+        self._output.write(data)
+        self._output.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,160 @@
+"""The way to the MCP host: a child process, started when a server is wanted, started again when it died.
+
+What servers say about themselves comes unasked, to `on_line`; what was asked is answered to who asked. When the host
+dies, everything that was asked has failed, and `on_end` is told. The SDK is never imported here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from core.env_allowlist import inherited
+from core.llm.host_protocol import Line, decode, encode
+
+MAX_LINE_BYTES = 8 * 1024 * 1024
+"""As the host has it."""
+PULSE_S = 2.0
+"""Between two looks at whether the host still answers anything, while something is asked."""
+HUNG_S = 5.0
+"""A host that is silent for so long is hung, on a busy machine, too."""
+END_S = 4.0
+"""How long it may take to end with its servers."""
+
+
+class ServerError(Exception):
+    """What was asked of a server did not happen; the text says why, for people and for models."""
+
+
+class MCPHost:
+    """The child process. Close it with `aclose`."""
+
+    def __init__(self, on_line: Callable[[Line], None], on_end: Callable[[], None], environ: Mapping[str, str]) -> None:
+        self._on_line, self._on_end = on_line, on_end
+        self._environ = inherited(environ)
+        self._process: asyncio.subprocess.Process | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._asked: dict[int, asyncio.Future[Line]] = {}
+        self._numbers = itertools.count(1)
+        self._starting = asyncio.Lock()
+        self._is_closing = False
+
+    @property
+    def pid(self) -> int | None:
+        """The process id while the host runs."""
+        running = self._process is not None and self._reading is not None and not self._reading.done()
+        return self._process.pid if running and self._process else None
+
+    async def tell(self, order: Line) -> None:
+        """Give an order that is not answered. Raises ServerError where there is no host."""
+        process = await self._running()
+        assert process.stdin is not None
+        process.stdin.write(encode(order))
+        with suppress(ConnectionError):  # its end is noticed where it is read
+            await process.stdin.drain()
+
+    async def ask(self, order: Line) -> Line:
+        """What comes of an order; the host knows how long that may take. Raises ServerError.
+
+        Cancelling returns at once, and ends it in the host and in the server.
+        """
+        number = next(self._numbers)
+        answer: asyncio.Future[Line] = asyncio.get_running_loop().create_future()
+        self._asked[number] = answer
+        try:
+            await self.tell({**order, "id": number})
+            is_pulse = order["type"] == "ping"
+            while not (await asyncio.wait({answer}, timeout=HUNG_S if is_pulse else PULSE_S))[0]:
+                if is_pulse:
+                    self._kill()
+                    raise ServerError("The MCP host does not answer and was ended; it starts anew.")
+                await self.ask({"type": "ping"})
+            line = answer.result()
+        except asyncio.CancelledError:
+            if self.pid is not None and self._process and self._process.stdin:
+                self._process.stdin.write(encode({"type": "cancel", "id": number}))
+            raise
+        finally:
+            del self._asked[number]
+        if line.get("type") == "error":
+            raise ServerError(str(line.get("message", "")))
+        return line
+
+    async def aclose(self) -> None:
+        """End the host, and every server with it. May be called twice."""
+        self._is_closing = True
+        async with self._starting:
+            process, reading = self._process, self._reading
+            if process is None or reading is None:
+                return
+            assert process.stdin is not None
+            process.stdin.close()
+            try:
+                async with asyncio.timeout(END_S):
+                    await process.wait()
+            except TimeoutError:
+                self._kill()
+                await process.wait()
+            await reading
+            with suppress(ConnectionError):
+                await process.stdin.wait_closed()
+            self._process = self._reading = None
+
+    async def _running(self) -> asyncio.subprocess.Process:
+        async with self._starting:
+            if self._is_closing:
+                raise ServerError("Handloom is ending.")
+            if self.pid is None:
+                if self._process is not None:
+                    await self._process.wait()
+                self._process = await self._start()
+                self._reading = asyncio.create_task(self._read(self._process), name="MCP host")
+            assert self._process is not None
+            return self._process
+
+    async def _start(self) -> asyncio.subprocess.Process:
+        """As the model host is started: from where this was loaded, in a session of its own, without any key."""
+        try:
+            return await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "core.mcp.mcp_host"),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL,
+                cwd=Path(__file__).parents[2],
+                env=self._environ,
+                limit=MAX_LINE_BYTES + 1,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise ServerError(
+                f"The MCP host cannot be started: {error}. Close other programs, and try again."
+            ) from error
+
+    async def _read(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdout is not None
+        try:
+            while data := await process.stdout.readline():
+                self._take(decode(data))
+        except ValueError:  # a line beyond the limit: the host is not to be trusted any more
+            self._kill()
+        finally:
+            for answer in self._asked.values():
+                if not answer.done():
+                    answer.set_exception(ServerError("The MCP host ended; it starts anew."))
+            if not self._is_closing:
+                self._on_end()
+
+    def _take(self, line: Line) -> None:
+        if line.get("type") in ("offers", "failed"):
+            self._on_line(line)
+        elif (answer := self._asked.get(line.get("id", 0))) is not None and not answer.done():
+            answer.set_result(line)
+
+    def _kill(self) -> None:
+        if self._process is not None and self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                self._process.kill()

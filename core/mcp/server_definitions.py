@@ -1,0 +1,253 @@
+"""Which servers there are: the user's own from the settings, and those that a workspace names in its files.
+
+These are `.mcp.json`, and the files of editors, `.cursor/mcp.json` and `.vscode/mcp.json`, in their forms.
+
+A specification says all that is needed to start a server, but for the values of variables. What a project names is
+foreign: it is bounded, shown whole before anything of it is started, and known by its fingerprint, into which the files
+of the workspace go that its command names. Reading blocks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from core.env_allowlist import inherited
+from core.llm.host_protocol import Line
+from core.mcp.cleanup import clean_line, digest
+from core.regular_files import open_bytes
+from core.settings.mcp_settings import MCPServerSettings, MCPSettings, check_url
+from core.trust.folder_reader import FolderReader, UnreadableError
+
+FILE = ".mcp.json"
+FILES = {FILE: "mcpServers", ".cursor/mcp.json": "mcpServers", ".vscode/mcp.json": "servers"}
+"""Where a workspace names its servers, and the table there; what stands first wins. Agents in a sandbox with walls
+cannot write them."""
+MAX_FILE_BYTES = 256 * 1024
+MAX_SERVERS = 32
+MAX_COMMAND_CHARS = 2_000
+"""Of a project's command with its variables: a longer one is not read before somebody says yes to it."""
+MAX_HASHED_BYTES = 4 * 1024 * 1024
+_NAME = re.compile(r"[A-Za-z0-9]+([_-][A-Za-z0-9]+)*")
+_EDITORS = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}|\$\{(workspaceFolder|input:[^}]*)\}")
+"""What editors fill in."""
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_FLOATING = {
+    "npx": re.compile(r"(@[^@/]+/)?[^@/]+(@latest)?"),
+    "bunx": re.compile(r"(@[^@/]+/)?[^@/]+(@latest)?"),
+    "uvx": re.compile(r"[^@=<>]+(@latest)?"),
+    "pipx": re.compile(r"[^@=<>]+"),
+}
+"""By the program that fetches another: what names one without its version."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSpec:
+    """How a server is started or reached."""
+
+    name: str
+    folder: str = ""
+    """The workspace that names it; empty for the user's own."""
+    command: tuple[str, ...] = ()
+    environ: Mapping[str, str] = field(default_factory=dict)
+    """Variables for it, whose values may hold `${NAME}` of Handloom's environment."""
+    url: str = ""
+    transport: str = "stdio"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """As `environ`."""
+    start_s: float = 30.0
+    patience_s: float = 4.0
+    timeout_s: float = 300.0
+    files: str = ""
+    """What identifies the files of the workspace that the command names."""
+
+    @property
+    def key(self) -> str:
+        """What it is called among all servers of this process."""
+        return f"{self.name}@{self.folder}" if self.folder else self.name
+
+    @property
+    def fingerprint(self) -> str:
+        """What changes with anything that would be run or reached."""
+        return digest([self.command, dict(self.environ), self.url, self.transport, dict(self.headers), self.files])
+
+    @property
+    def shown(self) -> str:
+        """The whole command as a shell would take it, or the address with its headers; not clean: nothing is hidden."""
+        pairs = self.headers if self.url else self.environ
+        said = " ".join(f"{name}={shlex.quote(value)}" for name, value in pairs.items())
+        what = self.url or shlex.join(self.command)
+        return f"{what} {said}" if self.url and said else f"{said} {what}".strip()
+
+    @property
+    def floats(self) -> bool:
+        """Whether it fetches a program without saying in which version."""
+        pattern = _FLOATING.get(Path(self.command[0]).name) if self.command else None
+        named = [part for part in self.command[1:] if not part.startswith("-") and part != "run"]
+        return pattern is not None and bool(named) and pattern.fullmatch(named[0]) is not None
+
+    def order(self, environ: Mapping[str, str]) -> Line:
+        """The order that connects it, with the values of its variables. Raises ValueError where one is missing."""
+
+        def whole(value: str) -> str:
+            if missing := [name for name in _VARIABLE.findall(value) if name not in environ]:
+                raise ValueError(f"The variable {missing[0]} is not set. Set it, and start Handloom anew.")
+            return _VARIABLE.sub(lambda found: environ[found[1]], value)
+
+        return {
+            "type": "connect",
+            "key": self.key,
+            "transport": self.transport,
+            "command": list(self.command),
+            "environ": inherited(environ) | {name: whole(value) for name, value in self.environ.items()},
+            "folder": self.folder or environ.get("HOME") or "/",
+            "url": whole(self.url),
+            "headers": {name: whole(value) for name, value in self.headers.items()},
+            "start_s": self.start_s,
+            "patience_s": self.patience_s,
+            "timeout_s": self.timeout_s,
+        }
+
+
+def of_user(settings: MCPSettings) -> list[ServerSpec]:
+    """The user's own servers that are not switched off."""
+    return [_of_settings(name, one) for name, one in settings.servers.items() if one.enabled]
+
+
+def _of_settings(name: str, one: MCPServerSettings) -> ServerSpec:
+    prefix = "Bearer " if one.key_header.lower() == "authorization" else ""
+    return ServerSpec(
+        name=name,
+        command=(one.command, *one.args) if one.command else (),
+        environ={variable: f"${{{variable}}}" for variable in one.env},
+        url=one.url,
+        transport=one.transport or ("http" if one.url else "stdio"),
+        headers={one.key_header: f"{prefix}${{{one.key_env}}}"} if one.key_env else {},
+        start_s=one.start_s,
+        patience_s=one.patience_s,
+        timeout_s=one.timeout_s,
+    )
+
+
+def of_project(folder: str) -> tuple[list[ServerSpec], list[str]]:
+    """The servers that the files of a workspace name, and what is wrong with these or with others. Blocks.
+
+    One that several files name is that of the first; where they differ, that is among what is wrong.
+    """
+    specs: dict[str, ServerSpec] = {}
+    problems: list[str] = []
+    for file, where in FILES.items():
+        try:
+            table = _table(folder, file, where)
+        except (OSError, ValueError, RecursionError, UnreadableError) as error:
+            problems.append(clean_line(f"{file} cannot be read: {error}", 200))
+            continue
+        for name, one in list(table.items())[: MAX_SERVERS - len(specs)]:
+            try:
+                spec = _of_file(str(name), one, folder)
+            except (ValueError, TypeError) as error:
+                problems.append(clean_line(f"{file}: {name}: {error}", 200))
+                continue
+            if specs.setdefault(spec.name, spec).fingerprint != spec.fingerprint:
+                problems.append(f"{file}: {spec.name}: another file says otherwise, and that one counts")
+    return list(specs.values()), problems
+
+
+def _table(folder: str, file: str, where: str) -> dict[str, Any]:
+    """What a file says of servers; nothing where there is none.
+
+    Raises OSError, ValueError, RecursionError, UnreadableError.
+    """
+    try:
+        with FolderReader(folder) as reader:
+            data = reader.read(file, MAX_FILE_BYTES)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    if data is None:
+        return {}
+    said = json.loads(data)
+    table = said.get(where) if isinstance(said, dict) else None
+    if not isinstance(table, dict):
+        raise ValueError(f"it has no object {where}")
+    return table
+
+
+def _of_file(name: str, said: Any, folder: str) -> ServerSpec:
+    """A server as other programs name theirs, too. Raises ValueError, TypeError."""
+    if not _NAME.fullmatch(name) or len(name) > 32:
+        raise ValueError("a server is named by letters, digits, - and _, at most 32")
+    if not isinstance(said, dict):
+        raise TypeError("it is no object")
+    said = _filled(said, folder)
+    url, command = said.get("url") or "", said.get("command") or ""
+    if bool(url) == bool(command):
+        raise ValueError("it names neither a command nor a url, or both")
+    check_url(url)
+    args = said.get("args") or []
+    parts = [str(command), *map(_text, args)] if command else []
+    transport = {"sse": "sse"}.get(str(said.get("type") or said.get("transport")), "http") if url else "stdio"
+    spec = ServerSpec(
+        name=name,
+        folder=folder,
+        command=tuple(parts),
+        environ=_texts(said.get("env")),
+        url=url,
+        transport=transport,
+        headers=_texts(said.get("headers")),
+        files=digest(list(_hashes(parts, Path(folder)))),
+    )
+    if len(spec.shown) > MAX_COMMAND_CHARS or "\0" in "".join(parts):
+        raise ValueError("its command is longer than anyone reads")
+    return spec
+
+
+def _filled(value: Any, folder: str) -> Any:
+    """A value with what editors fill in as we write it. Raises ValueError for what they would ask the user for."""
+    match value:
+        case str():
+            return _EDITORS.sub(lambda found: _as_ours(found, folder), value)
+        case list():
+            return [_filled(item, folder) for item in value]
+        case dict():
+            return {key: _filled(item, folder) for key, item in value.items()}
+        case _:
+            return value
+
+
+def _as_ours(found: re.Match[str], folder: str) -> str:
+    if found[1]:
+        return f"${{{found[1]}}}"
+    if found[2] == "workspaceFolder":
+        return folder
+    raise ValueError(f"{found[0][:60]} is asked for by an editor. Name it in {FILE} with a variable in its place")
+
+
+def _texts(value: Any) -> dict[str, str]:
+    if not isinstance(value or {}, dict):
+        raise TypeError("env and headers are objects")
+    return {_text(name): _text(text) for name, text in (value or {}).items()}
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str | int | float):
+        raise TypeError("arguments and values are texts")
+    return str(value)
+
+
+def _hashes(command: list[str], folder: Path) -> Iterator[str]:
+    """Of each file of the workspace that a part of the command names, what identifies it as it is."""
+    for part in command:
+        path = folder / part
+        try:
+            real = path.resolve()
+            if real.is_relative_to(folder.resolve()):
+                with open_bytes(real, follow=False) as file:
+                    yield f"{part} {hashlib.sha256(file.read(MAX_HASHED_BYTES)).hexdigest()}"
+        except (OSError, ValueError):
+            continue

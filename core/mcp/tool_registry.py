@@ -1,0 +1,250 @@
+"""What a conversation has of the MCP servers: tools for its agent, and whoever carries out their calls.
+
+A tool of a server becomes an MCPAction, as in OpenHands V0; each is answered by exactly one observation: an
+MCPObservation with what the tool said, or an ErrorObservation where it could not be asked. Resources come by two tools
+of ours. What the agent may read there is what the server has listed, or of a scheme that it has listed; never a file
+outside of the workspace, and never a page of the web that it did not list.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from core.agent.tools import InvalidCall, Tool
+from core.events import Action, ErrorObservation, MCPAction, MCPObservation, Observation, Status
+from core.llm.host_protocol import Line
+from core.mcp.mcp_host_client import ServerError
+from core.mcp.server_status import Server, ServerState, name_of
+from core.mcp.supervisor import Supervisor
+from core.protocols import Executor, FrameSink
+
+LIST, READ = "mcp_list_resources", "mcp_read_resource"
+FAILED = "MCP$FAILED"
+"""Id of the error of a call that no tool answered."""
+FIRST_WAIT_S = 2.0
+"""How long the first answer of a conversation waits for servers that are still connecting."""
+MAX_OFFERED = 100
+"""Tools of servers that a model is told of: providers take no more than 128 in all."""
+TOO_MANY = "STATUS$MCP_TOO_MANY"
+TOO_MANY_TEXT = "MCP servers: {count} tools are left out, by name, because a model takes {limit}. Have fewer servers."
+_SERVER = {"type": "string", "description": "The server's name."}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MCPTool(Tool):
+    """A tool whose parameters a server has described; the server itself checks what they are given."""
+
+    whole: Mapping[str, Any] = field(default_factory=dict)
+    """Its schema."""
+
+    def schema(self) -> dict[str, Any]:
+        """The tool as a model is told of it."""
+        function = {"name": self.name, "description": self.description, "parameters": dict(self.whole)}
+        return {"type": "function", "function": function}
+
+    def action_of(self, arguments: Mapping[str, Any]) -> Action:
+        """The call. Raises InvalidCall where an argument is missing."""
+        for name in self.required:
+            if name not in arguments:
+                raise InvalidCall(f'Missing required argument "{name}" in tool call {self.name}')
+        return self.to_action(dict(arguments))
+
+
+class Toolbox:
+    """Of one conversation, which works in `folder`."""
+
+    def __init__(self, supervisor: Supervisor, folder: str) -> None:
+        self._supervisor = supervisor
+        self._folder = folder
+        self._has_waited = False
+        self._left_out = 0
+        self._tell: Callable[[Status], None] = lambda status: None
+
+    def watch(self, tell: Callable[[Status], None]) -> None:
+        """Tell what becomes of the servers from now on, and what still holds of what was told before."""
+        self._tell = tell
+        self._tell_all()
+        self._supervisor.listeners.add(self._on_server)
+
+    def _tell_all(self) -> None:
+        for server in self._supervisor.at(self._folder):
+            if server.told:
+                self._tell(Status("error", _status_id(server), server.told))
+
+    def unwatch(self) -> None:
+        """Tell nothing any more. May be called twice."""
+        self._supervisor.listeners.discard(self._on_server)
+
+    def _on_server(self, server: Server, words: str) -> None:
+        if server.spec.folder not in ("", self._folder):
+            return
+        if words:
+            self._tell(Status("error" if server.told else "info", _status_id(server), words))
+        if not server.told:
+            self._tell(Status("info", _status_id(server), ""))
+
+    async def tools(self) -> Sequence[Tool]:
+        """The tools as they are offered at this moment, by name; the first time, servers may take FIRST_WAIT_S."""
+        if not self._has_waited:
+            self._has_waited = True
+            await self._supervisor.settled(self._folder, FIRST_WAIT_S)
+            self._tell_all()  # whoever shows the conversation may not have been there before
+        ready = self._ready()
+        found = {name_of(server, tool): _tool(server, tool) for server in ready for tool in server.tools}
+        if any(server.has_resources for server in ready):
+            found |= {tool.name: tool for tool in _RESOURCE_TOOLS}
+        offered = [found[name] for name in sorted(found)]
+        more = max(0, len(offered) - MAX_OFFERED)
+        if more != self._left_out:
+            self._left_out = more
+            text = TOO_MANY_TEXT.format(count=more, limit=MAX_OFFERED) if more else ""
+            self._tell(Status("error", TOO_MANY, text))
+        return offered[:MAX_OFFERED]
+
+    def harmless(self) -> frozenset[str]:
+        """The tools whose servers say that they change nothing and reach nobody else, as models call them.
+
+        A server that is ready is one that the user wants, with the tools that were approved; its word counts so far.
+        """
+        return frozenset(
+            name_of(server, tool)
+            for server in self._ready()
+            for tool in server.tools
+            if tool.get("reads") and tool.get("closed")
+        )
+
+    async def call(self, action: MCPAction) -> Observation:
+        """Carry out a call. Cancelling reaches the server."""
+        try:
+            said = await self._asked(action)
+        except ServerError as error:
+            return ErrorObservation(content=str(error), error_id=FAILED)
+        return MCPObservation(
+            name=action.name,
+            arguments=action.arguments,
+            content=said["text"],
+            image_urls=said.get("images") or None,
+            is_error=bool(said.get("is_error")),
+        )
+
+    async def _asked(self, action: MCPAction) -> Line:
+        if action.name in (LIST, READ):
+            server = self._named(str(action.arguments.get("server", "")))
+            listed = await self._supervisor.ask(server, {"type": "resources"})
+            if action.name == LIST:
+                return {"text": _listing(listed)}
+            uri = str(action.arguments.get("uri", ""))
+            await asyncio.to_thread(_check_uri, uri, listed, self._folder)
+            return await self._supervisor.ask(server, {"type": "read", "uri": uri})
+        server, tool = self._tool(action.name)
+        order: Line = {"type": "call", "tool": tool, "arguments": action.arguments}
+        return await self._supervisor.ask(server, order)
+
+    def _ready(self) -> list[Server]:
+        return [one for one in self._supervisor.at(self._folder) if one.state is ServerState.READY]
+
+    def _named(self, name: str) -> Server:
+        """A server with resources. Raises ServerError."""
+        there = [server for server in self._ready() if server.has_resources]
+        for server in there:
+            if server.spec.name == name:
+                return server
+        names = ", ".join(server.spec.name for server in there) or "none"
+        raise ServerError(f"No MCP server {name!r} with resources is ready. There are: {names}.")
+
+    def _tool(self, name: str) -> tuple[Server, str]:
+        """The server that has a tool, and the tool's own name there. Raises ServerError where none has it."""
+        for server in self._supervisor.at(self._folder):
+            for tool in [*server.tools, *(tool for tool, _ in server.changed)]:
+                if name_of(server, tool) == name:
+                    return server, str(tool["name"])
+        raise ServerError(f"No MCP server here has the tool {name}. Use a tool that you were told of.")
+
+
+class Shared:
+    """Actions carried out by those who can: calls of servers' tools by a toolbox, all else by a runtime.
+
+    Implements core.protocols.Executor.
+    """
+
+    def __init__(self, runtime: Executor, toolbox: Toolbox) -> None:
+        self._runtime, self._toolbox = runtime, toolbox
+
+    async def execute(self, action: Action, action_id: int, on_frame: FrameSink) -> Observation:
+        """As whoever carries it out. Raises RuntimeUnavailableError."""
+        if isinstance(action, MCPAction):
+            return await self._toolbox.call(action)
+        return await self._runtime.execute(action, action_id, on_frame)
+
+
+def _status_id(server: Server) -> str:
+    return f"STATUS$MCP_{server.spec.name.upper()}"
+
+
+def _tool(server: Server, tool: Line) -> MCPTool:
+    name, schema = name_of(server, tool), tool["schema"]
+    return MCPTool(
+        name=name,
+        description=tool["about"] or f"A tool of the MCP server {server.spec.name}.",
+        parameters={},
+        required=tuple(schema.get("required", ())),
+        actions=(MCPAction,),
+        to_action=_to_action(name),
+        whole=schema,
+    )
+
+
+def _to_action(name: str) -> Callable[[dict[str, Any]], Action]:
+    return lambda arguments: MCPAction(name=name, arguments=arguments)
+
+
+def _listing(listed: Line) -> str:
+    lines = [f"{one['uri']}  {one['name']}  {one['about']}".rstrip() for one in listed["resources"]]
+    lines += [f"{pattern}  (a pattern: fill in what stands in braces)" for pattern in listed["patterns"]]
+    return "\n".join(lines) or "It has no resources."
+
+
+def _check_uri(uri: str, listed: Line, folder: str) -> None:
+    """Raise ServerError for what the agent may not read through a server. Blocks."""
+    known = {one["uri"] for one in listed["resources"]}
+    schemes = {urlsplit(text).scheme for text in [*known, *listed["patterns"]]}
+    parts = urlsplit(uri)
+    if not parts.scheme:
+        raise ServerError(f"{uri[:200]!r} is no URI. {LIST} tells which there are.")
+    if parts.scheme == "file":
+        path = Path(unquote(parts.path)).resolve()  # a link of the workspace may lead out of it
+        if parts.netloc not in ("", "localhost") or not path.is_relative_to(Path(folder).resolve()):
+            raise ServerError("Files outside of the workspace are not read through MCP servers.")
+    if uri not in known and (parts.scheme in ("http", "https", "data", "javascript") or parts.scheme not in schemes):
+        raise ServerError(f"The server has not listed {uri[:200]!r}. {LIST} tells which resources there are.")
+
+
+_RESOURCE_TOOLS = (
+    MCPTool(
+        name=LIST,
+        description="List the resources of an MCP server: what can be read there by mcp_read_resource.",
+        parameters={},
+        required=("server",),
+        actions=(MCPAction,),
+        to_action=_to_action(LIST),
+        whole={"type": "object", "properties": {"server": _SERVER}, "required": ["server"]},
+    ),
+    MCPTool(
+        name=READ,
+        description="Read a resource of an MCP server, as mcp_list_resources told of it.",
+        parameters={},
+        required=("server", "uri"),
+        actions=(MCPAction,),
+        to_action=_to_action(READ),
+        whole={
+            "type": "object",
+            "properties": {"server": _SERVER, "uri": {"type": "string", "description": "The resource's URI."}},
+            "required": ["server", "uri"],
+        },
+    ),
+)

@@ -1,0 +1,210 @@
+"""A server as a program of ours: its pipes as the streams that the SDK reads, with a bound on everything.
+
+In place of the SDK's own transport, which reads a line of any length. A line beyond the bound, and the end of its
+output, end the connection; what the server wrote last on standard error goes into the reason. However it ends, nothing
+that the program started in its session is left. Used in the MCP host.
+
+A server at an address: the SDK's transports over HTTP, with a bound on what an answer may hold.
+
+Event streams are bounded by the SDK, an event at a time; every other answer here, and none may come compressed, so
+that a small one cannot become a large one. Used in the MCP host.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
+
+from core.mcp.cleanup import clean_line
+
+MAX_LINE_BYTES = 1024 * 1024
+"""Of one message of a server."""
+KEPT_BYTES = 2_000
+"""Of what a server writes on standard error: the last words say why it ended."""
+END_S = 1.0
+"""How long a program may take to end once its input is closed, and again once it was asked to."""
+LAUNCH = Path(__file__).with_name("launch.py")
+
+Tell = Callable[[str], None]
+"""Takes why the connection ended, for people; the first one counts."""
+
+
+class _Program:
+    """The running program and the three tasks at its pipes."""
+
+    def __init__(self, process: asyncio.subprocess.Process, tell: Tell) -> None:
+        self.process = process
+        self._tell = tell
+        self._last_words = b""
+
+    async def read(self, messages: Any) -> None:
+        """Hand on what it says, a message a line; what is no message is left out, a half line too."""
+        assert self.process.stdout is not None
+        async with messages:
+            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                try:
+                    while (data := await self.process.stdout.readline()).endswith(b"\n"):
+                        if (message := _message_of(data)) is not None:
+                            await messages.send(message)
+                except ValueError:
+                    self._tell(f"It said more than {MAX_LINE_BYTES // 1024:,} KB at once, and was ended.")
+                    kill(self.process)
+                    return
+                await self._tell_end()
+
+    async def _tell_end(self) -> None:
+        """Say how it ended, as far as that is known."""
+        status = None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(END_S):
+                status = await self.process.wait()
+        how = "It closed its output" if status is None else f"It ended with status {status}"
+        said = clean_line(self._last_words.decode("utf-8", "replace")[-300:], 300)
+        self._tell(f"{how}; it said: {said}" if said else f"{how}.")
+
+    async def write(self, messages: Any) -> None:
+        """Tell it what there is to be told, until its input is closed."""
+        assert self.process.stdin is not None
+        with suppress(ConnectionError):
+            async with messages:
+                async for item in messages:
+                    line = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+                    self.process.stdin.write(line.encode("utf-8", "replace") + b"\n")
+                    await self.process.stdin.drain()
+
+    async def listen(self) -> None:
+        """Keep its last words on standard error."""
+        assert self.process.stderr is not None
+        while data := await self.process.stderr.read(4096):
+            self._last_words = (self._last_words + data)[-KEPT_BYTES:]
+
+    async def end(self) -> None:
+        """Have it end: by its input, by a wish, by force."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        for number in (None, signal.SIGTERM):
+            if number is not None:
+                kill(self.process, number)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(END_S):
+                    await self.process.wait()
+                break
+        kill(self.process)  # what it started and left behind as well
+
+
+@asynccontextmanager
+async def program(
+    command: Sequence[str], environ: Mapping[str, str], folder: str, tell: Tell
+) -> AsyncIterator[tuple[Any, Any]]:
+    """The streams to a program that is started for them and ended with them. Raises OSError."""
+    path = shutil.which(command[0], path=environ.get("PATH"))
+    if path is None and os.sep in command[0]:
+        path = str(Path(folder) / command[0])
+    if path is None:
+        raise FileNotFoundError(f"there is no program {command[0]}")
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", "-S", str(LAUNCH), path, *command[1:]),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        cwd=folder,
+        env=dict(environ),
+        limit=MAX_LINE_BYTES,
+        start_new_session=True,
+    )
+    one = _Program(process, tell)
+    to_session, from_server = anyio.create_memory_object_stream[Any](0)
+    to_server, from_session = anyio.create_memory_object_stream[Any](0)
+    tasks = [asyncio.create_task(work) for work in (one.read(to_session), one.write(from_session), one.listen())]
+    try:
+        yield from_server, to_server
+    finally:
+        with anyio.CancelScope(shield=True):
+            for stream in (from_server, to_server):
+                await stream.aclose()
+            await one.end()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def kill(process: asyncio.subprocess.Process, number: int = signal.SIGKILL) -> None:
+    """A signal to the program and all of its session."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
+
+
+def _message_of(data: bytes) -> SessionMessage | None:
+    """The message in a line; None where it holds none, such as a line of a log."""
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(data, by_name=False))
+    except (ValueError, RecursionError):
+        return None
+
+
+CONNECT_S = 10.0
+READ_S = 300.0
+"""How long an event stream may be silent; calls have bounds of their own."""
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """A body that ends with an error beyond the bound."""
+
+    def __init__(self, body: Any) -> None:
+        self._body = body
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        room = MAX_LINE_BYTES
+        async for data in self._body:
+            room -= len(data)
+            if room < 0:
+                raise httpx2.ReadError(f"it answered more than {MAX_LINE_BYTES // 1024:,} KB at once")
+            yield data
+
+    async def aclose(self) -> None:
+        await self._body.aclose()
+
+
+async def _bound(response: httpx2.Response) -> None:
+    """Put the bound around the body of an answer before anyone reads it."""
+    if response.headers.get("content-encoding", "identity") != "identity":
+        raise httpx2.ReadError("it answered compressed, which it was not asked for")
+    if not response.headers.get("content-type", "").startswith("text/event-stream"):
+        response.stream = _Bounded(response.stream)
+
+
+def _client(headers: Mapping[str, str] | None = None, timeout: Any = None, auth: Any = None) -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(
+        headers={**(headers or {}), "Accept-Encoding": "identity"},
+        timeout=timeout or httpx2.Timeout(CONNECT_S, read=READ_S),
+        auth=auth,
+        event_hooks={"response": [_bound]},
+        follow_redirects=False,
+    )
+
+
+@asynccontextmanager
+async def address(url: str, transport: str, headers: Mapping[str, str]) -> AsyncIterator[tuple[Any, Any]]:
+    """The streams to a server at an address. Raises what httpx2 raises."""
+    if transport == "sse":
+        async with sse_client(
+            url, headers=dict(headers), timeout=CONNECT_S, sse_read_timeout=READ_S, httpx_client_factory=_client
+        ) as streams:
+            yield streams
+        return
+    async with _client(headers) as client, streamable_http_client(url, http_client=client) as streams:
+        yield streams

@@ -1,0 +1,356 @@
+"""Film: a saved conversation as a row of items, and what it takes to show any moment of it.
+
+Items are the events, and between two events the bytes that the terminal printed then, each with its offset: seconds
+since the first event. Clocks of logs may be wrong: a gap below zero is none, and none is longer than LONGEST_GAP_S.
+A scene costs a page and a few steps back by an index, never the history. Only reads; the Player has it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, islice, pairwise
+from operator import itemgetter
+from typing import NamedTuple, TypeAlias
+
+from core.events import Action, Envelope, LLMMetrics
+from core.store.reader import EventFilter, EventReader, Spot
+from core.store.recordings import RecordedFrame
+from core.undo.reverted import undone_spans
+
+LONGEST_GAP_S = 3600.0
+"""A longer gap is nobody's work: the next day, or a clock that jumped."""
+SPENT_BACK = 10
+"""Pages that are looked through for what the conversation had cost."""
+PAGE = 100
+AHEAD = 200
+"""Events that are read ahead."""
+MOST_SIGNS = 1000
+"""Of a kind, the newest: a line has no more cells."""
+
+STATES = frozenset({"observation:agent_state_changed"})
+PAGES_SEEN = frozenset({"observation:browse"})
+PLANS = frozenset({"observation:task_tracking"})
+MODES = frozenset({"action:mode"})
+UNDOS = frozenset({"action:undo", "observation:undo"})
+PLANS_BACK = 20
+"""Plans before the target that are told: since when a task stands as it does is told by the ones before."""
+TERMINAL_BYTES = 32 * 1024
+"""Of a recording, before the target: more than a screen and some scrollback."""
+TERMINAL_BACK = 10
+"""Pages that are looked through for them."""
+
+Item: TypeAlias = Envelope | RecordedFrame
+
+
+class Signs(NamedTuple):
+    """The events that a log marks by itself, beside the messages of the user."""
+
+    errors: tuple[int, ...] = ()
+    questions: tuple[int, ...] = ()
+    """Where the user was asked whether an action may be carried out."""
+    answers: Sequence[tuple[int, int]] = ()
+    """Events with which answers of models came, and how many had come by then."""
+
+    def answered(self, event_id: int) -> int:
+        """How many answers had come when this event had."""
+        number = bisect_right(self.answers, event_id, key=itemgetter(0))
+        return self.answers[number - 1][1] if number else 0
+
+
+NO_SIGNS = Signs()
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What a screen needs to show a position: the last page before it, and what older pages say that still holds."""
+
+    earlier: Sequence[Item]
+    """Pages seen, plans, undos and bytes of the terminal from before the page, in their order."""
+    page: Sequence[Item]
+    """The last events up to the position, and the bytes between them."""
+    state: Envelope | None
+    """The last change of the agent's state."""
+    spent: LLMMetrics | None
+    """What the conversation had cost; None where nobody knows."""
+    mode: Envelope | None = None
+    """The mode that the user chose last; None where the settings said it."""
+
+
+class Onward(NamedTuple):
+    """A piece of a film."""
+
+    items: Sequence[tuple[float, Item]]
+    """With their offsets."""
+    end: Spot | None
+    """Where what was printed after the last event of it goes on; None where it begins with the next event."""
+
+
+class Film:
+    """One conversation's items. `open` it once."""
+
+    def __init__(self, reader: EventReader, conversation_id: str) -> None:
+        self.reader = reader
+        self.conversation_id = conversation_id
+        self.times: array[float] = array("d")
+        """Of the events as they are stored, in seconds since the epoch."""
+        self.offsets: array[float] = array("d")
+        self.turns: Sequence[int] = ()
+        """The ids of the user's messages."""
+        self.grows = False
+        """Whether it is not over: what was printed after the newest event is stored with the one that comes next."""
+        self._undos: Sequence[Envelope] | None = None
+        """All undos and what became of them; None until somebody needs them."""
+
+    async def open(self) -> None:
+        """Read the time line. Raises StoreError."""
+        timeline = await self.reader.timeline(self.conversation_id)
+        self.times, self.turns = timeline.times, timeline.turns
+        self.offsets = await asyncio.to_thread(offsets, timeline.times)
+
+    async def grow(self) -> None:
+        """Read the time line on, behind what is known of it. Raises StoreError."""
+        known = self.count
+        timeline = await self.reader.timeline(self.conversation_id, after=known - 1)
+        if not timeline.times:
+            return
+        added = await asyncio.to_thread(offsets, array("d", [*self.times[-1:], *timeline.times]))
+        begin = self.offsets[-1] if known else 0.0
+        self.offsets.extend(begin + offset for offset in added[1 if known else 0 :])
+        self.times.extend(timeline.times)
+        turns = (*(turn for turn in self.turns if turn < known), *timeline.turns)
+        self.turns = [turn for turn in turns if turn < self.count]  # one may have come between the two readings
+        self._undos = None
+
+    @property
+    def count(self) -> int:
+        """How many events there are."""
+        return len(self.times)
+
+    async def signs(self, known: Signs = NO_SIGNS, after: int = -1) -> Signs:
+        """What the log itself marks behind `after`, added to what is `known`.
+
+        Costs a look at every event's kind, so it is asked for once and not waited for.
+        """
+        errors = EventFilter(kinds=frozenset({"observation:error"}))
+        asked = EventFilter(kinds=STATES, query='"awaiting_user_confirmation"')
+        failed, questions = [
+            [event.id for event in await self.reader.read(
+                self.conversation_id, after=after, before=self.count, limit=MOST_SIGNS, newest=True, where=where
+            )]
+            for where in (errors, asked)
+        ]  # fmt: skip
+        told = await self.reader.answers(self.conversation_id, after=after, before=self.count)
+        begun = known.answers[-1][1] if known.answers else 0
+        sums = accumulate((count for _id, count in told), initial=begun)
+        answers = [(id, total) for (id, _count), total in zip(told, islice(sums, 1, None), strict=True)]
+        return Signs(
+            (*known.errors, *failed)[-MOST_SIGNS:],
+            (*known.questions, *questions)[-MOST_SIGNS:],
+            (*known.answers, *answers),
+        )
+
+    async def search(self, words: str, limit: int) -> list[int]:
+        """The events in which these words stand, in order, the newest `limit` of them."""
+        hits = await self.reader.search(words, limit=limit, conversation_id=self.conversation_id)
+        found = {hit.event_id for hit in hits}
+        if not found and await self.reader.index_behind():  # what the index does not have is looked through
+            where = EventFilter(query=words.strip('"*'))
+            found = {
+                each.id for each in await self.reader.read(self.conversation_id, limit=limit, newest=True, where=where)
+            }
+        return sorted(found)
+
+    async def scene(self, target: int) -> Scene:
+        """What it takes to show the moment after an event; -1 is before the first."""
+        end = target + 1
+        page = await self.reader.read(self.conversation_id, before=end, limit=PAGE, newest=True)
+        first = page[0].id if page else 0
+        items = await self._end_of(first - 1, end, page, TERMINAL_BYTES)
+        earlier = await self._earlier(first, page)
+        printed = await self._printed_before(first, TERMINAL_BYTES - _bytes(items), begun=_is_begun(items, first))
+        return Scene(
+            earlier=_in_order([*earlier, *printed]),
+            page=[item for _at, item in items],
+            state=_last(page, STATES) or await self.reader.latest(self.conversation_id, STATES, end),
+            spent=await self._spent(page),
+            mode=_last(page, MODES) or await self.reader.latest(self.conversation_id, MODES, end),
+        )
+
+    async def _earlier(self, before: int, page: Sequence[Envelope]) -> list[Envelope]:
+        """The page that was seen last before an event, the plans told before it that stand after `page`, and undos."""
+        found: list[Envelope] = []
+        if before > 0 and (seen := await self.reader.latest(self.conversation_id, PAGES_SEEN, before)) is not None:
+            found.append(seen)
+        end, undone = before, None
+        for _number in range(PLANS_BACK):
+            plan = await self.reader.latest(self.conversation_id, PLANS, end) if end > 0 else None
+            if plan is None:
+                break
+            if undone is None:
+                undos = [undo for undo in await self._all_undos() if undo.id < before]
+                undone = undone_spans([*undos, *(each for each in page if each.event.kind == "undo")])
+                found += undos
+            found.append(plan)
+            end = min((span.start for span in undone if plan.id in span), default=plan.id)
+        return found
+
+    async def _all_undos(self) -> Sequence[Envelope]:
+        """Read once, because that is a look at every event's kind."""
+        if self._undos is None:
+            self._undos = await self.reader.read(self.conversation_id, where=EventFilter(kinds=UNDOS))
+        return self._undos
+
+    async def _printed_before(self, before: int, needed_bytes: int, *, begun: bool) -> list[Item]:
+        """What the terminal printed before an event, back to so many bytes; outputs where it was not recorded.
+
+        Where a command had `begun` before, it is looked for all the same: what it printed is not to be printed anew.
+        """
+        found: list[Item] = []
+        for number in range(TERMINAL_BACK):
+            if before <= 0 or (needed_bytes <= 0 and not (begun and number == 0)):
+                break
+            after = max(-1, before - PAGE - 1)
+            events = await self.reader.read(self.conversation_id, after=after, before=before)
+            page = await self._end_of(after, before, events, needed_bytes)
+            printed = [(at, item) for at, item in page if not isinstance(item, Envelope) or _prints(item)]
+            found[:0] = [item for _at, item in printed]
+            needed_bytes -= _bytes(printed)
+            before = after + 1
+        return found
+
+    async def _spent(self, page: Sequence[Envelope]) -> LLMMetrics | None:
+        """What the last event that tells it says that the conversation had cost."""
+        for _number in range(SPENT_BACK):
+            for envelope in reversed(page):
+                if isinstance(envelope.event, Action) and envelope.event.llm_metrics is not None:
+                    return envelope.event.llm_metrics
+            if not page or page[0].id == 0:
+                return None
+            page = await self.reader.read(self.conversation_id, before=page[0].id, limit=PAGE, newest=True)
+        return None
+
+    async def _end_of(
+        self, after: int, before: int, events: Sequence[Envelope], most_bytes: int
+    ) -> list[tuple[float, Item]]:
+        """These events, of `after` < id < `before`, and the last bytes that came before each of them."""
+        frames = await self.reader.recorded_tail(
+            self.conversation_id, after=after, before=self._frames_end(before), least_bytes=max(1, most_bytes)
+        )
+        return _trimmed(self._merged(events, frames), most_bytes)
+
+    async def onward(self, after: int, beyond: Spot | None) -> Onward:
+        """What comes next behind an event, and behind the row `beyond` of what was printed after it.
+
+        So many events at most, and so many of their bytes as are read at once.
+        """
+        before = min(after + 1 + AHEAD, self.count)
+        printed = await self.reader.recorded(
+            self.conversation_id, after=after, before=self._frames_end(before), beyond=beyond
+        )
+        if printed.end is not None:
+            before = printed.end[0] + 1
+        events = await self.reader.read(self.conversation_id, after=after, before=before) if before > after + 1 else []
+        return Onward(self._merged(events, printed.frames), printed.end)
+
+    def _frames_end(self, before: int) -> int:
+        """The event at which bytes end that belong to those before an event.
+
+        What came after the last one of all is among them where no more come; else it comes before the next one.
+        """
+        return before if before >= self.count and not self.grows else before - 1
+
+    def _merged(self, events: Sequence[Envelope], frames: Sequence[RecordedFrame]) -> list[tuple[float, Item]]:
+        """Events and the bytes that came before and after them, in their order, with their offsets."""
+        left = deque(frames)
+        items: list[tuple[float, Item]] = []
+        for envelope in events:
+            while left and left[0].after < envelope.id:
+                frame = left.popleft()
+                items.append((self._offset_of(frame), frame))
+            items.append((self.offsets[envelope.id], envelope))
+        return [*items, *((self._offset_of(frame), frame) for frame in left)]
+
+    def _offset_of(self, frame: RecordedFrame) -> float:
+        """When bytes came: between their event and the next one, whatever their clock says."""
+        if frame.after < 0:
+            return 0.0
+        begin = self.offsets[frame.after]
+        end = self.offsets[frame.after + 1] if frame.after + 1 < self.count else begin + LONGEST_GAP_S
+        return min(max(begin, begin + frame.at.timestamp() - self.times[frame.after]), end)
+
+
+def offsets(times: Sequence[float]) -> array[float]:
+    """Seconds since the first event for each of these times, never falling."""
+    gaps = (min(max(0.0, after - before), LONGEST_GAP_S) for before, after in pairwise(times))
+    return array("d", accumulate(gaps, initial=0.0) if times else ())
+
+
+def _last(page: Sequence[Envelope], kinds: frozenset[str]) -> Envelope | None:
+    """The last event of one of these kinds in a page."""
+    for each in reversed(page):
+        if f"{'action' if _is_action(each) else 'observation'}:{each.event.kind}" in kinds:
+            return each
+    return None
+
+
+def _is_action(envelope: Envelope) -> bool:
+    return isinstance(envelope.event, Action)
+
+
+def _prints(envelope: Envelope) -> bool:
+    """Whether a terminal shows it where nothing was recorded."""
+    return envelope.event.kind == "run" and not _is_action(envelope)
+
+
+def _recorded(items: Sequence[tuple[float, Item]]) -> set[int | None]:
+    """The actions whose output is among these items byte for byte."""
+    return {item.frame.cause for _at, item in items if not isinstance(item, Envelope)}
+
+
+def _is_begun(items: Sequence[tuple[float, Item]], first: int) -> bool:
+    """Whether a command ends among these items that began before the event `first`, where it may have been recorded."""
+    recorded = _recorded(items)
+    ends = [item.cause for _at, item in items if isinstance(item, Envelope) and _prints(item)]
+    return any(cause is not None and cause < first and cause not in recorded for cause in ends)
+
+
+def _bytes(items: Sequence[tuple[float, Item]]) -> int:
+    """How much of these items a terminal prints."""
+    total, recorded = 0, _recorded(items)
+    for _at, item in items:
+        if not isinstance(item, Envelope):
+            total += len(item.frame.data)
+        elif _prints(item) and item.cause not in recorded:
+            total += len(getattr(item.event, "content", ""))
+    return total
+
+
+def _trimmed(items: Sequence[tuple[float, Item]], most_bytes: int) -> list[tuple[float, Item]]:
+    """The same with no more than the last `most_bytes` of recorded bytes.
+
+    Frames that are cut away stay, without bytes: a terminal has to know that the output of their action was seen.
+    """
+    left = most_bytes
+    kept: list[tuple[float, Item]] = []
+    for at, item in reversed(items):
+        if isinstance(item, Envelope):
+            kept.append((at, item))
+            continue
+        data = item.frame.data[-left:] if left > 0 else b""
+        left -= len(data)
+        kept.append((at, replace(item, frame=replace(item.frame, data=data))))
+    return kept[::-1]
+
+
+def _in_order(items: Sequence[Item]) -> list[Item]:
+    """By the events that they are or follow; what is there twice once."""
+    found = {item.id: item for item in items if isinstance(item, Envelope)}
+    frames = [item for item in items if not isinstance(item, Envelope)]
+    order: list[tuple[int, int, int, Item]] = [(event_id, 0, 0, item) for event_id, item in found.items()]
+    order += [(frame.after, 1, number, frame) for number, frame in enumerate(frames)]
+    return [item for *_key, item in sorted(order, key=lambda entry: entry[:3])]

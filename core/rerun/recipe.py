@@ -1,0 +1,198 @@
+"""The recipe of a recorded session: what its agent and its user did, in order, each with the result of then.
+
+Pure, and a function of the log alone: whoever reads the same log finds the same steps, so that a run can be compared
+with its recording at any later time. What is not to be run again says why: what needs a model or a server that is not
+there, and what was not carried out then, because the user did not want it or stopped it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from core.controller.controller import INTERRUPTED_EXIT
+from core.controller.decide import NOT_EXECUTED_BEHIND, NOT_EXECUTED_ERROR, NOT_EXECUTED_STOPPED
+from core.events import (
+    Action,
+    ActionConfirmationStatus,
+    AgentDelegateAction,
+    AgentFinishAction,
+    AgentRejectAction,
+    BrowseInteractiveAction,
+    BrowseURLAction,
+    CmdOutputObservation,
+    CmdRunAction,
+    CondensationAction,
+    CondensationRequestAction,
+    Envelope,
+    ErrorObservation,
+    EventSource,
+    FileEditAction,
+    IPythonRunCellAction,
+    MCPAction,
+    MessageAction,
+    NullObservation,
+    Observation,
+    RecallObservation,
+    UnknownAction,
+    UserRejectObservation,
+)
+from core.events.schema import FileEditSource
+
+V0_WORKSPACE = "/workspace"
+"""Where OpenHands V0 works, whatever the folder is called outside of its sandbox."""
+_STOPPED = frozenset({NOT_EXECUTED_BEHIND, NOT_EXECUTED_STOPPED, NOT_EXECUTED_ERROR})
+_INTERRUPTED = "AGENT_ERROR$INTERRUPTED"
+_TALK = (MessageAction, AgentFinishAction, AgentRejectAction, CondensationAction, CondensationRequestAction)
+_PLUGINS: dict[type[Action], str] = {
+    IPythonRunCellAction: "jupyter",
+    BrowseURLAction: "browser",
+    BrowseInteractiveAction: "browser",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that the agent or the user did."""
+
+    envelope: Envelope
+    """The recorded action."""
+    result: Envelope | None = None
+    """The recorded observation of it; None where it has none."""
+
+    @property
+    def action(self) -> Action:
+        assert isinstance(self.envelope.event, Action)
+        return self.envelope.event
+
+    @property
+    def is_users(self) -> bool:
+        return self.envelope.source is EventSource.USER
+
+    @property
+    def acts(self) -> bool:
+        """Whether something came of it that can be compared."""
+        return self.action.acts
+
+    @property
+    def why_not(self) -> str:
+        """Why it is not run again, as the end of a sentence; empty where it is."""
+        match self.action:
+            case AgentDelegateAction():
+                return "a delegate works with a model"
+            case MCPAction(name=name):
+                return f"no server has the tool {name}"
+            case CondensationAction() | CondensationRequestAction():
+                return "no model reads the history"
+            case UnknownAction():
+                return "this version does not know it"
+            case FileEditAction(impl_source=FileEditSource.LLM_BASED_EDIT, command="", content=content) if content:
+                return "such an edit works with a model"
+        return self._not_carried_out()
+
+    def _not_carried_out(self) -> str:
+        status = getattr(self.action, "confirmation_state", None)
+        waits = status is ActionConfirmationStatus.AWAITING_CONFIRMATION and self.result is None
+        match self.result.event if self.result else None:
+            case UserRejectObservation():
+                return "the user did not want it"
+            case ErrorObservation(error_id=id) if id in _STOPPED:
+                return "it was not carried out"
+            case ErrorObservation(error_id=id) if id == _INTERRUPTED:
+                return "the user stopped it"
+            case CmdOutputObservation(metadata=metadata) if (
+                metadata.exit_code == INTERRUPTED_EXIT and "interrupted by the user" in metadata.suffix
+            ):
+                return "the user stopped it"
+        return "it was not carried out" if waits or status is ActionConfirmationStatus.REJECTED else ""
+
+
+def lacking(action: Action, plugins: Collection[str]) -> str:
+    """Why a sandbox with these plugins cannot carry out an action; empty where it can."""
+    needed = _PLUGINS.get(type(action), "")
+    return f"the sandbox has no {needed}" if needed and needed not in plugins else ""
+
+
+def is_given(envelope: Envelope) -> bool:
+    """Whether this is one of the agent's own actions: what AgainAgent gives, one for each recorded one."""
+    event = envelope.event
+    if envelope.source is not EventSource.AGENT or not isinstance(event, Action):
+        return False
+    return event.acts or isinstance(event, (*_TALK, UnknownAction))
+
+
+def is_users(envelope: Envelope) -> bool:
+    """Whether this is something that the user said or ran; what waits in the queue is not said yet."""
+    match envelope.event:
+        case MessageAction(queued=queued):
+            return envelope.source is EventSource.USER and not queued
+        case CmdRunAction():
+            return envelope.source is EventSource.USER
+    return False
+
+
+def steps_of(log: Iterable[Envelope]) -> list[Step]:
+    """The steps of a recorded session, in order."""
+    found: list[Step] = []
+    places: dict[int, int] = {}
+    for envelope in log:
+        if is_given(envelope) or is_users(envelope):
+            places[envelope.id] = len(found)
+            found.append(Step(_whole(envelope)))
+        elif (index := result_of(envelope, places)) is not None and found[index].result is None:
+            found[index] = Step(found[index].envelope, envelope)
+    return found
+
+
+def result_of(envelope: Envelope, places: dict[int, int]) -> int | None:
+    """Where the action stands in `places` that this observation answers; None where it answers none."""
+    event = envelope.event
+    if not isinstance(event, Observation) or isinstance(event, (NullObservation, RecallObservation)):
+        return None
+    return places.get(envelope.cause) if envelope.cause is not None else None
+
+
+def _whole(envelope: Envelope) -> Envelope:
+    """An edit of an early V0 has its parameters in the model's call only: put back into the action."""
+    action = envelope.event
+    if not isinstance(action, FileEditAction) or action.command or action.content:
+        return envelope
+    fields = FileEditAction.model_fields.keys() - {"thought", "tool_call_metadata", "llm_metrics"}
+    update = {name: value for name, value in _arguments(action).items() if name in fields}
+    try:
+        whole = FileEditAction.model_validate({**action.model_dump(exclude=set(update)), **update})
+    except ValueError:  # whatever stood there, it is no edit; the sandbox says so
+        return envelope
+    return Envelope(
+        conversation_id=envelope.conversation_id,
+        id=envelope.id,
+        timestamp=envelope.timestamp,
+        source=envelope.source,
+        cause=envelope.cause,
+        event=whole,
+        carried=envelope.carried,
+    )
+
+
+def _arguments(action: Action) -> dict[str, Any]:
+    """What the model called the tool with, as far as the log still has it."""
+    metadata = action.tool_call_metadata
+    if metadata is None:
+        return {}
+    try:
+        response: Any = metadata.model_response
+        calls = response["choices"][0]["message"]["tool_calls"]
+        text = next(call["function"]["arguments"] for call in calls if call["id"] == metadata.tool_call_id)
+        arguments = json.loads(text)
+    except (KeyError, IndexError, TypeError, ValueError, StopIteration):
+        return {}
+    return arguments if isinstance(arguments, dict) else {}
+
+
+def folders_of(log: Sequence[Envelope], workspace: str, *, imported: bool) -> tuple[str, ...]:
+    """The folders that a recorded session knew as its workspace: outside of its sandbox, and in it."""
+    inside = next((e.event.working_dir for e in log if isinstance(e.event, RecallObservation)), "")
+    found = (workspace, inside, V0_WORKSPACE if imported else "")
+    return tuple(dict.fromkeys(folder for folder in found if folder))

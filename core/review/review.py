@@ -1,0 +1,170 @@
+"""Review: what a conversation has changed in its workspace so far, to be accepted or taken back, by file and hunk.
+
+What is shown are the files that the agent's turns changed, from the checkpoint that was accepted last, or the first one
+of the conversation, to the files as they are. Accepting moves that checkpoint on for what is accepted, and is recorded
+as a ReviewAction; the workspace is not touched. Taking back is an undo of files (`core.undo.undo`): durable,
+finished after a crash, told to the model, and itself taken back by a redo. Used by AgentSession, while the agent rests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from core.checkpoints.model import ChangeKind, FileChange
+from core.errors import CheckpointError, UsageError
+from core.events import CheckpointObservation, EventSource, ReviewAction, UndoObservation
+from core.protocols import Checkpoints
+from core.review.hunks import MAX_BYTES, Hunk, applied, hunks
+from core.store.reader import EventFilter
+from core.stream import EventStream
+from core.undo.undo import NO_CHECKPOINTS, UndoPreview, Undos
+
+NOTHING_KEPT = "Nothing has been kept of this workspace yet: no turn has begun since checkpoints are on."
+_KEPT = EventFilter(kinds=frozenset({"observation:checkpoint"}))
+_REVIEWED = EventFilter(kinds=frozenset({"action:review"}))
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What there is to look through. Its texts are foreign."""
+
+    base: str
+    """The checkpoint that it is compared with."""
+    now: str
+    """That of the files as they are."""
+    files: tuple[FileChange, ...]
+    """Which the agent's turns changed; others may have changed some of them as well."""
+    others: tuple[str, ...] = ()
+    """Which differ by the doing of others alone."""
+
+
+class Review:
+    """Of one conversation. Call it while the agent rests and nothing else is said."""
+
+    def __init__(self, checkpoints: Checkpoints | None, stream: EventStream, undos: Undos) -> None:
+        self._checkpoints = checkpoints
+        self._stream = stream
+        self._undos = undos
+
+    async def changes(self) -> Changes:
+        """What it has changed and nobody has accepted yet. Raises UsageError, CheckpointError, StoreError."""
+        checkpoints = self._required()
+        base = await self._base()
+        now = (await checkpoints.take("before a review")).id
+        found = await checkpoints.changes(base, now)
+        ours = await self._undos.changed_by_turns()
+        return Changes(
+            base,
+            now,
+            tuple(change for change in found if change.path in ours),
+            tuple(change.path for change in found if change.path not in ours),
+        )
+
+    async def hunks(self, changes: Changes, path: str) -> list[Hunk] | None:
+        """How a file differs; None where it is binary or too large to be looked through by hunks.
+
+        Raises CheckpointError.
+        """
+        contents = await self._contents(changes, path)
+        return None if contents is None else await asyncio.to_thread(hunks, *contents)
+
+    async def accept(self, changes: Changes, path: str | None = None, taken: Collection[int] | None = None) -> None:
+        """Look at these changes no more: all of them, those of a file, or these hunks of it.
+
+        Raises UsageError where the files have changed since, CheckpointError, StoreError.
+        """
+        await self._still(changes)
+        base = changes.now
+        if path is not None:
+            content = await self._mixed(changes, path, taken)
+            base = (await self._required().amend(changes.base, {path: content}, "accepted")).id
+        review = ReviewAction(checkpoint=base, path=path or "", hunks=sorted(taken or ()))
+        await self._stream.append(review, EventSource.USER)
+
+    async def revert(
+        self, changes: Changes, path: str | None = None, taken: Collection[int] | None = None
+    ) -> UndoObservation:
+        """Take these changes back in the workspace: all of them, those of a file, or these hunks of it.
+
+        Says what became of it. Raises as `accept`.
+        """
+        await self._still(changes)
+        chosen = [change for change in changes.files if path in (None, change.path)]
+        wanted = changes.base
+        if path is not None and taken is not None:
+            content = await self._mixed(changes, path, taken, without=True)
+            wanted = (await self._required().amend(changes.now, {path: content}, "reverted")).id
+        others = await self._required().changes(changes.now, wanted)
+        return await self._undos.carry_out(
+            UndoPreview(
+                first=self._stream.latest_id + 1,
+                text="",
+                events=0,
+                changes=tuple(chosen),
+                others=tuple(c.path for c in others if c.path not in {change.path for change in chosen}),
+                before=changes.now,
+                checkpoint=wanted,
+            ),
+            chat=False,
+            files=True,
+            overwrite=True,
+        )
+
+    # -- what it needs -------------------------------------------------------------------------------------------------
+
+    def _required(self) -> Checkpoints:
+        if self._checkpoints is None:
+            raise UsageError(NO_CHECKPOINTS)
+        return self._checkpoints
+
+    async def _base(self) -> str:
+        """The checkpoint that was accepted last, or the first of the conversation."""
+        reviewed = await self._stream.page(limit=1, where=_REVIEWED)
+        if reviewed and isinstance(reviewed[-1].event, ReviewAction):
+            return reviewed[-1].event.checkpoint
+        first = await self._stream.read(limit=1, where=_KEPT)
+        if not first or not isinstance(first[0].event, CheckpointObservation):
+            raise UsageError(NOTHING_KEPT)
+        return first[0].event.checkpoint
+
+    async def _still(self, changes: Changes) -> None:
+        """Raise UsageError where this is not how things stand."""
+        now = (await self._required().take("before a review")).id
+        if now != changes.now and await self._required().changes(changes.now, now):
+            raise UsageError("Files have changed since this was shown. Look at it again.")
+
+    async def _contents(self, changes: Changes, path: str) -> tuple[bytes, bytes] | None:
+        """A file before and after; None where it is too large."""
+        checkpoints = self._required()
+        try:
+            old = await checkpoints.read(changes.base, path, MAX_BYTES)
+            new = await checkpoints.read(changes.now, path, MAX_BYTES)
+        except CheckpointError:
+            return None
+        return old or b"", new or b""
+
+    async def _mixed(
+        self, changes: Changes, path: str, taken: Collection[int] | None, *, without: bool = False
+    ) -> bytes | None:
+        """The content of a file with these of its changes, or all, or `without` them; None where it is not there."""
+        change = next((change for change in changes.files if change.path == path), None)
+        if change is None:
+            raise UsageError("This file has not changed. Look at it again.")
+        if taken is None:
+            return await self._required().read(changes.now, path, 1 << 62)
+        contents = await self._contents(changes, path)
+        found = None if contents is None else await asyncio.to_thread(hunks, *contents)
+        if contents is None or found is None:
+            raise UsageError("This file cannot be looked through by its changes. Decide upon all of it.")
+        chosen = set(range(len(found))) - set(taken) if without else taken
+        mixed = await asyncio.to_thread(applied, *contents, chosen)
+        gone = {ChangeKind.CREATED: contents[0], ChangeKind.DELETED: contents[1]}.get(change.kind)
+        return None if mixed == gone else mixed
+
+
+def comment(path: str, hunk: Sequence[str], text: str) -> tuple[str, str]:
+    """What is said to the agent about a file that it changed, and beside it, for the model alone, the piece meant."""
+    beside = f"About this change of {path}:\n```diff\n" + "\n".join(hunk) + "\n```" if hunk else ""
+    return f"{path}: {text}", beside

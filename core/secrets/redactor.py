@@ -1,0 +1,238 @@
+"""Masker: known values, in the forms of `encodings` and `layouts`, out of texts, bytes and JSON values at any depth.
+
+StreamMasker: known values out of a stream that comes in pieces, wherever it is cut.
+
+What could be the beginning of a secret is held back until the next piece tells, so nothing of a secret is let through.
+But one, two or three bytes are shown at once: they say nothing, and a prompt must not lack its last letter. They are
+remembered, and the rest of the secret is masked. Pure.
+
+Texts that are kept beside the log: titles, facts, cassettes, lines of the program's own log. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from core.secrets.byte_dumps import Dump, may_go_on
+from core.secrets.byte_search import Finder, Span, merged
+from core.secrets.encodings import forms
+from core.secrets.layouts import last_wrapped, quickly_without_codes, spread, without_codes
+from core.secrets.token_patterns import certain
+
+PLACEHOLDER = "<secret_hidden>"
+PROTECTED = frozenset({"action", "observation", "agent_state", "confirmation_state", "recall_type", "impl_source"})
+"""Fields of events whose values come from our own lists, never from outside. Objects of others may have such names."""
+_OUR_DEPTH = 1
+"""How deep in an event they are: beside its kind, or in its `args` or `extras`."""
+_ERRORS = "surrogatepass"
+"""Half a character of a broken text is text, too."""
+_SPREAD, _SPREAD_MORE = 6, 512
+"""What a dump or a colour for each letter takes, times a value's bytes; and a line that is not whole."""
+
+
+class Masker:
+    """Replaces known secret values. Empty, it gives everything back as it is. It may learn more, and forgets none."""
+
+    def __init__(self, values: Iterable[str] = ()) -> None:
+        self._values: set[str] = set()
+        self.finder = Finder(())
+        self.add(values)
+
+    def __bool__(self) -> bool:
+        return bool(self.finder)
+
+    def add(self, values: Iterable[str]) -> None:
+        """Mask these, too, from now on."""
+        if fresh := set(values) - self._values:
+            self._values |= fresh
+            self.finder.add(form for value in fresh for form in forms(value))
+
+    def knows(self, value: str) -> bool:
+        """Whether it is one of the values, as it stands."""
+        return value in self._values
+
+    @property
+    def reach(self) -> int:
+        """Within how many bytes a secret stands in a text, in the longest form and however it is spread."""
+        return self.finder.longest * _SPREAD + _SPREAD_MORE
+
+    def may_mask(self, text: str) -> bool:
+        """Whether `mask` would change the value that this JSON text says.
+
+        For texts of writers that escape what JSON demands and perhaps what is no ASCII, as `core.events.to_json` does.
+        """
+        if self.finder.is_in(text.encode("utf-8", _ERRORS)):
+            return True
+        return ("\\n" in text or "\\u00" in text) and self.mask(value := json.loads(text)) is not value
+
+    def mask_text(self, text: str) -> str:
+        """The text without secrets; the same object where there are none."""
+        if not self.finder:
+            return text
+        data = text.encode("utf-8", _ERRORS)
+        if not (found := self._found(data)):
+            return text
+        parts, place = [], 0
+        for begin, end in merged((_char_begin(data, pieces[0][0]), _char_end(data, pieces[-1][1])) for pieces in found):
+            parts += [data[place:begin], PLACEHOLDER.encode()]
+            place = end
+        return b"".join([*parts, data[place:]]).decode("utf-8", _ERRORS)
+
+    def mask_bytes(self, data: bytes) -> bytes:
+        """Of the same length, with stars where secrets were. Escape codes between their letters stay."""
+        return starred(data, self.spans(data)) if self.finder else data
+
+    def spans(self, data: bytes) -> list[Span]:
+        """Where secrets stand, in order; those that overlap or touch are one."""
+        return merged(piece for pieces in self._found(data) for piece in pieces)
+
+    def open_end(self, data: bytes) -> int:
+        """Where the longest unfinished secret begins at the end of the data; its length where there is none."""
+        start = max(len(data) - self.reach, 0)
+        return start + min(_open_ends(self.finder, data[start:]))
+
+    def _found(self, data: bytes) -> list[list[Span]]:
+        """The pieces of each secret, in order."""
+        found = [[span] for span in self.finder.spans(data)]
+        bare = quickly_without_codes(data)
+        layouts = list(spread(bare))
+        is_bare = bare is not data and self.finder.is_in(bare)
+        hidden = [layout for layout in layouts if self.finder.is_in(layout.data)]
+        if not is_bare and not hidden:
+            return found
+        kept = without_codes(data)
+        if kept is not None:
+            found += [kept.pieces(*span) for span in self.finder.spans(bare)]
+        for layout in hidden:
+            for span in self.finder.spans(layout.data):
+                pieces = layout.pieces(*span)
+                if kept is not None:
+                    pieces = [piece for begin, end in pieces for piece in kept.pieces(begin, end)]
+                found += [[piece] for piece in pieces] if isinstance(layout, Dump) else [pieces]
+        return found
+
+    def mask(self, value: Any, *, is_field: Callable[[str], bool] = lambda name: False) -> Any:
+        """A JSON value without secrets; the same object where there are none. Names for which `is_field` stay."""
+        return mask_leaves(value, self.mask_text, is_field)
+
+
+def _open_ends(finder: Finder, data: bytes) -> Iterator[int]:
+    """Where a secret may have begun that goes on behind the end, in each way in which it may stand there."""
+    yield finder.open_end(data)
+    kept = without_codes(data, is_cut=True)
+    bare = data if kept is None else kept.data
+
+    def place(number: int) -> int:
+        return len(data) if number == len(bare) else number if kept is None else kept.place(number)
+
+    if kept is not None:
+        yield place(finder.open_end(bare))
+    if (wrapped := last_wrapped(bare)) is not None and (begin := finder.open_end(wrapped.data)) < len(wrapped.data):
+        yield place(wrapped.place(begin))
+    for layout in spread(bare):
+        if isinstance(layout, Dump) and may_go_on(bare, layout):
+            is_cut = layout.lines[-1][1] == len(bare)
+            for known in {len(layout.data), layout.begins[-1] if is_cut else len(layout.data)}:
+                if (begin := finder.open_end(layout.data[:known])) < known:
+                    yield place(layout.place(begin))
+            if is_cut:
+                yield place(layout.lines[-1][0])
+
+
+def _char_begin(data: bytes, place: int) -> int:
+    """The beginning of the character that this byte belongs to."""
+    while place > 0 and 0x80 <= data[place] < 0xC0:
+        place -= 1
+    return place
+
+
+def _char_end(data: bytes, place: int) -> int:
+    while place < len(data) and 0x80 <= data[place] < 0xC0:
+        place += 1
+    return place
+
+
+def mask_leaves(value: Any, mask: Callable[[str], str], is_field: Callable[[str], bool], depth: int = 0) -> Any:
+    """A JSON value with every text in it masked, but for PROTECTED fields; the same object where nothing changes."""
+    if isinstance(value, str):
+        return mask(value)
+    if isinstance(value, Mapping):
+        masked = {
+            key if is_field(key) else mask(key): (
+                item if is_ours(key, item, depth) else mask_leaves(item, mask, is_field, depth + 1)
+            )
+            for key, item in value.items()
+        }
+        same = all(masked.get(key, masked) is item for key, item in value.items())
+        return value if same else masked
+    if isinstance(value, list | tuple):
+        items = [mask_leaves(item, mask, is_field, depth + 1) for item in value]
+        return value if all(new is old for new, old in zip(items, value, strict=True)) else items
+    return value
+
+
+def is_ours(key: str, item: Any, depth: int) -> bool:
+    """Whether this is a PROTECTED field of an event, so deep in it, and no object of others that is called so."""
+    return depth <= _OUR_DEPTH and key in PROTECTED and isinstance(item, str)
+
+
+def starred(data: bytes, spans: Iterable[tuple[int, int]]) -> bytes:
+    """Stars at these places; the same object where there are none."""
+    covered: bytearray | None = None
+    for begin, end in spans:
+        covered = bytearray(data) if covered is None else covered
+        covered[begin:end] = b"*" * (end - begin)
+    return data if covered is None else bytes(covered)
+
+
+SHOWN = 3
+"""Bytes of a beginning that are not held back."""
+LINE_BYTES = 512
+"""Of two lines, a dump's or of base64."""
+
+
+class StreamMasker:
+    """Of one stream. What `feed` and `flush` give together has the length of what was fed."""
+
+    def __init__(self, masker: Masker) -> None:
+        self._masker = masker
+        self._seen = b""
+        """What was shown already: the last two lines, which tell what follows, and what may be a secret's beginning."""
+        self._held = b""
+
+    def feed(self, data: bytes) -> bytes:
+        """What can be shown by now, with stars where secrets were."""
+        if not self._masker:
+            shown = self.flush() + data
+            self._seen = shown[_two_lines(shown) :]
+            return shown
+        known = len(self._seen)
+        whole = self._seen + self._held + data
+        begin = self._masker.open_end(whole)
+        is_little = len(quickly_without_codes(whole[begin:])) <= SHOWN
+        shown_until = len(whole) if is_little else max(begin, known)
+        self._held = whole[shown_until:]
+        self._seen = whole[min(begin, _two_lines(whole)) : shown_until]
+        return starred(whole, self._masker.spans(whole))[known:shown_until]
+
+    def flush(self) -> bytes:
+        """What was held back, at the end of the stream or of what belongs together."""
+        whole, known = self._seen + self._held, len(self._seen)
+        self._seen = self._held = b""
+        return self._masker.mask_bytes(whole)[known:]
+
+
+def _two_lines(data: bytes) -> int:
+    """Where the line before the last one begins, but no further back than lines are long."""
+    start = max(len(data) - LINE_BYTES, 0)
+    last = data.rfind(b"\n", start)
+    return max(data.rfind(b"\n", start, last) + 1, start) if last >= 0 else start
+
+
+def without_secrets(text: str, masker: Masker) -> str:
+    """The text without known secrets and what is one by its looks; the same object where there are none."""
+    for span in reversed(certain(text)):
+        text = text[: span.start] + PLACEHOLDER + text[span.end :]
+    return masker.mask_text(text)

@@ -1,1 +1,0 @@
-"""The table of programs in parts. Data alone."""

@@ -1,0 +1,1 @@
+"""Reading shell commands: a closed grammar, a table of programs, and what a shell's earlier commands changed."""

@@ -1,0 +1,220 @@
+"""The builtins of bash that are understood. Every other one loses what is known of the shell.
+
+A handler replaces `call.shell`. Raises NotUnderstoodError for whatever it does not know.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from core.security.risk_rules import names
+from core.security.shell.expansion import Value
+from core.security.shell.program_call import Call
+from core.security.shell.syntax import NotUnderstoodError
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SET = re.compile(r"[-+][eux]+|[-+][eux]*o")
+_ACTIVATE = re.compile(r"(?:^|/)(?:\.venv|venv|\.?env|[\w.-]*env[\w.-]*)/bin/activate$")
+_UNARY = names("-b -c -d -e -f -g -h -k -p -r -s -u -w -x -L -S -n -z -t")
+_BINARY = names("= == != =~ -nt -ot -ef < >")
+_NUMBERS = frozenset(["-eq", "-ne", "-lt", "-le", "-gt", "-ge"])
+
+
+def _nothing(call: Call) -> None:
+    """Whatever it is given, it changes nothing and reaches nothing."""
+
+
+def _cd(call: Call) -> None:
+    args = [value for value in call.args if value.text not in ("--", "-P", "-L")]
+    if len(args) > 1:
+        raise call.fail()
+    if not args:
+        folders = [call.findings.places.home]
+    elif args[0].text is None or args[0].text in ("-", "") or args[0].is_glob:
+        call.shell = replace(call.shell, folders=())
+        return
+    else:
+        try:
+            folders = call.paths(args[0])
+        except NotUnderstoodError:
+            call.shell = replace(call.shell, folders=())
+            return
+    call.shell = call.shell.at(folders)
+
+
+def _pushd(call: Call) -> None:
+    call.shell = replace(call.shell, folders=())
+
+
+def _export(call: Call) -> None:
+    """Variables that are set. `-p` shows them instead, and `-r` would make a later assignment fail: not understood."""
+    for value in call.args:
+        name, equals, _ = value.start.partition("=")
+        if (value.text == "-x" and call.name != "export") or (value.text == "-p" and len(call.args) == 1):
+            continue
+        if not _NAME.fullmatch(name) or (value.is_many and not equals):
+            raise call.fail(value, f"an argument of {call.name}")
+        exports = call.name == "export" or any(one.text == "-x" for one in call.args)
+        if equals:
+            given = value.behind(len(name) + 1)
+            call.shell = call.reader.assign(name, given, given.shown, call.shell, exports=exports)
+        elif exports:
+            was = call.shell.variables.get(name)
+            call.shell = call.reader.assign(name, Value(was, name), name, call.shell, exports=True)
+
+
+def _read(call: Call) -> None:
+    args = list(call.args)
+    while args:
+        value = args.pop(0)
+        if value.text in ("-r", "-s", "-e"):
+            continue
+        if value.text in ("-p", "-t", "-n", "-d", "-N") and args:
+            args.pop(0)
+            continue
+        if value.text is None or not _NAME.fullmatch(value.text):
+            raise call.fail(value, "an argument of read")
+        call.shell = call.reader.assign(value.text, None, "", call.shell)
+    if not call.stdin.is_given:
+        call.rule("shell.interactive")
+
+
+def _unset(call: Call) -> None:
+    for value in call.args:
+        if value.text == "-v":
+            continue
+        if value.text is None or not _NAME.fullmatch(value.text):
+            raise call.fail(value, "an argument of unset")
+        call.shell = call.reader.assign(value.text, None, "", call.shell)
+
+
+def _set(call: Call) -> None:
+    texts = [value.text or "?" for value in call.args]
+    for at, text in enumerate(texts):
+        is_name = at > 0 and texts[at - 1].endswith("o") and text in ("pipefail", "errexit", "nounset", "xtrace")
+        if not (is_name or _SET.fullmatch(text)):
+            raise call.fail(call.args[at], "an option of set")
+    if not texts:
+        call.rule("secret.environment")
+
+
+def check_test(values: Sequence[Value], *, evaluates: bool = True) -> None:
+    """Raise NotUnderstoodError unless a test only looks. `[[ ]]` evaluates the operands of -eq as arithmetic."""
+    for at, value in enumerate(values):
+        text = value.text
+        if text and re.search(r"\[.*[$`]", text):
+            raise NotUnderstoodError(value.shown, "a subscript")
+        if text in _NUMBERS and evaluates:
+            for other in (*values[max(at - 1, 0) : at], *values[at + 1 : at + 2]):
+                if not re.fullmatch(r"-?\d+", other.text or other.prefix):
+                    raise NotUnderstoodError(other.shown, "arithmetic")
+        elif text and re.fullmatch(r"-[a-zA-Z]+", text) and text not in _UNARY | _BINARY | _NUMBERS | {"-a", "-o"}:
+            raise NotUnderstoodError(text, "a test")
+        elif text is None and value.is_many and value.is_foreign and not evaluates:
+            raise NotUnderstoodError(value.shown, "a test")
+
+
+def _test(call: Call) -> None:
+    args = list(call.args)
+    if call.name == "[" and (not args or args.pop().text != "]"):
+        raise call.fail()
+    check_test(args, evaluates=False)
+
+
+def _printf(call: Call) -> None:
+    if call.args and ((call.args[0].start.startswith("-") and call.args[0].text != "--") or not call.args[0].start):
+        raise call.fail(call.args[0], "the format of printf")
+
+
+def _command(call: Call) -> None:
+    args = list(call.args)
+    if args and args[0].text in ("-v", "-V"):
+        if any(value.text is None for value in args):
+            raise call.fail()
+        return
+    if args and args[0].text == "--":
+        args.pop(0)
+    if not args or args[0].start.startswith("-"):
+        raise call.fail()
+    call.command(args)
+
+
+def _shown(call: Call) -> None:
+    """`type`, `jobs`, `umask` and the like with nothing but flags and names."""
+    for value in call.args:
+        if value.text is None and value.is_foreign and call.name == "wait":
+            raise call.fail(value, "which program it waits for")  # -p evaluates a subscript
+        if value.text is None and call.name in ("wait", "disown"):
+            continue
+        if value.text is None or not re.fullmatch(r"-[alnPtST]+|%?[\w.+][\w.+-]*", value.text):
+            raise call.fail(value)
+
+
+def _source(call: Call) -> None:
+    """`activate` of a virtual environment is known; no other script is."""
+    path = call.args[0].text if len(call.args) == 1 else None
+    if path is None or not _ACTIVATE.search(path):
+        raise call.fail(None, "a script that runs in this shell")
+    call.runs(call.args[0])
+
+
+def _exit(call: Call) -> None:
+    if len(call.args) > 1 or any(value.text is None and value.prefix != "0" for value in call.args):
+        raise call.fail()
+
+
+def _kill(call: Call) -> None:
+    args = list(call.args)
+    if args and args[0].text in ("-l", "-L"):
+        return
+    if args and args[0].text in ("-s", "-n"):
+        args = args[2:]
+    elif args and re.fullmatch(r"-(?:\d+|[A-Z]+\d*)", args[0].text or ""):
+        args = args[1:]
+    for value in args:
+        if value.text is None and value.is_foreign:
+            raise call.fail(value, "which program it ends")
+        if value.text is not None and not re.fullmatch(r"[2-9]|[1-9]\d+|%\d+|%[%+-]?", value.text):
+            call.rule("machine.kill")
+    call.rule("machine.kill-one")
+
+
+def _history(call: Call) -> None:
+    if call.args and not (len(call.args) == 1 and (call.args[0].text or "").isdigit()):
+        if any(value.text in ("-c", "-w", "-d") for value in call.args):
+            call.rule("destroy.traces")
+        raise call.fail()
+    call.rule("secret.read", "history")
+
+
+def _refuse(call: Call) -> None:
+    raise call.fail(None, f"{call.name} changes the shell")
+
+
+BUILTINS: dict[str, Callable[[Call], None]] = {
+    **dict.fromkeys((":", "true", "false", "echo", "pwd", "times", "logout"), _nothing),
+    **dict.fromkeys(("break", "continue", "wait", "fg", "bg", "disown", "jobs", "type", "umask"), _shown),
+    **dict.fromkeys(("exit", "return", "shift"), _exit),
+    "cd": _cd,
+    **dict.fromkeys(("pushd", "popd"), _pushd),
+    **dict.fromkeys(("export", "declare", "typeset"), _export),
+    "read": _read,
+    "unset": _unset,
+    "set": _set,
+    **dict.fromkeys(("test", "["), _test),
+    "printf": _printf,
+    **dict.fromkeys(("command", "exec"), _command),
+    **dict.fromkeys(("source", "."), _source),
+    "kill": _kill,
+    "history": _history,
+    **dict.fromkeys(
+        names(
+            "alias unalias eval trap shopt enable builtin let getopts mapfile readarray complete"
+            " compgen compopt caller fc bind ulimit suspend dirs coproc hash local readonly"
+        ),
+        _refuse,
+    ),
+}
+"""By name. Those that are refused are here, too, so that nothing is known of the shell behind them."""

@@ -1,0 +1,165 @@
+"""From words to the values that a program is given, as far as they are known. Nothing is evaluated."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from core.security.shell.shell_state import MAX_VALUE_CHARS, Shell, changes_shell
+from core.security.shell.syntax import NotUnderstoodError, Piece, Substitution, Text, Variable, Word
+
+_GLOB = re.compile(r"[*?\[]")
+_BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}|\{[^{}]*\{")
+_ASSIGNED_TILDE = re.compile(r"^([A-Za-z_-][\w-]*\+?=)~(?=/|$)")
+MAX_WORDS = 64
+NUMBERS = frozenset("?#$!")
+"""Special parameters that are numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One argument of a program."""
+
+    text: str | None
+    """None where it is not known."""
+    shown: str
+    """As it is shown, and as patterns match it."""
+    prefix: str = ""
+    """The known beginning of an unknown text."""
+    is_foreign: bool = False
+    """Whether what is unknown came out of a command or a file, so that somebody may have chosen it."""
+    is_many: bool = False
+    """Whether it can be no word, or several."""
+    is_glob: bool = False
+
+    @property
+    def start(self) -> str:
+        """The part of the text that is known."""
+        return self.text if self.text is not None else self.prefix
+
+    def behind(self, count: int) -> Value:
+        """The rest behind so many known characters."""
+        text = self.text[count:] if self.text is not None else None
+        return replace(self, text=text, shown=self.shown[count:] or self.shown, prefix=self.prefix[count:])
+
+
+def known(text: str) -> Value:
+    """A value that is known."""
+    return Value(text, text)
+
+
+Run = Callable[[Substitution], Value]
+"""Judges the commands of a substitution; gives what is known of their output."""
+
+
+def expand(word: Word, shell: Shell, home: str, run: Run) -> Iterator[Value]:
+    """The values of a word. Raises NotUnderstoodError."""
+    for one in _braces(word):
+        if len(one.pieces) == 1 and isinstance(piece := one.pieces[0], Variable) and not piece.quoted:
+            text, is_foreign = lookup(piece, shell, home)
+            if text is not None:
+                if _GLOB.search(text) or "\\" in text:
+                    raise NotUnderstoodError(word.source, "a variable that holds a glob")
+                yield from map(known, filter(None, re.split(r"[ \t\n]+", text)))
+                continue
+            yield Value(None, word.source, is_foreign=is_foreign, is_many=piece.name not in NUMBERS,
+                        prefix="0" if piece.name in NUMBERS else "")  # fmt: skip
+            continue
+        yield joined(one, shell, home, run)
+
+
+def joined(word: Word, shell: Shell, home: str, run: Run, *, assigned: bool = False) -> Value:
+    """The value of a word that is one word; that of an assignment is not split."""
+    made, prefix = list[str](), list[str]()
+    is_known, is_foreign, is_many, is_glob = True, False, False, False
+    for piece in _tilde(word, home, shell):
+        text: str | None
+        foreign = False
+        match piece:
+            case Text(text=text, quoted=quoted):
+                is_glob = is_glob or (not quoted and not assigned and bool(_GLOB.search(text)) and word.source != "[")
+            case Variable():
+                text, foreign = lookup(piece, shell, home)
+                if text is not None and not piece.quoted and not assigned and re.search(r"[\s*?\[\\]", text):
+                    raise NotUnderstoodError(word.source, "a variable that is split into words")
+                is_glob = is_glob or (text is not None and bool(_GLOB.search(text)))
+                if text is None and piece.name in NUMBERS:
+                    prefix = prefix or ["0"] * is_known
+                is_many = is_many or (text is None and not piece.quoted and piece.name not in NUMBERS)
+            case Substitution():
+                found = run(piece)
+                text, foreign = found.text, found.is_foreign
+                if text is None and is_known and not made and found.prefix:
+                    prefix = [found.prefix]
+                is_many = is_many or (found.text is None and found.is_many and not piece.quoted and not piece.is_file)
+        is_foreign = is_foreign or foreign
+        if text is None:
+            is_known = False
+        elif is_known:
+            made.append(text)
+    start = "".join(made)
+    if sum(map(len, made)) > MAX_VALUE_CHARS and any(isinstance(piece, Variable) for piece in word.pieces):
+        raise NotUnderstoodError(word.source, "too long")
+    if is_known:
+        return Value(start, start, is_glob=is_glob)
+    return Value(None, word.source, start or "".join(prefix), is_foreign, is_many, is_glob)
+
+
+def lookup(piece: Variable, shell: Shell, home: str) -> tuple[str | None, bool]:
+    """A variable's value, None where it is not known, and whether somebody may have chosen it."""
+    name = piece.name
+    if name in NUMBERS and not piece.is_changed:
+        return None, False
+    if not re.match(r"[A-Za-z_]", name):
+        raise NotUnderstoodError(f"${name}", "a variable of the shell itself")
+    if piece.is_changed:
+        return None, True
+    if name in shell.variables:
+        value = shell.variables[name]
+        return (value, value is None) if value or piece.default is None else (None, True)
+    if name == "HOME":
+        return home, False
+    if name == "PWD" and len(shell.folders) == 1:
+        return shell.folders[0], False
+    return None, piece.default is not None or changes_shell(name)
+
+
+def _tilde(word: Word, home: str, shell: Shell) -> tuple[Piece, ...]:
+    """The pieces with a tilde at the start replaced. Raises NotUnderstoodError for every other tilde that expands."""
+    if not word.pieces or not isinstance(first := word.pieces[0], Text) or first.quoted:
+        return word.pieces
+    text = first.text
+    if found := _ASSIGNED_TILDE.match(text):
+        head, rest = found[1], text[len(found[1]) :]
+    elif text.startswith("~"):
+        head, rest = "", text
+    else:
+        if re.search(r"=~|:~", text):
+            raise NotUnderstoodError(word.source, "a tilde")
+        return word.pieces
+    is_alone = rest == "~" and len(word.pieces) == 1
+    if "HOME" in shell.variables or not (is_alone or rest.startswith("~/")) or ":~" in rest:
+        raise NotUnderstoodError(word.source, "a tilde")
+    return (Text(head + home + rest[1:]), *word.pieces[1:])
+
+
+def _braces(word: Word) -> Iterator[Word]:
+    """The words that braces make of a word, if they are of the simplest kind. Raises NotUnderstoodError."""
+    flat = "".join(p.text if isinstance(p, Text) and not p.quoted else "\x00" for p in word.pieces)
+    if "{" not in flat or not _BRACES.search(flat):
+        yield word
+        return
+    if len(word.pieces) != 1 or ".." in flat or flat.count("{") != flat.count("}"):
+        raise NotUnderstoodError(word.source, "braces")
+    texts = [""]
+    for part in re.split(r"(\{[^{}]*\})", flat):
+        is_choice = part.startswith("{") and part.endswith("}")
+        choices = part[1:-1].split(",") if is_choice and "," in part else [part]
+        texts = [text + choice for text in texts for choice in choices]
+        if len(texts) > MAX_WORDS or ("{" in part and not is_choice):  # braces within braces
+            raise NotUnderstoodError(word.source, "braces")
+    if not all(texts):
+        raise NotUnderstoodError(word.source, "braces")
+    for text in texts:
+        yield Word((Text(text),), word.source)

@@ -1,0 +1,398 @@
+"""Reads the commands of an action and says what they would do. What is not understood is said, never guessed.
+
+Walks the syntax tree once for each way that a loop or a branch may go, within bounds; runs and evaluates nothing.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from core.security.findings import Findings
+from core.security.shell.builtins import BUILTINS, check_test
+from core.security.shell.expansion import Value, expand, joined
+from core.security.shell.parser import parse
+from core.security.shell.program_call import Call, Input
+from core.security.shell.program_table import Given, Row, apply, matched
+from core.security.shell.programs import PROGRAMS, SUBCOMMANDS
+from core.security.shell.shell_state import Shell, changes_shell, is_harmless, may_be_exported
+from core.security.shell.special import SPECIAL, Handler
+from core.security.shell.syntax import (
+    Assignment,
+    Background,
+    Branches,
+    Conditional,
+    For,
+    Group,
+    Node,
+    NotUnderstoodError,
+    Pipeline,
+    Redirect,
+    Simple,
+    Substitution,
+    Test,
+)
+
+_KEEPS_OUTPUT = frozenset(["python", "python3", "pip", "pytest"])
+MAX_DEPTH = 8
+"""Commands that run commands."""
+_INFORMS = frozenset(["--version", "-V", "-v", "--help", "-h", "--list"])
+MAX_WORDS = 20
+"""Words of a loop that are tried one by one."""
+MAX_ROUNDS = 8
+"""Rounds of a loop until what is known of the shell no longer changes."""
+_BINARIES = frozenset(["/bin", "/usr/bin", "/sbin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin",
+                       "/opt/homebrew/bin"])  # fmt: skip
+_HARMLESS_OUTPUT = re.compile(r"uname(?: -[mrs])?|arch")
+_DIGITS = re.compile(r"nproc|id -[ug]|date \+'?%[YmdHMSsF](?:[-_:]?%[YmdHMSsFT])*'?")
+"""Commands that print digits first, and at most dashes and colons behind them."""
+
+
+class Reader:
+    """Reads one action."""
+
+    def __init__(self, findings: Findings) -> None:
+        self.findings = findings
+        self._substitutions = 0
+
+    def read(self, text: str, shell: Shell) -> Shell:
+        """Say what a text would do as the next command of a shell; gives what is known of the shell behind it."""
+        if shell.lost:
+            self.findings.not_understood(text, f"nothing is known of the shell after: {shell.lost}")
+        return self.inside(text, shell, 0)
+
+    def inside(self, text: str, shell: Shell, depth: int) -> Shell:
+        """As `read`, for commands that are part of another."""
+        if depth > MAX_DEPTH:
+            self.findings.not_understood(text[:80], "nested too deeply")
+            return shell
+        try:
+            nodes = parse(text)
+        except NotUnderstoodError as problem:
+            self.findings.not_understood(problem.part, problem.why)
+            return replace(shell, lost=problem.part)
+        return self._all(nodes, shell, Input(), depth)
+
+    def _all(self, nodes: Sequence[Node], shell: Shell, stdin: Input, depth: int) -> Shell:
+        for node in nodes:
+            after = self._node(node, shell, stdin, depth)
+            if after.folders and after.folders != shell.folders:  # a folder may not be there
+                after = after.at((*after.folders, *shell.folders))
+            shell = after
+        return shell
+
+    def _node(self, node: Node, shell: Shell, stdin: Input, depth: int) -> Shell:
+        if isinstance(node, Simple):
+            return self._simple(node, shell, stdin, depth)
+        try:
+            return self._compound(node, shell, stdin, depth)
+        except NotUnderstoodError as problem:
+            self.findings.not_understood(problem.part, problem.why)
+            return replace(shell, lost=shell.lost or problem.part)
+
+    def _compound(self, node: Node, shell: Shell, stdin: Input, depth: int) -> Shell:
+        if not self.findings.count():
+            raise NotUnderstoodError("too many commands")
+        match node:
+            case Pipeline():
+                return self._pipeline(node, shell, stdin, depth)
+            case Conditional():
+                first = self._node(node.first, shell, stdin, depth)
+                start = first if node.is_and else first.merged(shell)
+                return self._node(node.second, start, stdin, depth).merged(first).merged(shell)
+            case Background(body=body):
+                return shell.kept_by(self._node(body, shell, stdin, depth))
+            case Group():
+                given = self._redirected(node.redirects, shell, stdin, depth)
+                inner = self._all(node.body, given[0], given[1], depth)
+                return shell.kept_by(inner) if node.is_subshell else inner
+            case Branches():
+                return self._branches(node, shell, stdin, depth)
+            case For():
+                return self._for(node, shell, stdin, depth)
+            case Test():
+                return self._test(node, shell, stdin, depth)
+            case _:
+                raise NotUnderstoodError(str(type(node).__name__))
+
+    def _pipeline(self, node: Pipeline, shell: Shell, stdin: Input, depth: int) -> Shell:
+        before, last = shell, len(node.commands) - 1
+        for at, command in enumerate(node.commands):
+            fetched = {"net.fetch"} & self.findings.rules.keys()
+            inner = self._node(command, shell, stdin, depth)
+            shell = shell.kept_by(inner)
+            is_remote = stdin.is_remote or (not fetched and "net.fetch" in self.findings.rules)
+            literal = at == 0 and _prints_literals(command)
+            stdin = Input(None, is_given=True, is_remote=is_remote, is_literal=literal)
+            if at == last:
+                return before.merged(inner).kept_by(inner)  # lastpipe may be set
+        return shell
+
+    # -- branches and loops ----------------------------------------------------------------------------------------
+
+    def _branches(self, node: Branches, shell: Shell, stdin: Input, depth: int) -> Shell:
+        shell, stdin = self._redirected(node.redirects, shell, stdin, depth)
+        for word in node.words:
+            self._values([word], shell, depth)
+
+        def once(start: Shell) -> Shell:
+            for body in node.bodies:  # what one of them changed may hold in each other
+                start = start.merged(self._all(body, start, stdin, depth))
+            return start
+
+        return self._repeated(once, shell) if node.loops else once(shell)
+
+    def _for(self, node: For, shell: Shell, stdin: Input, depth: int) -> Shell:
+        values = self._values(node.words, shell, depth)
+        shell = self.assign(node.name, None, "...", shell)
+        shell, stdin = self._redirected(node.redirects, shell, stdin, depth)
+        texts = dict.fromkeys(None if value.is_glob and value.start[:1] in "*?[-" else value.text for value in values)
+        if len(texts) > MAX_WORDS:
+            texts = {None: None}
+
+        def once(start: Shell) -> Shell:
+            for text in texts:
+                start = start.merged(self._all(node.body, start.with_variable(node.name, text), stdin, depth))
+            return start
+
+        return self._repeated(once, shell)
+
+    def _repeated(self, once: Callable[[Shell], Shell], shell: Shell) -> Shell:
+        """The shell behind a loop: rounds until nothing new is known of it. Raises NotUnderstoodError."""
+        for _ in range(MAX_ROUNDS):
+            after = shell.merged(once(shell))
+            if after == shell or after.lost:
+                return after
+            shell = after
+        raise NotUnderstoodError("a loop", "each round changes the shell")
+
+    def _test(self, node: Test, shell: Shell, stdin: Input, depth: int) -> Shell:
+        try:
+            shell, _ = self._redirected(node.redirects, shell, stdin, depth)
+            values = [joined(word, shell, self._home, lambda one: self._output(one, shell, depth), assigned=True)
+                      for word in node.words]  # fmt: skip
+            check_test(values)
+        except NotUnderstoodError as problem:
+            self.findings.not_understood(problem.part, problem.why or "a test")
+        return shell
+
+    # -- simple commands -------------------------------------------------------------------------------------------
+
+    def _simple(self, node: Simple, shell: Shell, stdin: Input, depth: int) -> Shell:
+        if not self.findings.count():
+            self.findings.not_understood(node.source, "too many commands")
+            return replace(shell, lost=node.source[:80])
+        is_ours = not node.words
+        try:
+            after, stdin = self._redirected(node.redirects, shell, stdin, depth)
+            assigned = [(one, self._assigned(one, after, depth)) for one in node.assignments]
+            if not node.words:
+                for one, value in assigned:
+                    after = self.assign(one.name, None if one.appends else value, one.value.source, after)
+                return after
+            values = self._values(node.words, after, depth)
+            is_ours = not values or values[0].text is None or values[0].text in BUILTINS
+            prefix = "".join(f"{one.name}={one.value.source} " for one, _ in assigned)
+            for one, value in assigned:
+                if not is_harmless(one.name, value.text):
+                    raise NotUnderstoodError(f"{one.name}={one.value.source}", "a variable that programs may obey")
+                after = after.with_variable(one.name, None)  # scripts that the command runs see it
+            if not values:
+                raise NotUnderstoodError(node.source, "no program")
+            if values[0].text in _KEEPS_OUTPUT:  # what it prints is no code that it runs
+                done = self.call(
+                    values, replace(after, written=shell.written), stdin, node.source, depth, prefix=prefix
+                )
+                return replace(done, written=done.written | after.written)
+            return self.call(values, after, stdin, node.source, depth, prefix=prefix)
+        except NotUnderstoodError as problem:
+            self.findings.not_understood(problem.part, problem.why)
+            return replace(shell, lost=shell.lost or " ".join(node.source.split())[:80]) if is_ours else shell
+
+    def call(  # noqa: PLR0917  # the parts of one call
+        self, values: Sequence[Value], shell: Shell, stdin: Input, source: str, depth: int,
+        folder: tuple[str, ...] | None = None, prefix: str = "",
+    ) -> Shell:  # fmt: skip
+        """One program with its arguments. Raises NotUnderstoodError."""
+        if depth > MAX_DEPTH or not self.findings.count():
+            raise NotUnderstoodError(source, "nested too deeply")
+        first = values[0]
+        if first.text is None or first.is_glob or not first.text:
+            raise NotUnderstoodError(first.shown or source, "which program it is")
+        call = Call(first.text, values[1:], self, shell, stdin, source, depth, folder)
+        name = call.name = self._name(call, first)
+        said = [name if "/" not in first.text else first.text, *(value.shown for value in values[1:])]
+        self.findings.add(self.findings.commands, prefix + " ".join(said))
+        if prefix or "/" in first.text:
+            self.findings.add(self.findings.spellings, " ".join([name, *said[1:]]))
+        if handler := BUILTINS.get(name):
+            handler(call)
+            return call.shell
+        if shell.environment:
+            raise NotUnderstoodError(source, f"run with {shell.environment}")
+        row = PROGRAMS.get(name)
+        if row is None:
+            self._unknown(call, first)
+        else:
+            self.by_row(call, row, call.args)
+        return call.shell
+
+    def by_row(self, call: Call, row: Row, args: Sequence[Value]) -> None:
+        """What a row of the table says of a call. Raises NotUnderstoodError."""
+        given = matched(call, row, args)
+        if not call.spelled:
+            call.spelled.append(call.name)
+        handler: Handler | None = SPECIAL.get(row.special) if row.special else None
+        assert bool(handler) is bool(row.special), row.special
+        if row.operands and row.operands[-1].startswith("@"):
+            apply(call, row, Given(given.options))
+            if handler:
+                handler(call, given)
+            if given.options and not given.operands and all(name in _INFORMS for name, _ in given.options):
+                return
+            self._subcommand(call, row.operands[-1][1:], [value for _, value in given.operands])
+            return
+        apply(call, row, given)
+        if handler:
+            handler(call, given)
+
+    def _subcommand(self, call: Call, table: str, operands: list[Value]) -> None:
+        found = SUBCOMMANDS[table]
+        verb = operands[0].text if operands else ""
+        if verb is None or (operands and operands[0].is_glob):
+            raise call.fail(operands[0], f"a subcommand of {call.name}")
+        row = found.get(verb or "-")
+        if row is None:
+            if "*" in found:
+                row, operands = found["*"], [Value("", ""), *operands]
+            else:
+                raise call.fail(operands[0] if operands else None, f"a subcommand of {call.name}")
+        call.spelled.append(verb)
+        self.findings.add(self.findings.spellings, " ".join([*call.spelled, *(v.shown for v in operands[1:])]))
+        self.by_row(call, row, operands[1:])
+
+    def _name(self, call: Call, first: Value) -> str:
+        """The program's name in the table; a path outside the folders of programs stays a path."""
+        text = first.text or ""
+        if "/" not in text:
+            return text
+        for path in call.paths(first):
+            if posixpath.dirname(path) not in _BINARIES or call.shell.wrote(path):
+                return path
+        return posixpath.basename(text)
+
+    def knows(self, name: str) -> bool:
+        """Whether a program is in the table."""
+        return name in PROGRAMS
+
+    def _unknown(self, call: Call, first: Value) -> None:
+        """A program that is not in the table; one that has the name of another may be that."""
+        name = posixpath.basename(call.name)
+        if any(value.text is None and (value.is_foreign or value.is_many) for value in call.args):
+            raise call.fail(None, "a program that is not in the table")
+        if "/" in call.name:
+            call.runs(first)
+            if row := PROGRAMS.get(name):
+                self.by_row(call, row, call.args)
+                return
+        call.mentions(call.args)
+        if "/" not in call.name or posixpath.dirname(call.name).endswith("bin") or name in BUILTINS:
+            call.rule("program.unknown", call.name)
+
+    # -- variables, redirections, substitutions --------------------------------------------------------------------
+
+    @property
+    def _home(self) -> str:
+        return self.findings.places.home
+
+    def _assigned(self, one: Assignment, shell: Shell, depth: int) -> Value:
+        if "{" in one.value.source and "," in one.value.source and one.value.is_bare:
+            raise NotUnderstoodError(one.value.source, "braces")
+        return joined(one.value, shell, self._home, lambda sub: self._output(sub, shell, depth), assigned=True)
+
+    def assign(self, name: str, value: Value | None, source: str, shell: Shell, *, exports: bool = False) -> Shell:
+        """The shell with a variable set; None is a value that is not known. Raises NotUnderstoodError."""
+        if changes_shell(name):
+            raise NotUnderstoodError(f"{name}={source}", "a variable of the shell itself")
+        text = value.text if value is not None else None
+        if (exports or may_be_exported(name)) and not is_harmless(name, text) and not shell.environment:
+            shell = replace(shell, environment=f"{name}={source}"[:100])
+        return shell.with_variable(name, text)
+
+    def _values(self, words: Sequence[object], shell: Shell, depth: int) -> list[Value]:
+        def run(one: Substitution) -> Value:
+            return self._output(one, shell, depth)
+
+        return [value for word in words for value in expand(word, shell, self._home, run)]  # type: ignore[arg-type]
+
+    def _output(self, one: Substitution, shell: Shell, depth: int) -> Value:
+        """Judge the commands of a substitution; what is known of what they print."""
+        self._substitutions += 1
+        if depth >= MAX_DEPTH or self._substitutions > 200:
+            raise NotUnderstoodError(one.source, "nested too deeply")
+        before = len(self.findings.unknown)
+        self._all(one.body, shell, Input(), depth + 1)
+        if one.is_file:
+            return Value(None, one.source, prefix="/dev/fd/")
+        command = one.body[0].source if len(one.body) == 1 and isinstance(one.body[0], Simple) else ""
+        if command == "pwd" and len(shell.folders) == 1:
+            return Value(shell.folders[0], one.source)
+        if len(self.findings.unknown) == before and _HARMLESS_OUTPUT.fullmatch(command):
+            return Value(None, one.source)
+        if len(self.findings.unknown) == before and _DIGITS.fullmatch(command):
+            return Value(None, one.source, prefix="0")
+        return Value(None, one.source, is_foreign=True, is_many=True)
+
+    def _redirected(self, redirects: Sequence[Redirect], shell: Shell, stdin: Input, depth: int) -> tuple[Shell, Input]:
+        """The shell and the standard input behind redirections. Raises NotUnderstoodError."""
+        start = shell
+
+        def run(substitution: Substitution) -> Value:
+            return self._output(substitution, start, depth)
+
+        for one in redirects:
+            into = one.fd or ("0" if one.operator.startswith("<") else "1")
+            if one.operator.startswith("<") and into != "0":
+                raise NotUnderstoodError(f"{one.fd}{one.operator}{one.target.source}", "a redirection")
+            if one.body is not None:
+                value = joined(one.body, shell, self._home, run, assigned=True)
+                stdin = Input(value.text, is_given=True)
+                continue
+            if one.operator in ("<&", ">&") and (one.target.literal or "") in ("-", "0", "1", "2"):
+                if into == "0" and one.target.literal not in ("-", "0"):
+                    raise NotUnderstoodError(f"{one.fd}{one.operator}{one.target.source}", "a redirection")
+                continue
+            if one.operator == ">&" and (one.fd or (one.target.literal or "0").isdigit()):
+                raise NotUnderstoodError(f"{one.fd}>&{one.target.source}", "a redirection")
+            values = list(expand(one.target, shell, self._home, run))
+            if len(values) != 1 or values[0].is_glob or one.operator in ("<&", "<>"):
+                raise NotUnderstoodError(f"{one.operator}{one.target.source}", "a redirection")
+            if one.fd not in ("", "0", "1", "2"):
+                raise NotUnderstoodError(f"{one.fd}{one.operator}{one.target.source}", "a redirection")
+            call = Call("", (), self, shell, stdin, f"{one.operator} {one.target.source}", depth)
+            if values[0].text is not None and values[0].text.startswith(("/dev/tcp/", "/dev/udp/")):
+                self.findings.calling(values[0].text.split("/")[3], "net.raw", values[0].text)
+            elif one.operator == "<":
+                if values[0].prefix == "/dev/fd/":
+                    stdin = Input(None, is_given=True)
+                    continue
+                call.reads(values[0])
+                stdin = Input(None, is_given=True)
+            else:
+                call.writes(values[0])
+                if one.operator in {">", ">|", "&>", ">&"}:
+                    call.empties(values[0])
+                shell = call.shell
+        return shell, stdin
+
+
+def _first_word(node: Node) -> str:
+    return (node.words[0].literal or "") if isinstance(node, Simple) and node.words else ""
+
+
+def _prints_literals(node: Node) -> bool:
+    """Whether a command is an `echo` or a `printf` of literal words."""
+    is_printed = _first_word(node) in ("echo", "printf")
+    return is_printed and isinstance(node, Simple) and all(word.literal for word in node.words)

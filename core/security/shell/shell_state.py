@@ -1,0 +1,148 @@
+"""What is known of a shell between its commands: folders, variables, files that commands wrote. Data and merging.
+
+A conditional command may or may not have run, so that there can be several possible folders, and a variable whose
+value differs is not known. `lost` names the command behind which nothing is known any more.
+
+Variables: which change the shell itself, and which no program obeys in a way that matters here. Data alone.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from core.security.risk_rules import names
+
+MAX_FOLDERS = 4
+MAX_VARIABLES = 200
+MAX_WRITTEN = 1_000
+MAX_VALUE_CHARS = 8_192
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    """One shell after some commands; every change makes a new one."""
+
+    folders: tuple[str, ...] = ()
+    """Where it may be, absolute; empty where that is not known."""
+    variables: dict[str, str | None] = field(default_factory=dict)
+    """Those that its commands set; None is a value that is not known."""
+    environment: str = ""
+    """An assignment that other programs may obey, such as `export TAR_OPTIONS=...`; empty where there is none."""
+    written: frozenset[str] = frozenset()
+    """Files that its commands wrote."""
+    links: frozenset[str] = frozenset()
+    """Paths that its commands made links of."""
+    lost: str = ""
+    """The command after which nothing is known of the shell; empty where everything is."""
+
+    def at(self, folders: Iterable[str]) -> Shell:
+        """In one of these folders."""
+        found = tuple(dict.fromkeys(folders))
+        return replace(self, folders=found if len(found) <= MAX_FOLDERS else ())
+
+    def with_variable(self, name: str, value: str | None) -> Shell:
+        """With one variable set."""
+        if value is not None and len(value) > MAX_VALUE_CHARS:
+            value = None
+        if name not in self.variables and len(self.variables) >= MAX_VARIABLES:
+            return replace(self, lost=self.lost or f"{MAX_VARIABLES} variables")
+        return replace(self, variables={**self.variables, name: value})
+
+    def with_written(self, *paths: str) -> Shell:
+        """After these files were written."""
+        if set(paths) <= self.written:
+            return self
+        if len(self.written) >= MAX_WRITTEN:
+            return replace(self, lost=self.lost or f"{MAX_WRITTEN:,} files that were written")
+        return replace(self, written=self.written | set(paths))
+
+    def with_link(self, path: str) -> Shell:
+        """After a link was made."""
+        return replace(self, links=self.links | {path}).with_written(path)
+
+    def merged(self, other: Shell) -> Shell:
+        """Either this or the other."""
+        if self == other:
+            return self
+        variables = {
+            name: value if value == other.variables.get(name, ...) else None for name, value in self.variables.items()
+        }
+        variables |= dict.fromkeys(other.variables.keys() - self.variables.keys())
+        known = bool(self.folders and other.folders)
+        both = Shell(
+            (), variables, self.environment or other.environment, self.written | other.written,
+            self.links | other.links, self.lost or other.lost,
+        )  # fmt: skip
+        return both.at((*self.folders, *other.folders)) if known else both
+
+    def kept_by(self, inner: Shell) -> Shell:
+        """This shell after a subshell of it ended as `inner`: files stay written, nothing else of it holds."""
+        return replace(self, written=self.written | inner.written, links=self.links | inner.links)
+
+    def leads_through_link(self, path: str) -> bool:
+        """Whether a path is, or passes, a link that a command made."""
+        return any(path == link or path.startswith(f"{link}/") for link in self.links)
+
+    def wrote(self, path: str) -> bool:
+        """Whether a command wrote this file, or a folder that it lies in."""
+        is_in = any(path.startswith(f"{one}/") for one in self.written)
+        return path in self.written or is_in or self.leads_through_link(path)
+
+    @property
+    def wrote_code(self) -> bool:
+        """Whether a command wrote what may be code, or what a program may obey."""
+        return any(posixpath.splitext(path)[1].lower() not in _DATA for path in self.written)
+
+
+_DATA = names(".log .out .csv .tsv .png .jpg .jpeg .gif .svg .pdf .jsonl .parquet")
+"""What ends the names of files that no program obeys."""
+
+
+_OF_THE_SHELL = names(
+    "PATH HOME IFS CDPATH ENV BASH_ENV BASHOPTS SHELLOPTS PROMPT_COMMAND PROMPT_DIRTRIM PS0 PS1 PS2 PS3 "
+    "PS4 PWD OLDPWD GLOBIGNORE FIGNORE FCEDIT HISTFILE HISTCONTROL HISTIGNORE HISTSIZE HISTFILESIZE "
+    "HISTTIMEFORMAT histchars HOSTFILE EXECIGNORE TMOUT TMPDIR INPUTRC POSIXLY_CORRECT OPTIND OPTARG "
+    "OPTERR REPLY MAIL MAILPATH MAILCHECK TIMEFORMAT auto_resume FUNCNEST IGNOREEOF LOADABLES_PATH_DIR "
+    "CHILD_MAX COMPREPLY EMACS BASH_COMPAT BASH_XTRACEFD BASH_LOADABLES_PATH READLINE_LINE SECONDS RANDOM "
+    "LINENO EPOCHSECONDS EPOCHREALTIME UID EUID PPID GROUPS DIRSTACK _ HOSTTYPE MACHTYPE OSTYPE SHLVL SRANDOM "
+    "PIPESTATUS FUNCNAME HISTCMD MAPFILE COPROC SHELL"
+)
+_HARMLESS = names(
+    "CI DEBUG VERBOSE LANG LANGUAGE TZ TERM COLORTERM COLUMNS LINES NO_COLOR FORCE_COLOR CLICOLOR "
+    "CLICOLOR_FORCE USER LOGNAME PORT HOST NODE_ENV RUST_BACKTRACE RUST_LOG PYTHONUNBUFFERED "
+    "PYTHONDONTWRITEBYTECODE PYTHONHASHSEED PYTHONIOENCODING PYTHONUTF8 DEBIAN_FRONTEND GOOS GOARCH "
+    "CGO_ENABLED GO111MODULE CARGO_TERM_COLOR CARGO_INCREMENTAL DJANGO_SETTINGS_MODULE FLASK_ENV "
+    "FLASK_DEBUG APP_ENV ENVIRONMENT LOG_LEVEL LOGLEVEL NAMESPACE VERSION TOKEN API_KEY OMP_NUM_THREADS "
+    "CUDA_VISIBLE_DEVICES TOKENIZERS_PARALLELISM HF_HUB_OFFLINE SOURCE_DATE_EPOCH GIT_AUTHOR_NAME "
+    "GIT_AUTHOR_EMAIL GIT_COMMITTER_NAME GIT_COMMITTER_EMAIL GIT_AUTHOR_DATE GIT_COMMITTER_DATE "
+    "GIT_TERMINAL_PROMPT"
+)
+"""Variables that change what a program prints, or which data it works on, and never what it runs or writes."""
+_HARMLESS_SHAPES = re.compile(r"[a-z][a-z0-9_]*|LC_[A-Z]+|[A-Z0-9_]+_(?:API_KEY|TOKEN|USERNAME|PASSWORD)")
+_OFTEN_EXPORTED = re.compile(
+    r"EDITOR|VISUAL|PAGER|BROWSER|SHELL|CC|CXX|LD|AR|MAKEFLAGS|\w+_(?:PROXY|EDITOR|PAGER|OPTIONS|OPTS|FLAGS|COMMAND|WRAPPER|ASKPASS)"
+    r"|(?:LD|DYLD|GIT|PYTHON|PERL|RUBY|NODE|NPM|JAVA|GO|CARGO|RUST|UV|PIP|SSH|GPG|XDG|LESS|MAN|TAR|GZIP|CURL|WGET|DOCKER|KUBE)\w*"
+)
+_OBEYED_IN_LOWER_CASE = re.compile(r"(?:npm|pnpm|yarn|ld|git)_\w*|\w*_proxy|bash\w*")
+
+
+def changes_shell(name: str) -> bool:
+    """Whether a variable changes what the shell itself does with later commands."""
+    return name in _OF_THE_SHELL or name.startswith(("BASH", "COMP_", "READLINE_", "PROMPT", "HIST"))
+
+
+def may_be_exported(name: str) -> bool:
+    """Whether a variable may be in the environment of programs already, so that setting it changes it there."""
+    return bool(_OFTEN_EXPORTED.fullmatch(name) or _OBEYED_IN_LOWER_CASE.fullmatch(name))
+
+
+def is_harmless(name: str, value: str | None) -> bool:
+    """Whether no program obeys a variable in a way that matters; `value` is None where it is not known."""
+    if changes_shell(name):
+        return False
+    if name in _HARMLESS:
+        return True
+    return bool(_HARMLESS_SHAPES.fullmatch(name)) and not _OBEYED_IN_LOWER_CASE.fullmatch(name)

@@ -1,0 +1,89 @@
+"""Programs that remove, copy and link files, and change their rights."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable
+
+from core.security.paths import Region
+from core.security.shell.expansion import Value
+from core.security.shell.program_call import Call
+from core.security.shell.program_table import Given
+
+_INSIDE = (Region.INSIDE, Region.TEMPORARY)
+
+
+def _rm(call: Call, given: Given) -> None:
+    for value in given.of("t"):
+        call.removes(value, recursive=given.has("-r", "-R", "--recursive"))
+
+
+def _copy(call: Call, given: Given) -> None:
+    words = given.of("t")
+    if len(words) < 2:
+        raise call.fail()
+    *sources, target = words
+    for value in sources:
+        call.reads(value)
+        for path in call.paths(value):
+            if any(link.startswith(f"{path}/") for link in call.shell.links):
+                raise call.fail(value, "a folder with links")
+            if call.findings.places.place(path) not in (*_INSIDE, Region.OUTSIDE):
+                call.findings.not_understood(value.shown, "a file of the system")
+            if call.name == "mv":
+                _moved(call, path)
+    call.writes(target)
+    for path in call.paths(target):
+        if any(source.text == "/dev/null" for source in sources):
+            call.empties(target)
+        if call.name == "mv" and path == "/dev/null":
+            call.rule("destroy.root")
+        for source in sources:
+            call.writes(Value(f"{path}/{posixpath.basename((source.text or '').rstrip('/'))}", target.shown))
+
+
+def _moved(call: Call, path: str) -> None:
+    """A file that is moved is not where it was."""
+    places = call.findings.places
+    if places.is_above(path):
+        call.rule("destroy.root", path)
+    elif places.place(path) not in _INSIDE:
+        call.rule("destroy.outside", path)
+    call.findings.writing(path)
+    call.shell = call.shell.with_written(path)
+
+
+def _link(call: Call, given: Given) -> None:
+    """A link always asks; what leads through it asks, too."""
+    for value in given.of("q"):
+        if not value.start.startswith("-"):
+            for path in call.paths(value) if value.text is not None else ():
+                call.shell = call.shell.with_link(path)
+                for other in given.of("q"):
+                    call.shell = call.shell.with_link(f"{path}/{posixpath.basename(other.start)}")
+    call.findings.not_understood(call.source, "a link")
+
+
+def _chmod(call: Call, given: Given) -> None:
+    for value in given.of("t"):
+        for path in call.paths(value):
+            if call.findings.places.place(path) not in _INSIDE:
+                call.rule("rights.wide")
+            call.findings.writing(path)
+
+
+def _zip(call: Call, given: Given) -> None:
+    """A name without a dot gets `.zip` behind it."""
+    for value in given.of("w"):
+        if value.text and "." not in posixpath.basename(value.text):
+            call.writes(Value(f"{value.text}.zip", value.shown))
+
+
+HANDLERS: dict[str, Callable[[Call, Given], None]] = {
+    "rm": _rm,
+    "copy": _copy,
+    "link": _link,
+    "chmod": _chmod,
+    "zip": _zip,
+}
+"""By their names in the table."""

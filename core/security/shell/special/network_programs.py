@@ -1,0 +1,107 @@
+"""Programs of the network and of containers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from core.security.hosts import host_of, is_local
+from core.security.paths import Region
+from core.security.shell.expansion import Value
+from core.security.shell.program_call import Call
+from core.security.shell.program_table import Given
+
+_DATA = ("-d", "-F", "-T", "--data", "--data-raw", "--data-binary", "--data-urlencode", "--json", "--form",
+         "--upload-file", "--post-data", "--post-file")  # fmt: skip
+_SECRETS = frozenset(["secret.read", "secret.process", "secret.keyring", "secret.environment"])
+
+
+def _is_local(values: list[Value]) -> bool:
+    return bool(values) and all(value.start and is_local(host_of(value.start)) for value in values)
+
+
+_FORM = re.compile(
+    r"[\w.\[\]-]+=(?:[@<][^;,\"\\]+(?:;(?:type|filename)=[\w./+-]+)*|(?![@<;(])(?:(?!;\s*\w+=[@<]?).)*)", re.DOTALL
+)
+"""A field of a form: a text, or one file. What curl reads further files from is not in it."""
+
+
+def _sent(call: Call, name: str, value: Value) -> bool:
+    """Data that goes out; whether it is more than a text that stands here."""
+    is_file = name in ("-T", "--upload-file", "--post-file")
+    if (name in ("-F", "--form") and value.text is not None and not _FORM.fullmatch(value.text)) or (
+        name in ("-T", "--upload-file") and re.search(r"[{\[]", value.start)
+    ):
+        raise call.fail(value, "which files curl sends")
+    found = re.match(r"(?:[^=@]*=)?[@<](.*)|[^=@]+@(.*)", value.start, re.DOTALL)
+    file = value.start if is_file else (found[1] or found[2] or "") if found else ""
+    if (is_file or found) and file not in {"-", "."}:
+        call.reads(Value(file.split(";")[0] if value.text is not None else None, value.shown))
+    return (is_file or found is not None) and not (file == "-" and call.stdin.is_literal)
+
+
+def _curl(call: Call, given: Given) -> None:
+    urls = [*given.of("u"), *given.values("--url")]
+    local, carries, posts = _is_local(urls), False, False
+    for url in urls:
+        if url.text and re.search(r"[{\[]", url.text):
+            raise call.fail(url, "an address with braces")
+    if given.has("-k", "--insecure", "--no-check-certificate") and not local:
+        call.rule("net.unchecked")
+    for name, value in given.options:
+        if value is None:
+            continue
+        if name in _DATA:
+            posts, carries = True, _sent(call, name, value) or carries
+        elif name in ("-H", "--header") and value.start.startswith("@"):
+            raise call.fail(value, "a file of headers")
+        elif name in ("-X", "--request", "--method") and (value.text or "?").upper() not in ("GET", "HEAD", "OPTIONS"):
+            posts = True
+        carries = carries or (value.text is None and value.is_foreign)
+    if not local and (carries or any(value.is_foreign for value in urls)) and _SECRETS & call.findings.rules.keys():
+        call.rule("secret.sent")
+    if not local and carries:
+        call.rule("net.upload")
+    elif not local and posts:
+        call.rule("net.post")
+    is_wget = call.name == "wget" and not given.has("-O", "--output-document", "--spider")
+    if is_wget or (call.name == "curl" and given.has("-O", "--remote-name")):
+        for value in urls:
+            name = value.start.split("?")[0].rstrip("/").rpartition("/")[2]
+            if is_wget and "%" in name:
+                raise call.fail(value, "the name of the file that wget writes")
+            call.writes(Value(name or "index.html", value.shown))
+
+
+# -- containers and clusters -------------------------------------------------------------------------------------------
+
+
+def _docker_run(call: Call, given: Given) -> None:
+    mounts = given.values("-v", "--volume")
+    for value in mounts:
+        source, colon, rest = value.start.partition(":")
+        if not colon or value.text is None or not source:
+            raise call.fail(value, "what is mounted")
+        if not source.startswith((".", "/", "~")):
+            continue
+        path = Value(source, value.shown)
+        for one in call.paths(path):
+            if call.findings.places.place(one) is not Region.INSIDE:
+                call.rule("rights.container", value.shown)
+        (call.reads if rest.endswith(":ro") else call.writes)(path)
+    words = given.of("a")
+    if not words or words[0].start.startswith("-") or (mounts and (words[1:] or given.has("--entrypoint"))):
+        raise call.fail(None, "what a container runs")
+
+
+def _cluster(call: Call, given: Given) -> None:
+    if any(re.search(r"(?i)secret", value.shown) for value in given.of("t")):
+        call.rule("secret.keyring")
+
+
+HANDLERS: dict[str, Callable[[Call, Given], None]] = {
+    "curl": _curl,
+    "docker_run": _docker_run,
+    "cluster": _cluster,
+}
+"""By their names in the table."""

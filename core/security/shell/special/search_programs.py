@@ -1,0 +1,166 @@
+"""Programs that search and filter, and those that start other programs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from core.security.paths import Region
+from core.security.risk_rules import names
+from core.security.shell.expansion import Value
+from core.security.shell.program_call import Call, Input
+from core.security.shell.program_table import Given
+from core.security.shell.shell_state import is_harmless
+
+_SECRETS = re.compile(r"id_rsa|id_ed25519|\.pem|credential|\.env$|secret|passw|\.aws|\.ssh|\.kube")
+_SECRET_TEXT = re.compile(r"BEGIN.*PRIVATE|AKIA|(?i:aws_secret)")
+_FLAGS = names("-o -a -or -and -not ! ( ) -print -prune -empty -true")
+_VALUES = names("-name -iname -path -ipath -type -size -mtime -mmin -maxdepth -mindepth -newer -regex")
+_REGENERATED = names(
+    "*.pyc *.pyo __pycache__ .pytest_cache .mypy_cache .ruff_cache *.egg-info .DS_Store node_modules *.orig *.rej"
+    " *.tmp "
+    "*.bak *.o *.class *.swp"
+)
+"""Names of what a search may remove: programs make it anew."""
+
+
+def _grep(call: Call, given: Given) -> None:
+    if not given.of("r") and (call.name == "rg" or given.has("-r", "-R", "--recursive")):
+        call.reads(Value(".", "."))
+    searched = " ".join(value.shown for value in (*given.of("p"), *given.values("-e", "--regexp")))
+    if _SECRET_TEXT.search(searched) and not call.stdin.is_given:
+        call.rule("secret.search")
+
+
+def _find(call: Call, given: Given) -> None:
+    args, roots = list(given.of("q")), list[Value]()
+    while args and not args[0].start.startswith(("-", "!", "(")):
+        roots.append(args.pop(0))
+    roots = roots or [Value(".", ".")]
+    for word in (*roots, *args):
+        if word.is_glob and (word in args or word.start[:1] in "*?["):
+            raise call.fail(word, "a glob that may be an expression of find")
+    for root in roots:
+        call.lists(root)
+    narrowed, is_plain = "", True
+    while args:
+        part = args.pop(0).text
+        if part in _VALUES and args and args[0].text is not None:
+            value = args.pop(0).text or ""
+            if part in ("-name", "-iname"):
+                narrowed = value
+                if _SECRETS.search(value):
+                    call.rule("secret.search")
+            elif part not in ("-type", "-maxdepth", "-mindepth"):
+                narrowed = ""
+        elif part == "-delete":
+            _found_removed(call, roots, narrowed if is_plain else "")
+        elif part == "-exec":
+            words = [value.text for value in args]
+            end = next((n for n, text in enumerate(words) if text in (";", "+")), 0)
+            if end < 2 or words[0] != "rm" or words[end - 1] != "{}" or any(
+                not re.fullmatch(r"-[rfv]+", text or "") for text in words[1 : end - 1]
+            ):  # fmt: skip
+                raise call.fail(None, "what find runs")
+            _found_removed(call, roots, narrowed if is_plain else "")
+            del args[: end + 1]
+        elif part in _FLAGS:
+            is_plain = is_plain and part == "-print"
+        else:
+            raise call.fail(None, "an expression of find")
+
+
+def _found_removed(call: Call, roots: list[Value], narrowed: str) -> None:
+    places = call.findings.places
+    for root in roots:
+        for path in call.paths(root):
+            if places.place(path) not in (Region.INSIDE, Region.TEMPORARY):
+                call.rule("destroy.root" if path == "/" else "destroy.outside", path)
+            else:
+                call.rule("destroy.found" if narrowed in _REGENERATED else "destroy.root", path)
+            call.findings.writing(path)
+
+
+def _jq(call: Call, given: Given) -> None:
+    for value in given.of("p"):
+        if value.text is None or re.search(r"\b(?:import|include|input_filename|env|load|strenv)\b|\$ENV", value.text):
+            raise call.fail(value, "a filter")
+
+
+# -- sed and awk -------------------------------------------------------------------------------------------------------
+
+_ADDRESS = r"(?:\d+|\$|/(?:[^/\\\n]|\\.)*/)"
+_SED = re.compile(
+    rf"(?:[\s;]|(?:{_ADDRESS}(?:,{_ADDRESS})?!?)?(?:[pdq=](?=[\s;]|$)"
+    r"|s(?P<mark>[/|,#@:!])(?:(?!(?P=mark))[^\\\n]|\\.)*(?P=mark)(?:(?!(?P=mark))[^\\\n]|\\.)*(?P=mark)[gpI\d]*(?=[\s;]|$)))+"
+)
+_AWK_REFUSED = re.compile(
+    r"[|>@`]|\\\n|\b(?:system|getline|close|fflush|ENVIRON|ARGV|ARGC|ARGIND|PROCINFO|SYMTAB|FUNCTAB)\b"
+)
+
+
+def is_plain_sed(script: str) -> bool:
+    """Whether a script of sed reads no other file, writes none, and runs nothing."""
+    return len(script) <= 2_000 and _SED.fullmatch(script) is not None
+
+
+def _sed(call: Call, given: Given) -> None:
+    for value in [*given.of("p"), *given.values("-e", "--expression")]:
+        if value.text is None or not is_plain_sed(value.text):
+            raise call.fail(value, "a script of sed")
+    if given.has("-i", "--in-place"):
+        for value in given.of("r"):
+            call.writes(value)
+            call.empties(value)
+
+
+def _awk(call: Call, given: Given) -> None:
+    for value in given.of("p"):
+        if value.text is None or len(value.text) > 2_000 or _AWK_REFUSED.search(value.text):
+            raise call.fail(value, "a script of awk")
+    if any("=" in value.start for value in given.of("r")):
+        raise call.fail(None, "a variable of awk")
+
+
+# -- programs that start others ----------------------------------------------------------------------------------------
+
+
+def _xargs(call: Call, given: Given) -> None:
+    marks = given.values("-I")
+    if marks and (len(marks) > 1 or not marks[0].text or given.has("-n", "-L")):  # the last of them counts
+        raise call.fail(None, "options of xargs that replace each other")
+    mark = marks[0].text if marks else None
+    found = Value(None, "...", is_foreign=True, is_many=True)
+    words = [found if mark and mark in one.start else one for one in given.of("a")]
+    call.command([*(words or [Value("echo", "echo")]), *([found] if mark is None else [])], Input(is_given=False))
+
+
+def _env(call: Call, given: Given) -> None:
+    words = list(given.of("a"))
+    while words and "=" in words[0].start:
+        name = words.pop(0).start.partition("=")[0]
+        if not is_harmless(name, None):
+            raise call.fail(None, "a variable that programs may obey")
+        call.shell = call.shell.with_variable(name, None)  # scripts that the command runs see it
+    if not words:
+        call.rule("secret.environment")
+        return
+    call.command(words)
+
+
+def _nohup(call: Call, given: Given) -> None:
+    """What the command prints goes to a file if it is a terminal that would get it."""
+    call.shell = call.shell.with_written(*(f"{folder}/nohup.out" for folder in call.folders))
+
+
+HANDLERS: dict[str, Callable[[Call, Given], None]] = {
+    "grep": _grep,
+    "find": _find,
+    "jq": _jq,
+    "sed": _sed,
+    "awk": _awk,
+    "xargs": _xargs,
+    "env": _env,
+    "nohup": _nohup,
+}
+"""By their names in the table."""

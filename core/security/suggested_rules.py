@@ -1,0 +1,136 @@
+"""What a permission for an action could be, and what a pattern that somebody wrote would mean for it.
+
+A proposal covers the action and as little more as is of use: `git push origin` proposes `git push *`, but what runs
+other programs, is of high risk, or is not known to be safe to repeat with other words, is proposed as it stands.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from core.events import Action, ActionSecurityRisk
+from core.globs import escaped
+from core.security.confirmation import TAINT
+from core.security.facts import Facts
+from core.security.patterns import (
+    FOREIGN,
+    Part,
+    Pattern,
+    PatternError,
+    WorkFolders,
+    is_inside,
+    parse_all,
+    parts_of,
+    runs_later,
+    uncovered,
+)
+
+_WITH_VERBS = frozenset(
+    {"git", "npm", "pnpm", "yarn", "cargo", "go", "uv", "pip", "poetry", "make", "just", "docker", "kubectl", "gh"}
+)
+"""Programs whose second word says what they do."""
+_RUNS_ANYTHING = frozenset(
+    {"sh", "bash", "zsh", "dash", "fish", "env", "sudo", "xargs", "eval", "exec", "ssh", "find", "nohup", "timeout"}
+    | {"python", "python3", "node", "perl", "ruby", "npx", "uvx", "docker", "make", "awk"}
+)
+"""Programs that run whatever they are given."""
+_VERB = re.compile(r"[a-z][a-z0-9:_-]*")
+MAX_PATTERNS = 4
+MAX_PROPOSAL_CHARS = 400
+_RUN_VERBS = frozenset({"run", "exec", "x", "dlx"})
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What a pattern would mean as a permission. Texts quote what the agent or the user wrote."""
+
+    patterns: tuple[Pattern, ...] = ()
+    problem: str = ""
+    """Why it is no pattern; empty where it is one."""
+    uncovered: tuple[str, ...] = ()
+    """What of the action at hand it would not cover; where there is any, it must not be granted."""
+    broad: tuple[str, ...] = ()
+    """The patterns that cover more than meets the eye."""
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it is one, and covers the action."""
+        return bool(self.patterns) and not self.problem and not self.uncovered
+
+
+def proposal(action: Action, facts: Facts, folders: WorkFolders) -> str:
+    """The patterns that would allow an action and what is like it, apart by spaces.
+
+    Empty where part of it cannot be told by reading, or nobody would read through so many: one key must not open
+    everything.
+    """
+    parts = parts_of(action, facts, folders)
+    if any(part.text is None for part in parts):
+        return ""
+    is_risky = facts.risk is ActionSecurityRisk.HIGH
+    patterns = tuple(dict.fromkeys(str(_for(part, folders, is_exact=is_risky)) for part in parts))
+    told = " ".join(patterns)
+    return told if len(patterns) <= MAX_PATTERNS and len(told) <= MAX_PROPOSAL_CHARS else ""
+
+
+def _for(part: Part, folders: WorkFolders, *, is_exact: bool) -> Pattern:
+    tool, text = part.tool, part.text or ""
+    is_exact = is_exact or (tool == "write" and runs_later(text))
+    match tool:
+        case "bash":
+            return Pattern("bash", escaped(text) if is_exact else _for_command(text))
+        case "read" | "write":
+            path = posixpath.normpath(posixpath.join(folders.workspace, text))
+            inside = not is_exact and is_inside(text, folders) and posixpath.dirname(path) != path
+            return Pattern(tool, f"{escaped(posixpath.dirname(path))}/**" if inside else escaped(path))
+        case "browser":
+            url = urlsplit(text)
+            site = f"{url.scheme}://{url.netloc}/"
+            return Pattern("browser", f"{escaped(site)}*" if text.startswith(site) else escaped(text))
+    return Pattern(tool, escaped(text))
+
+
+def _for_command(command: str) -> str:
+    program, *rest = command.split(" ")
+    verb = rest[0] if rest else ""
+    if program in _WITH_VERBS and _VERB.fullmatch(verb):
+        if verb not in _RUN_VERBS:
+            return f"{escaped(program)} {escaped(verb)} *"
+        if len(rest) > 1 and _VERB.fullmatch(rest[1]) and program in ("npm", "pnpm", "yarn"):
+            return f"{escaped(program)} {escaped(verb)} {escaped(rest[1])} *"
+    return escaped(command)
+
+
+def reach_of(text: str, action: Action, facts: Facts, folders: WorkFolders) -> Reach:
+    """What a pattern would mean for this action."""
+    try:
+        patterns = parse_all(text)
+    except PatternError as error:
+        return Reach(problem=str(error))
+    if patterns and all(pattern.tool == FOREIGN for pattern in patterns) and _is_tainted(action):
+        return Reach(patterns, broad=tuple(str(pattern) for pattern in patterns if pattern.is_all))
+    missing = uncovered(patterns, parts_of(action, facts, folders), folders)
+    told = tuple(f"{part.tool}: {part.text}" if part.text is not None else "what cannot be told" for part in missing)
+    return Reach(patterns, "", told, tuple(str(pattern) for pattern in patterns if is_broad(pattern)))
+
+
+def _is_tainted(action: Action) -> bool:
+    """Whether it waits because of foreign content, which the user may call fine instead of the action."""
+    return action.judgement is not None and action.judgement.rule == TAINT
+
+
+def is_broad(pattern: Pattern) -> bool:
+    """Whether a pattern lets anything run, or nearly so."""
+    if pattern.is_all:
+        return True
+    first, star, _rest = pattern.glob.partition("*")
+    if pattern.tool in ("read", "write"):
+        return bool(star) and first.count("/") < 2
+    if pattern.tool != "bash" or not star:
+        return False
+    words = first.split()
+    return not words or (len(words) == 1 and (words[0] in _RUNS_ANYTHING or not first.endswith(" "))) or (
+        len(words) > 1 and words[0] in _RUNS_ANYTHING and words[1] in _RUN_VERBS)  # fmt: skip

@@ -1,0 +1,222 @@
+"""Permitting: the user's answers to held actions, and how far they reach.
+
+An answer names the action that was shown, so that of two screens that show it only the first one counts, and none is
+ever taken for the action behind it. What holds for the conversation, its mode among it, is an event of its log, and so
+survives a restart and a fork; of a conversation that came from elsewhere only what was answered here counts. What was
+allowed in turns that are undone is taken back. Used by AgentSession.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from core.controller.state import Pending, State
+from core.errors import UsageError
+from core.events import (
+    AgentState,
+    ConsentAction,
+    Envelope,
+    Event,
+    EventSource,
+    ModeAction,
+    PermissionAction,
+    UndoAction,
+    UndoObservation,
+)
+from core.security.confirmation import VOICES, ConfirmMode, Verdict
+from core.security.guard import Guard
+from core.security.patterns import PatternError, parse, parse_all
+from core.security.permissions import Permission, Scope, given
+from core.store.conversations import IMPORT, ConversationInfo
+from core.store.reader import EventFilter
+from core.stream import EventStream, EventStreamSubscriber
+
+Wish = Callable[[AgentState, int | None, str], Awaitable[None]]
+_KEPT = EventFilter(
+    kinds=frozenset({"action:permission", "action:consent", "action:mode", "action:undo", "observation:undo"})
+)
+
+
+class Permitting:
+    """Of one conversation; `load` it first."""
+
+    def __init__(
+        self,
+        *,
+        stream: EventStream,
+        info: ConversationInfo,
+        guard: Guard,
+        state: Callable[[], State],
+        wish: Wish,
+        add: Callable[[Event], Awaitable[Envelope]],
+    ) -> None:
+        self.guard = guard
+        self.above: Permitting | None = None
+        """Of the conversation whose delegate this is: what holds for the conversation is kept there."""
+        self._own_mode = guard.mode
+        """That of the settings."""
+        self._undos: dict[int | None, UndoAction] = {}
+        """Those that have no observation yet."""
+        self._stream = stream
+        self._info = info
+        self._state = state
+        self._wish = wish
+        self._add = add
+
+    def share(self, above: Permitting) -> None:
+        """This is a delegate of that one's conversation."""
+        self.above, self.guard.above = above, above.guard
+
+    async def load(self) -> None:
+        """Take from the log what was answered for this conversation. Raises StoreError."""
+        counts = self._info.origin != IMPORT
+        after = -1
+        while page := await self._stream.read(after=after, where=_KEPT):
+            for envelope in page:
+                if isinstance(envelope.event, ConsentAction):  # what stands before it, others may have written
+                    self.guard.conversation.clear()
+                    self.guard.mode = self._own_mode
+                    counts = envelope.event.given
+                elif isinstance(envelope.event, ModeAction) and counts:
+                    self.guard.mode = self._own_mode if envelope.event.own else ConfirmMode(envelope.event.mode)
+                elif isinstance(envelope.event, PermissionAction) and counts:
+                    self._take(envelope)
+                else:
+                    self._taken_back(envelope)
+            after = page[-1].id
+
+    def watch(self) -> None:
+        """Take back what is undone from here on. Called once, behind `load`."""
+        types: list[type[Event]] = [UndoAction, UndoObservation]
+        self._stream.subscribe(EventStreamSubscriber.RUNTIME, self._on_undo, "permitting", types=types)
+
+    def _taken_back(self, envelope: Envelope) -> list[Permission]:
+        """What was allowed in turns that are undone is not allowed any more, not even where they are had again."""
+        event, undone = envelope.event, self._undos.pop(envelope.cause, None)
+        if isinstance(event, UndoAction):
+            self._undos[envelope.id] = event
+        if undone is None or not (isinstance(event, UndoObservation) and event.done):
+            return []
+        if not undone.chat or undone.redoes is not None:
+            return []
+        back = [p for p in self.guard.conversation if p.verdict is Verdict.ALLOW and _given_in(p) >= undone.first]
+        self.guard.conversation[:] = [p for p in self.guard.conversation if p not in back]
+        return back
+
+    async def _on_undo(self, envelope: Envelope) -> None:
+        for permission in self._taken_back(envelope):
+            back = PermissionAction(verdict="allow", pattern=str(permission.pattern), revoked=True)
+            await self._stream.append(back, EventSource.ENVIRONMENT)
+
+    async def keep_mode(self, mode: ConfirmMode | str, *, own: bool = False) -> None:
+        """Have the mode be there again after a restart; `own` is that of the settings. Raises StoreError."""
+        await self._stream.append(ModeAction(mode=ConfirmMode(mode).value, own=own), EventSource.USER)
+
+    def _take(self, envelope: Envelope) -> None:
+        event = envelope.event
+        assert isinstance(event, PermissionAction)
+        try:
+            pattern = parse(event.pattern)
+        except PatternError:  # of a newer version: it allows nothing here
+            return
+        same = [one for one in self.guard.conversation if (one.verdict, one.pattern) == (event.verdict, pattern)]
+        kept = [one for one in self.guard.conversation if one not in same]
+        if not event.revoked:
+            at = envelope.timestamp.isoformat(timespec="seconds")
+            informed = event.informed or any(one.informed for one in same)
+            given = (Scope.CONVERSATION, "", at, self._info.id, f"c{envelope.id}", informed)
+            kept.append(Permission(Verdict(event.verdict), pattern, *given))
+        self.guard.conversation[:] = kept
+
+    # -- what the user says ----------------------------------------------------------------------------------------
+
+    async def permit(self, text: str, scope: Scope, verdict: Verdict = Verdict.ALLOW) -> None:
+        """Allow or deny whatever these patterns cover from now on. Raises UsageError, ConfigurationError, StoreError.
+
+        Given while an action waits because of what was read or done before, it spares such questions, too. ONCE keeps
+        nothing.
+        """
+        informed = self._asked_by_voice()
+        try:
+            patterns = parse_all(text)
+        except PatternError as error:
+            raise UsageError(str(error)) from None
+        if scope is Scope.CONVERSATION:
+            top = self
+            while top.above is not None:
+                top = top.above
+            for pattern in patterns:
+                await top._keep(PermissionAction(verdict=verdict.value, pattern=str(pattern), informed=informed))
+        elif scope is not Scope.ONCE:
+            folder, id = self._info.workspace, self._info.id
+
+            def add() -> None:
+                self.guard.file.add(
+                    given(verdict, pattern, scope, folder=folder, conversation=id, informed=informed)
+                    for pattern in patterns
+                )
+
+            await asyncio.to_thread(add)
+
+    async def take_back(self, permission: Permission) -> None:
+        """Revoke what was answered. Raises as `permit`."""
+        if permission.scope is Scope.CONVERSATION:
+            pattern, verdict = str(permission.pattern), permission.verdict.value
+            await self._keep(PermissionAction(verdict=verdict, pattern=pattern, revoked=True))
+        else:
+            await asyncio.to_thread(self.guard.file.revoke, [permission.id])
+
+    async def _keep(self, event: PermissionAction) -> None:
+        self._take(await self._add(event))
+
+    async def confirm(self, action_id: int | None = None) -> None:
+        """Let an action that waits be carried out, by default the one that is asked about.
+
+        Raises UsageError where the action does not wait any more.
+        """
+        await self._wish(AgentState.USER_CONFIRMED, self._asked(action_id), "")
+
+    async def confirm_allowed(self, action_id: int | None = None) -> None:
+        """As `confirm`, and with it every other action that waits and is allowed as the permissions are now."""
+        first = self._asked(action_id)
+        for pending in self._behind(first):
+            if (await self.guard.judge(pending.action)).verdict is Verdict.ALLOW:
+                await self._wish(AgentState.USER_CONFIRMED, pending.id, "")
+        await self._wish(AgentState.USER_CONFIRMED, first, "")
+
+    async def reject(self, reason: str = "", action_id: int | None = None) -> None:
+        """Do not let the action that waits be carried out. Raises as `confirm`.
+
+        With a reason the agent goes on: each action behind it asks, unless it only reads. Without one none of them is
+        carried out, and the agent rests.
+        """
+        await self._wish(AgentState.USER_REJECTED, self._asked(action_id), reason)
+
+    async def reject_denied(self, reason: str, action_id: int | None = None) -> None:
+        """As `reject`, and with it every other action that waits and is denied as the permissions are now."""
+        first = self._asked(action_id)
+        for pending in self._behind(first):
+            if (await self.guard.judge(pending.action)).verdict is Verdict.DENY:
+                await self._wish(AgentState.USER_REJECTED, pending.id, reason)
+        await self._wish(AgentState.USER_REJECTED, first, reason)
+
+    def _asked_by_voice(self) -> bool:
+        """Whether the action that is asked about waits because of what was read or done before it."""
+        state = self._state()
+        judged = next((one.action.judgement for one in state.queue if one.id == state.awaiting), None)
+        return judged is not None and judged.rule in VOICES
+
+    def _behind(self, action_id: int) -> tuple[Pending, ...]:
+        return tuple(pending for pending in self._state().queue if pending.held and pending.id != action_id)
+
+    def _asked(self, action_id: int | None) -> int:
+        awaiting = self._state().awaiting
+        if awaiting is None or action_id not in (None, awaiting):
+            raise UsageError("It was answered already, here or elsewhere. Nothing was done.")
+        return awaiting
+
+
+def _given_in(permission: Permission) -> int:
+    """The id of the event with which it was given for the conversation."""
+    return int(permission.id.removeprefix("c"))

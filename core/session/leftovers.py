@@ -1,0 +1,71 @@
+"""What a sandbox leaves behind for the user's own programs to carry out: told in the conversation, each thing once.
+
+A sandbox cannot keep an agent from making a repository with hooks and settings of its own. So whenever the agent rests,
+and when the sandbox has ended, the runtime is asked what is there now that was not there at the start. The event log
+is the only memory of what was told, so nothing is told twice, also after a restart. What did not come back from a
+workspace elsewhere is told likewise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from core.events import AgentState, AgentStateChangedObservation, Envelope, ErrorObservation, EventSource
+from core.protocols import Runtime
+from core.store.reader import EventFilter
+from core.stream import EventStream
+
+LEFT_BEHIND = "STATUS$LEFT_BEHIND"
+CAME_BACK = "STATUS$CAME_BACK"
+MAX_TOLD = 100
+"""In one event; what is beyond is told with the next."""
+MORE = "and {n} more, which are listed by /sandbox"
+_WORKS = (AgentState.RUNNING, AgentState.LOADING, AgentState.USER_CONFIRMED, AgentState.USER_REJECTED)
+INTRODUCTION = (
+    "In the workspace there is something that the sandbox could write and that your own programs would carry out, "
+    "outside of it and with your rights:"
+)
+CAME_BACK_INTRODUCTION = "The work came back from where the sandbox ran, but for this:"
+REMEDY = (
+    "Look at each before you use git, an editor or a tool there. What you do not want: remove it, or take the setting "
+    "out with `git config --file FILE --unset SETTING`, run from another folder. What was moved aside and you want: "
+    "/restore NAME."
+)
+
+
+class Aftermath:
+    """Of one conversation."""
+
+    def __init__(self, runtime: Runtime, stream: EventStream) -> None:
+        self._runtime = runtime
+        self._stream = stream
+        self._turn = asyncio.Lock()
+
+    async def on_state(self, envelope: Envelope) -> None:
+        """For the stream: look when the agent has come to rest. Raises StoreError."""
+        changed = envelope.event
+        if isinstance(changed, AgentStateChangedObservation) and changed.agent_state not in _WORKS:
+            await self.tell()
+
+    async def tell(self) -> None:
+        """Tell what is there and was not told yet. Raises StoreError."""
+        async with self._turn:
+            await self._tell_new(LEFT_BEHIND, INTRODUCTION, await self._runtime.left_behind(), REMEDY)
+            await self._tell_new(CAME_BACK, CAME_BACK_INTRODUCTION, await self._runtime.came_back(), "")
+
+    async def _tell_new(self, error_id: str, introduction: str, lines: Sequence[str], remedy: str) -> None:
+        found = [f"- {what}" for what in lines]
+        if not found:
+            return
+        said = EventFilter(kinds=frozenset({"observation:error"}), query=error_id)
+        told = {
+            line
+            for envelope in await self._stream.read(where=said)
+            if isinstance(envelope.event, ErrorObservation)
+            for line in envelope.event.content.split("\n")
+        }
+        if new := [line for line in dict.fromkeys(found) if line not in told]:
+            more = MORE.format(n=len(new) - MAX_TOLD) if len(new) > MAX_TOLD else ""
+            content = "\n".join(filter(None, [introduction, *new[:MAX_TOLD], more, remedy]))
+            await self._stream.append(ErrorObservation(content=content, error_id=error_id), EventSource.ENVIRONMENT)

@@ -1,0 +1,68 @@
+"""WaysOut: what the user chooses where something stands in the agent's way.
+
+What stands in the way, and which ways it leaves, is `core.controller.exit_reasons`. Used by AgentSession's callers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from core.controller.exit_reasons import Way
+from core.events import CondensationRequestAction, EventSource, LoopRecoveryAction, MessageAction
+from core.store.reader import EventFilter
+
+if TYPE_CHECKING:
+    from core.session.agent_session import AgentSession
+    from core.session.setup import Preparation
+
+TELL = "You go round in a circle: {} Do not repeat it. Say what you tried and why it did not work, then go another way."
+
+
+class WaysOut:
+    """Of one conversation. To add a way: see `core.controller.exit_reasons`; its case is here."""
+
+    def __init__(self, session: AgentSession, preparation: Preparation) -> None:
+        self._session = session
+        self._preparation = preparation
+
+    async def take(self, way: Way, model: str = "") -> None:
+        """Take one of the ways that `state.halt` offers; any other does nothing. `model` is for SWITCH_MODEL.
+
+        Raises ConfigurationError where the model cannot be used; then nothing has changed.
+        """
+        session = self._session
+        halt = session.state.halt
+        if halt is None or way not in halt.ways:
+            return
+        match way:
+            case Way.SWITCH_MODEL:
+                await session.set_model(model)
+            case Way.CONDENSE:
+                await session.add(CondensationRequestAction())
+            case Way.RESTART_SANDBOX:
+                await self._preparation.restart()
+            case Way.SKIP:
+                self._preparation.skip()
+            case Way.STOP:
+                await session.interrupt()
+                return
+            case Way.CUT_LOOP:
+                await session.add(LoopRecoveryAction(option=1))
+                return
+            case Way.RESEND | Way.TELL:
+                text = await self._last_request() if way is Way.RESEND else TELL.format(session.state.reason)
+                await session.add(LoopRecoveryAction(option=2))
+                await session.send(text)
+                return
+        await session.resume()
+
+    async def _last_request(self) -> str:
+        """What the user said last."""
+        before: int | None = None
+        said = EventFilter(kinds=frozenset({"action:message"}), sources=frozenset({EventSource.USER}))
+        while page := await self._session.stream.page(before=before, limit=10, where=said):
+            for envelope in reversed(page):
+                if isinstance(envelope.event, MessageAction) and not envelope.event.queued:
+                    return envelope.event.content
+            before = page[0].id
+        return ""

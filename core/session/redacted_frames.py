@@ -1,0 +1,102 @@
+"""MaskedFrames: what is shown live, without secrets, also where they come in pieces.
+
+Whoever records gets frames as they are, for the recording is masked as a whole. Others see stars in place of secrets;
+of a known one that is cut between two frames, three bytes at most are seen before (see `core.secrets.redactor`). What
+looks like a secret is known as soon as it is whole: of one that is cut between two frames, the first part is seen, and
+one that colours split is seen until its event is stored.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+from core.events import Frame, PageShown, Status, TerminalOutput, TokenDelta
+from core.pub_sub import Frames
+from core.secrets import Masker
+from core.secrets.detector import Detector
+from core.secrets.redactor import StreamMasker
+from core.secrets.token_patterns import may_hold
+
+TAIL_BYTES = 512
+"""Of what came before, which is looked at together with what comes."""
+
+
+@dataclass(slots=True)
+class _Stream:
+    """What comes in pieces that belong together."""
+
+    last: TerminalOutput | TokenDelta
+    masker: StreamMasker
+    tail: bytes = b""
+    decoder: codecs.IncrementalDecoder = field(default_factory=codecs.getincrementaldecoder("utf-8"))
+
+
+class MaskedFrames(Frames):
+    """The live side of one conversation; `record` gets every frame unmasked, before anybody else."""
+
+    def __init__(self, masker: Masker, record: Callable[[Frame], None], detector: Detector | None = None) -> None:
+        super().__init__()
+        self._masker = masker
+        self._detector = detector
+        self._record = record
+        self._streams: dict[type[Frame], _Stream] = {}
+
+    def publish(self, frame: Frame) -> None:
+        """Record a frame, and hand it on masked. Never raises."""
+        self._record(frame)
+        if not self._masker and self._detector is None:
+            super().publish(frame)
+            return
+        for shown in self._shown(frame):
+            super().publish(shown)
+
+    def _shown(self, frame: Frame) -> Iterator[Frame]:
+        match frame:
+            case TerminalOutput() | TokenDelta():
+                stream = self._streams.get(type(frame))
+                if stream is None or not _belongs(frame, stream.last):
+                    yield from self._rest(type(frame))
+                    stream = self._streams[type(frame)] = _Stream(frame, StreamMasker(self._masker))
+                stream.last = frame
+                data = frame.data if isinstance(frame, TerminalOutput) else frame.text.encode("utf-8", "replace")
+                self._detect(stream, data)
+                yield from _with(stream, stream.masker.feed(data))
+            case Status():
+                yield from self._rest(TerminalOutput)
+                yield from self._rest(TokenDelta)
+                yield replace(frame, message=self._masker.mask_text(frame.message))
+            case PageShown():
+                mask = self._masker.mask_text
+                yield replace(frame, url=mask(frame.url), title=mask(frame.title))
+
+    def _detect(self, stream: _Stream, data: bytes) -> None:
+        """Let the masker know what looks like a secret, before it is shown."""
+        if self._detector is not None:
+            seen = stream.tail + data
+            if may_hold(text := seen.decode("utf-8", "replace")):
+                self._detector.mask(text)
+            stream.tail = seen[-TAIL_BYTES:]
+
+    def _rest(self, kind: type[Frame]) -> Iterator[Frame]:
+        """What is held back of a stream that is over."""
+        if (stream := self._streams.pop(kind, None)) is not None:
+            yield from _with(stream, stream.masker.flush())
+
+
+def _belongs(frame: Frame, last: Frame) -> bool:
+    match frame, last:
+        case TerminalOutput(), TerminalOutput():
+            return frame.cause == last.cause and frame.is_echo == last.is_echo
+        case TokenDelta(), TokenDelta():
+            return frame.cause == last.cause and frame.channel == last.channel
+    return False
+
+
+def _with(stream: _Stream, data: bytes) -> Iterator[Frame]:
+    if isinstance(stream.last, TerminalOutput):
+        if data:
+            yield replace(stream.last, data=data)
+    elif text := stream.decoder.decode(data):
+        yield replace(stream.last, text=text)

@@ -1,0 +1,321 @@
+"""Preparation: everything between opening a conversation and its first action, once per session.
+
+The sandbox is started, the repository that was chosen is cloned (or a new one made), its `.openhands/setup.sh` is run
+and its pre-commit hook installed. Every command goes through the runtime and stands in the log: an action of the
+environment, then its one observation, whatever ends it. Invariants: whoever calls `ready` waits for the same attempt;
+an attempt goes on where the last one failed; code from a repository runs without isolation only where the user said
+so. Follows `_create_runtime` of OpenHands V0 (`openhands/server/session/agent_session.py`), where a failure is an
+observation of the first action, and not a conversation without a runtime.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from core import repository as shell
+from core.errors import HandloomError, RuntimeUnavailableError
+from core.events import CmdOutputObservation, ErrorObservation, EventSource, Status
+from core.protocols import Runtime
+from core.pub_sub import Frames
+from core.repository import NOT_INSTALLED_EXIT, PRE_COMMIT_SCRIPT, SETUP_SCRIPT, Repository
+from core.session.environment import TRY_AGAIN, EnvironmentShell, apart, check, in_agents_shell
+from core.settings.config import SandboxSettings
+from core.store.conversations import FORK, ConversationInfo
+from core.store.reader import EventFilter
+from core.stream import EventStream
+
+log = logging.getLogger(__name__)
+
+STARTING_RUNTIME = "STATUS$STARTING_RUNTIME"
+RUNTIME_STARTED = "STATUS$RUNTIME_STARTED"
+SETTING_UP_WORKSPACE = "STATUS$SETTING_UP_WORKSPACE"
+SETTING_UP_GIT_HOOKS = "STATUS$SETTING_UP_GIT_HOOKS"
+READY = "STATUS$READY"
+NO_ISOLATION = "STATUS$NO_ISOLATION"
+SCRIPTS_NOT_RUN = "STATUS$REPOSITORY_SCRIPTS_NOT_RUN"
+"""Error id of the event that says which scripts of the repository were not run."""
+
+SETUP_TIMEOUT_S = 600.0
+"""V0's hard time limit of the setup script."""
+CLONE_TIMEOUT_S = 1800.0
+"""A big repository over a slow line."""
+COMMAND_TIMEOUT_S = 60.0
+"""Everything else takes milliseconds; a network folder may take seconds."""
+CLOSE_S = 5.0
+"""How long the command that runs may take to end, and its observation to be stored."""
+
+
+class _Attempt:
+    """One run through what is still to be done."""
+
+    task: asyncio.Task[None]
+
+    def __init__(self) -> None:
+        self.failure: RuntimeUnavailableError | None = None
+        """Why it failed, once it has."""
+        self.is_told = False
+        """Whether an action has got that as its observation."""
+        self.failed_step: Callable[[], Awaitable[None]] | None = None
+        """What failed; None where it is the sandbox itself."""
+
+    @property
+    def is_ending(self) -> bool:
+        """It was interrupted, and the command in hand still gets its observation."""
+        return self.task.cancelling() > 0 and not self.task.done()
+
+
+class Preparation:
+    """The start sequence of one session. `spawn` starts a task in the session's task group."""
+
+    def __init__(
+        self,
+        *,
+        info: ConversationInfo,
+        settings: SandboxSettings,
+        runtime: Runtime,
+        stream: EventStream,
+        frames: Frames,
+        spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+    ) -> None:
+        self._info = info
+        self._settings = settings
+        self._runtime = runtime
+        self._shell = EnvironmentShell(runtime, stream, frames)
+        self._stream = stream
+        self._frames = frames
+        self._spawn = spawn
+        self._steps: list[Callable[[], Awaitable[None]]] = [
+            self._bring_workspace,
+            self._look,
+            self._run_setup_script,
+            self._install_hook,
+        ]
+        """What is still to be done, in order, once the runtime runs."""
+        self._scripts: frozenset[str] = frozenset()
+        self._seconds: dict[str, float] = {}
+        self._attempt: _Attempt | None = None
+        self._is_prepared = False
+        self._is_closed = False
+
+    async def begin(self) -> None:
+        """Make the sandbox ready ahead of its use; what goes wrong is kept for the action that needs it."""
+        with suppress(RuntimeUnavailableError):
+            if self._is_prepared:
+                await self._start_again()
+            else:
+                await self._attempted()
+
+    async def ready(self) -> None:
+        """Return when the sandbox is ready for an action; cheap where it is.
+
+        Raises RuntimeUnavailableError with what to do next; a failure that was raised is tried again by the next call.
+        Cancelling ends the waiting, not the preparation: see `interrupt`.
+        """
+        if self._is_prepared:
+            await self._start_again()
+            return
+        attempt = self._attempt
+        if attempt is None or attempt.failure is None or attempt.is_told:
+            attempt = await self._attempted()
+        if attempt.failure is not None:
+            attempt.is_told = True
+            raise attempt.failure
+
+    async def _attempted(self) -> _Attempt:
+        """The attempt that is under way, else a new one, at its end. Raises RuntimeUnavailableError if interrupted."""
+        while (attempt := self._attempt) is not None and attempt.is_ending:
+            await asyncio.wait([attempt.task])  # what was interrupted is not joined, but begun anew
+        if self._is_closed:
+            raise RuntimeUnavailableError("The conversation is closed. Open it again to go on.")
+        if attempt is None or attempt.task.done():
+            attempt = self._attempt = _Attempt()
+            attempt.task = self._spawn(self._prepare(attempt))
+        await asyncio.wait([attempt.task])
+        if attempt.task.cancelled():
+            raise RuntimeUnavailableError(f"Making the sandbox ready was interrupted. {TRY_AGAIN}")
+        return attempt
+
+    def interrupt(self) -> None:
+        """End the attempt that is under way; the command that runs is interrupted and gets its observation."""
+        if self._attempt is not None:
+            self._attempt.task.cancel()
+
+    def skip(self) -> None:
+        """Do without the step that failed. The sandbox itself is not done without: it is tried again."""
+        if self._attempt is not None and self._attempt.failed_step in self._steps:
+            self._steps.remove(self._attempt.failed_step)
+            self._attempt = None
+
+    async def restart(self) -> None:
+        """End the sandbox; what is next started is a new one, which is brought to where the work is."""
+        await self._begin_again(self._runtime.aclose)
+
+    async def rest(self) -> None:
+        """Let go of the sandbox for now; what is next started is brought to where the work is."""
+        await self._begin_again(self._runtime.rest)
+
+    async def _begin_again(self, let_go: Callable[[], Awaitable[None]]) -> None:
+        self.interrupt()
+        await let_go()
+        if self._is_prepared:
+            self._steps = [self._look, self._run_setup_script]
+        self._is_prepared, self._attempt = False, None
+
+    async def aclose(self) -> None:
+        """Interrupt, and return when the last event is stored. Nothing can be prepared after that."""
+        self._is_closed = True
+        self.interrupt()
+        if self._attempt is not None:
+            await asyncio.wait([self._attempt.task], timeout=CLOSE_S)
+
+    # -- the sequence ------------------------------------------------------------------------------------------------
+
+    async def _prepare(self, attempt: _Attempt) -> None:
+        """One attempt. Never raises: what went wrong is for those who wait."""
+        try:
+            async with self._step(STARTING_RUNTIME, "Starting the sandbox"):
+                await self._start_runtime()
+            self._say(RUNTIME_STARTED, "The sandbox runs.")
+            while self._steps:
+                attempt.failed_step = self._steps[0]
+                await self._steps[0]()
+                self._steps.pop(0)
+        except HandloomError as error:  # of the store, too: what cannot be recorded is not done
+            attempt.failure = RuntimeUnavailableError(str(error))
+            return
+        self._is_prepared = True
+        self._say(READY, f"Ready after {sum(self._seconds.values()):.1f} s.")
+        if self._runtime.why_open:
+            self._say(NO_ISOLATION, f"Nothing separates the agent from this machine: {self._runtime.why_open}.")
+        times = ", ".join(f"{what} {seconds:.2f} s" for what, seconds in self._seconds.items())
+        log.info("conversation %s is ready: %s", self._info.id, times)
+
+    async def _start_again(self) -> None:
+        """The sandbox may have died since; starting it costs nothing where it has not."""
+        try:
+            await self._start_runtime()
+        except RuntimeUnavailableError as error:
+            self._frames.publish(Status("error", STARTING_RUNTIME, str(error)))
+            raise
+
+    async def _start_runtime(self) -> None:
+        try:
+            await self._runtime.start(partial(self._say, STARTING_RUNTIME))
+        except HandloomError:
+            raise
+        except Exception as error:  # the boundary to the runtime: its bug must not end the session
+            log.exception("the runtime could not be started")
+            text = f"The sandbox cannot be started: {type(error).__name__}: {error}. {TRY_AGAIN}"
+            raise RuntimeUnavailableError(text) from error
+
+    async def _bring_workspace(self) -> None:
+        """Clone the repository that was chosen; without one, make a new one where the settings want it."""
+        if self._info.repository:
+            repository = Repository.parse(self._info.repository)
+            copied = self._info.origin == FORK
+            command, limit_s = shell.clone_command(repository, self._info.id, copied=copied), CLONE_TIMEOUT_S
+            what = f"Cloning {repository}"
+            remedy = "Check the address, and that git can read it here without asking for a password."
+        elif self._settings.init_git_in_empty_workspace:
+            command, limit_s = shell.INIT_COMMAND, COMMAND_TIMEOUT_S
+            what, remedy = "Making a git repository", "Do without: set init_git_in_empty_workspace to false."
+        else:
+            return
+        async with self._step(SETTING_UP_WORKSPACE, what):
+            check(await self._shell.run(apart(command, self._runtime.working_dir), limit_s), what, remedy)
+
+    async def _look(self) -> None:
+        """Go to the folder of the work, and find out which scripts it has."""
+        if not self._info.repository and not await asyncio.to_thread(_has_scripts, self._info.workspace):
+            return
+        what = "Looking for the repository's scripts"
+        async with self._step(SETTING_UP_WORKSPACE, what):
+            observation = await self._shell.run(in_agents_shell(shell.look_command(self._folder)), COMMAND_TIMEOUT_S)
+            check(observation, what)
+        found = [script for script in (SETUP_SCRIPT, PRE_COMMIT_SCRIPT) if script in observation.content.split("\n")]
+        if self._may_run_scripts:
+            self._scripts = frozenset(found)
+        elif found and self._settings.run_repository_scripts == "isolated":
+            await self._tell_not_run(" and ".join(found))
+
+    async def _run_setup_script(self) -> None:
+        if SETUP_SCRIPT not in self._scripts:
+            return
+        what = f"Running {SETUP_SCRIPT}"
+        remedy = 'Correct it, or set run_repository_scripts to "never" and open the conversation again.'
+        async with self._step(SETTING_UP_WORKSPACE, what):
+            action = in_agents_shell(shell.setup_command(self._folder))
+            check(await self._shell.run(action, SETUP_TIMEOUT_S), what, remedy)
+
+    async def _install_hook(self) -> None:
+        if PRE_COMMIT_SCRIPT not in self._scripts:
+            return
+        what = f"Installing {PRE_COMMIT_SCRIPT} as pre-commit hook"
+        async with self._step(SETTING_UP_GIT_HOOKS, what):
+            observation = await self._shell.run(apart(shell.INSTALL_HOOK_COMMAND, self._folder), COMMAND_TIMEOUT_S)
+            refused = isinstance(observation, CmdOutputObservation) and observation.exit_code == NOT_INSTALLED_EXIT
+            if not refused:
+                check(observation, what)
+        if refused:
+            self._say(SETTING_UP_GIT_HOOKS, f"{PRE_COMMIT_SCRIPT} was not installed as hook: {observation.content}")
+
+    @property
+    def _folder(self) -> str:
+        repository = Repository.parse(self._info.repository) if self._info.repository else None
+        return shell.folder_of(repository, self._runtime.working_dir)
+
+    @property
+    def _may_run_scripts(self) -> bool:
+        match self._settings.run_repository_scripts:
+            case "always":
+                return True
+            case "isolated":
+                return self._runtime.isolation != "none"
+            case "never":
+                return False
+
+    async def _tell_not_run(self, scripts: str) -> None:
+        """Say it on the screen, and once in the log of the conversation."""
+        text = (
+            f"{scripts} of the repository: not run, because without isolation that would be as you, on this machine.\n"
+            "Read first what would run. To allow it, set run_repository_scripts under [sandbox] in config.toml to "
+            '"always", or HANDLOOM__SANDBOX__RUN_REPOSITORY_SCRIPTS=always, and open the conversation again; "never" '
+            "ends this notice."
+        )
+        self._say(SCRIPTS_NOT_RUN, text)
+        said_before = EventFilter(kinds=frozenset({"observation:error"}), query=SCRIPTS_NOT_RUN)
+        if not await self._stream.read(where=said_before, limit=1):
+            await self._stream.append(ErrorObservation(content=text, error_id=SCRIPTS_NOT_RUN), EventSource.ENVIRONMENT)
+
+    # -- telling -----------------------------------------------------------------------------------------------------
+
+    def _say(self, status: str, text: str) -> None:
+        self._frames.publish(Status("info", status, text))
+
+    @asynccontextmanager
+    async def _step(self, status: str, what: str) -> AsyncIterator[None]:
+        """Tell that something begins, and how it ended and when."""
+        self._say(status, f"{what} …")
+        begun = time.monotonic()
+        try:
+            yield
+        except HandloomError as error:
+            log.warning("conversation %s: %s failed: %s", self._info.id, what, error)
+            self._frames.publish(Status("error", status, str(error)))
+            raise
+        except asyncio.CancelledError:
+            self._say(status, "")
+            raise
+        self._seconds[what] = time.monotonic() - begun
+        self._say(status, f"{what}: done in {self._seconds[what]:.1f} s.")
+
+
+def _has_scripts(workspace: str) -> bool:
+    return any((Path(workspace) / script).is_file() for script in (SETUP_SCRIPT, PRE_COMMIT_SCRIPT))

@@ -1,0 +1,215 @@
+"""Hands: what the user does in the agent's sandbox by himself, while the agent waits or rests.
+
+Commands in the agent's shell, its terminal, and its browser. Used by AgentSession.
+
+TakeOver: the user has the agent's terminal, from one key to another, and the agent waits.
+
+Invariants: one at a time; it stands in the log as an action of the user, stored before it begins, and as the one
+observation that answers it, whatever ends it: the lines that the user typed and what the terminal showed, bounded. Keys
+go to the sandbox as they are and in order and are stored nowhere; what a program does not echo is in no event. While
+it lasts no action of the agent begins, and none that ran is answered before that observation is stored, so the agent
+reads what happened before it goes on. Used by AgentSession.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from contextlib import suppress
+
+from core.controller.outcomes import Seen
+from core.errors import RuntimeUnavailableError, UsageError
+from core.events import (
+    Action,
+    CmdOutputMetadata,
+    CmdOutputObservation,
+    CmdRunAction,
+    Envelope,
+    Frame,
+    Observation,
+    Status,
+)
+from core.protocols import Executor, FrameSink, Runtime
+from core.session.user_actions import NO_LIMIT_S, Surroundings, UsersAction, UserShell
+from core.session.user_browser import UsersBrowser
+
+COMMAND = "# The user took over the terminal."
+"""A comment, so that a shell that does not know better does nothing."""
+CUT_SHORT = "\n[The user had the terminal, and it was ended before they gave it back.]"
+MAX_WAITING_BYTES = 1024 * 1024
+"""Keys that the sandbox has not taken; a paste is smaller."""
+GIVEN_BACK = "STATUS$TERMINAL_GIVEN_BACK"
+"""Id of the frame after which nobody has it."""
+READY = "STATUS$TERMINAL_TAKEN"
+"""Id of the frame with which the sandbox says that it takes keys. It is told to nobody else."""
+
+
+class TakeOver:
+    """Who has the terminal of one conversation."""
+
+    def __init__(self, runtime: Runtime, place: Surroundings) -> None:
+        self._runtime = runtime
+        self._place = place
+        self._is_on = False
+        self._task: asyncio.Task[None] | None = None
+        self._size: tuple[int, int] | None = None
+        self._keys = bytearray()
+        self._wanted = asyncio.Event()
+        """Set where there is something to send: keys, a size, the end."""
+        self._gives_back = False
+        self.is_ready = False
+        """Whether the sandbox takes keys; before that, they wait."""
+
+    @property
+    def is_on(self) -> bool:
+        """Whether the user has the terminal, or it is on its way to or from them."""
+        return self._is_on
+
+    async def begin(self, rows: int, columns: int) -> Envelope:
+        """Have the terminal in this size. It is stored when this returns. Raises UsageError where somebody has it."""
+        if self.is_on:
+            raise UsageError("The terminal is taken over already. Give it back where it was taken.")
+        action = CmdRunAction(command=COMMAND, blocking=True, timeout=NO_LIMIT_S, takes_over=True)
+        self._keys.clear()
+        self._gives_back = self.is_ready = False
+        self._size = (rows, columns)
+        self._is_on = True
+        seen = Seen(self._place.frames)
+
+        def cut_short() -> Observation:
+            metadata = CmdOutputMetadata(suffix=CUT_SHORT)
+            return CmdOutputObservation(command=COMMAND, content=seen.output.take(), metadata=metadata)
+
+        taken = UsersAction(action, lambda id: self._carry_out(action, id, seen), cut_short, last=self._let_go)
+        try:
+            envelope, self._task = await taken.begin(self._place)
+        except BaseException:
+            self._is_on = False
+            raise
+        return envelope
+
+    def type(self, keys: bytes) -> None:
+        """Keys for the terminal, in order. Raises UsageError where so many wait that nobody reads them."""
+        if not self.is_on:
+            return
+        if len(self._keys) + len(keys) > MAX_WAITING_BYTES:
+            raise UsageError("The program does not read what was typed. Wait for it, or give the terminal back.")
+        self._keys += keys
+        self._wanted.set()
+
+    def resize(self, rows: int, columns: int) -> None:
+        """The terminal's size on the user's screen."""
+        if self.is_on and (rows, columns) != self._size:
+            self._size = (rows, columns)
+            self._wanted.set()
+
+    def give_back(self) -> None:
+        """The agent may go on; what runs in the terminal stays. Does nothing where nobody has it."""
+        self._gives_back = True
+        self._wanted.set()
+
+    async def ended(self) -> None:
+        """Return when nobody has it; what came of it is stored by then."""
+        while self._task is not None and not self._task.done():
+            await asyncio.wait([self._task])
+
+    def interrupt(self) -> None:
+        """End it at once; it still gets its observation."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def _let_go(self) -> None:
+        self._is_on = False
+        self._place.frames.publish(Status("info", GIVEN_BACK, ""))
+
+    async def _carry_out(self, action: CmdRunAction, action_id: int, seen: Seen) -> Observation:
+        def publish(frame: Frame) -> None:
+            if isinstance(frame, Status) and frame.id == READY:
+                self.is_ready = True
+                self._wanted.set()
+            else:
+                seen.publish(frame)
+
+        sending: asyncio.Task[None] | None = None
+        try:
+            await self._until_given_back(self._place.ready())
+            sending = self._place.spawn(self._send())
+            return await self._runtime.execute(action, action_id, publish)
+        finally:
+            self.is_ready = False
+            if sending is not None:
+                sending.cancel()
+
+    async def _until_given_back(self, preparation: Awaitable[None]) -> None:
+        """Wait for the sandbox; who gives back before it is there waits no longer (CancelledError)."""
+        preparing = asyncio.ensure_future(preparation)
+        try:
+            while not preparing.done():
+                self._wanted.clear()
+                if self._gives_back:
+                    raise asyncio.CancelledError
+                wanted = asyncio.ensure_future(self._wanted.wait())
+                await asyncio.wait([preparing, wanted], return_when=asyncio.FIRST_COMPLETED)
+                wanted.cancel()
+            preparing.result()
+        finally:
+            preparing.cancel()
+
+    async def _send(self) -> None:
+        """Send sizes, keys and the end, in order, as they are wanted."""
+        with suppress(RuntimeUnavailableError):  # `execute` tells it
+            sent: tuple[int, int] | None = None
+            while True:
+                await self._wanted.wait()
+                self._wanted.clear()
+                if not self.is_ready:
+                    continue
+                if self._size is not None and self._size != sent:
+                    sent = self._size
+                    await self._runtime.resize_terminal(*sent)
+                while self._keys:
+                    keys = bytes(self._keys)
+                    self._keys.clear()
+                    try:
+                        await self._runtime.type_keys(keys)
+                    except UsageError as error:
+                        self._place.frames.publish(Status("error", "STATUS$KEYS_LOST", str(error)))
+                if self._gives_back:
+                    await self._runtime.give_terminal_back()
+
+
+class Waiting:
+    """An executor whose actions wait while the user has the terminal. Implements core.protocols.Executor."""
+
+    def __init__(self, runtime: Executor, take_over: TakeOver) -> None:
+        self._runtime, self._take_over = runtime, take_over
+
+    async def execute(self, action: Action, action_id: int, on_frame: FrameSink) -> Observation:
+        """As the runtime, before the user has the terminal or after. Raises RuntimeUnavailableError."""
+        await self._take_over.ended()
+        observation = await self._runtime.execute(action, action_id, on_frame)
+        await self._take_over.ended()
+        return observation
+
+
+class Hands:
+    """Of one conversation. `shell` carries out commands: the runtime, or what lends it secrets."""
+
+    def __init__(self, runtime: Runtime, shell: Executor, place: Surroundings) -> None:
+        self.commands = UserShell(shell, place)
+        """Commands between what the agent does."""
+        self.terminal = TakeOver(runtime, place)
+        """Whether the user has the terminal; `AgentSession.take_terminal` begins it."""
+        self.browser = UsersBrowser(runtime, place)
+        """Whether the user has the browser; `AgentSession.take_browser` begins it."""
+
+    @property
+    def are_on(self) -> bool:
+        """Whether the user has hold of anything."""
+        return self.commands.is_busy or self.terminal.is_on or self.browser.is_on
+
+    def interrupt(self) -> None:
+        """Let go of all of it, because the conversation closes."""
+        self.commands.interrupt()
+        self.terminal.interrupt()
+        self.browser.interrupt()

@@ -1,0 +1,219 @@
+"""What a list of conversations shows, and which of them it wants. Pure: statements and rows.
+
+The columns are kept beside the conversation as its events are written, so that a list costs its rows and no event.
+
+Shelf: the conversations of a home as a list that is paged, sorted, counted and looked up by beginnings of ids.
+
+Only reads, and only rows of conversations: what it costs does not follow their events. EventReader has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from core.errors import UsageError
+
+IMPORT = "import"
+"""The origin of a conversation that came from a file."""
+FORK = "fork"
+"""The origin of one that begins as another one was."""
+FORKED, RUN_AGAIN = TITLE_ENDINGS = (" (fork)", " · again")
+"""Behind the title of a conversation that comes from another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationInfo:
+    """One conversation of a list."""
+
+    id: str
+    title: str
+    workspace: str
+    model: str
+    created_at: datetime
+    updated_at: datetime
+    event_count: int
+    parent: str = ""
+    """The conversation that delegated to this one; empty for one of the user's."""
+    parent_action: int | None = None
+    repository: str = ""
+    """What is cloned into the workspace at the start: a URL, with `#branch` where one is named."""
+    first_line: str = ""
+    """Of the user's first message; 200 characters at most."""
+    state: str = ""
+    """The value of the agent's last state; empty before there is one."""
+    cost: float | None = 0.0
+    """US dollars; None where a price was not known."""
+    size: int = 0
+    """Bytes that its events, pictures and recordings take."""
+    origin: str = ""
+    """Where it comes from: empty for one that was begun here, or `fork`, `import`, `again`."""
+    origin_of: str = ""
+    """The conversation, or the file, that it comes from."""
+    origin_event: int | None = None
+    """The last event that it shares with where it comes from."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewConversation:
+    """What is known of a conversation that is stored whole."""
+
+    id: str
+    title: str
+    workspace: str
+    model: str
+    origin: str
+    origin_of: str
+    origin_event: int | None = None
+    created_at: datetime | None = None
+    """None: when it is stored."""
+    repository: str = ""
+    """As in ConversationInfo."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationFilter:
+    """Which conversations a list wants. Empty fields let everything through."""
+
+    text: str = ""
+    """Words that all stand in the title, the first line or the folder; case is ignored for ASCII."""
+    workspace: str = ""
+    model: str = ""
+    states: frozenset[str] = frozenset()
+    since: datetime | None = None
+    """Of the last event; so is `until`."""
+    until: datetime | None = None
+    origin: str | None = None
+    """One of `ConversationInfo.origin`; empty for those that were begun here."""
+    parents: bool = False
+    """Without those that others delegated to."""
+
+
+COLUMNS = (
+    "c.id, c.title, c.workspace, c.model, c.created_at, c.updated_at, c.event_count, c.parent, c.parent_action,"
+    " c.repository, c.first_line, c.state, c.cost, c.size, c.origin, c.origin_of, c.origin_event"
+)
+"""Of which a ConversationInfo is made; `c` is the table."""
+
+
+def info(row: Sequence[Any]) -> ConversationInfo:
+    """The row of `COLUMNS` as a ConversationInfo."""
+    values: list[Any] = [*row[:4], *map(datetime.fromisoformat, row[4:6]), *row[6:]]
+    return ConversationInfo(*values)
+
+
+def clauses(where: ConversationFilter) -> tuple[list[str], list[Any]]:
+    """The conditions of a filter, and their values in order."""
+    found: list[str] = []
+    values: list[Any] = []
+    for word in where.text.split():
+        found.append("instr(lower(c.title || char(10) || c.first_line || char(10) || c.workspace), lower(?)) > 0")
+        values.append(word)
+    for column, wanted in (("workspace", where.workspace), ("model", where.model)):
+        if wanted:
+            found.append(f"c.{column} = ?")
+            values.append(wanted)
+    if where.states:
+        found.append(f"c.state IN ({', '.join('?' * len(where.states))})")
+        values.extend(sorted(where.states))
+    for operator, moment in ((">=", where.since), ("<=", where.until)):
+        if moment is not None:
+            found.append(f"c.updated_at {operator} ?")
+            values.append(moment.astimezone(UTC).isoformat())
+    if where.origin is not None:
+        found.append("c.origin = ?")
+        values.append(where.origin)
+    if where.parents:
+        found.append("c.parent = ''")
+    return found, values
+
+
+Fetch = Callable[[str, Sequence[Any]], Awaitable[Sequence[Any]]]
+
+ORDERS: Mapping[str, str] = {
+    "updated": "c.updated_at DESC",
+    "created": "c.created_at DESC",
+    "title": "CASE WHEN c.title = '' THEN c.first_line ELSE c.title END COLLATE NOCASE",
+    "cost": "c.cost DESC NULLS LAST",
+    "size": "c.size DESC",
+}
+"""How a list can be sorted."""
+_NAMED = 5
+"""Ids that are told of where a beginning stands for many."""
+
+
+class Shelf:
+    """The conversations that `fetch` sees: it gives all rows of a statement, and raises StoreError."""
+
+    def __init__(self, fetch: Fetch) -> None:
+        self._fetch = fetch
+
+    async def page(
+        self, where: ConversationFilter, *, order: str = "updated", offset: int = 0, limit: int = 100
+    ) -> list[ConversationInfo]:
+        """`limit` conversations from the place `offset` on, in one of ORDERS."""
+        conditions, values = clauses(where)
+        rows = await self._fetch(
+            f"SELECT {COLUMNS} FROM conversations c WHERE {' AND '.join(conditions) or 'true'}"  # noqa: S608
+            f" ORDER BY {ORDERS[order]}, c.updated_at DESC, c.id DESC LIMIT ? OFFSET ?",
+            [*values, limit, offset],
+        )
+        return [info(row) for row in rows]
+
+    async def count(self, where: ConversationFilter) -> int:
+        """How many conversations match."""
+        conditions, values = clauses(where)
+        ((count,),) = await self._fetch(
+            f"SELECT count(*) FROM conversations c WHERE {' AND '.join(conditions) or 'true'}",  # noqa: S608
+            values,
+        )
+        return int(count)
+
+    async def delegate_counts(self, ids: Sequence[str]) -> dict[str, int]:
+        """How many conversations each of these delegated to; those without are left out."""
+        rows = await self._fetch(
+            "SELECT parent, count(*) FROM conversations WHERE parent <> '' AND parent IN"  # noqa: S608
+            f" ({', '.join('?' * len(ids))}) GROUP BY parent",
+            list(ids),
+        )
+        return {str(parent): int(count) for parent, count in rows}
+
+    async def models(self) -> list[str]:
+        """The models that conversations have, by name."""
+        rows = await self._fetch("SELECT DISTINCT model FROM conversations WHERE model <> '' ORDER BY 1", ())
+        return [str(model) for (model,) in rows]
+
+    async def resolve(self, text: str) -> str:
+        """The id that a text stands for: the whole id, or a beginning that only one has. Raises UsageError."""
+        rows = await self._fetch(
+            "SELECT id FROM conversations WHERE ?1 <> '' AND id >= ?1 AND substr(id, 1, length(?1)) = ?1"
+            " ORDER BY id LIMIT ?2",
+            (text, _NAMED + 1),
+        )
+        ids = [str(id) for (id,) in rows]
+        if text in ids or len(ids) == 1:
+            return ids[0]
+        if not ids:
+            raise UsageError(f"There is no conversation {text}. `handloom list` shows those that there are.")
+        named = ", ".join(ids[:_NAMED]) + (", ..." if len(ids) > _NAMED else "")
+        raise UsageError(f"More than one conversation begins with {text}: {named}. Write more of the id.")
+
+    async def owners(self, ids: Sequence[str]) -> dict[str, str]:
+        """The marks of the processes that have these conversations open, or had them open when they died."""
+        rows = await self._fetch(
+            "SELECT c.id, l.owner FROM conversations c JOIN leases l ON l.conversation = c.key"  # noqa: S608
+            f" WHERE l.owner IS NOT NULL AND c.id IN ({', '.join('?' * len(ids))})",
+            list(ids),
+        )
+        return {str(id): str(owner) for id, owner in rows}
+
+    async def standing(self, conversation_id: str) -> tuple[ConversationInfo, str] | None:
+        """A conversation, and the mark of the process that has it as in `owners`, else empty; None where it is gone."""
+        rows = await self._fetch(
+            f"SELECT {COLUMNS}, l.owner FROM conversations c"  # noqa: S608
+            " LEFT JOIN leases l ON l.conversation = c.key WHERE c.id = ?",
+            (conversation_id,),
+        )
+        return next(((info(row[:-1]), row[-1] or "") for row in rows), None)

@@ -1,0 +1,337 @@
+"""Undo: a turn of the user taken back in the chat, in the files or in both, and that taken back again.
+
+The log is never shortened. An UndoAction says what shall be, then files are restored, then its UndoObservation says
+that it is so; what dies in between is seen by the next owner, who looks at the files and finishes it or says that
+nothing has changed. Invariants: only what the agent's turns changed is written; what others changed as well is named
+first and left alone unless the user says otherwise; nothing is lost, because the files get a checkpoint before.
+Which events the model then sees is `core.undo.reverted`, what the controller makes of it `core.controller.undo_state`.
+Used by AgentSession, while the agent rests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import pairwise
+from typing import NamedTuple
+
+from core.checkpoints.model import FileChange
+from core.checkpoints.turns import ENDS
+from core.controller.state import State
+from core.errors import CheckpointError, UsageError
+from core.events import (
+    AgentState,
+    AgentStateChangedObservation,
+    CheckpointObservation,
+    Envelope,
+    EventSource,
+    MessageAction,
+    UndoAction,
+    UndoObservation,
+)
+from core.protocols import Checkpoints
+from core.store.reader import EventFilter
+from core.stream import EventStream
+from core.undo.reverted import undone_spans
+
+NO_CHECKPOINTS = (
+    "The files cannot be brought back: checkpoints are switched off, or the work is on another machine. "
+    "The chat can be taken back alone."
+)
+NOT_KEPT = "The files cannot be brought back: they were not kept at that turn. The chat can be taken back alone."
+INTERRUPTED = "It was interrupted before anything had changed. Undo again."
+CHANGED_MEANWHILE = "Files have changed since the list was shown. Look at it again."
+MAX_TOLD = 100
+"""Files that the model is told by name."""
+_SAID = EventFilter(kinds=frozenset({"action:message"}), sources=frozenset({EventSource.USER}))
+_KEPT = EventFilter(kinds=frozenset({"observation:checkpoint"}))
+_UNDOS = EventFilter(kinds=frozenset({"action:undo", "observation:undo"}))
+_MOMENTS = EventFilter(
+    kinds=frozenset({"action:message", "observation:agent_state_changed", "observation:checkpoint", "observation:undo"})
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A message of the user that stands, and with it what came of it. `text` is foreign."""
+
+    id: int
+    text: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class UndoPreview:
+    """What an undo would do, or a redo. Its texts are foreign."""
+
+    first: int
+    """The message that the turn began with."""
+    text: str
+    events: int
+    """That the model would no longer see, or see again."""
+    changes: tuple[FileChange, ...] = ()
+    """What would become of files; none where the turns changed none."""
+    disputed: tuple[str, ...] = ()
+    """Those of them that others than the agent have changed, too."""
+    others: tuple[str, ...] = ()
+    """Files that differ by the doing of others alone, and that are left alone."""
+    why_no_files: str = ""
+    """Why files cannot be brought back; empty where they can."""
+    before: str = ""
+    """The checkpoint of the files as they are."""
+    checkpoint: str = ""
+    """That of the files as they would be."""
+    redoes: int | None = None
+    """The undo that a redo takes back."""
+    chat: bool = True
+    """Whether that undo was of the chat."""
+
+
+class Undos:
+    """Of one conversation. Call it while the agent rests and nothing else is said."""
+
+    def __init__(self, checkpoints: Checkpoints | None, stream: EventStream, state: Callable[[], State]) -> None:
+        self._checkpoints = checkpoints
+        self._stream = stream
+        self._state = state
+        self._differ: dict[tuple[str, str], set[str]] = {}
+        """Which files differ between two checkpoints that were compared before."""
+
+    async def turns(self, limit: int = 200) -> list[Turn]:
+        """The turns that stand, the newest first. Raises StoreError."""
+        spans = undone_spans(await self._stream.read(where=_UNDOS))
+        found: list[Turn] = []
+        before: int | None = None
+        while len(found) < limit and (page := await self._stream.page(before=before, limit=100, where=_SAID)):
+            for envelope in reversed(page):
+                event = envelope.event
+                stands = not any(envelope.id in span for span in spans)
+                if isinstance(event, MessageAction) and not event.queued and stands:
+                    found.append(Turn(envelope.id, event.content, envelope.timestamp))
+            before = page[0].id
+        return found[:limit]
+
+    # -- what it would do ------------------------------------------------------------------------------------------
+
+    async def preview(self, first: int | None = None) -> UndoPreview:
+        """What undoing this turn and all after it would do; the last turn by default. Raises UsageError, StoreError."""
+        turns = await self.turns(limit=1 if first is None else 10_000)
+        turn = next((turn for turn in turns if first in (None, turn.id)), None)
+        if turn is None:
+            raise UsageError("There is no such turn to undo." if turns else "There is nothing to undo yet.")
+        events = self._stream.latest_id + 1 - turn.id
+        preview = UndoPreview(turn.id, turn.text, events)
+        if self._checkpoints is None:
+            return replace(preview, why_no_files=NO_CHECKPOINTS)
+        try:
+            return await self._with_files(preview, self._checkpoints)
+        except CheckpointError as error:
+            return replace(preview, why_no_files=f"The files cannot be brought back. {error}")
+
+    async def preview_redo(self) -> UndoPreview:
+        """What taking the last undo back would do. Raises UsageError where there is none since the user spoke."""
+        if not self._state().undone:
+            raise UsageError("There is no undo to take back: none was made since the last message.")
+        undone = self._state().undone[-1]
+        (said,) = await self._stream.read(after=undone.first - 1, before=undone.first + 1)
+        text = said.event.content if isinstance(said.event, MessageAction) else ""
+        preview = UndoPreview(undone.first, text, undone.id - undone.first, redoes=undone.id, chat=undone.chat)
+        done = await self._observation_of(undone.id)
+        if not done.before or not done.after:
+            return preview
+        if self._checkpoints is None:
+            return replace(preview, why_no_files=NO_CHECKPOINTS)
+        try:
+            now = (await self._checkpoints.take("before a redo")).id
+            ours = _paths(await self._checkpoints.changes(done.after, done.before))
+            outside = _paths(await self._checkpoints.changes(done.after, now))
+            changes = await self._checkpoints.changes(now, done.before)
+        except CheckpointError as error:
+            return replace(preview, why_no_files=f"The files cannot be brought back. {error}")
+        preview = replace(preview, before=now, checkpoint=done.before)
+        return _with(preview, changes, ours=ours, outside=outside)
+
+    async def _with_files(self, preview: UndoPreview, checkpoints: Checkpoints) -> UndoPreview:
+        moments = await self._stream.read(after=preview.first - 1, where=_MOMENTS)
+        steps = list(_steps(moments))
+        if not steps or steps[0].after > preview.first:
+            earlier = await self._stream.page(before=preview.first, limit=1, where=_KEPT)
+            steps[:0] = _steps(earlier)
+        if not steps or steps[0].after > preview.first:
+            return replace(preview, why_no_files=NOT_KEPT)
+        now, target = (await checkpoints.take("before an undo")).id, steps[0].checkpoint
+        changes = await checkpoints.changes(now, target)
+        by_turns, outside = set[str](), _paths(await checkpoints.changes(steps[-1].checkpoint, now))
+        for one, other in pairwise(steps):
+            paths = _paths(await checkpoints.changes(one.checkpoint, other.checkpoint))
+            (by_turns if other.is_ours else outside).update(paths)
+        preview = replace(preview, before=now, checkpoint=target)
+        return _with(preview, changes, ours=by_turns, outside=outside)
+
+    async def changed_by_turns(self) -> set[str]:
+        """The files that the agent's turns have changed at any time, also where that was taken back since.
+
+        Raises CheckpointError, StoreError.
+        """
+        assert self._checkpoints is not None
+        found = set[str]()
+        steps = list(_steps(await self._stream.read(where=_MOMENTS)))
+        for one, other in pairwise(steps):
+            pair = (one.checkpoint, other.checkpoint)
+            if other.is_ours and pair not in self._differ:
+                self._differ[pair] = _paths(await self._checkpoints.changes(*pair))
+            found |= self._differ.get(pair, set()) if other.is_ours else set()
+        return found
+
+    async def _observation_of(self, action_id: int) -> UndoObservation:
+        for envelope in await self._stream.read(after=action_id, where=_UNDOS):
+            if envelope.cause == action_id and isinstance(envelope.event, UndoObservation):
+                return envelope.event
+        return UndoObservation(done=False)
+
+    # -- doing it --------------------------------------------------------------------------------------------------
+
+    async def carry_out(self, preview: UndoPreview, *, chat: bool, files: bool, overwrite: bool) -> UndoObservation:
+        """Do what was shown; `overwrite` takes what is disputed along. Says what became of it.
+
+        Raises UsageError where the agent does not rest, StoreError; what a StoreError or a cancelling leaves half done
+        is finished by `heal`.
+        """
+        files = files and bool(preview.changes)
+        if not chat and not files:
+            raise UsageError(preview.why_no_files or "No file would change, so there is nothing to undo.")
+        spared = {*preview.others, *(() if overwrite else preview.disputed)}
+        action = UndoAction(
+            first=preview.first,
+            chat=chat,
+            files=files,
+            checkpoint=preview.checkpoint if files else "",
+            before=preview.before if files else "",
+            spared=sorted(spared) if files else [],
+            redoes=preview.redoes,
+        )
+        asked = await self._stream.append(action, EventSource.USER)
+        await self._stream.settle()
+        undoing = self._state().undoing
+        if undoing is not None and undoing.id == asked.id:
+            observation = await self._brought_back(action, is_fresh=True)
+        else:
+            observation = UndoObservation(done=False, why="The agent was at work. Stop it; then undo.")
+        await self._stream.append(observation, EventSource.ENVIRONMENT, asked.id)
+        await self._stream.settle()
+        return observation
+
+    async def heal(self) -> None:
+        """Finish what was begun and has no observation. Raises StoreError."""
+        undoing = self._state().undoing
+        if undoing is None:
+            return
+        (asked,) = await self._stream.read(after=undoing.id - 1, before=undoing.id + 1)
+        assert isinstance(asked.event, UndoAction)
+        observation = await self._brought_back(asked.event, is_fresh=False)
+        await self._stream.append(observation, EventSource.ENVIRONMENT, asked.id)
+        await self._stream.settle()
+
+    async def _brought_back(self, action: UndoAction, *, is_fresh: bool) -> UndoObservation:
+        """Restore what an undo means; one that is not `is_fresh` may have been done before, or in part."""
+        if not action.files:
+            return UndoObservation()
+        if self._checkpoints is None:
+            return UndoObservation(done=False, why=NO_CHECKPOINTS)
+        try:
+            return await self._restored(self._checkpoints, action, is_fresh)
+        except CheckpointError as error:
+            return UndoObservation(done=False, why=str(error))
+
+    async def _restored(self, checkpoints: Checkpoints, action: UndoAction, is_fresh: bool) -> UndoObservation:
+        wanted = await checkpoints.changes(action.before, action.checkpoint)
+        paths = _paths(wanted) - set(action.spared)
+        now = await checkpoints.take("before an undo")
+        since = _paths(await checkpoints.changes(action.before, now.id))
+        if is_fresh and since:
+            return UndoObservation(done=False, why=CHANGED_MEANWHILE)
+        if not is_fresh and paths and not since & paths:
+            return UndoObservation(done=False, why=INTERRUPTED)
+        left = paths & _paths(await checkpoints.changes(now.id, action.checkpoint))
+        kept: Sequence[str] = ()
+        if left:
+            kept = (await checkpoints.restore(action.checkpoint, sorted(left))).kept
+        after = await checkpoints.take("after an undo")
+        changed = [change for change in wanted if change.path in paths and change.path not in kept]
+        return UndoObservation(
+            content="" if action.chat else _told(changed, action),
+            before=action.before,
+            after=after.id,
+            changed=len(changed),
+            kept=list(kept[:MAX_TOLD]),
+        )
+
+
+class _Step(NamedTuple):
+    """The files at one moment, and whether what changed since the moment before is the doing of turns and undos."""
+
+    checkpoint: str
+    after: int
+    is_ours: bool
+
+
+def _steps(moments: Sequence[Envelope]) -> Iterator[_Step]:
+    """What the records among these events say, in order."""
+    not_ours = set(_begins(moments))
+    for envelope in moments:
+        match envelope.event:
+            case CheckpointObservation(checkpoint=checkpoint, after=after):
+                yield _Step(checkpoint, after, after not in not_ours)
+            case UndoObservation(before=before, after=after) if before:
+                yield _Step(before, envelope.id, is_ours=False)
+                yield _Step(after, envelope.id, is_ours=True)
+
+
+def _begins(moments: Sequence[Envelope]) -> Iterator[int]:
+    """The events at which the agent had rested, so that what had changed until then was the doing of others."""
+    works = False
+    for envelope in moments:
+        match envelope.event:
+            case MessageAction(queued=False) if envelope.source is EventSource.USER and not works:
+                works = True
+                yield envelope.id
+            case AgentStateChangedObservation(agent_state=AgentState.RUNNING) if not works:
+                works = True
+                yield envelope.id
+            case AgentStateChangedObservation(agent_state=state) if state in ENDS:
+                works = False
+            case UndoObservation():
+                yield envelope.id
+
+
+def _paths(changes: Iterable[FileChange]) -> set[str]:
+    return {change.path for change in changes}
+
+
+def _with(preview: UndoPreview, changes: Sequence[FileChange], *, ours: set[str], outside: set[str]) -> UndoPreview:
+    """The preview with what would become of files: those that are ours, of which others may have changed some."""
+    return replace(
+        preview,
+        changes=tuple(change for change in changes if change.path in ours),
+        disputed=tuple(sorted(change.path for change in changes if change.path in ours & outside)),
+        others=tuple(sorted(change.path for change in changes if change.path not in ours)),
+    )
+
+
+def _told(changed: Sequence[FileChange], action: UndoAction) -> str:
+    """What the model reads where it goes on seeing what was undone."""
+    if not changed:
+        return ""
+    begun = (
+        "The user has undone your changes to these files:"
+        if action.redoes is None
+        else "The user has taken that undo back. These files have your changes again:"
+    )
+    names = ", ".join(_printable(change.path) for change in changed[:MAX_TOLD])
+    more = f" and {len(changed) - MAX_TOLD} more" if len(changed) > MAX_TOLD else ""
+    return f"[{begun} {names}{more}]"
+
+
+def _printable(path: str) -> str:
+    return path.encode("utf-8", "replace").decode()

@@ -1,0 +1,169 @@
+"""One container at the engine: what it does at our wish, how it stands, and why it is gone.
+
+Calls to the engine block, so each runs in a worker thread; none is made while an action goes its way. Invariant: what
+the engine says is either an answer, or a RuntimeUnavailableError that says what to do next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
+
+from core.errors import RuntimeUnavailableError
+from runtime.docker.engine import engine_gone
+
+if TYPE_CHECKING:
+    import docker
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+Status = Literal["created", "running", "paused", "restarting", "removing", "exited", "dead", "gone"]
+AGAIN_S = 0.2
+"""An engine that has just carried out the opposite needs a moment."""
+KILLED = (137, 143)
+LOG_LINES = 3
+SETTLES_S = 0.5
+"""The engine hears of a container's end some ten milliseconds after those who were connected to it."""
+PAUSED = "its container was paused from outside"
+
+
+async def asked(ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """What a blocking call to the engine gives. Raises RuntimeUnavailableError, and `docker.errors.NotFound` as it is.
+
+    Cancelling does not end the call, only the waiting for it.
+    """
+    import requests
+    from docker import errors
+
+    try:
+        return await asyncio.to_thread(ask, *args, **kwargs)
+    except errors.NotFound:
+        raise
+    except errors.APIError as error:
+        raise RuntimeUnavailableError(refused(str(error.explanation or error))) from error
+    except (errors.DockerException, requests.RequestException) as error:
+        raise engine_gone(error) from error
+
+
+def gone(why: str) -> str:
+    """What the user is told of a sandbox that ended, or does not answer."""
+    if why == PAUSED:
+        return "The sandbox does not answer, because its container was paused from outside. The next action resumes it."
+    return f"The sandbox is gone ({why}). Send a message to start a new one; files in the workspace are kept."
+
+
+def refused(said: str) -> str:
+    """What the user is told of an engine's refusal."""
+    said = said.strip().rstrip(".")
+    if "no space left on device" in said:
+        return f"The disk of the container engine is full ({said}). Free some of it, then try again."
+    return f"The container engine refused: {said}. Correct the settings of [docker], then try again."
+
+
+class Container:
+    """One container. `name` is for people and for finding it again, `id` for the engine."""
+
+    def __init__(self, client: docker.DockerClient, id: str, name: str) -> None:
+        self._client = client
+        self.id = id
+        self.name = name
+
+    async def inspected(self) -> dict[str, Any] | None:
+        """All that the engine knows of it; None where it is gone. Raises RuntimeUnavailableError."""
+        from docker import errors
+
+        try:
+            found: dict[str, Any] = await asked(self._client.api.inspect_container, self.id)
+        except errors.NotFound:
+            return None
+        return found
+
+    async def status(self) -> Status:
+        """How it stands. Raises RuntimeUnavailableError."""
+        found = await self.inspected()
+        return "gone" if found is None else found["State"]["Status"]
+
+    async def pause(self) -> None:
+        """Freeze everything in it. Raises RuntimeUnavailableError."""
+        await self._until("paused", self._client.api.pause)
+
+    async def unpause(self) -> None:
+        """Let everything in it go on. Raises RuntimeUnavailableError."""
+        await self._until("running", self._client.api.unpause)
+
+    async def _until(self, status: Status, change: Callable[[str], None]) -> None:
+        from docker import errors
+
+        for last in (False, True):
+            try:
+                await asked(change, self.id)
+                return
+            except (RuntimeUnavailableError, errors.NotFound) as error:
+                now = await self.status()
+                if now == status:
+                    return
+                if last or now not in ("running", "paused"):
+                    raise RuntimeUnavailableError(f"Its container is {now}, not {status}. Try again.") from error
+                await asyncio.sleep(AGAIN_S)
+
+    async def rename(self, name: str) -> None:
+        """Give it another name. Raises RuntimeUnavailableError."""
+        from docker import errors
+
+        try:
+            await asked(self._client.api.rename, self.id, name)
+        except errors.NotFound as error:
+            raise RuntimeUnavailableError("Its container was removed from outside. Try again.") from error
+        self.name = name
+
+    async def remove(self) -> None:
+        """Kill everything in it and take it away; one that is gone is gone. Raises RuntimeUnavailableError."""
+        from docker import errors
+
+        with suppress(errors.NotFound):
+            await asked(self._client.api.remove_container, self.id, v=True, force=True)
+
+    async def why_gone(self) -> str:
+        """Why its server does not answer, to be put in brackets. Never raises."""
+        try:
+            return await self._why_gone()
+        except RuntimeUnavailableError:
+            return "the container engine does not answer: start Docker again"
+
+    async def _why_gone(self) -> str:
+        found = await self.inspected()
+        for before, change in ((("running",), "not-running"), (("exited", "removing", "dead"), "removed")):
+            if found is not None and found["State"]["Status"] in before:
+                found = await self._after(change)
+        if found is None:
+            return "its container was removed from outside"
+        state = found["State"]
+        match state["Status"]:
+            case "paused":
+                return PAUSED
+            case "running":
+                return "its server does not answer"
+            case _ if state.get("OOMKilled"):
+                return "its container ran out of memory: raise sandbox.max_memory_mb"
+            case _ if state.get("ExitCode") in KILLED:
+                return "its container was stopped from outside"
+            case _:
+                said = (await self._last_words()) or "it said nothing"
+                return f"its server ended with status {state.get('ExitCode')}: {said}"
+
+    async def _after(self, change: str) -> dict[str, Any] | None:
+        """As `inspected`, after a moment in which the engine may notice this change. Raises RuntimeUnavailableError."""
+        from docker import errors
+
+        with suppress(RuntimeUnavailableError, errors.NotFound):
+            await asked(self._client.api.wait, self.id, timeout=SETTLES_S, condition=change)
+        return await self.inspected()
+
+    async def _last_words(self) -> str:
+        with suppress(Exception):  # the boundary to an engine that may be failing: there is something else to tell
+            log: bytes = await asyncio.to_thread(self._client.api.logs, self.id, tail=LOG_LINES)
+            return log.decode("utf-8", "replace").strip().rpartition("\n")[2]
+        return ""

@@ -1,0 +1,226 @@
+"""A passage: a socket of this machine that leads to one in a container, through the engine, wherever that is.
+
+Each connection is one program in the container that hands bytes on, started when the connection is made and there for
+as long as it is. Invariant: a connection ends when its other end does, so that who has one on this machine sees what
+befalls the link.
+
+A connection to the container engine for whoever speaks with it himself, and a program in a container over it.
+
+The SDK's connections are for questions and answers, in threads. What lasts for as long as a conversation is here: a
+connection of its own on the loop, over the same ways. Invariant: at the end of the `with` the connection is closed, and
+the ssh that carried it has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+HEAD_BYTES = 8
+"""Before each piece of a program's output: which stream it is of, and how long it is."""
+STDOUT = 1
+MAX_ANSWER_BYTES = 64 * 1024
+PORT, TLS_PORT = 2375, 2376
+CONNECT_S = 10.0
+
+
+class NoStreamError(OSError):
+    """The engine does not give what it was asked for; the text says why."""
+
+
+@asynccontextmanager
+async def dialed(url: str) -> AsyncIterator[Streams]:
+    """A connection to the engine at an address such as DOCKER_HOST has. Raises OSError."""
+    parts = urlsplit(url)
+    if parts.scheme == "ssh":
+        async with _over_ssh(url) as streams:
+            yield streams
+        return
+    if parts.scheme == "unix":
+        streams = await asyncio.open_unix_connection(url.removeprefix("unix://"))
+    else:
+        tls = await asyncio.to_thread(_tls, parts.scheme)
+        port = parts.port or (TLS_PORT if tls else PORT)
+        async with asyncio.timeout(CONNECT_S):
+            streams = await asyncio.open_connection(parts.hostname, port, ssl=tls)
+    try:
+        yield streams
+    finally:
+        streams[1].transport.abort()
+
+
+@asynccontextmanager
+async def _over_ssh(url: str) -> AsyncIterator[Streams]:
+    from runtime.docker.engine import command
+
+    ours, theirs = socket.socketpair()
+    try:
+        with theirs:
+            process = await asyncio.create_subprocess_exec(
+                *command(url),
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
+                stderr=asyncio.subprocess.DEVNULL,
+                start_new_session=True,
+            )
+    except BaseException:
+        ours.close()
+        raise
+    try:
+        streams = await asyncio.open_connection(sock=ours)
+        try:
+            yield streams
+        finally:
+            streams[1].transport.abort()
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+def _tls(scheme: str) -> ssl.SSLContext | None:
+    """As the environment says for the engine's other clients: DOCKER_TLS_VERIFY, DOCKER_CERT_PATH. Raises OSError."""
+    verify = os.environ.get("DOCKER_TLS_VERIFY", "")
+    folder = Path(os.environ.get("DOCKER_CERT_PATH") or Path.home() / ".docker")
+    if scheme != "https" and not verify:
+        return None
+    if not verify:
+        return ssl.create_default_context()
+    context = ssl.create_default_context(cafile=str(folder / "ca.pem"))
+    context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+    return context
+
+
+async def run(streams: Streams, version: str, container: str, command: Sequence[str]) -> None:
+    """Start a program in a container; from here on the connection is its input and, in pieces, its output.
+
+    Raises OSError.
+    """
+    asked = {"AttachStdin": True, "AttachStdout": True, "AttachStderr": False, "Tty": False, "Cmd": list(command)}
+    status, said = await _ask(streams, f"/v{version}/containers/{container}/exec", asked)
+    if status != 201:
+        raise NoStreamError(f"the engine answers with status {status}: {said[:200]!r}")
+    id = json.loads(said)["Id"]
+    status, said = await _ask(streams, f"/v{version}/exec/{id}/start", {"Detach": False, "Tty": False}, upgrade=True)
+    if status not in (101, 200):
+        raise NoStreamError(f"the engine answers with status {status}: {said[:200]!r}")
+
+
+async def _ask(streams: Streams, path: str, body: object, *, upgrade: bool = False) -> tuple[int, bytes]:
+    """One request, and the status and content of its answer; of one that is upgraded, the content is the stream."""
+    reader, writer = streams
+    data = json.dumps(body).encode()
+    lines = [f"POST {path} HTTP/1.1", "Host: docker", "Content-Type: application/json", f"Content-Length: {len(data)}"]
+    if upgrade:
+        lines += ["Connection: Upgrade", "Upgrade: tcp"]
+    writer.write("\r\n".join([*lines, "", ""]).encode() + data)
+    await writer.drain()
+    try:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        status = int(head[0].split()[1])
+        fields = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:])}
+        if upgrade and status in (101, 200):
+            return status, b""
+        content = await reader.readexactly(min(int(fields.get("content-length", "0")), MAX_ANSWER_BYTES))
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError, IndexError) as error:
+        raise NoStreamError("the engine's answer breaks off") from error
+    return status, content
+
+
+async def output(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    """What the program prints, piece by piece, without the marks between the pieces. Raises OSError."""
+    while True:
+        try:
+            head = await reader.readexactly(HEAD_BYTES)
+        except asyncio.IncompleteReadError:
+            return
+        left = int.from_bytes(head[4:], "big")
+        while left and (piece := await reader.read(min(left, MAX_ANSWER_BYTES))):
+            left -= len(piece)
+            if head[0] == STDOUT:
+                yield piece
+        if left:
+            return
+
+
+PIECE_BYTES = 64 * 1024
+START_S = 20.0
+"""For a link that drops everything in silence: until the program runs, nobody notices that the near side has gone."""
+
+
+class Passage:
+    """Leads from `socket`, a path where nothing is yet, to what `command` in the container is connected to.
+
+    `url` is the engine's address, `version` that of its API, `container` the id. Open it, and close it in the end.
+    """
+
+    def __init__(self, url: str, version: str, container: str, command: Sequence[str], socket: str) -> None:
+        self._url = url
+        self._version = version
+        self._container = container
+        self._command = command
+        self._socket = socket
+        self._server: asyncio.Server | None = None
+        self._passing: set[asyncio.Task[None]] = set()
+
+    async def open(self) -> None:
+        """Let connections through from here on. Raises OSError."""
+        self._server = await asyncio.start_unix_server(self._pass, self._socket)
+
+    async def aclose(self) -> None:
+        """End all connections. May be called twice."""
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
+        for task in self._passing:
+            task.cancel()
+        await asyncio.gather(*self._passing, return_exceptions=True)
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._passing.add(task)
+        try:
+            async with dialed(self._url) as far:
+                async with asyncio.timeout(START_S):
+                    await run(far, self._version, self._container, self._command)
+                await _either((reader, writer), far)
+        except (OSError, asyncio.CancelledError):
+            pass  # who is connected sees the end of it; cancelled by `aclose` alone
+        finally:
+            self._passing.discard(task)
+            writer.close()
+
+
+async def _either(near: Streams, far: Streams) -> None:
+    """Hand bytes on both ways until one side ends."""
+    ways = {asyncio.create_task(_there(near[0], far[1])), asyncio.create_task(_back(far[0], near[1]))}
+    try:
+        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for way in ways:
+            way.cancel()
+        await asyncio.gather(*ways, return_exceptions=True)
+
+
+async def _there(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(OSError):
+        while data := await reader.read(PIECE_BYTES):
+            writer.write(data)
+            await writer.drain()
+
+
+async def _back(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(OSError):
+        async for data in output(reader):
+            writer.write(data)
+            await writer.drain()

@@ -1,0 +1,224 @@
+"""What the engine is asked to do for an image: fetch the base, carry out the Dockerfile. Its words become progress.
+
+The requests are the engine's own (`POST /images/create`, `POST /build`, version 1: the builder that every engine has),
+because those of the SDK cannot be cancelled.
+
+One request to the engine whose answer is a stream of JSON objects, such as the progress of a build.
+
+The SDK blocks while the engine says nothing, so a worker thread reads; what it reads is taken on the event loop, in
+order. Cancelling shuts the connection, upon which the engine gives up what it was asked for and the thread ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+from runtime.image.image_errors import EngineError
+
+if TYPE_CHECKING:
+    import docker
+    from requests import Response
+
+
+import re
+from collections import deque
+from typing import TYPE_CHECKING
+
+import requests
+from docker import auth, errors, utils
+from docker.utils import config
+from docker.utils.proxy import ProxyConfig
+
+from runtime.docker.engine import engine_gone
+from runtime.image.build_context import Recipe
+from runtime.image.image_errors import LAST_LINES, base_failed, step_failed
+
+if TYPE_CHECKING:
+    import docker
+
+
+Message = Mapping[str, Any]
+
+
+class EngineStream:
+    """One request, read to its end by `follow`."""
+
+    def __init__(
+        self,
+        client: docker.DockerClient,
+        path: str,
+        params: Mapping[str, str],
+        headers: Mapping[str, str],
+        data: bytes = b"",
+    ) -> None:
+        self._api = client.api
+        self._url = f"{client.api.base_url}/v{client.api.api_version}{path}"
+        self._request = {"params": dict(params), "headers": dict(headers), "data": data}
+        self._response: Response | None = None
+        self._given_up = Event()
+
+    async def follow(self, take: Callable[[Message], None]) -> None:
+        """Take every message until the last. Raises EngineError, and what the SDK raises where the engine is gone.
+
+        Cancelling waits for the thread, which ends at once when the engine has begun to answer.
+        """
+        loop = asyncio.get_running_loop()
+        reading = asyncio.ensure_future(asyncio.to_thread(self._read, lambda m: loop.call_soon_threadsafe(take, m)))
+        try:
+            await asyncio.shield(reading)
+        except asyncio.CancelledError:
+            self._given_up.set()
+            self._shut()
+            await asyncio.wait([reading])
+            reading.exception()  # the connection's end, in whatever form it shows
+            raise
+
+    def _read(self, take: Callable[[Message], object]) -> None:
+        response = self._response = self._api.post(self._url, stream=True, timeout=None, **self._request)
+        with response:
+            if response.status_code != 200:
+                raise EngineError(_reason(response), response.status_code)
+            for line in response.iter_lines():
+                if self._given_up.is_set():
+                    return
+                if line:
+                    take(json.loads(line))
+
+    def _shut(self) -> None:
+        """Wake the thread that waits in a read."""
+        connection = getattr(self._response and self._response.raw, "connection", None)
+        if (waiting := getattr(connection, "sock", None)) is not None:
+            with suppress(OSError):
+                waiting.shutdown(socket.SHUT_RDWR)
+
+
+def _reason(response: Response) -> str:
+    try:
+        return str(response.json()["message"])
+    except (ValueError, KeyError, TypeError):
+        return f"status {response.status_code}"
+
+
+Say = Callable[[str], None]
+
+OURS = "handloom.image=sandbox"
+"""The label of every image that the Dockerfile begins, finished or not."""
+BASE_LABEL, CONTENT_LABEL = "handloom.base", "handloom.content"
+"""The labels of a finished one."""
+
+_STEP = re.compile(r"Step (\d+)/(\d+) : (.*)")
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+"""Around what a step says on standard error."""
+_RUNS = " ---> Running in "
+"""Follows a step that is carried out, and none whose result is known."""
+_ENGINES_OWN = (" ---> ", "Removing intermediate container ")
+"""Begin lines that no program of a step printed."""
+_TITLES = {
+    "RUN sh /opt/handloom/build/packages": "Debian packages",
+    "RUN python3 -m venv": "Python packages of the action server",
+    "RUN /opt/handloom/bin/python -m compileall": "Handloom's own code",
+}
+"""What a step is about, by how it begins; the others take no time and are not told."""
+
+
+async def fetch(client: docker.DockerClient, base: str, say: Say) -> None:
+    """Get the base from its registry. Raises ConfigurationError, RuntimeUnavailableError."""
+    say(f"Fetching {base}")
+    repository, tag = utils.parse_repository_tag(base)
+    failed: list[str] = []
+
+    def take(message: Message) -> None:
+        if "error" in message:
+            failed.append(str(message["error"]))
+
+    try:
+        headers = await asyncio.to_thread(_credentials, client, repository)
+        params = {"fromImage": repository, "tag": tag or "latest"}
+        await EngineStream(client, "/images/create", params, headers).follow(take)
+        if failed:
+            raise EngineError(failed[0])
+    except EngineError as error:
+        raise base_failed(base, error) from error
+    except (errors.DockerException, requests.RequestException) as error:
+        raise engine_gone(error) from error
+
+
+def _credentials(client: docker.DockerClient, repository: str) -> dict[str, str]:
+    """What the user's `docker login` left for the registry; nothing for those that need none."""
+    registry, _ = auth.resolve_repository_name(repository)
+    found = auth.get_config_header(client.api, registry)
+    return {"X-Registry-Auth": found.decode()} if found else {}
+
+
+async def run_steps(
+    client: docker.DockerClient, base: str, recipe: Recipe, tag: str, say: Say, *, anew: bool = False
+) -> None:
+    """Carry out the Dockerfile and name the image; `anew` repeats known steps. Raises RuntimeUnavailableError."""
+    context, content, ways = await asyncio.to_thread(lambda: (recipe.tar(), recipe.content(), proxies()))
+    params = {
+        "t": tag,
+        "rm": "1",
+        "forcerm": "1",
+        "nocache": "1" if anew else "0",
+        "buildargs": json.dumps(ways | {"BASE": base, "UID": str(recipe.user.uid), "GID": str(recipe.user.gid)}),
+        "labels": json.dumps({BASE_LABEL: base, CONTENT_LABEL: content}),
+    }
+    progress = Progress(say)
+    try:
+        await EngineStream(client, "/build", params, {"Content-Type": "application/x-tar"}, context).follow(
+            progress.take
+        )
+        if progress.failed:
+            raise EngineError(progress.failed)
+    except EngineError as error:
+        raise step_failed(progress.step, str(error), list(progress.said)) from error
+    except (errors.DockerException, requests.RequestException) as error:
+        raise engine_gone(error) from error
+
+
+def proxies() -> dict[str, str]:
+    """The proxies of the user's Docker configuration, by the names of their variables, for steps that fetch packages.
+
+    The engine knows these names: neither the image's history nor its tag tells of them.
+    """
+    known = config.load_general_config().get("proxies", {}).get("default", {})
+    return dict(ProxyConfig.from_dict(known).get_environment())
+
+
+class Progress:
+    """What a build says, followed: which step it is at, its last lines, and whether it failed."""
+
+    def __init__(self, say: Say) -> None:
+        self.step = "preparing"
+        self.failed = ""
+        self.said: deque[str] = deque(maxlen=LAST_LINES)
+        self._say = say
+        self._news = ""
+        self._line = ""
+
+    def take(self, message: Message) -> None:
+        if "error" in message:
+            self.failed = str(message["error"]).strip()
+            return
+        *lines, self._line = (self._line + _COLOURS.sub("", str(message.get("stream", "")))).split("\n")
+        for line in lines:
+            self._take_line(line)
+
+    def _take_line(self, line: str) -> None:
+        if step := _STEP.match(line):
+            number, count, instruction = step.groups()
+            title = next((title for start, title in _TITLES.items() if instruction.startswith(start)), "")
+            self.step = title or instruction
+            self._news = title and f"Step {number} of {count}: {title}"
+            self.said.clear()
+        elif line.startswith(_RUNS):
+            if self._news:
+                self._say(self._news)
+        elif line.strip() and not line.startswith(_ENGINES_OWN):
+            self.said.append(line.rstrip())

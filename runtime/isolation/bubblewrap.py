@@ -1,0 +1,271 @@
+"""The walls of a local sandbox, built by bubblewrap: what is in sight, what can be written, who its processes are.
+
+In sight are the system's programs, read-only, and the workspace, writable but for what the host carries out later (see
+`protected`). The home folder is hidden, /tmp is private, and there is neither a network nor another process. Root is
+no user to be walled in: its number opens files and kernel settings whatever the walls, so processes get the number of
+the workspace's owner, and where that is root, there are no walls and the reason is said.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from core import errors
+from runtime.isolation import protected_paths, seccomp
+from runtime.isolation.protected_paths import Mount, Mounts
+
+PROBE_TIMEOUT_S = 5.0
+"""A run takes some ten milliseconds."""
+
+SYSTEM = ("/usr", "/opt", "/nix")
+TOP_LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+"""Links into /usr on most systems, folders on some."""
+ETC = (
+    "alternatives",
+    "bash.bashrc",
+    "ca-certificates",
+    "ca-certificates.conf",
+    "crypto-policies",
+    "debian_version",
+    "default/locale",
+    "fonts",
+    "group",
+    "host.conf",
+    "hosts",
+    "inputrc",
+    "java",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "localtime",
+    "locale.conf",
+    "lsb-release",
+    "magic",
+    "mime.types",
+    "nsswitch.conf",
+    "os-release",
+    "passwd",
+    "pki/ca-trust",
+    "pki/tls",
+    "profile",
+    "profile.d",
+    "protocols",
+    "python3",
+    "python3.11",
+    "python3.12",
+    "python3.13",
+    "services",
+    "shells",
+    "ssl/certs",
+    "ssl/openssl.cnf",
+    "terminfo",
+    "timezone",
+)
+"""Of /etc; the rest may hold what only this machine should know."""
+
+
+class BubblewrapError(Exception):
+    """There can be no walls; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Walls:
+    """What one sandbox sees of the machine. Paths are absolute and the same inside as outside."""
+
+    workspace: Path
+    private: Path
+    """The folder of its sockets, writable and its own."""
+    home: Path
+    readable: tuple[Path, ...] = ()
+    """What is in sight beyond the system, read-only."""
+    hidden: tuple[Path, ...] = ()
+    """What is out of sight even where it lies in the workspace or in what is readable."""
+    guarded: Callable[[], Mounts] = Mounts
+    """What protects the workspace, as it is when it is asked; nothing by default."""
+    state: Path | None = None
+    """What the sandbox may keep for the next one; seen as `state_inside`, wherever it lies."""
+    user: tuple[int, int] | None = None
+    """Number and group of its processes where they are not ours; see `somebody`."""
+    tmp_bytes: int = 2 * 1024**3
+
+    @property
+    def state_inside(self) -> Path:
+        """Where the sandbox finds what it kept."""
+        return self.private / "state"
+
+    def command(self) -> tuple[list[str], Mounts]:
+        """What stands before a command to run it inside, and the mounts that have to be `protected.Held` then.
+
+        To be `handed_over`. Raises BubblewrapError. Blocks for milliseconds.
+        """
+        code = programs()
+        try:
+            guards = self.guarded()
+        except (protected_paths.ProtectionError, OSError) as error:
+            raise BubblewrapError(str(error)) from error
+        opened = [*self.readable, *code, *guards.opened, self.workspace, self.private]
+        command = [_bwrap(), *_NAMESPACES, *_system()]
+        command += ["--perms", "1777", "--size", str(self.tmp_bytes), "--tmpfs", "/tmp"]  # noqa: S108  # of the sandbox
+        command += ["--perms", "1777", "--size", str(self.tmp_bytes), "--tmpfs", "/dev/shm"]  # noqa: S108
+        command += ["--perms", "0755", "--dir", "/var"]
+        command += ["--perms", "1777", "--size", str(self.tmp_bytes), "--tmpfs", "/var/tmp"]  # noqa: S108
+        command += _folders_above([self.home])
+        command += ["--perms", "0777", "--size", str(self.tmp_bytes), "--tmpfs", str(self.home)]
+        command += _folders_above(opened)
+        for path in (*self.readable, *code):
+            command += ["--ro-bind-try", str(path), str(path)]
+        for path in (self.workspace, self.private):
+            command += ["--bind", str(path), str(path)]
+        if self.state is not None:
+            command += ["--bind", str(self.state), str(self.state_inside)]
+        for path in self.hidden:
+            if any(path.is_relative_to(shown) for shown in opened) and path.is_dir():
+                command += _empty(path)
+        for mount in guards.mounts:
+            command += _mounted(mount)
+        return [*command, "--chdir", str(self.workspace), *self._identity()], guards
+
+    def _identity(self) -> list[str]:
+        """The end of bubblewrap's arguments, and what makes root somebody else."""
+        if self.user is None:
+            return ["--unshare-user", "--disable-userns", "--"]
+        uid, gid = self.user
+        capabilities = [part for name in ("SETUID", "SETGID", "SETPCAP") for part in ("--cap-add", f"CAP_{name}")]
+        become = ["setpriv", f"--reuid={uid}", f"--regid={gid}", "--clear-groups", "--no-new-privs"]
+        return [*capabilities, "--", *become, "--bounding-set=-all", "--inh-caps=-all"]
+
+
+def somebody(workspace: Path) -> tuple[int, int] | None:
+    """Who root has to be in there: the owner of the workspace. None for others, who stay themselves. Blocks."""
+    if os.getuid() != 0:
+        return None
+    owner = workspace.stat()
+    return owner.st_uid, owner.st_gid
+
+
+_NAMESPACES = (
+    "--unshare-pid",
+    "--unshare-net",
+    "--unshare-ipc",
+    "--unshare-uts",
+    "--unshare-cgroup-try",
+    "--die-with-parent",
+    "--new-session",
+)
+
+
+def why_not(walls: Walls) -> str:
+    """Why there can be no such walls, for the user, and what to do; empty where a run inside went well.
+
+    Blocks for some ten milliseconds.
+    """
+    if sys.platform != "linux":
+        return "bubblewrap is for Linux"
+    if walls.home.is_relative_to(walls.workspace):
+        return "the workspace holds your home folder. Work in a folder of its own"
+    if walls.user is not None and walls.user[0] == 0:
+        return "Handloom runs as root, and the workspace is root's. Run it as a normal user"
+    try:
+        command, guards = walls.command()
+        with handed_over(command) as (words, fds):
+            return _try_out(words, guards, walls.user, fds)
+    except (BubblewrapError, OSError) as error:
+        return str(error)
+
+
+def _try_out(command: list[str], guards: Mounts, user: tuple[int, int] | None, fds: tuple[int, ...]) -> str:
+    held = protected_paths.Held(guards, user)
+    try:
+        subprocess.run(
+            [*command, "/bin/sh", "-c", ":"],
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=PROBE_TIMEOUT_S,
+            pass_fds=fds,
+            cwd="/",
+        )
+    except subprocess.CalledProcessError as error:
+        return f"bubblewrap does not work here: {error.stderr.strip().rpartition(chr(10))[2] or error.returncode}"
+    except subprocess.TimeoutExpired:
+        return "bubblewrap does not answer"
+    finally:
+        held.close()
+    return ""
+
+
+@contextmanager
+def handed_over(command: list[str]) -> Iterator[tuple[list[str], tuple[int, ...]]]:
+    """The command with its long arguments and the filter of system calls in files in memory, and their descriptors.
+
+    A list of the sandbox's processes would show the arguments else. The child has to inherit the descriptors.
+    """
+    end = command.index("--")
+    with ExitStack() as stack:
+        fds = [_in_memory("\0".join(command[1:end]).encode(errors="surrogateescape"), stack)]
+        words = [command[0], "--args", str(fds[0])]
+        if (program := seccomp.program()) is not None:
+            fds.append(_in_memory(program, stack))
+            words += ["--seccomp", str(fds[1])]
+        yield [*words, *command[end:]], tuple(fds)
+
+
+def _in_memory(data: bytes, stack: ExitStack) -> int:
+    fd = os.memfd_create("handloom", 0)
+    stack.callback(os.close, fd)
+    os.write(fd, data)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+def _bwrap() -> str:
+    found = shutil.which("bwrap")
+    if found is None:
+        raise BubblewrapError("bubblewrap is not installed. Install the package bubblewrap")
+    return found
+
+
+def programs() -> tuple[Path, ...]:
+    """The folders of the interpreter, and of our own packages, which need not be below it."""
+    own = (Path(module.__file__ or "").parent.resolve() for module in (errors, protected_paths))
+    return (Path(sys.prefix), Path(sys.base_prefix), *own)
+
+
+def _mounted(mount: Mount) -> list[str]:
+    if mount.access in ("empty", "hidden folder"):
+        return _empty(mount.path, "0555" if mount.access == "empty" else "0000")
+    if mount.access == "hidden file":  # a device that cannot be opened, because devices are off in what is mounted
+        return ["--ro-bind", os.devnull, str(mount.path)]
+    return ["--bind" if mount.access == "open" else "--ro-bind", str(mount.path), str(mount.path)]
+
+
+def _empty(path: Path, mode: str = "0555") -> list[str]:
+    return ["--size", "4096", "--perms", mode, "--tmpfs", str(path), "--remount-ro", str(path)]
+
+
+def _system() -> list[str]:
+    arguments: list[str] = []
+    for folder in SYSTEM:
+        arguments += ["--ro-bind-try", folder, folder]
+    for link in TOP_LINKS:
+        if os.path.islink(link):
+            arguments += ["--symlink", os.readlink(link), link]
+        else:
+            arguments += ["--ro-bind-try", link, link]
+    arguments += _folders_above([Path("/etc", name) for name in ETC])
+    for name in ETC:
+        arguments += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
+    return [*arguments, "--proc", "/proc", "--dev", "/dev"]
+
+
+def _folders_above(paths: list[Path]) -> list[str]:
+    """The folders on the way, from the top; bubblewrap would make them for its own user alone."""
+    above = {folder for path in paths for folder in path.parents} - {Path("/")}
+    return [argument for folder in sorted(above) for argument in ("--perms", "0755", "--dir", str(folder))]

@@ -1,0 +1,284 @@
+"""The way out of a sandbox without a network: a proxy on the host that knows whom it may call.
+
+`python -m runtime.isolation.egress_proxy --uds PATH --allow NAME ...` listens on a socket that the sandbox can see. For every CONNECT
+and every plain request it looks the name up in the list of who is allowed, resolves it here, refuses every address that
+is not public, and connects to the very address that it looked at: what a name resolves to a moment later, and where an
+answer redirects to, is looked at anew. Names in the list are `example.org`, `*.example.org` (all below, not itself), or
+`*`; with `:port` another port than 80 and 443; an address of a private network only where it stands there itself. What
+`--deny GLOB RULE` names is refused all the same, and each such call is a line of standard output.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import ipaddress
+import os
+import re
+import socket
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from core.denials import DeniedHosts
+from core.globs import matches
+from runtime.isolation.relay import relay
+
+HEAD_BYTES = 64 * 1024
+"""Of a request's header."""
+REASON_CHARS, LINE_CHARS = 300, 1000
+"""Of what is said of a refusal, to the client and to who started us."""
+HEAD_TIMEOUT_S = 10.0
+CONNECT_TIMEOUT_S = 15.0
+PORTS = frozenset({80, 443})
+MAX_CONNECTIONS = 200
+ALLOWED_HOSTS = "HANDLOOM_ALLOWED_HOSTS"
+"""In the environment of a server without walls: the rules, with commas between them."""
+
+
+PRIVATE = "{host} is an address of this machine or its network; the user can add it to sandbox.allowed_hosts"
+
+_RULE = re.compile(
+    r"(?:(?P<name>\*|(?:\*\.)?[a-z0-9_][a-z0-9_.-]*)|\[(?P<ipv6>[0-9a-f:.]+)\])(?::(?P<port>[0-9]{1,5}))?"
+)
+
+
+class RefusedError(Exception):
+    """A call that is not allowed or not possible; the text is for the caller."""
+
+
+class DeniedError(RefusedError):
+    """A call that a rule of the user denies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Whom a sandbox may call."""
+
+    name: str
+    port: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Rule:
+        """Raises ValueError for what is no rule."""
+        found = _RULE.fullmatch(text.strip().lower())
+        if found is None:
+            raise ValueError(f"{text!r} is no host: write example.org, *.example.org or example.org:8080")
+        name = (found["name"] or found["ipv6"]).rstrip(".")
+        return cls(name, int(found["port"]) if found["port"] else None)
+
+    def allows(self, host: str, port: int) -> bool:
+        if port not in (PORTS if self.port is None else (self.port,)):
+            return False
+        if self.name == "*":
+            return True
+        return host.endswith(self.name[1:]) if self.name.startswith("*.") else host == self.name
+
+
+class Egress:
+    """Decides, and connects."""
+
+    def __init__(
+        self, rules: Iterable[Rule], denied: Iterable[DeniedHosts] = (), tell: Callable[[str], None] = lambda text: None
+    ) -> None:
+        """`tell` gets a line for each call that a rule denied."""
+        self._rules = tuple(rules)
+        self._denied = tuple(DeniedHosts(_in_ascii(one.glob), one.rule) for one in denied)
+        self._tell = tell
+        self._open = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection of a sandbox, to its end."""
+        self._open += 1
+        try:
+            await self._serve(reader, writer)
+        except (OSError, asyncio.IncompleteReadError, TimeoutError):
+            pass  # one of the two has gone
+        finally:
+            self._open -= 1
+            writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            if self._open > MAX_CONNECTIONS:
+                raise RefusedError("too many connections at once")
+            async with asyncio.timeout(HEAD_TIMEOUT_S):
+                head = await reader.readuntil(b"\r\n\r\n")
+            host, port, first = destination(head)
+            far_reader, far_writer = await self.connect(host, port)
+        except asyncio.LimitOverrunError:
+            writer.write(refusal(431, "the header is too long"))
+            return
+        except RefusedError as error:
+            if isinstance(error, DeniedError):
+                self._tell(str(error))
+            writer.write(refusal(403, str(error)))
+            await writer.drain()
+            return
+        if first:
+            far_writer.write(first)
+        else:
+            writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        await relay((reader, writer), (far_reader, far_writer))
+
+    async def connect(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Call somebody who is allowed, at an address that was looked at. Raises RefusedError, OSError."""
+        for address in await self.addresses(host, port):
+            with suppress(OSError, TimeoutError):
+                async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                    return await asyncio.open_connection(address, port)
+        raise RefusedError(f"{host} does not answer")
+
+    async def addresses(self, host: str, port: int) -> list[str]:
+        """Where somebody who is allowed can be called. Raises RefusedError."""
+        host = host.lower().strip("[]").rstrip(".")
+        self._refuse_denied(host, [host], port)
+        if not any(rule.allows(host, port) for rule in self._rules):
+            raise RefusedError(f"{host}:{port} is not allowed here; the user can add it to sandbox.allowed_hosts")
+        try:
+            found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except OSError as error:
+            raise RefusedError(f"{host} was not found") from error
+        addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+        self._refuse_denied(host, addresses, port)
+        if not is_named(self._rules, host, port) and not all(map(is_public, addresses)):
+            raise RefusedError(PRIVATE.format(host=host))  # one that points inwards makes the name suspect
+        return addresses
+
+    def _refuse_denied(self, host: str, names: Sequence[str], port: int) -> None:
+        """Raises DeniedError where a rule denies one of the names of a host.
+
+        While rules deny hosts, an address is called only if the user has allowed that very one: it may be anybody's.
+        """
+        for denied in self._denied:
+            if any(matches(denied.glob, name) for name in names):
+                raise DeniedError(f"{host} is denied by the rule {denied.rule}")
+        if self._denied and _is_numeric(host) and not is_named(self._rules, host, port):
+            raise DeniedError(f"{host} has no name, so it may be a host denied by the rule {self._denied[0].rule}")
+
+
+def is_named(rules: Iterable[Rule], host: str, port: int) -> bool:
+    """Whether the user has allowed this very address, wherever it lies."""
+    host = host.strip("[]")
+    return any(rule.name == host and rule.allows(host, port) and _is_address(host) for rule in rules)
+
+
+def is_public(address: str) -> bool:
+    """Whether an address is of the internet, and of no network of ours, in whatever form it is written."""
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(ip, ipaddress.IPv4Address):
+        return ip.is_global and not ip.is_multicast
+    inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
+    if ip in _NAT64:
+        inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
+    if inner is not None and not is_public(str(inner)):
+        return False
+    return ip in _NAT64 or ip.ipv4_mapped is not None or (ip in _UNICAST and ip.is_global)
+
+
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_UNICAST = ipaddress.ip_network("2000::/3")
+"""All that is given out of version 6. Python counts `::127.0.0.1`, `::ffff:0:127.0.0.1` and `fec0::1` as global."""
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_numeric(host: str) -> bool:
+    """Whether a host is an address in any form that is not looked up, such as `0x7f000001`."""
+    try:
+        socket.getaddrinfo(host, None, flags=socket.AI_NUMERICHOST)
+    except (OSError, UnicodeError):
+        return False
+    return True
+
+
+def _in_ascii(glob: str) -> str:
+    """A glob for hosts as proxies are told of them."""
+    with suppress(UnicodeError):
+        return glob.encode("idna").decode().lower()
+    return glob.lower()
+
+
+def destination(head: bytes) -> tuple[str, int, bytes]:
+    """Host, port, and what to send first: nothing for CONNECT, the request without its host for a plain one."""
+    line, _, rest = head.partition(b"\r\n")
+    try:
+        method, target, version = line.decode("ascii").split(" ")
+        url = urlsplit(f"//{target}" if method == "CONNECT" else target)
+        host, port = url.hostname or "", url.port
+    except ValueError as error:
+        raise RefusedError("this is no request of a proxy's client") from error
+    if not host or (method != "CONNECT" and url.scheme != "http"):
+        raise RefusedError("only CONNECT and http:// requests are served here")
+    if method == "CONNECT":
+        return host, port or 443, b""
+    path = f"{url.path or '/'}?{url.query}" if url.query else url.path or "/"
+    fields = [field for field in rest.split(b"\r\n") if field and not _is_of_the_hop(field)]
+    # One request a connection: the next may be for somebody else, and has to be looked at.
+    lines = [f"{method} {path} {version}\r\nHost: {url.netloc.rpartition('@')[2]}".encode("ascii"), *fields]
+    lines += [b"Connection: close", b"", b""]
+    return host, port or 80, b"\r\n".join(lines)
+
+
+def _is_of_the_hop(field: bytes) -> bool:
+    """Whether a field is not passed on; `Host` is written anew, since it must name whom the request names."""
+    name = field.partition(b":")[0].strip().lower()
+    return name in (b"host", b"connection", b"proxy-connection", b"proxy-authorization", b"keep-alive")
+
+
+def refusal(status: int, why: str) -> bytes:
+    """The answer to a call that is refused. Clients that show no body of a proxy show the reason in its first line."""
+    body = f"{why}\n".encode()
+    reason = " ".join(why.encode("ascii", "replace").decode().split())[:REASON_CHARS]
+    head = f"HTTP/1.1 {status} {reason}\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\n"
+    return f"{head}Connection: close\r\n\r\n".encode() + body
+
+
+def _say(text: str) -> None:
+    line = "".join(letter if letter.isprintable() else " " for letter in text[:LINE_CHARS])
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+async def _run(uds: Path, egress: Egress) -> None:
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_reader(0, lambda: None if os.read(0, 4096) else ended.set())
+    server = await asyncio.start_unix_server(egress.serve, uds, limit=HEAD_BYTES)
+    _say("ready")
+    await ended.wait()
+    server.close()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Serve until standard input ends. Exit status 2: a rule that is none."""
+    parser = argparse.ArgumentParser(
+        prog="python -m runtime.isolation.egress_proxy", description="The way out of a sandbox."
+    )
+    parser.add_argument("--uds", type=Path, required=True, help="listen on this Unix socket")
+    parser.add_argument(
+        "--deny", action="append", default=[], nargs=2, metavar=("GLOB", "RULE"), help="whom not to call all the same"
+    )
+    parser.add_argument("--allow", action="append", default=[], metavar="NAME[:PORT]", help="whom to call")
+    options = parser.parse_args(argv)
+    try:
+        rules = [Rule.parse(text) for text in options.allow]
+    except ValueError as error:
+        sys.stderr.write(f"runtime.isolation.egress_proxy: {error}\n")
+        return 2
+    denied = [DeniedHosts(*words) for words in options.deny]
+    asyncio.run(_run(options.uds, Egress(rules, denied, _say)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""`python -P -m runtime.isolation.isolated_program ISOLATION COMMAND...`: runs a program in a sandbox like the agent's.
+
+For the MCP servers that a workspace names: their files lie where the agent writes, so what they run or import may be
+the agent's. ISOLATION is JSON as `words` writes it. Standard input, output and error are the program's own, its exit
+status is ours, and it ends when we do, however we end. Used by `tui.runtime_factory` for `core.mcp`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import asdict
+from pathlib import Path
+
+from core.denials import Denials, DeniedHosts
+from core.errors import RuntimeUnavailableError
+from runtime.isolation.confinement import WAY_OUT, Confinement, Isolation
+from runtime.isolation.session_folder import SessionFolder
+
+
+def words(workspace: Path, isolation: Isolation, denials: Denials) -> tuple[str, ...]:
+    """The words that stand before a command to have it run so. Limits are not among what is told."""
+    said = {
+        "workspace": str(workspace),
+        "allowed_hosts": isolation.allowed_hosts,
+        "readable_paths": [str(path) for path in isolation.readable_paths],
+        "hidden_paths": [str(path) for path in isolation.hidden_paths],
+        "protected_paths": isolation.protected_paths,
+        "denials": asdict(denials),
+    }
+    return (sys.executable, "-P", "-m", "runtime.isolation.isolated_program", json.dumps(said))
+
+
+def main() -> int:
+    """Run the program; the answer is its exit status, or 126 with a line on standard error where that cannot be."""
+    said = json.loads(sys.argv[1])
+    isolation = Isolation(
+        "bubblewrap",
+        allowed_hosts=tuple(said["allowed_hosts"]),
+        readable_paths=tuple(map(Path, said["readable_paths"])),
+        hidden_paths=tuple(map(Path, said["hidden_paths"])),
+        protected_paths=tuple(said["protected_paths"]),
+    )
+    denials = Denials(**said["denials"] | {"hosts": tuple(DeniedHosts(**one) for one in said["denials"]["hosts"])})
+    try:
+        return asyncio.run(_run(Path(said["workspace"]), isolation, denials, sys.argv[2:]))
+    except (RuntimeUnavailableError, OSError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 126
+
+
+async def _run(workspace: Path, isolation: Isolation, denials: Denials, command: Sequence[str]) -> int:
+    """Raises RuntimeUnavailableError, OSError."""
+    confinement = await asyncio.to_thread(Confinement, workspace, isolation)
+    confinement.deny(lambda: denials)
+    folder = await asyncio.to_thread(SessionFolder)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(asyncio.to_thread, folder.remove)
+        launch = await stack.enter_async_context(confinement.opened(folder))
+        if isolation.allowed_hosts:
+            proxied = (sys.executable, "-P", "-m", "runtime.server.proxied_program", str(folder.inside / WAY_OUT))
+            command = (*proxied, *command)
+        process = await asyncio.create_subprocess_exec(
+            *launch.command, *command, pass_fds=launch.fds, env={**os.environ, **launch.environ}
+        )
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(number, process.kill)
+        return abs(await process.wait())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,336 @@
+"""What in a workspace the user's own programs would carry out by themselves: found on the host, without running any.
+
+Git's settings and hooks in every repository at any depth, and the files of editors and tools that `protected` names.
+What is there before a sandbox starts can be made read-only in it; what is made later cannot be prevented without
+breaking `git init`, so it is found and told. Everything that is looked at may be hostile: the walk goes from descriptor
+to descriptor and follows no link, reads regular files of a bounded size, and ends after MAX_FOLDERS. All calls block.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from runtime.isolation.git_config import UnreadableError, dangerous
+from runtime.isolation.protected_paths import COMMON_DIR, ITSELF
+
+MAX_FOLDERS = 10_000
+"""A look at so many takes a fifth of a second."""
+MAX_NESTED = 40
+"""Places in the depth that are made read-only; each takes some mounts, which are looked at before every action."""
+MAX_DEPTH = 60
+MAX_ENTRIES = 20_000
+"""Of one folder."""
+MAX_CONFIG_BYTES = 256 * 1024
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+CUT = f"There are more than {MAX_FOLDERS} folders, or one is too deep or too large: the rest was not looked at."
+NOT_PROTECTED = "{n} repositories and files deeper in the workspace are not read-only in the sandbox: only {most} are."
+_CONFIGS = ("config", "config.worktree")
+_OF_A_WORKTREE = "../.."
+"""What git itself writes into a worktree's common folder."""
+_OF_A_REPOSITORY = frozenset({"HEAD", "objects", "refs"})
+"""What makes a folder of any name a repository to git."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that a program of the user's would carry out."""
+
+    path: str
+    """Relative to the workspace."""
+    what: str
+    mark: str
+    """Tells two contents of it apart."""
+
+    @property
+    def key(self) -> str:
+        """Tells it from every other one, and from itself with another content."""
+        return f"{self.mark} {self.path}: {self.what}"
+
+    def __str__(self) -> str:
+        path = self.path if self.path.isprintable() else ascii(self.path)
+        return f"{path}: {self.what}"
+
+
+@dataclass
+class Survey:
+    """What was found."""
+
+    findings: list[Finding] = field(default_factory=list)
+    places: list[str] = field(default_factory=list)
+    """Repositories below the workspace itself (the folder that is `.git`), and protected names, relative to it."""
+    is_cut: bool = False
+    """Whether there was more than is looked at."""
+    folders: int = 0
+
+
+class Baseline:
+    """What there was when a conversation began, and what is new since. Making one looks, and blocks.
+
+    `kept` is a file that the sandbox cannot see, in which it outlasts the program; `before` is what an earlier one of
+    this conversation found. Raises OSError.
+    """
+
+    def __init__(
+        self,
+        workspace: Path,
+        names: Collection[str],
+        kept: Path | None = None,
+        before: set[str] | None = None,
+        most: int = MAX_FOLDERS,
+    ) -> None:
+        self._most = most
+        self._workspace = workspace
+        self._names = names
+        self.first = survey(workspace, names, most)
+        self.before = {finding.key for finding in self.first.findings} if before is None else before
+        """The keys of what there was."""
+        if kept is not None:
+            self.before = _kept(kept, self.before)
+
+    def new(self) -> list[str]:
+        """What was not there, or was another, a line each; behind it, what was not looked at or is not protected."""
+        try:
+            now = survey(self._workspace, self._names, self._most)
+        except OSError:
+            return []  # the workspace is gone, and everything in it
+        lines = [str(finding) for finding in now.findings if finding.key not in self.before]
+        if more := max(len(deeper(self.first.places)) - MAX_NESTED, 0):
+            lines.append(NOT_PROTECTED.format(n=more, most=MAX_NESTED))
+        return [*lines, CUT] if now.is_cut else lines
+
+
+def _kept(file: Path, before: set[str]) -> set[str]:
+    """What a file says that there was, or, where it says nothing, what there is, which is then kept in it."""
+    with suppress(OSError, ValueError, TypeError):
+        return set(json.loads(file.read_bytes()))
+    file.parent.mkdir(0o700, parents=True, exist_ok=True)
+    new = file.with_name(f"{file.name}.new")
+    new.write_text(json.dumps(sorted(before)), "ascii")
+    new.replace(file)
+    return before
+
+
+def nested_places(places: Sequence[str]) -> tuple[str, ...]:
+    """Those that lie deeper than the workspace itself, which protects its own, as many as are made read-only."""
+    return deeper(places)[:MAX_NESTED]
+
+
+def deeper(places: Sequence[str]) -> tuple[str, ...]:
+    """The places that lie below a folder of the workspace."""
+    return tuple(place for place in places if "/" in place)
+
+
+def survey(workspace: str | os.PathLike[str], names: Collection[str], most: int = MAX_FOLDERS) -> Survey:
+    """Look through a workspace. What cannot be read is passed over; the walk never raises for what it finds.
+
+    `names` are looked for in every folder. Raises OSError where the workspace cannot be opened.
+    """
+    found = Survey()
+    top = os.open(workspace, _FOLDER & ~os.O_NOFOLLOW)
+    try:
+        _Walk(found, frozenset(names), most).folder(top, "", 0)
+    finally:
+        os.close(top)
+    return found
+
+
+class _Walk:
+    """One walk. A folder is open while those below it are looked at, so at most MAX_DEPTH are."""
+
+    def __init__(self, found: Survey, names: frozenset[str], most: int) -> None:
+        self._found = found
+        self._names = names
+        self._most = most
+
+    def folder(self, fd: int, path: str, depth: int) -> None:
+        if self._found.folders >= self._most or depth > MAX_DEPTH:
+            self._found.is_cut = True
+            return
+        self._found.folders += 1
+        entries = self._entries(fd, only=self._names | _OF_A_REPOSITORY | {".git", COMMON_DIR})
+        if entries.get(COMMON_DIR, stat.S_IFDIR) != stat.S_IFDIR:
+            self._common_dir(fd, path, ITSELF)
+        if entries.keys() >= _OF_A_REPOSITORY:
+            self._repository(fd, path)
+            return
+        for name, kind in entries.items():
+            below = os.path.join(path, name)
+            if name == COMMON_DIR:
+                continue
+            if name == ".git":
+                self._git(fd, kind, below)
+            elif name in self._names:
+                self._named(fd, name, kind, below)
+            elif kind == stat.S_IFDIR:
+                with _opened(name, _FOLDER, fd) as inner:
+                    if inner is not None:
+                        self.folder(inner, below, depth + 1)
+
+    def _git(self, fd: int, kind: int, path: str) -> None:
+        if kind == stat.S_IFDIR:
+            self._found.places.append(path)
+            with _opened(".git", _FOLDER, fd) as inner:
+                if inner is not None:
+                    self._repository(inner, path)
+        elif kind == stat.S_IFREG:
+            target = (_read(".git", fd) or b"").decode("utf-8", "replace").removeprefix("gitdir:").strip()
+            if os.path.isabs(target) or ".." in target.split("/"):
+                self._add(path, f"git takes its settings and hooks from {target[:200]}", target)
+        else:
+            self._add(path, "a link or no file, by which git takes its settings and hooks from elsewhere", "")
+
+    def _common_dir(self, fd: int, shown: str, harmless: str) -> None:
+        """Where else git would find settings and hooks of what is here."""
+        before, data, after = _kind(COMMON_DIR, fd), _read(COMMON_DIR, fd), _kind(COMMON_DIR, fd)
+        if before in (None, stat.S_IFDIR) or after is None:  # a placeholder comes and goes
+            return
+        where = (data or b"").decode("utf-8", "replace").strip()[:200]
+        if data is not None and where in ("", harmless.strip()):  # by an empty one git ends
+            return
+        self._add(os.path.join(shown, COMMON_DIR), f"git takes its settings and hooks from {where}", where)
+
+    def _repository(self, fd: int, shown: str, common: str = ITSELF) -> None:
+        """Settings and hooks, and those of modules and worktrees; `common` is the common folder that is harmless."""
+        self._common_dir(fd, shown, common)
+        for name in _CONFIGS:
+            self._config(fd, name, os.path.join(shown, name))
+        self._hooks(fd, os.path.join(shown, "hooks"))
+        for group in ("modules", "worktrees"):
+            with _opened(group, _FOLDER, fd) as folder:
+                for name, kind in self._entries(folder).items() if folder is not None else ():
+                    if kind == stat.S_IFDIR:
+                        self._part(folder, name, os.path.join(shown, group, name), group == "modules")
+
+    def _part(self, group: int | None, name: str, shown: str, is_module: bool) -> None:
+        if self._found.folders >= self._most or shown.count("/") > MAX_DEPTH:
+            self._found.is_cut = True
+            return
+        self._found.folders += 1
+        with _opened(name, _FOLDER, group) as inner:
+            if inner is None:
+                return
+            if self._entries(inner).keys() & {"HEAD", "config"} or not is_module:
+                self._repository(inner, shown, ITSELF if is_module else _OF_A_WORKTREE)
+            else:  # a module's name may have parts
+                for below, kind in self._entries(inner).items():
+                    if kind == stat.S_IFDIR:
+                        self._part(inner, below, os.path.join(shown, below), is_module)
+
+    def _config(self, fd: int, name: str, shown: str) -> None:
+        kind = _kind(name, fd)
+        if kind in (None, stat.S_IFDIR):  # a folder is a placeholder of `protected`, or nothing that git can read
+            return
+        if (data := _read(name, fd)) is None:
+            self._add(shown, "settings of git that cannot be read here", "")
+            return
+        try:
+            settings = dangerous(data.decode("utf-8", "surrogateescape"))
+        except UnreadableError as error:
+            self._add(shown, f"settings of git that cannot be understood ({error})", _mark(data))
+            return
+        for setting in settings:
+            self._add(
+                shown, f"git follows the setting {_clean(setting.name)}", _mark(setting.value.encode(errors="replace"))
+            )
+
+    def _hooks(self, fd: int, shown: str) -> None:
+        kind = _kind("hooks", fd)
+        if kind not in (None, stat.S_IFDIR):
+            self._add(shown, "a link or no folder, by which git takes its hooks from elsewhere", "")
+        with _opened("hooks", _FOLDER, fd) as hooks:
+            for name in self._entries(hooks) if hooks is not None else ():
+                if not name.endswith(".sample"):
+                    self._add(os.path.join(shown, name), "git runs it as a hook", _status_of(name, hooks))
+
+    def _named(self, fd: int, name: str, kind: int, path: str) -> None:
+        """A file or folder of an editor or a tool. An empty folder is a placeholder, and means nothing."""
+        mark = _status_of(name, fd)
+        if kind == stat.S_IFDIR:
+            with _opened(name, _FOLDER, fd) as inner:
+                entries = self._entries(inner) if inner is not None else {}
+                mark = " ".join(f"{entry} {_status_of(entry, inner)}" for entry in sorted(entries))
+            if not entries:
+                return
+        self._found.places.append(path)
+        self._add(path, "editors or tools carry it out when the folder is opened", mark)
+
+    def _add(self, path: str, what: str, mark: str) -> None:
+        self._found.findings.append(Finding(path, what, _mark(mark.encode(errors="replace"))))
+
+    def _entries(self, fd: int, only: Collection[str] = ()) -> dict[str, int]:
+        """The names in a folder, with what they are, links being links; `only` these, and all folders."""
+        found: dict[str, int] = {}
+        with suppress(OSError), os.scandir(fd) as entries:
+            for number, entry in enumerate(entries):
+                if number >= MAX_ENTRIES:
+                    self._found.is_cut = True
+                    break
+                if entry.is_dir(follow_symlinks=False):
+                    found[entry.name] = stat.S_IFDIR
+                elif not only or entry.name in only:
+                    found[entry.name] = _kind_of(entry)
+        return found
+
+
+@contextmanager
+def _opened(name: str, flags: int, folder: int | None) -> Iterator[int | None]:
+    """A descriptor from a folder's; None for what cannot be opened so."""
+    try:
+        fd = os.open(name, flags, dir_fd=folder)
+    except OSError:
+        yield None
+        return
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _read(name: str, folder: int) -> bytes | None:
+    """A small regular file; None for anything else."""
+    with _opened(name, _FILE, folder) as fd:
+        if fd is None or not stat.S_ISREG(os.fstat(fd).st_mode):
+            return None
+        try:
+            data = os.read(fd, MAX_CONFIG_BYTES + 1)
+        except OSError:
+            return None
+        return data if len(data) <= MAX_CONFIG_BYTES else None
+
+
+def _kind(name: str, folder: int) -> int | None:
+    try:
+        return stat.S_IFMT(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except OSError:
+        return None
+
+
+def _kind_of(entry: os.DirEntry[str]) -> int:
+    if entry.is_symlink():
+        return stat.S_IFLNK
+    return stat.S_IFREG if entry.is_file(follow_symlinks=False) else stat.S_IFCHR
+
+
+def _status_of(name: str, folder: int | None) -> str:
+    try:
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return ""
+    return f"{status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_mode}"
+
+
+def _clean(name: str) -> str:
+    shown = name if len(name) <= 80 else f"{name[:80]}…"
+    return shown if shown.isprintable() else ascii(shown)
+
+
+def _mark(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]

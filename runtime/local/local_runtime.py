@@ -1,0 +1,184 @@
+"""LocalRuntime: the action server as a child process, on the user's own machine.
+
+What separates it from the machine is its `confinement`; where that is open, `isolation` is `none`, and its commands
+have the user's rights. What it promises in any case is an end: the server holds the read side of a pipe whose other
+side is ours, so it and everything that it started end when we do, however we end. The server's socket is made here and
+handed to it open, so that nothing in the sandbox can put another one, or a link, in its place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import AsyncExitStack, suppress
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from core.denials import Denials
+from core.errors import RuntimeUnavailableError
+from core.progress import Say
+from runtime.cancellation import seen_through
+from runtime.environment import without_secrets
+from runtime.isolation.confinement import Confinement, Isolation, Launch
+from runtime.isolation.session_folder import SessionFolder, remove_abandoned
+from runtime.server_process import ServedRuntime
+
+if TYPE_CHECKING:
+    from runtime.client import ActionExecutionClient
+
+START_TIMEOUT_S = 20.0
+"""A cold disk can take seconds; a server that is well is ready in a third of one."""
+END_TIMEOUT_S = 3.0
+"""The server gives itself two seconds."""
+
+
+class LocalRuntime(ServedRuntime):
+    """Carries out actions on this machine. Implements core.protocols.Runtime.
+
+    `options` go to the server as they are, such as `--no-change-timeout`. Making one blocks for some ten milliseconds
+    where isolation is wished for.
+    """
+
+    def __init__(
+        self, working_dir: str | Path, *, options: tuple[str, ...] = (), isolation: Isolation | None = None
+    ) -> None:
+        super().__init__()
+        self._working_dir = Path(working_dir).resolve()
+        self._options = options
+        self._confinement = Confinement(self._working_dir, isolation or Isolation())
+        self._around = AsyncExitStack()
+        self._folder: SessionFolder | None = None
+        self._server: asyncio.subprocess.Process | None = None
+
+    @property
+    def isolation(self) -> str:
+        return "bubblewrap" if self._confinement.is_closed else "none"
+
+    @property
+    def why_open(self) -> str:
+        """Why there is no isolation although it is wished for; empty otherwise."""
+        return self._confinement.why_open
+
+    def allow(self, *, host: str = "", folder: str = "") -> None:
+        """Let what runs inside call this host or read this folder, from the next start on."""
+        self._confinement.allow(host, folder)
+
+    def deny(self, denied: Callable[[], Denials]) -> None:
+        """Enforce what this says at each start; see core.protocols.Runtime."""
+        self._confinement.deny(denied)
+
+    def keep(self, folder: Path) -> None:
+        """Keep the way back of edits in this folder, from the next start on."""
+        self._confinement.state = folder
+
+    @property
+    def working_dir(self) -> str:
+        return str(self._working_dir)
+
+    @property
+    def server_pid(self) -> int | None:
+        """The server's process while there is one."""
+        return self._server.pid if self._server is not None else None
+
+    async def left_behind(self) -> list[str]:
+        """What is in the workspace since the conversation began that this machine would carry out, a line each."""
+        return await asyncio.to_thread(self._confinement.left_behind)
+
+    async def put_back(self, name: str) -> str:
+        """Give a file that was moved aside its name again; see core.protocols.Runtime."""
+        return await asyncio.to_thread(self._confinement.put_back, name)
+
+    async def _moved_aside(self) -> list[str]:
+        return await asyncio.to_thread(self._confinement.moved_aside)
+
+    async def _fallen(self) -> str:
+        return await asyncio.to_thread(self._confinement.fallen)
+
+    async def _remarks(self) -> list[str]:
+        return [await asyncio.to_thread(self._confinement.starved), *self._confinement.denied_calls()]
+
+    async def _open(self, say: Say) -> ActionExecutionClient:
+        if not await asyncio.to_thread(self._working_dir.is_dir):
+            raise RuntimeUnavailableError(f"The workspace {self._working_dir} is no folder. Choose another one.")
+        await asyncio.to_thread(remove_abandoned)
+        folder = self._folder = SessionFolder()  # in a thread, a start that is cancelled would leave it behind
+        key = secrets.token_hex(32)
+        key_file = folder.inside / "key"
+        _write_key(key_file, key)
+        launch = await self._around.enter_async_context(self._confinement.opened(folder))
+        self._limits = launch.limits
+        with folder.log.open("wb") as stderr, _bound(folder.socket) as listener:
+            await seen_through(self._make_server(launch, folder, listener, key_file, stderr))
+        client = await asyncio.to_thread(import_module, "runtime.client")  # 0.1 s, while the server does the same
+        assert self._server is not None
+        assert self._server.stdout is not None
+        try:
+            async with asyncio.timeout(START_TIMEOUT_S):
+                ready = await self._server.stdout.readline()
+        except TimeoutError:
+            ready = b""
+        if not ready:
+            said = (await asyncio.to_thread(folder.log.read_text, "utf-8", "replace")).strip().rpartition("\n")[2]
+            raise RuntimeUnavailableError(f"The local runtime did not start: {said or 'it said nothing'}. Try again.")
+        opened: ActionExecutionClient = client.ActionExecutionClient(key, uds=str(folder.socket))
+        return opened
+
+    async def _make_server(
+        self, launch: Launch, folder: SessionFolder, listener: socket.socket, key_file: Path, stderr: BinaryIO
+    ) -> None:
+        self._server = await asyncio.create_subprocess_exec(
+            *launch.command,
+            *(sys.executable, "-P", "-m", "runtime.server", "--stdin-lifeline"),
+            *("--working-dir", str(self._working_dir), "--key-file", str(key_file)),
+            *("--listen-fd", str(listener.fileno()), "--private-dir", str(folder.inside)),
+            *launch.options,
+            *self._options,
+            pass_fds=(*launch.fds, listener.fileno()),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=stderr,
+            cwd="/",
+            env={**without_secrets(os.environ), **launch.environ},
+            start_new_session=True,
+        )
+
+    async def _shut(self) -> None:
+        server, self._server = self._server, None
+        folder, self._folder = self._folder, None
+        if server is not None:
+            await _end_process(server)
+        await self._around.aclose()
+        self._around = AsyncExitStack()
+        if folder is not None:
+            await asyncio.to_thread(folder.remove)
+
+
+async def _end_process(server: asyncio.subprocess.Process) -> None:
+    """Let go of its lifeline, upon which it kills what it started; SIGKILL for one that does not end."""
+    assert server.stdin is not None
+    server.stdin.close()
+    try:
+        async with asyncio.timeout(END_TIMEOUT_S):
+            await server.wait()
+    except TimeoutError:
+        with suppress(ProcessLookupError):
+            server.kill()
+        await server.wait()
+
+
+def _bound(path: Path) -> socket.socket:
+    """A socket on this path, for its owner alone; nobody listens yet. Raises OSError."""
+    bound = socket.socket(socket.AF_UNIX)
+    bound.bind(str(path))
+    path.chmod(0o600)
+    return bound
+
+
+def _write_key(file: Path, key: str) -> None:
+    file.touch(0o600)
+    file.write_text(key, "ascii")

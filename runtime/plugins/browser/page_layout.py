@@ -1,0 +1,325 @@
+"""What a reader sees of a page: its words where they stand, and the elements that can be acted on. Pure.
+
+Made of the answer of `DOMSnapshot.captureSnapshot` with STYLES and paint order, so no script of the page has a say in
+it. Words that nobody sees are left out: out of view, clipped by what scrolls, invisible, or under something that was
+painted later. What stands in a password field is never told, not even how long it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Set
+from itertools import islice
+from typing import Any, NamedTuple
+
+from runtime.plugins.browser.dom_snapshot import Box, Snapshot, belongs, bids_of, documents
+
+STYLES = ("visibility", "opacity", "background-color", "overflow-x", "overflow-y", "color", "background-image")
+ASKED = {"computedStyles": list(STYLES), "includePaintOrder": True}
+"""What `DOMSnapshot.captureSnapshot` is asked for."""
+MAX_TEXTS, MAX_MARKS = 400, 200
+MAX_TEXT_CHARS, MAX_LABEL_CHARS = 200, 80
+MAX_CHARS = 16_000
+"""Of all words: a view of 1280x720 has room for half of that."""
+MAX_COVERS = 300
+"""What may lie over words; a page that stacks more of it is shown with words too many."""
+SMALLEST_PX = 3
+"""What is lower or narrower is not read."""
+FIELD_LINE_PX, FIELD_INSET_PX, FIRST_LINE_PX = 18, 5, 28
+DOTS = "••••••"
+_SECRET_FIELDS = ("password", "one-time-code", "cc-number", "cc-csc")
+_FIELDS = frozenset({"text", "search", "url", "email", "tel", "number", "date", "time", "month", "week"})
+_FIELDS_ALSO = frozenset({"datetime-local", "color", "range", ""})
+
+Look = dict[str, Any]
+"""`width` and `height` of the view in pixels; `texts`, rows of left, top, width, height, the words, their colour and
+that of their ground, as numbers of 24 bits or -1; `marks`, rows of bid, left, top, width, height, kind and label. A
+kind is `link`, `button`, `text`, `secret`, `choice`, `file` or `other`. Pixels are whole. Words that go on in the next
+have a blank where there is one."""
+_CHANNELS = re.compile(r"[\d.]+")
+
+
+class _Rect(NamedTuple):
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    @classmethod
+    def of(cls, box: Box) -> _Rect:
+        return cls(box[0], box[1], box[0] + box[2], box[1] + box[3])
+
+    def within(self, other: _Rect) -> _Rect:
+        return _Rect(
+            max(self.left, other.left),
+            max(self.top, other.top),
+            min(self.right, other.right),
+            min(self.bottom, other.bottom),
+        )
+
+    @property
+    def is_seen(self) -> bool:
+        return self.right - self.left >= SMALLEST_PX and self.bottom - self.top >= SMALLEST_PX
+
+    def covers(self, x: float, y: float) -> bool:
+        return self.left <= x < self.right and self.top <= y < self.bottom
+
+    @property
+    def middle(self) -> tuple[float, float]:
+        return (self.left + self.right) / 2, (self.top + self.bottom) / 2
+
+
+def look(shot: Snapshot, width: int, height: int, marked: Set[str] | None = None) -> Look:
+    """What is seen of a page in a view of this size.
+
+    `marked` are the bids of what can be acted on; where nobody has looked for them, it is what has a bid and a kind.
+    """
+    view = _Rect(0, 0, width, height)
+    texts: list[list[Any]] = []
+    marks: list[list[Any]] = []
+    left_over = MAX_CHARS
+    for document, frame, (x, y) in documents(shot):
+        page = _Page(shot, document, x, y, view)
+        for words, seen, *colours in page.texts():
+            kept = words[: min(MAX_TEXT_CHARS, left_over)]
+            if not kept or len(texts) >= MAX_TEXTS:
+                break
+            left_over -= len(kept)
+            texts.append([*_pixels(seen), kept, *colours])
+        for bid, kind, label, seen in page.marks(frame, marked):
+            if len(marks) < MAX_MARKS:
+                marks.append([bid, *_pixels(seen), kind, label[:MAX_LABEL_CHARS]])
+    return {"width": width, "height": height, "texts": texts, "marks": marks}
+
+
+def _pixels(seen: _Rect) -> list[int]:
+    return [round(seen.left), round(seen.top), round(seen.right - seen.left), round(seen.bottom - seen.top)]
+
+
+class _Page:
+    """One document of a snapshot, and where it stands in the view."""
+
+    def __init__(self, shot: Snapshot, document: Mapping[str, Any], left: float, top: float, view: _Rect) -> None:
+        self._shot, self._document, self._view = shot, document, view
+        self._strings: list[str] = shot["strings"]
+        self._nodes, self._layout = document["nodes"], document["layout"]
+        self._at, self._shift = {node: at for at, node in enumerate(self._layout["nodeIndex"])}, (left, top)
+        self._values = {
+            node: value
+            for kind in ("textValue", "inputValue")
+            for node, value in zip(self._nodes[kind]["index"], self._nodes[kind]["value"], strict=True)
+        }
+        self._orders: list[int] = self._layout.get("paintOrders", [])
+        self._covers = list(islice(self._opaque(), MAX_COVERS))
+        self._clips: dict[int, _Rect] = {}
+
+    def texts(self) -> Iterator[tuple[str, _Rect, int, int]]:
+        """Words in the order of the document, a line at a time, the part of their box that is seen, their colours."""
+        found: list[tuple[int, str, Box]] = []
+        boxes = self._document["textBoxes"]
+        for at, box, start, length in zip(
+            boxes["layoutIndex"], boxes["bounds"], boxes["start"], boxes["length"], strict=True
+        ):
+            written = _utf16(self._string(self._layout["text"][at]), start, length)
+            words = " ".join(written.split())
+            if words:
+                found.append((at, " " * written[0].isspace() + words + " " * written[-1].isspace(), box))
+        for node, words in self._written():
+            at = self._at[node]
+            found.append((at, words, _line_in(self._layout["bounds"][at], at_top=self._name(node) == "TEXTAREA")))
+        for at, words, box in sorted(found, key=lambda each: each[0]):
+            seen = self._seen(at, box)
+            if seen is not None:
+                yield words, seen, _colour(self._style(at, 5)), self._ground(at)
+
+    def _ground(self, at: int) -> int:
+        """The colour under an element, by the first around it that has one; -1 where a picture is there."""
+        node = self._layout["nodeIndex"][at]
+        while node >= 0:
+            if (at := self._at.get(node, -1)) >= 0:
+                if self._style(at, 6) not in ("none", ""):
+                    return -1
+                if (colour := _colour(self._style(at, 2))) >= 0:
+                    return colour
+            node = self._nodes["parentIndex"][node]
+        return 0xFFFFFF
+
+    def marks(self, frame: str, marked: Set[str] | None) -> Iterator[tuple[str, str, str, _Rect]]:
+        """Bid, kind, label and place of what can be acted on."""
+        for node, bid in bids_of(self._shot, self._document).items():
+            if node not in self._at or not belongs(bid, frame) or (marked is not None and bid not in marked):
+                continue
+            seen, kind = self._seen(self._at[node], self._layout["bounds"][self._at[node]]), self._kind(node)
+            if seen is not None and (marked is not None or kind != "other"):
+                yield bid, kind, self._label(node), seen
+
+    def _written(self) -> Iterator[tuple[int, str]]:
+        """What stands in fields, which has no boxes of its own; of a secret only that there is something."""
+        for node in self._at:
+            match self._kind(node) if self._name(node) in ("INPUT", "TEXTAREA", "SELECT") else "":
+                case "secret" if self._value(node):
+                    yield node, DOTS
+                case "text" | "choice" | "secret":
+                    words = self._value(node) or self._chosen(node) or self._attributes(node).get("placeholder", "")
+                    if words.strip():
+                        yield node, " ".join(words.split())
+
+    def _value(self, node: int) -> str:
+        return self._string(self._values.get(node, -1))
+
+    def _chosen(self, node: int) -> str:
+        """The words of the option that a choice shows."""
+        if self._name(node) != "SELECT":
+            return ""
+        options = [child for child in range(node + 1, len(self._nodes["nodeName"])) if self._is_option_of(child, node)][
+            :MAX_MARKS
+        ]
+        chosen = set(self._nodes["optionSelected"]["index"])
+        option = next((child for child in options if child in chosen), options[0] if options else None)
+        return self._words_in(option) if option is not None else ""
+
+    def _is_option_of(self, child: int, select: int) -> bool:
+        parents = self._nodes["parentIndex"]
+        return self._name(child) == "OPTION" and select in (parents[child], parents[parents[child]])
+
+    def _words_in(self, node: int) -> str:
+        """The words of the text nodes right below a node."""
+        parents, values = self._nodes["parentIndex"], self._nodes["nodeValue"]
+        below = range(node + 1, min(node + 40, len(parents)))
+        return " ".join(" ".join(self._string(values[at]) for at in below if self._is_below(at, node)).split())
+
+    def _is_below(self, at: int, node: int) -> bool:
+        parents = self._nodes["parentIndex"]
+        while at > node:
+            at = parents[at]
+        return at == node
+
+    def _kind(self, node: int) -> str:
+        name, attributes = self._name(node), self._attributes(node)
+        type_ = attributes.get("type", "").lower()
+        match name:
+            case "INPUT" if is_secret(attributes):
+                return "secret"
+            case "INPUT" if type_ in _FIELDS or type_ in _FIELDS_ALSO:
+                return "text"
+            case "INPUT" if type_ == "file":
+                return "file"
+            case "INPUT" | "BUTTON" | "SUMMARY":
+                return "button"
+            case "TEXTAREA":
+                return "text"
+            case "SELECT":
+                return "choice"
+            case "A":
+                return "link"
+        if attributes.get("contenteditable", "false").lower() in ("", "true", "plaintext-only"):
+            return "text"
+        return "other"
+
+    def _label(self, node: int) -> str:
+        attributes = self._attributes(node)
+        told = (attributes.get(name, "") for name in ("aria-label", "placeholder", "title", "alt", "name"))
+        words = self._words_in(node) if self._name(node) != "SELECT" else ""
+        return " ".join((words or next((text for text in told if text.strip()), "")).split())
+
+    # -- where --------------------------------------------------------------------------------------------------------
+
+    def _seen(self, at: int, box: Box) -> _Rect | None:
+        """The part of a box that is seen; None where nothing is."""
+        visibility, opacity = self._style(at, 0), self._style(at, 1)
+        if visibility != "visible" or (opacity.startswith("0") and float(opacity or 0) < 0.1):
+            return None
+        seen = _Rect.of(self._moved(box)).within(self._clip(self._layout["nodeIndex"][at]))
+        if not seen.is_seen or self._is_covered(at, seen):
+            return None
+        return seen
+
+    def _moved(self, box: Box) -> Box:
+        x, y, width, height = box
+        return x + self._shift[0], y + self._shift[1], width, height
+
+    def _clip(self, node: int) -> _Rect:
+        """What the elements around a node let through of it. Without recursion: pages nest deeper than Python calls."""
+        parents, way = self._nodes["parentIndex"], list[int]()
+        above = parents[node]
+        while above >= 0 and above not in self._clips:
+            way.append(above)
+            above = parents[above]
+        clip = self._clips[above] if above >= 0 else self._view
+        for above in reversed(way):
+            at = self._at.get(above)
+            if at is not None and self._name(above) not in ("HTML", "BODY") and self._hides_what_is_outside(at):
+                clip = clip.within(_Rect.of(self._moved(self._layout["bounds"][at])))
+            self._clips[above] = clip
+        return clip
+
+    def _hides_what_is_outside(self, at: int) -> bool:
+        return any(self._style(at, which) not in ("visible", "") for which in (3, 4))
+
+    def _opaque(self) -> Iterator[tuple[int, _Rect]]:
+        """What has a ground of its own, and when it was painted."""
+        lowest = min(self._orders, default=0)
+        for at, order in enumerate(self._orders):
+            ground = self._style(at, 2)
+            if order > lowest + 1 and ground.startswith("rgb(") and not self._is_text(at):
+                place = _Rect.of(self._moved(self._layout["bounds"][at])).within(self._view)
+                if place.is_seen:
+                    yield order, place
+
+    def _is_text(self, at: int) -> bool:
+        return bool(self._nodes["nodeType"][self._layout["nodeIndex"][at]] == 3)
+
+    def _is_covered(self, at: int, seen: _Rect) -> bool:
+        order = self._orders[at] if at < len(self._orders) else 0
+        return any(later > order and cover.covers(*seen.middle) for later, cover in self._covers)
+
+    # -- rows of the snapshot ------------------------------------------------------------------------------------------
+
+    def _string(self, at: int) -> str:
+        return self._strings[at] if 0 <= at < len(self._strings) else ""
+
+    def _name(self, node: int) -> str:
+        return self._string(self._nodes["nodeName"][node]).upper()
+
+    def _style(self, at: int, which: int) -> str:
+        styles = self._layout["styles"][at]
+        return self._string(styles[which]) if which < len(styles) else ("visible", "1", *[""] * len(STYLES))[which]
+
+    def _attributes(self, node: int) -> dict[str, str]:
+        pairs = self._nodes["attributes"][node]
+        return {
+            self._string(name).lower(): self._string(value) for name, value in zip(pairs[::2], pairs[1::2], strict=True)
+        }
+
+
+def _line_in(box: Box, *, at_top: bool = False) -> Box:
+    """Where the words of a field stand, within its borders: in its middle, or in its first line."""
+    x, y, width, height = box
+    inset = max(0, (height - FIELD_LINE_PX) / 2)
+    left, wide = x + FIELD_INSET_PX, width - 2 * FIELD_INSET_PX
+    if at_top and inset:
+        return left, y + FIELD_INSET_PX, wide, min(FIRST_LINE_PX, height - FIELD_INSET_PX)
+    return left, y + inset, wide, height - 2 * inset
+
+
+def is_secret(attributes: Mapping[str, str]) -> bool:
+    """Whether a field with these attributes takes what nobody else may read."""
+    kinds = {attributes.get("type", "").lower(), *attributes.get("autocomplete", "").lower().split()}
+    return any(sign in kind for kind in kinds for sign in _SECRET_FIELDS)
+
+
+def _colour(told: str) -> int:
+    """A colour as Chromium writes it, `rgb(1, 2, 3)`, as a number; -1 where it is another, or lets through."""
+    channels = [float(value) for value in _CHANNELS.findall(told)]
+    if not told.startswith("rgb") or len(channels) < 3 or (len(channels) == 4 and channels[3] < 0.5):
+        return -1
+    red, green, blue = (min(255, round(value)) for value in channels[:3])
+    return red << 16 | green << 8 | blue
+
+
+def _utf16(text: str, start: int, length: int) -> str:
+    """A part of a text by places as Chromium counts them."""
+    if text.isascii():
+        return text[start : start + length]
+    data = text.encode("utf-16-le", "surrogatepass")
+    return data[2 * start : 2 * (start + length)].decode("utf-16-le", "replace")

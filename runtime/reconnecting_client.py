@@ -1,0 +1,354 @@
+"""LastingClient: actions over a link that may break while the sandbox lives. The sibling of ActionExecutionClient.
+
+Invariants: an action is carried out at most once and in one life of one server, however often its request is sent; its
+frames arrive in order and none twice; its observation arrives unless the link stays broken for longer than the
+patience; and an action that nobody waits for any more is interrupted as soon as the link allows. The other side of it
+is `runtime.server.answer_cache`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import secrets
+import ssl
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, aclosing, suppress
+from typing import NoReturn
+
+import aiohttp
+
+from core.errors import RuntimeUnavailableError
+from core.events import Action, Frame, Observation, PageShown, Status
+from runtime.client import ActionExecutionClient, refusal
+from runtime.health_check import SILENT_S, SilentError, pulse, under_pulse
+from runtime.protocol import (
+    AFTER_HEADER,
+    INSTANCE_HEADER,
+    JSON_TYPE,
+    NDJSON_TYPE,
+    RESUME_HEADER,
+    ProtocolError,
+    encode_request,
+)
+
+PATIENCE_S = 60.0
+SLOWEST_BYTES_S = 64 * 1024
+"""The slowest link for which a long request is waited for."""
+LISTEN_EVERY_S = 0.5
+"""To look whether something came costs nothing; a link that is dead is noticed within ten seconds so."""
+FIRST_DELAY_S, LONGEST_DELAY_S = 0.2, 5.0
+"""Between two tries; doubled each time."""
+RELEASE_S = 5.0
+"""For one try to say that nobody wants an answer any more; the server interrupts within 2 s."""
+INTERRUPT_S = 0.08
+"""For a cancelled caller, who is let go after a tenth of a second whatever the link is like."""
+CLOSE_S = 3.0
+"""At the end, for all that is still to be interrupted; the server gives itself two seconds."""
+LOOK_S = 0.02
+"""Between two looks at what tells us nothing by itself."""
+REASON_CHARS = 120
+LINK = "STATUS$LINK"
+"""Id of the notices about the link."""
+_BROKEN = "The link to the sandbox is broken ({reason}); trying again."
+_BACK = "The link to the sandbox is back."
+_SKIPPED = "The link to the sandbox is back; {count} pieces of live output were skipped."
+_UNREACHABLE = (
+    "The sandbox cannot be reached ({reason}). Look after the network and the server, and send a message to try again."
+)
+_FORGOTTEN = (
+    "The sandbox has forgotten this action, so how it ended is not known. Look at what it did before it is done again."
+)
+_MOVED = "The server sends us elsewhere, and the key is for nobody else. Correct its address."
+_CLAIM_REFUSED = {
+    301: _MOVED,
+    302: _MOVED,
+    307: _MOVED,
+    308: _MOVED,
+    401: "The server has another key. Give this conversation the one that the server was started with.",
+    403: "The server may not be called by this name. Start it with --allow-host and the name, or correct the address.",
+    404: "What answers is no action server of this version. Look at its address, or install the same Handloom there.",
+    409: "The server is used by another conversation. Close that one, or have another server.",
+}
+_BREAKS = (aiohttp.ClientError, OSError, SilentError)
+"""What a broken link raises."""
+
+Why = Callable[[], Awaitable[str]]
+"""Asked why a link is broken: a reason, or empty. Raises RuntimeUnavailableError where there is nothing to wait for."""
+
+
+class LastingClient(ActionExecutionClient):
+    """Talks to one action server, and tries again for `patience_s` where the link to it breaks.
+
+    A link on which nothing came for `silent_s` is a broken one; it is looked at every `every_s`.
+    """
+
+    def __init__(
+        self,
+        key: str,
+        *,
+        uds: str | None = None,
+        url: str = "http://localhost",
+        tls: ssl.SSLContext | None = None,
+        headers: Mapping[str, str] | None = None,
+        patience_s: float = PATIENCE_S,
+        every_s: float = LISTEN_EVERY_S,
+        silent_s: float = SILENT_S,
+        why: Why | None = None,
+    ) -> None:
+        super().__init__(key, uds=uds, url=url, tls=tls, headers=headers)
+        self._patience_s = patience_s
+        self._why = why
+        self._every_s = every_s
+        self._silent_s = silent_s
+        self._wanted: set[str] = set()
+        """The tokens of actions whose observation somebody waits for."""
+        self._releases: dict[str, asyncio.Task[None]] = {}
+        self._closed = asyncio.Event()
+
+    async def execute(self, action: Action, action_id: int, on_frame: Callable[[Frame], None]) -> Observation:
+        """Have one action carried out once; frames go to `on_frame` as they come, notices about the link, too.
+
+        Cancelling returns at once, and the action is interrupted as soon as the link allows. Raises
+        RuntimeUnavailableError where the server ended, or cannot be reached for `patience_s`.
+        """
+        asked = _Asked(encode_request(action, action_id), on_frame)
+        trouble = _Trouble(self._patience_s, self._why, self._closed, on_frame)
+        self._wanted.add(asked.token)
+        try:
+            while not self._closed.is_set():
+                try:
+                    observation = await self._attempt(asked, trouble)
+                except _BREAKS as error:
+                    await trouble.wait(error)
+                except ProtocolError as error:
+                    raise self._lost(error) from error
+                else:
+                    if observation is not None:
+                        return observation
+                    await asyncio.sleep(LOOK_S)  # or a server that ends every turn at once would keep us busy
+            raise self._lost("it was closed")
+        except asyncio.CancelledError:
+            # over a link that is well, what was interrupted has ended when we return
+            self._release(asked.token)
+            if (release := self._releases.get(asked.token)) is not None:
+                await asyncio.wait([release], timeout=INTERRUPT_S)
+            raise
+        finally:
+            trouble.forget()
+            self._release(asked.token)
+
+    async def watch_page(self) -> AsyncGenerator[PageShown, None]:
+        """The page in the browser, as ActionExecutionClient has it, also after the link was broken."""
+        trouble = _Trouble(self._patience_s, self._why, self._closed, lambda frame: None)
+        while not self._closed.is_set():
+            try:
+                async with aclosing(self._pages()) as pages:
+                    async for page in pages:
+                        trouble.is_over(0)
+                        yield page
+                return
+            except _BREAKS as error:
+                await trouble.wait(error)
+            except ProtocolError as error:
+                raise self._lost(error) from error
+
+    async def claim(self, patience_s: float) -> None:
+        """Make the server ours: it serves nobody else until `hand_back`. Free where it is ours already.
+
+        A link that is broken is tried again for `patience_s`. Raises what the link raises then, and
+        RuntimeUnavailableError where the server does not want us.
+        """
+        loop = asyncio.get_running_loop()
+        gives_up_at, delay_s = loop.time() + patience_s, FIRST_DELAY_S
+        while True:
+            try:
+                async with asyncio.timeout(self._silent_s), self._request("PUT", "/owner") as response:
+                    if response.status == 200:
+                        self._recognise(response)
+                        return
+                    if response.status != 503:
+                        self._check_version(response)
+                        raise RuntimeUnavailableError(_CLAIM_REFUSED.get(response.status) or await refusal(response))
+                    gives_up_at = max(gives_up_at, loop.time() + delay_s)  # its last owner is being shown out
+            except _BREAKS:
+                if loop.time() >= gives_up_at:
+                    raise
+            await asyncio.sleep(delay_s)
+            delay_s = min(delay_s * 2, LONGEST_DELAY_S)
+
+    async def hand_back(self) -> None:
+        """End what was carried out for us, and wait for that, for as long as CLOSE_S, where the link allows."""
+        with suppress(*_BREAKS):
+            async with asyncio.timeout(CLOSE_S):
+                async with self._request("DELETE", "/owner") as response:
+                    await response.read()
+                while response.status == 200:
+                    if not await self.alive():
+                        return
+                    await asyncio.sleep(LOOK_S)  # the end of a process elsewhere is no event here
+
+    async def aclose(self) -> None:
+        """Interrupt what runs, where the link allows, and let go of the connections. May be called twice.
+
+        Who waits for an observation gets RuntimeUnavailableError.
+        """
+        self._closed.set()
+        for token in list(self._wanted):
+            self._release(token)
+        for response in list(self._answers):
+            response.close()
+        if releases := list(self._releases.values()):
+            await asyncio.wait(releases, timeout=CLOSE_S)
+        for release in releases:
+            release.cancel()
+        await asyncio.gather(*releases, return_exceptions=True)
+        await super().aclose()
+
+    async def _attempt(self, asked: _Asked, trouble: _Trouble) -> Observation | None:
+        """Ask for the action, or for what is said of it since; None where the server wants to be asked again."""
+        if self._instance is None:
+            await self._meet()  # or a request that is sent twice could reach two lives
+        headers = {"Accept": NDJSON_TYPE}
+        if asked.is_known:
+            request = self._request("GET", f"/actions/{asked.token}?after={asked.seen}", headers=headers)
+        else:
+            headers |= {"Content-Type": JSON_TYPE, RESUME_HEADER: asked.token}
+            request = self._request("POST", "/execute_action", data=io.BytesIO(asked.body), headers=headers)
+        async with AsyncExitStack() as stack:
+            async with asyncio.timeout(self._silent_s + len(asked.body) / SLOWEST_BYTES_S):
+                response = await stack.enter_async_context(request)
+            if response.status in (502, 503, 504) and INSTANCE_HEADER not in response.headers:
+                raise aiohttp.ClientConnectionError(f"a relay on the way answers with status {response.status}")
+            self._recognise(response)
+            if response.status != 200:
+                await _refuse(response, asked.is_known)
+            trouble.is_over(asked.goes_on(response))
+            watch = pulse(asked.heard, every_s=self._every_s, silent_s=self._silent_s, why=self._why)
+            return await under_pulse(self._read(response, asked.take, asked.hear), watch)
+
+    async def _meet(self) -> None:
+        async with asyncio.timeout(self._silent_s), self._request("GET", "/alive") as response:
+            self._recognise(response)
+
+    def _lost(self, reason: object) -> RuntimeUnavailableError:
+        return RuntimeUnavailableError(_UNREACHABLE.format(reason=reason))
+
+    def _release(self, token: str) -> None:
+        """Say that nobody wants the answer any more, beside whatever comes next; once for each."""
+        if token in self._wanted:
+            self._wanted.discard(token)
+            release = self._releases[token] = asyncio.create_task(self._let_go(token))
+            release.add_done_callback(lambda _: self._releases.pop(token))
+
+    async def _let_go(self, token: str) -> None:
+        """Interrupt the action where it runs, and have its answer forgotten. Whatever the server answers, it knows."""
+        trouble = _Trouble(self._patience_s, None, asyncio.Event(), lambda frame: None)
+        with suppress(RuntimeUnavailableError):
+            while True:
+                try:
+                    async with (
+                        asyncio.timeout(RELEASE_S),
+                        self._request("DELETE", f"/actions/{token}") as response,
+                    ):
+                        await response.read()
+                        return
+                except _BREAKS as error:
+                    await trouble.wait(error)
+
+
+class _Asked:
+    """One action: what is asked for, and how much of the answer is here."""
+
+    def __init__(self, body: bytes, on_frame: Callable[[Frame], None]) -> None:
+        self.token = secrets.token_hex(16)
+        self.body = body
+        self.seen = 0
+        """The number of the last frame that came."""
+        self.is_known = False
+        """Whether the server is known to have the request."""
+        self._has_heard = False
+        self._on_frame = on_frame
+
+    def goes_on(self, response: aiohttp.ClientResponse) -> int:
+        """An answer begins; how many frames were dropped before its first. Raises ProtocolError."""
+        self.is_known = self._has_heard = True
+        before, after = self.seen, response.headers.get(AFTER_HEADER, "")
+        if not (after.isascii() and after.isdigit()) or int(after) < before:
+            raise ProtocolError(f"{AFTER_HEADER} is {after[:20]!r} after frame {before}")
+        self.seen = int(after)
+        return self.seen - before
+
+    def hear(self) -> None:
+        """Something came."""
+        self._has_heard = True
+
+    async def heard(self) -> bool:
+        """Whether something came since this was asked last."""
+        heard, self._has_heard = self._has_heard, False
+        return heard
+
+    def take(self, frame: Frame) -> None:
+        self.seen += 1
+        self._on_frame(frame)
+
+
+class _Trouble:
+    """The time during which a link is broken: when to try again, and what the user is told."""
+
+    def __init__(
+        self, patience_s: float, why: Why | None, closed: asyncio.Event, tell: Callable[[Frame], None]
+    ) -> None:
+        self._patience_s = patience_s
+        self._why = why
+        self._closed = closed
+        self._tell = tell
+        self._began_at: float | None = None
+        self._delay_s = FIRST_DELAY_S
+        self._was_told = False
+
+    async def wait(self, error: Exception) -> None:
+        """Wait until it is time to try again, or until the client is closed. Raises RuntimeUnavailableError."""
+        reason = (await self._why() if self._why is not None else "") or _described(error)
+        now = asyncio.get_running_loop().time()
+        if self._began_at is None:
+            self._began_at, self._was_told = now, True
+            self._tell(Status("error", LINK, _BROKEN.format(reason=reason)))
+        left_s = self._began_at + self._patience_s - now
+        if left_s <= 0:
+            raise RuntimeUnavailableError(_UNREACHABLE.format(reason=reason))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(self._delay_s, left_s)):
+                await self._closed.wait()
+        self._delay_s = min(self._delay_s * 2, LONGEST_DELAY_S)
+
+    def is_over(self, skipped: int) -> None:
+        """The server answers; `skipped` frames are lost."""
+        if self._began_at is not None:
+            self._began_at, self._delay_s = None, FIRST_DELAY_S
+            self._tell(Status("info", LINK, _SKIPPED.format(count=skipped) if skipped else _BACK))
+
+    def forget(self) -> None:
+        """The action has ended, and what was told of the link with it."""
+        if self._was_told:
+            self._tell(Status("info", LINK, ""))
+
+
+def _described(error: Exception) -> str:
+    """What broke the link, for people."""
+    match error:
+        case aiohttp.ClientConnectorError():
+            return error.os_error.strerror or str(error.os_error)
+        case aiohttp.ClientPayloadError() | aiohttp.ServerDisconnectedError() | ConnectionResetError():
+            return "it was cut"
+        case aiohttp.ClientOSError() if error.strerror:
+            return error.strerror
+        case TimeoutError() | SilentError():
+            return str(error) or "it does not answer"
+    return str(error) if 0 < len(str(error)) < REASON_CHARS else type(error).__name__
+
+
+async def _refuse(response: aiohttp.ClientResponse, was_known: bool) -> NoReturn:
+    if was_known and response.status == 404:
+        raise RuntimeUnavailableError(_FORGOTTEN)
+    raise RuntimeUnavailableError(await refusal(response))

@@ -1,0 +1,189 @@
+"""RemoteRuntime: an action server on another machine, by its address and its key.
+
+The server is not ours: it is neither started nor stopped here. It is claimed by one conversation at a time, for it has
+one shell; `aclose` hands it back, which ends everything that was started for us, background jobs too, and the server
+begins anew for the next. Where Handloom is killed, or the link is broken at the end, jobs go on: the same conversation
+finds them again, and another may have the server after ten minutes without us. What is on this machine is in nobody's
+reach there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import ssl
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import aiohttp
+
+from core.denials import Denials
+from core.errors import ConfigurationError, RuntimeUnavailableError
+from core.progress import Say
+from runtime.cancellation import seen_through
+from runtime.protocol import OWNER_HEADER, web_hosts
+from runtime.reconnecting_client import PATIENCE_S, LastingClient
+from runtime.remote.remote_address import RemoteAddress, trust
+from runtime.server_process import ServedRuntime
+
+OWNER_FILE = "owner"
+STAY_S = 60.0
+"""Between two signs of life; the server waits for ten minutes."""
+DEFAULT_WORKING_DIR = "/workspace"
+
+
+class RemoteRuntime(ServedRuntime):
+    """Carries out actions on another machine. Implements core.protocols.Runtime.
+
+    `read_key` is called at each start and may block. `working_dir` is what is said before the first one: the server
+    knows it better. A link that is broken is tried again for `patience_s`.
+    """
+
+    isolation = "remote"
+    why_open = ""
+    is_elsewhere = True
+
+    def __init__(
+        self,
+        address: RemoteAddress,
+        read_key: Callable[[], str],
+        *,
+        ca_file: Path | None = None,
+        working_dir: str = DEFAULT_WORKING_DIR,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        super().__init__()
+        self._address = address
+        self._read_key = read_key
+        self._ca_file = ca_file
+        self._working_dir = working_dir
+        self._patience_s = patience_s
+        self._kept: Path | None = None
+        self._owner = ""
+        self._web_hosts: Mapping[str, int] = {}
+        self._lasting: LastingClient | None = None
+        self._was_open = False
+        self._staying: asyncio.Task[None] | None = None
+
+    @property
+    def working_dir(self) -> str:
+        return self._working_dir
+
+    @property
+    def workspace_host(self) -> str:  # type: ignore[override]
+        """The server, by its address."""
+        return self._address.url.partition("://")[2]
+
+    @property
+    def web_hosts(self) -> Mapping[str, int]:  # type: ignore[override]
+        """What the server was told of at its start; nothing before ours."""
+        return self._web_hosts
+
+    def allow(self, *, host: str = "", folder: str = "") -> None:
+        """What the other machine may reach is its own matter, and our folders are not there."""
+
+    def deny(self, denied: Callable[[], Denials]) -> None:
+        """What separates the other machine is its own matter, so rules are only read."""
+
+    def keep(self, folder: Path) -> None:
+        """Keep the name of this conversation in this folder, so that it finds its server again after a crash."""
+        self._kept = folder
+
+    async def left_behind(self) -> list[str]:
+        """Nothing: no file of this machine is in reach there."""
+        return []
+
+    async def aclose(self) -> None:
+        """Hand the server back, which ends everything that was started for us. May be called twice."""
+        async with self._starting:
+            await seen_through(self._hand_back())
+
+    async def _hand_back(self) -> None:
+        if self._lasting is not None:
+            await self._lasting.hand_back()
+        self._was_open = False
+        await self._end()
+
+    async def _open(self, say: Say) -> LastingClient:
+        self._owner = self._owner or await asyncio.to_thread(_own_name, self._kept)
+        try:
+            key = await asyncio.to_thread(self._read_key)
+            tls = await asyncio.to_thread(trust, self._ca_file) if self._address.is_secure else None
+        except ConfigurationError as error:
+            raise RuntimeUnavailableError(str(error)) from error
+        headers = {OWNER_HEADER: self._owner}
+        client = LastingClient(key, url=self._address.url, tls=tls, headers=headers, patience_s=self._patience_s)
+        try:
+            await self._claim(client)
+            info = await client.server_info()
+            self._working_dir = str(info.get("working_dir", self._working_dir))
+            self._web_hosts = web_hosts(info)
+        except BaseException:
+            await client.aclose()
+            raise
+        self._lasting, self._was_open = client, True
+        self._staying = asyncio.create_task(_stay(client))
+        return client
+
+    async def _shut(self) -> None:
+        """Let go of the link; the server stays ours until it is handed back."""
+        self._lasting = None
+        staying, self._staying = self._staying, None
+        if staying is not None:
+            staying.cancel()
+            await asyncio.gather(staying, return_exceptions=True)
+
+    async def _claim(self, client: LastingClient) -> None:
+        """Make the server ours. A link that was there before is waited for. Raises RuntimeUnavailableError."""
+        url, host = self._address.url, self._address.host
+        try:
+            await client.claim(self._patience_s if self._was_open else 0.0)
+        except aiohttp.ClientConnectorCertificateError as error:
+            raise RuntimeUnavailableError(
+                f"The certificate of {host} is not believed: {_verdict(error)}. Name the file of its authority in "
+                "remote.ca_file, and call it by a name that stands in the certificate."
+            ) from error
+        except aiohttp.ClientConnectorSSLError as error:
+            raise RuntimeUnavailableError(
+                f"What answers at {url} speaks no TLS that is safe. Start the server with --tls-cert and --tls-key, or "
+                "correct remote.url."
+            ) from error
+        except aiohttp.ClientConnectorError as error:
+            raise RuntimeUnavailableError(
+                f"Nobody answers at {url}: {error.os_error.strerror or error.os_error}. Start the server there, or "
+                "correct remote.url."
+            ) from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise RuntimeUnavailableError(
+                f"What answers at {url} is no action server, or the link breaks at once. Look whether one runs there."
+            ) from error
+
+
+def _verdict(error: aiohttp.ClientConnectorCertificateError) -> str:
+    """What is wrong with a certificate, in the words of who verified it."""
+    found = error.certificate_error
+    return found.verify_message if isinstance(found, ssl.SSLCertVerificationError) else str(found)
+
+
+async def _stay(client: LastingClient) -> None:
+    """Be heard of now and then, so that nobody takes the server away from a conversation that rests."""
+    while True:
+        await asyncio.sleep(STAY_S)
+        await client.alive()
+
+
+def _own_name(folder: Path | None) -> str:
+    """What the server knows this conversation by: a secret of its own, the same again after a crash. Blocks."""
+    name = secrets.token_hex(16)
+    if folder is None:
+        return name
+    file = folder / OWNER_FILE
+    try:
+        folder.mkdir(0o700, parents=True, exist_ok=True)
+        if kept := file.read_text("ascii").strip() if file.exists() else "":
+            return kept
+        file.touch(0o600)
+        file.write_text(name, "ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RuntimeUnavailableError(f"{file} cannot be used: {error}. Remove it.") from error
+    return name

@@ -1,0 +1,105 @@
+"""ActionExecutor: one table from the class of an action to what carries it out.
+
+The shell, the files and the plan bring rows; so does every plugin. Nothing is dispatched by `isinstance`,
+and two that claim one action are refused when the table is made. What goes wrong inside a handler becomes
+an ErrorObservation here and nowhere else; the traceback goes to the log.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+from core.events import (
+    Action,
+    ActionConfirmationStatus,
+    AgentThinkAction,
+    AgentThinkObservation,
+    ErrorObservation,
+    Frame,
+    NullObservation,
+    Observation,
+    UserRejectObservation,
+)
+from runtime.server.shortage_watch import Shortage
+from runtime.shortage_messages import noted
+
+log = logging.getLogger(__name__)
+
+Emit = Callable[[Frame], Awaitable[None]]
+"""Takes a live frame; waits while the reader is slow, raises where he is gone."""
+Handler = Callable[[Any, int, Emit], Awaitable[Observation]]
+"""Carries out an action of its row's class, given with its id."""
+Table = Mapping[type[Action], Handler]
+
+REJECTED = "Action has been rejected by the user! Waiting for further user input."
+THOUGHT_LOGGED = "Your thought has been logged."
+
+
+class ActionExecutor:
+    """Carries out actions by the rows of its tables. What `shortage` has to tell is told with the next observation."""
+
+    def __init__(self, tables: Iterable[Table], shortage: Shortage | None = None) -> None:
+        self._handlers = merge([{AgentThinkAction: _think}, *tables])
+        self._shortage = shortage
+        self._started_at = self._last_used_at = time.monotonic()
+
+    @property
+    def uptime_s(self) -> float:
+        return time.monotonic() - self._started_at
+
+    @property
+    def idle_s(self) -> float:
+        """Since the last action began or ended."""
+        return time.monotonic() - self._last_used_at
+
+    async def execute(self, action: Action, action_id: int, emit: Emit) -> Observation:
+        """Carry out one action. Never raises for what the action did; raises what `emit` raises, and
+        cancelling."""
+        self._last_used_at = time.monotonic()
+        try:
+            return await self._execute(action, action_id, emit)
+        except ConnectionError:
+            raise  # the reader of the frames is gone, and with him whoever wanted the observation
+        except PermissionError as error:
+            return ErrorObservation(content=f"Permission denied: {error.filename or error}. Choose another path.")
+        except Exception as error:
+            log.exception("%s could not be carried out", type(action).__name__)
+            return ErrorObservation(content=f"{type(error).__name__}: {error}")
+        finally:
+            self._last_used_at = time.monotonic()
+
+    async def _execute(self, action: Action, action_id: int, emit: Emit) -> Observation:
+        confirmation = getattr(action, "confirmation_state", ActionConfirmationStatus.CONFIRMED)
+        if not action.runnable or confirmation is ActionConfirmationStatus.AWAITING_CONFIRMATION:
+            return NullObservation()
+        if confirmation is ActionConfirmationStatus.REJECTED:
+            return UserRejectObservation(content=REJECTED)
+        handler = self._handlers.get(type(action))
+        if handler is None:
+            return ErrorObservation(
+                content=f"Action {action.kind} is not supported in the current runtime. "
+                "Do it another way, or start the runtime with the plugin that carries it out."
+            )
+        if self._shortage is None:
+            return await handler(action, action_id, emit)
+        with self._shortage.watched():
+            observation = await handler(action, action_id, emit)
+        return noted(observation, self._shortage.take())
+
+
+def merge(tables: Iterable[Table]) -> Table:
+    """One table of many. Raises ValueError where two claim one action."""
+    merged: dict[type[Action], Handler] = {}
+    for table in tables:
+        if twice := merged.keys() & table.keys():
+            names = ", ".join(sorted(action.__name__ for action in twice))
+            raise ValueError(f"two handlers claim {names}")
+        merged |= table
+    return merged
+
+
+async def _think(action: AgentThinkAction, action_id: int, emit: Emit) -> AgentThinkObservation:
+    return AgentThinkObservation(content=THOUGHT_LOGGED)

@@ -1,0 +1,255 @@
+"""Actions that outlast the connection that asked for them, and what was said of them until somebody took it.
+
+Whoever sends a request names it by a token of his own. Invariants: a token is carried out at most once, however often
+and however late it arrives; frames are numbered from 1 and read in order without gaps, but those that were dropped
+while nobody read; the observation is kept until it is let go of; and an action that nobody has asked for during
+`Times.keep_s` is interrupted, so none runs for nobody for ever. Everything here is bounded: answers, frames, and the
+tokens that are remembered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+
+from core.events import Action, Frame, Observation
+from runtime.protocol import encode_frame, encode_observation
+from runtime.server.action_executor import Handler
+
+FRAMES_BYTES = 1024 * 1024
+"""Of the newest frames of one action; older ones are dropped. They are live pictures; the observation has the rest."""
+AHEAD_BYTES = 256 * 1024
+"""Not taken yet by a reader; then the command waits for him."""
+MAX_KEPT = 64
+"""Answers at once. A conversation has one or two."""
+MAX_REMEMBERED = 10_000
+"""Tokens whose request may still be on its way, for `Times.keep_s` each."""
+
+
+class TooManyAnswersError(Exception):
+    """There are MAX_KEPT actions under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """How long things last, in seconds."""
+
+    keep_s: float = 600.0
+    """That an action or its observation waits for the next request that asks for it; longer than a turn."""
+    turn_s: float = 60.0
+    """One reading, at most. Who is there asks again, and shows so that he is: a dead link looks like a quiet one."""
+    beat_s: float = 2.0
+    """The silence after which a reader gets an empty line, so that he knows a quiet link from a dead one."""
+
+
+TIMES = Times()
+
+
+class KeptAnswer:
+    """What was said of one action so far: lines as they go over the wire, and who reads them."""
+
+    def __init__(self) -> None:
+        self._lines: dict[int, bytes] = {}
+        self._lines_bytes = 0
+        self._last = 0
+        self._ending = b""
+        self._is_over = False
+        self._reader: Reader | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will be said."""
+        return self._is_over
+
+    @property
+    def last(self) -> int:
+        """The number of the newest frame; 0 where there is none."""
+        return self._last
+
+    async def add(self, frame: Frame) -> None:
+        """Keep a frame. Waits while a reader is far behind."""
+        line = encode_frame(frame) + b"\n"
+        self._last += 1
+        self._lines[self._last] = line
+        self._lines_bytes += len(line)
+        while self._lines_bytes > FRAMES_BYTES and len(self._lines) > 1:
+            self._lines_bytes -= len(self._lines.pop(next(iter(self._lines))))
+        while (reader := self._reader) is not None:
+            reader.changed.set()
+            if self._bytes_after(reader.position) <= AHEAD_BYTES:
+                return
+            reader.taken.clear()
+            await reader.taken.wait()
+
+    def end(self, observation: Observation | None) -> None:
+        """Nothing more will be said but this; None where the action was interrupted."""
+        if observation is not None:
+            self._ending = encode_observation(observation) + b"\n"
+        self._is_over = True
+        if self._reader is not None:
+            self._reader.changed.set()
+
+    def reader(self, after: int) -> Reader:
+        """Somebody who reads the frames after this number, as far as they are kept; he takes the place of another."""
+        self._let_go_of_reader()
+        self._reader = Reader(self, max(after, next(iter(self._lines), self._last + 1) - 1))
+        return self._reader
+
+    def take(self, reader: Reader) -> bytes:
+        """Everything that this reader does not have, and that he has it."""
+        numbers = range(reader.position + 1, self._last + 1)
+        taken = b"".join(self._lines[number] for number in numbers)
+        reader.position = self._last
+        reader.has_all = self._is_over
+        reader.taken.set()
+        return taken + self._ending if self._is_over else taken
+
+    def leave(self, reader: Reader) -> None:
+        """He reads no more. The action does not wait for him."""
+        if self._reader is reader:
+            self._let_go_of_reader()
+
+    def is_read_by(self, reader: Reader) -> bool:
+        """Whether he still may read: nobody took his place, and nothing that he lacks was dropped."""
+        return self._reader is reader and (reader.position == self._last or reader.position + 1 in self._lines)
+
+    def _let_go_of_reader(self) -> None:
+        if self._reader is not None:
+            self._reader.taken.set()
+            self._reader.changed.set()
+            self._reader = None
+
+    def _bytes_after(self, number: int) -> int:
+        total = 0
+        for later in range(self._last, number, -1):
+            total += len(self._lines.get(later, b""))
+            if total > AHEAD_BYTES:
+                break
+        return total
+
+
+class Reader:
+    """One reading of an answer. To be left at its end."""
+
+    def __init__(self, answer: KeptAnswer, position: int) -> None:
+        self.position = position
+        """The number of the last frame that he has."""
+        self.has_all = False
+        """Whether there is nothing more to come for him."""
+        self.changed, self.taken = asyncio.Event(), asyncio.Event()
+        self._answer = answer
+
+    async def lines(self, times: Times) -> AsyncGenerator[bytes, None]:
+        """Whole lines as they come, the observation last; without it where his turn is over before."""
+        loop = asyncio.get_running_loop()
+        ends_at = loop.time() + times.turn_s
+        while self._answer.is_read_by(self):
+            self.changed.clear()
+            if taken := self._answer.take(self):
+                yield taken
+            if self._answer.is_over or loop.time() >= ends_at:
+                return
+            try:
+                async with asyncio.timeout(times.beat_s):
+                    await self.changed.wait()
+            except TimeoutError:
+                yield b"\n"
+
+    def leave(self) -> None:
+        """Read no more. May be called twice."""
+        self._answer.leave(self)
+
+
+class KeptAnswers:
+    """The answers of one server, by the token of each."""
+
+    def __init__(self, carry_out: Handler, times: Times) -> None:
+        self.times = times
+        self._carry_out = carry_out
+        self._answers: dict[str, KeptAnswer] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._done: dict[str, float] = {}
+        """Tokens that were let go of, and when."""
+
+    def begin(self, token: str, action: Action, action_id: int) -> KeptAnswer | None:
+        """The answer to the action of this token, which is begun unless it was; None for one that was let go of.
+
+        Raises TooManyAnswersError.
+        """
+        if token in self._done:
+            return None
+        if (answer := self.find(token)) is not None:
+            return answer
+        if len(self._answers) >= MAX_KEPT and not self._make_room():
+            raise TooManyAnswersError
+        answer = self._answers[token] = KeptAnswer()
+        task = self._tasks[token] = asyncio.create_task(self._see_through(answer, action, action_id))
+        task.add_done_callback(lambda _: self._ended(token, answer))
+        self._count_anew(token)
+        return answer
+
+    def find(self, token: str) -> KeptAnswer | None:
+        """The answer of this token while it is kept. To ask for it is what keeps it."""
+        if token in self._answers:
+            self._count_anew(token)
+        return self._answers.get(token)
+
+    async def let_go(self, token: str) -> bool:
+        """Nobody wants it any more: interrupt the action where it runs, forget its answer. False if unknown.
+
+        Returns at the end of the action. A request with this token that is still on its way is not carried out.
+        """
+        is_known = token in self._tasks
+        self._forget(token)
+        if (task := self._tasks.get(token)) is not None:
+            await asyncio.wait([task])
+        return is_known
+
+    async def aclose(self) -> None:
+        """Interrupt all actions and wait for their ends."""
+        for token in list(self._answers):
+            self._forget(token)
+        if self._tasks:
+            await asyncio.wait(self._tasks.values())
+
+    async def _see_through(self, answer: KeptAnswer, action: Action, action_id: int) -> None:
+        answer.end(await self._carry_out(action, action_id, answer.add))
+
+    def _ended(self, token: str, answer: KeptAnswer) -> None:
+        """The action's task has ended; where it was interrupted, readers are told that nothing more comes."""
+        if not answer.is_over:
+            answer.end(None)
+        if token not in self._answers:
+            self._tasks.pop(token, None)
+
+    def _count_anew(self, token: str) -> None:
+        """It was asked for: the time in which nobody does begins at this moment."""
+        self._stop_timer(token)
+        self._timers[token] = asyncio.get_running_loop().call_later(self.times.keep_s, self._forget, token)
+
+    def _stop_timer(self, token: str) -> None:
+        if (timer := self._timers.pop(token, None)) is not None:
+            timer.cancel()
+
+    def _make_room(self) -> bool:
+        """Forget the oldest answer whose action has ended; False where none has."""
+        ended = next((token for token, answer in self._answers.items() if answer.is_over), None)
+        if ended is not None:
+            self._forget(ended)
+        return ended is not None
+
+    def _forget(self, token: str) -> None:
+        now = asyncio.get_running_loop().time()
+        self._done.pop(token, None)  # the newest stands last
+        self._done[token] = now
+        while len(self._done) > MAX_REMEMBERED or now - self._done[next(iter(self._done))] > self.times.keep_s:
+            del self._done[next(iter(self._done))]
+        self._stop_timer(token)
+        self._answers.pop(token, None)
+        if (task := self._tasks.get(token)) is not None:
+            if task.done():
+                del self._tasks[token]
+            else:
+                task.cancel()

@@ -1,0 +1,340 @@
+"""BashSession: commands one at a time in a shell that keeps folder, variables and jobs, and what is said of
+them.
+
+What the model reads, with its hints on silence, time-outs and input, is word for word that of OpenHands V0
+(`openhands/runtime/utils/bash.py`); what ours adds stands behind it in a line of its own.
+
+Invariants: one command at a time; every execute returns one observation or raises what ended it; whoever
+stops waiting gets his command interrupted; after any of that the next command finds a shell, if need be a
+fresh one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import time
+from collections.abc import Mapping
+
+from core.events import CmdOutputMetadata, CmdOutputObservation, CmdRunAction, Status, TerminalOutput
+from runtime.cancellation import seen_through
+from runtime.server import hints, input_detection
+from runtime.server.action_executor import Emit, Table
+from runtime.server.key_names import control_key
+from runtime.server.output_log import Printed
+from runtime.server.outputs import Outputs
+from runtime.server.shell import Shell, ShellError
+from runtime.server.terminal_viewers import Viewers
+from runtime.server.user_terminal import UsersTurn
+
+NO_CHANGE_TIMEOUT_S = 10.0
+"""Silence after which the model is asked what to do; V0's server uses 10."""
+DEFAULT_TIMEOUT_S = 120.0
+"""Of an action without its own; V0's `sandbox.timeout`."""
+LOOK_AFTER_S = 0.15
+"""Silence after which it is looked whether the command waits for input; then after twice that, and so on."""
+LOOK_AGAIN_S = 0.1
+"""Then once more: on a busy machine, what waits may be the shell after the command's end, which has not arrived yet."""
+SHOWN_COMMAND_CHARS = 4_000
+"""A command is shown above its output; of a longer one, its beginning."""
+MAX_UNSENT_BYTES = 1024 * 1024
+"""Input that a program has not taken; more would only fill our memory."""
+WAITING_FOR_INPUT = "STATUS$WAITING_FOR_INPUT"
+
+
+class NothingRunsError(Exception):
+    """There is no program that could take what was typed; the text says what to do."""
+
+
+class BashSession:
+    """A bash on a pseudo-terminal. Belongs to the loop in which it was started.
+
+    `env` is the environment of commands, `umask` theirs too. Times are in seconds. `outputs` keeps what
+    commands print; the session removes it at its end where it was not given one.
+    """
+
+    def __init__(
+        self,
+        working_dir: str,
+        *,
+        env: Mapping[str, str] | None = None,
+        umask: int = 0o022,
+        no_change_timeout_s: float = NO_CHANGE_TIMEOUT_S,
+        default_timeout_s: float = DEFAULT_TIMEOUT_S,
+        outputs: Outputs | None = None,
+    ) -> None:
+        self._working_dir = working_dir
+        self._env = os.environ if env is None else env
+        self._umask = umask
+        self._no_change_timeout_s = no_change_timeout_s
+        self._default_timeout_s = default_timeout_s
+        self._owns_outputs = outputs is None
+        self.outputs = outputs or Outputs()
+        """What commands printed."""
+        self.viewers = Viewers()
+        """Who looks on."""
+        self._printed = Printed(self.outputs, self.viewers)
+        self._shell = Shell(working_dir, env=self._env, umask=umask, printed=self._printed)
+        self._turn = asyncio.Lock()
+        self._user = UsersTurn(self._shell, self._printed)
+        self._is_shown_in_part = False
+        self._is_announced = False
+        self._told_at_bytes = -1
+
+    @property
+    def cwd(self) -> str:
+        """The shell's folder, as its last prompt said."""
+        return self._shell.cwd
+
+    @property
+    def pid(self) -> int:
+        """The shell's process; -1 where there is none."""
+        return self._shell.pid
+
+    @property
+    def table(self) -> Table:
+        return {CmdRunAction: self.carry_out}
+
+    async def start(self) -> None:
+        """Start the shell and wait for its first prompt. Raises ShellError."""
+        if self._owns_outputs:
+            await asyncio.gather(self._shell.start(), self.outputs.remove_abandoned())
+        else:
+            await self._shell.start()
+
+    async def execute(self, action: CmdRunAction, action_id: int, emit: Emit) -> CmdOutputObservation:
+        """Run a command, or give input to the one that runs; live bytes go to `emit`.
+
+        Cancelling, and an `emit` that raises, interrupt the command: C-c, then harder, 2 s in all. Raises
+        ShellError where no shell can be had.
+        """
+        async with self._turn:
+            shell, is_done = self._shell, False
+            shell.is_listened_to = True
+            try:
+                observation = await self._execute(action, action_id, emit)
+                is_done = True
+                return observation
+            finally:
+                shell.is_listened_to = False
+                if not is_done:  # a write that fails is followed by the cancelling of the request
+                    await seen_through(shell.interrupt())
+                elif shell.terminal is not None:
+                    shell.terminal.resume()
+
+    async def carry_out(self, action: CmdRunAction, action_id: int, emit: Emit) -> CmdOutputObservation:
+        """`execute`, here or, for a static action, in a shell of its own that starts in its `cwd`; or `take_over`."""
+        if action.takes_over:
+            return await self.take_over(action, action_id, emit)
+        if not action.is_static:
+            return await self.execute(action, action_id, emit)
+        apart = BashSession(
+            action.cwd or self._working_dir,
+            env=self._env,
+            umask=self._umask,
+            no_change_timeout_s=self._no_change_timeout_s,
+            default_timeout_s=self._default_timeout_s,
+            outputs=self.outputs,
+        )
+        try:
+            await apart.start()
+            return await apart.execute(action, action_id, emit)
+        finally:
+            await apart.aclose()
+
+    async def take_over(self, action: CmdRunAction, action_id: int, emit: Emit) -> CmdOutputObservation:
+        """Let the user have the terminal until `give_back`; cancelling gives it back, too. See `users_turn`.
+
+        Whoever waits for a command is told so at once; commands that come wait. Raises ShellError.
+        """
+        if self._user.is_on:
+            return CmdOutputObservation(command=action.command, content="The terminal is taken over already.")
+        self._user.begin()
+        async with self._turn:
+            self._shell.is_listened_to = True
+            try:
+                await self._withdraw(emit)
+                return await self._user.run(action.command, action_id, emit)
+            finally:
+                self._user.is_on = False
+                self._shell.is_listened_to = False
+                if self._shell.terminal is not None:
+                    self._shell.terminal.resume()
+
+    def give_back(self) -> None:
+        """The user's turn is over; does nothing where there is none."""
+        self._user.end()
+
+    def type(self, keys: bytes) -> None:
+        """What the user types, as it is, to the command that runs. It is not shown: it may be a password.
+
+        Raises NothingRunsError; ValueError where the command has left too much of it unread.
+        """
+        shell = self._shell
+        is_free = shell.terminal is None or self._printed.action_id is None or shell.is_over
+        if is_free and not self._user.is_on:
+            raise NothingRunsError("No command is running that could take input. Run one first.")
+        waiting_bytes = shell.terminal.unsent_bytes if shell.terminal is not None else 0
+        if waiting_bytes + self._user.waiting_bytes + len(keys) > MAX_UNSENT_BYTES:
+            raise ValueError("The command has not read what was typed before. Wait for it, or interrupt it.")
+        self._told_at_bytes = -1
+        if self._user.is_on:
+            self._user.type(keys)
+        elif shell.terminal is not None:
+            shell.terminal.send(keys)
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Give the terminal another size; the program is told."""
+        self._shell.resize(rows, columns)
+
+    async def aclose(self) -> None:
+        """End the shell and everything in its session. May be called twice."""
+        await self._shell.aclose()
+        self.viewers.close()
+        if self._owns_outputs:
+            await self.outputs.aclose()
+
+    async def _execute(self, action: CmdRunAction, action_id: int, emit: Emit) -> CmdOutputObservation:
+        shell = self._shell
+        presses_enter = action.is_input and "\n" in action.command
+        is_blank = not action.command.strip() and not presses_enter
+        await shell.flush(emit)
+        if self._printed.action_id is None:
+            if is_blank:
+                return CmdOutputObservation(command="", content=hints.NOTHING_TO_RETRIEVE)
+            if action.is_input:
+                return CmdOutputObservation(command="", content=hints.NOTHING_TO_INTERACT)
+            return await self._run(action, action_id, emit, prefix="")
+        if is_blank:
+            return await self._wait(action, action_id, emit)
+        if shell.is_over and action.is_input:
+            return await self._complete(action, emit, prefix=f"{hints.NOTHING_TO_INTERACT}\n{hints.CONTINUED}")
+        if shell.is_over:
+            before = await self._complete(action, emit, prefix=hints.CONTINUED)
+            told = before.metadata.prefix + before.content + before.metadata.suffix + "\n"
+            return await self._run(action, action_id, emit, prefix=told)
+        if not action.is_input:
+            return self._still_running(action, hints.not_executed(action.command))
+        await self._give(action, action_id, emit)
+        return await self._wait(action, action_id, emit)
+
+    async def _run(self, action: CmdRunAction, action_id: int, emit: Emit, prefix: str) -> CmdOutputObservation:
+        """Start a command in an idle shell and wait for it."""
+        if self._shell.has_ended:
+            prefix += f"[The shell had ended. {await self._shell.start_afresh()}]\n"
+        await self._withdraw(emit)
+        await self._echo(f"$ {action.command.strip()}", action_id, emit)
+        self._is_shown_in_part = False
+        await self._shell.begin(action.command, action_id)
+        return await self._wait(action, action_id, emit, prefix=prefix)
+
+    async def _give(self, action: CmdRunAction, action_id: int, emit: Emit) -> None:
+        """Hand input to the command that runs."""
+        await self._withdraw(emit)
+        text = action.command.removesuffix("\n")
+        key = control_key(text) or self._shell.named_key(text)
+        is_control = control_key(text) is not None
+        await self._echo("^" + text.strip()[2:].upper() if is_control else text, action_id, emit)
+        self._shell.give(text if key is None else key)
+
+    async def _wait(
+        self, action: CmdRunAction, action_id: int, emit: Emit, *, prefix: str = ""
+    ) -> CmdOutputObservation:
+        """Wait until the command ends, waits for input, is silent for too long, or has had its time."""
+        shell, printed = self._shell, self._printed
+        printed.action_id = action_id
+        timeout_s = self._default_timeout_s if action.timeout is None else action.timeout
+        started_at = printed_at = printed.last_at = time.monotonic()
+        look_after_s = LOOK_AFTER_S
+        while True:
+            await shell.flush(emit)
+            if shell.is_over:
+                return await self._complete(action, emit, prefix=prefix)
+            if self._user.is_on:
+                return self._still_running(action, hints.TAKEN_OVER, prefix)
+            if self._told_at_bytes != printed.total_bytes:
+                await self._withdraw(emit)
+            if printed.last_at > printed_at:
+                printed_at, look_after_s = printed.last_at, LOOK_AFTER_S
+            silent_at = math.inf if action.blocking else printed_at + self._no_change_timeout_s
+            ends_at = started_at + timeout_s
+            now = time.monotonic()
+            if now >= silent_at:
+                return self._still_running(action, hints.no_new_output(self._no_change_timeout_s), prefix)
+            if now >= ends_at:
+                return self._still_running(action, hints.timed_out(timeout_s), prefix)
+            if now >= printed_at + look_after_s:
+                look_after_s *= 2
+                if await self._announce_waiting(emit) and not action.blocking:
+                    silence_s = round(now - printed_at, 1)
+                    return self._still_running(action, hints.no_new_output(silence_s) + hints.WAITS, prefix)
+            await shell.change_within(min(silent_at, ends_at, printed_at + look_after_s) - now)
+
+    async def _announce_waiting(self, emit: Emit) -> bool:
+        """Look whether the command waits for input; True where it does and this was not told before."""
+        shell, told_at_bytes = self._shell, self._printed.total_bytes
+        if self._told_at_bytes == told_at_bytes or not shell.has_begun:
+            return False
+        if not input_detection.waits_for_terminal(shell.terminal):
+            return False
+        await shell.change_within(LOOK_AGAIN_S)
+        is_quiet = self._printed.total_bytes == told_at_bytes and not shell.is_over
+        if not is_quiet or not input_detection.waits_for_terminal(shell.terminal):
+            return False
+        self._told_at_bytes = told_at_bytes
+        self._is_announced = True
+        await emit(Status("info", WAITING_FOR_INPUT, "The command waits for input."))
+        return True
+
+    async def _withdraw(self, emit: Emit) -> None:
+        """The command does not wait for input any more, or there is another one."""
+        self._told_at_bytes = -1
+        if self._is_announced:
+            self._is_announced = False
+            await emit(Status("info", WAITING_FOR_INPUT, ""))
+
+    async def _echo(self, text: str, action_id: int, emit: Emit) -> None:
+        frame = TerminalOutput(action_id, _shown(text), is_echo=True)
+        self.viewers.show(frame)
+        await emit(frame)
+
+    def _still_running(self, action: CmdRunAction, suffix: str, prefix: str = "") -> CmdOutputObservation:
+        content = self._printed.unread.take(whole=action.hidden)
+        prefix += hints.CONTINUED * self._is_shown_in_part
+        self._is_shown_in_part = self._is_shown_in_part or bool(content)
+        metadata = CmdOutputMetadata(prefix=prefix, suffix=suffix + self._rest_told())
+        return CmdOutputObservation(command=action.command, content=content, hidden=action.hidden, metadata=metadata)
+
+    async def _complete(self, action: CmdRunAction, emit: Emit, *, prefix: str) -> CmdOutputObservation:
+        content = self._printed.unread.take(whole=action.hidden)
+        rest_told = self._rest_told()
+        ended, with_its_shell = self._shell.take_end()
+        suffix = hints.completed(ended.exit_code, action.command) + rest_told
+        if with_its_shell:
+            suffix += f"\n[The shell ended with it. {await self._afresh()}]"
+        await self._withdraw(emit)
+        metadata = ended.model_copy(update={"prefix": prefix, "suffix": suffix})
+        return CmdOutputObservation(command=action.command, content=content, hidden=action.hidden, metadata=metadata)
+
+    async def _afresh(self) -> str:
+        """Have a fresh shell for the next command; where none can be had, the next command tries again."""
+        try:
+            return await self._shell.start_afresh()
+        except ShellError as error:
+            return f"There is no fresh one yet: {error}."
+
+    def _rest_told(self) -> str:
+        """Where the output is whole, after what was just taken of it was cut."""
+        output = self._printed.output
+        if not self._printed.unread.was_cut or output is None:
+            return ""
+        return hints.kept_output(
+            output.number, output.path if output.is_written else "", output.lines, output.size_bytes, output.loss
+        )
+
+
+def _shown(text: str) -> bytes:
+    """What the user sees of what was typed: dim, one look for commands and input, no escapes of its own."""
+    plain = "".join(char if char.isprintable() or char == "\n" else " " for char in text[:SHOWN_COMMAND_CHARS])
+    return b"\x1b[2m" + plain.replace("\n", "\r\n").encode("utf-8", "replace") + b"\x1b[0m\r\n"

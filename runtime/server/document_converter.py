@@ -1,0 +1,117 @@
+"""Writes the document on standard input to standard output, as Markdown: `python -m runtime.server.document_converter KIND`.
+
+A program of its own, that `documents` starts. It takes its own rights away before it looks at the document: memory,
+time, the size of what it writes, the network, and the starting of programs. The libraries are imported after that.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import resource
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from importlib import import_module
+from io import BytesIO
+from typing import Any
+
+from runtime.server.document_reader import LIBRARY_MISSING, MAX_TEXT_BYTES, TIME_LIMIT_S
+
+MEMORY_BYTES = 1024**3
+_LIMITS = {
+    resource.RLIMIT_AS: MEMORY_BYTES,
+    resource.RLIMIT_CPU: int(TIME_LIMIT_S),
+    resource.RLIMIT_FSIZE: MAX_TEXT_BYTES,
+    resource.RLIMIT_CORE: 0,
+}
+_CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000
+_REFUSED = ("socket.", "subprocess.", "os.system", "os.exec", "os.posix_spawn", "os.fork")
+
+
+def give_up_rights() -> None:
+    """Limit this process for good. What the system does not have is left out; the audit hook is Python's own."""
+    for limit, value in _LIMITS.items():
+        with suppress(ValueError, OSError):
+            resource.setrlimit(limit, (value, value))
+    if sys.platform == "linux":
+        ctypes.CDLL(None).unshare(_CLONE_NEWUSER | _CLONE_NEWNET)
+    sys.addaudithook(_refuse)
+
+
+def _refuse(event: str, arguments: object) -> None:
+    if event.startswith(_REFUSED):
+        raise PermissionError(f"a document does not need {event}")
+
+
+def _docx(file: BytesIO) -> Iterator[str]:
+    for block in import_module("docx").Document(file).iter_inner_content():
+        if hasattr(block, "rows"):
+            yield _table([cell.text for cell in row.cells] for row in block.rows)
+        elif text := block.text.strip():
+            yield _marked(str(getattr(block.style, "name", "")), text)
+
+
+def _marked(style: str, text: str) -> str:
+    """A paragraph, by the name of its style."""
+    if style == "Title":
+        return f"# {text}"
+    if style.startswith("Heading ") and style[8:].isdecimal():
+        return f"{'#' * min(6, int(style[8:]))} {text}"
+    return f"- {text}" if style.startswith("List") else text
+
+
+def _xlsx(file: BytesIO) -> Iterator[str]:
+    book = import_module("openpyxl").load_workbook(file, read_only=True, data_only=True)
+    for sheet in book.worksheets:
+        yield f"## {sheet.title}"
+        yield _table(
+            ["" if value is None else str(value) for value in row] for row in sheet.iter_rows(values_only=True)
+        )
+
+
+def _pptx(file: BytesIO) -> Iterator[str]:
+    for number, slide in enumerate(import_module("pptx").Presentation(file).slides, 1):
+        yield f"<!-- Slide number: {number} -->"
+        title = slide.shapes.title
+        for shape in slide.shapes:
+            if shape.has_text_frame and (text := shape.text_frame.text.strip()):
+                is_title = title is not None and shape.shape_id == title.shape_id
+                yield f"# {text}" if is_title else text
+            elif shape.has_table:
+                yield _table([cell.text for cell in row.cells] for row in shape.table.rows)
+        if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame.text.strip()):
+            yield f"### Notes:\n{notes}"
+
+
+def _pdf(file: BytesIO) -> Iterator[str]:
+    yield import_module("pdfminer.high_level").extract_text(file).replace("\f", "\n")
+
+
+def _table(rows: Iterable[list[str]]) -> str:
+    lines = ["| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |" for row in rows]
+    if lines:
+        lines.insert(1, "|" + " --- |" * lines[0].replace("\\|", "").count(" | ") + " --- |")
+    return "\n".join(lines)
+
+
+KINDS: Mapping[str, Callable[[BytesIO], Iterator[str]]] = {
+    ".docx": _docx,
+    ".xlsx": _xlsx,
+    ".pptx": _pptx,
+    ".pdf": _pdf,
+}
+
+
+def main(kind: str) -> Any:
+    give_up_rights()
+    try:
+        for block in KINDS[kind](BytesIO(sys.stdin.buffer.read())):
+            sys.stdout.buffer.write(block.encode("utf-8", "replace") + b"\n\n")
+        sys.stdout.buffer.flush()
+    except ModuleNotFoundError:
+        return LIBRARY_MISSING
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

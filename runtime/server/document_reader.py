@@ -1,0 +1,96 @@
+"""Office files and PDFs as Markdown, for reading.
+
+The libraries are those of the extra `documents`; they read what strangers wrote, so they run in a process of their
+own (`document_text`), without network, with little memory, for a while. Its answer goes to a file without a name,
+which cannot grow for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+from typing import BinaryIO
+
+from runtime.server import processes
+from runtime.server.safe_paths import FileError, Location
+
+TIME_LIMIT_S = 20.0
+LIBRARY_MISSING = 3
+"""Exit status of the process where the extra is not installed."""
+MAX_TEXT_BYTES = 16 * 1024 * 1024
+
+_SIGNATURES = {".docx": b"PK\x03\x04", ".xlsx": b"PK\x03\x04", ".pptx": b"PK\x03\x04", ".pdf": b"%PDF-"}
+_ENVIRONMENT = ("PATH", "PYTHONPATH", "LANG", "LC_ALL")
+
+
+class ExtraMissingError(Exception):
+    """The libraries are not installed; the text says what to do."""
+
+
+def may_be_one(path: str) -> bool:
+    """Whether a path is named like a document."""
+    return _kind(path) in _SIGNATURES
+
+
+def open_document(place: Location) -> int | None:
+    """A descriptor of a document, by its name and its first bytes; None for what is none. Raises FileError, OSError."""
+    fd = place.open_file()
+    try:
+        if os.pread(fd, 8, 0).startswith(_SIGNATURES[_kind(place.path)]):
+            return os.dup(fd)
+    finally:
+        os.close(fd)
+    return None
+
+
+async def markdown(fd: int, path: str) -> str:
+    """A document as Markdown; `fd` is closed. Cancelling ends its process.
+
+    Raises ExtraMissingError, FileError, OSError.
+    """
+    kind = _kind(path)
+    with tempfile.TemporaryFile() as out:
+        try:
+            process = _started(fd, out, kind)
+        finally:
+            os.close(fd)
+        status = await _exit_status(process, path, kind)
+        if status == LIBRARY_MISSING:
+            raise ExtraMissingError(f"To read {kind} files, install the extra: pip install 'handloom[documents]'.")
+        if status != 0:
+            raise FileError(f"File validation failed for {path}: It cannot be read as a {kind} file.")
+        out.seek(0)
+        return out.read(MAX_TEXT_BYTES).decode("utf-8", "replace")
+
+
+def _started(document: int, out: BinaryIO, kind: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "runtime.server.document_converter", kind],
+        stdin=document,
+        stdout=out,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+        env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+        start_new_session=True,
+    )
+
+
+def _kind(path: str) -> str:
+    return os.path.splitext(path)[1].lower()
+
+
+async def _exit_status(process: subprocess.Popen[bytes], path: str, kind: str) -> int:
+    try:
+        async with asyncio.timeout(TIME_LIMIT_S):
+            return await processes.wait_for_exit(process)
+    except TimeoutError:
+        raise FileError(
+            f"File validation failed for {path}: Reading it as a {kind} file took longer than {TIME_LIMIT_S:g} s. "
+            "Convert it with a command instead."
+        ) from None
+    finally:
+        process.kill()
+        process.wait()

@@ -1,0 +1,39 @@
+"""A port in the sandbox that leads to the proxy on the host, for programs that know proxies by host and port."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from runtime.isolation.relay import relay
+
+NAMES = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "all_proxy")
+DIRECT = ("no_proxy", "NO_PROXY")
+
+
+class Forwarder:
+    """Listens on loopback; each connection goes on to the Unix socket `target`."""
+
+    def __init__(self, target: Path) -> None:
+        self._target = target
+        self._server: asyncio.Server | None = None
+
+    async def start(self) -> dict[str, str]:
+        """Listen; the answer is the environment that tells programs. Raises OSError."""
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        port = self._server.sockets[0].getsockname()[1]
+        direct = dict.fromkeys(DIRECT, "localhost,127.0.0.1,::1")
+        return dict.fromkeys(NAMES, f"http://127.0.0.1:{port}") | direct
+
+    async def aclose(self) -> None:
+        """Listen no more. What is open goes with the server."""
+        if self._server is not None:
+            self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            far = await asyncio.open_unix_connection(self._target)
+        except OSError:
+            writer.close()  # the proxy has ended
+            return
+        await relay((reader, writer), far)

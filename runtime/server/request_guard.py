@@ -1,0 +1,190 @@
+"""Who may call: whoever knows the key, and no browser. Holds for every route, also for those that do not
+exist.
+
+A page in the user's browser can send requests to his own machine, and by a name that it controls even read
+the answers. Such requests carry an `Origin` or a foreign `Host`; both are refused before the key is looked
+at. Whoever has not shown the key yet is a stranger. A stranger's connection is closed after HEADER_TIMEOUT_S, and
+earlier where there are too many: the oldest first, but never one that has sent the first half of the key. The bound is
+high enough for a client that needs two seconds to show its key while 400 connections a second are opened beside it.
+
+Which server this is: every answer names its life and its version of the protocol, and a request may name both.
+
+A client that names the life it knows is never served by another one: a server that was started again at the same
+address, with the same key, has neither the shell nor the files that the client's next command counts on. What is meant
+for another life or another version is refused before anything is carried out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import re
+import resource
+import secrets
+from collections.abc import Awaitable, Callable, Iterable
+
+from aiohttp import web
+
+from runtime.protocol import INSTANCE_HEADER, KEY_HEADER, PROTOCOL_VERSION, VERSION_HEADER
+from runtime.server.idle_timeout import Absence
+from runtime.server.requests import RefusedError
+
+log = logging.getLogger(__name__)
+
+HEADER_TIMEOUT_S = 10.0
+"""For the first request's header; a caller that is real sends it at once."""
+MAX_STRANGERS = 1000
+"""Beyond it, the oldest connection is closed: 400 new ones a second leave each two and a half seconds. Where a process
+may have few files open, it is less."""
+_OWN_FILES = 300
+"""Which the server and its clients need beside the strangers' connections."""
+MAX_HEADER_BYTES = 16 * 1024
+"""Of a first request's header, in which the key is looked for while it comes."""
+MAX_CONNECTIONS = 100
+"""Of those that know the key; one conversation needs two or three."""
+GUESSED_CHARS = 32
+"""Ours has 64 hexadecimal digits, which are 256 bits; fewer than these are a word that somebody thought of."""
+
+_OWN_HOST = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?", re.IGNORECASE)
+_PORT = re.compile(r":\d{1,5}\Z")
+_KEY_LINE = re.compile(rb"\r?\n" + KEY_HEADER.encode() + rb":[ \t]*([!-~]*)", re.IGNORECASE)
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Guard:
+    """Admits requests and bounds connections; `absence` is told who is there.
+
+    `hosts` are the names, beside those of loopback, by which the server may be called.
+    """
+
+    def __init__(self, key: str, absence: Absence | None = None, hosts: Iterable[str] = ()) -> None:
+        if not key:
+            raise ValueError("a server without a key would admit everybody")
+        if len(key) < GUESSED_CHARS:
+            log.warning("The key has %d characters and could be guessed; take 64 hexadecimal digits.", len(key))
+        self._key = key.encode()
+        self._absence = absence
+        self._hosts = frozenset(host.lower() for host in hosts)
+        self._strangers: dict[web.RequestHandler, asyncio.TimerHandle] = {}
+        """The one that came first is the first."""
+        self._trusted: set[web.RequestHandler] = set()
+        """Strangers that have sent the first half of the key."""
+        self.max_strangers = min(MAX_STRANGERS, max(resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _OWN_FILES, 50))
+
+    def watch(self, server: web.Server) -> asyncio.Protocol:
+        """The protocol of one new connection: closed when the key is not shown in time, or when there are too many."""
+        protocol = server()
+        is_full = len(server.connections) - len(self._strangers) >= MAX_CONNECTIONS
+        patience_s = 0.0 if is_full else HEADER_TIMEOUT_S
+        loop = asyncio.get_running_loop()
+        self._strangers[protocol] = loop.call_later(patience_s, self._let_go, protocol)
+        if len(self._strangers) > self.max_strangers:
+            oldest = next((each for each in self._strangers if each not in self._trusted), protocol)
+            self._let_go(oldest)
+        return _Beginning(protocol, self._came)
+
+    def _came(self, protocol: web.RequestHandler, header: bytes) -> bool:
+        """Take in what a stranger has sent so far; whether more of it is wanted."""
+        if protocol not in self._strangers or len(header) > MAX_HEADER_BYTES:
+            return False
+        half = self._key[: len(self._key) // 2]
+        given = _KEY_LINE.search(header)
+        if given is not None and len(given[1]) >= len(half):
+            # Never more than half is compared: an answer to a longer guess would tell the key piece by piece.
+            if hmac.compare_digest(given[1][: len(half)], half):
+                self._trusted.add(protocol)
+            return False
+        return True
+
+    def _let_go(self, protocol: web.RequestHandler) -> None:
+        self._strangers.pop(protocol).cancel()
+        self._trusted.discard(protocol)
+        protocol.force_close()
+
+    async def admit(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """The middleware: 403 for a browser or a foreign host, 401 without the key."""
+        if "Origin" in request.headers or not self._is_ours(request.headers.get("Host", "")):
+            return _refusal(403, "Requests of browsers and for other hosts are refused")
+        given = request.headers.get(KEY_HEADER, "").encode("utf-8", "surrogateescape")
+        if not hmac.compare_digest(given, self._key):
+            return _refusal(401, "Invalid API Key")
+        if (timer := self._strangers.pop(request.protocol, None)) is not None:
+            timer.cancel()
+            self._trusted.discard(request.protocol)
+            if self._absence is not None:
+                self._absence.came(request.task)
+        return await handler(request)
+
+    def _is_ours(self, host: str) -> bool:
+        """Whether a request is meant for a name of ours, whatever the port."""
+        return bool(_OWN_HOST.fullmatch(host)) or _PORT.sub("", host).lower() in self._hosts
+
+
+class _Beginning(asyncio.Protocol):
+    """Hands everything on to the protocol of a connection, and shows the guard what comes until it has seen enough."""
+
+    def __init__(self, protocol: web.RequestHandler, came: Callable[[web.RequestHandler, bytes], bool]) -> None:
+        self._protocol = protocol
+        self._came = came
+        self._header = b""
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._protocol.connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._header += data
+        if not self._came(self._protocol, self._header) and self._transport is not None:
+            self._transport.set_protocol(self._protocol)
+        self._protocol.data_received(data)
+
+    def eof_received(self) -> None:
+        self._protocol.eof_received()
+
+    def pause_writing(self) -> None:
+        self._protocol.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._protocol.resume_writing()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._protocol.connection_lost(exc)
+
+
+def _refusal(status: int, detail: str) -> web.Response:
+    """An answer after which the connection is closed: a stranger has one try for each."""
+    response = web.json_response({"detail": detail}, status=status)
+    response.force_close()
+    return response
+
+
+MISDIRECTED, UPGRADE_REQUIRED = 421, 426
+INSTANCE_BYTES = 16
+
+
+class Identity:
+    """Of one life of a server. Made anew at each start."""
+
+    def __init__(self) -> None:
+        self.instance = secrets.token_hex(INSTANCE_BYTES)
+
+    async def sign(self, request: web.Request, response: web.StreamResponse) -> None:
+        """Name us in an answer, before it is sent."""
+        response.headers[VERSION_HEADER] = str(PROTOCOL_VERSION)
+        response.headers[INSTANCE_HEADER] = self.instance
+
+    @web.middleware
+    async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """The middleware: refuses what names another version or another life. Raises RefusedError."""
+        version = request.headers.get(VERSION_HEADER, str(PROTOCOL_VERSION))
+        if version != str(PROTOCOL_VERSION):
+            raise RefusedError(
+                UPGRADE_REQUIRED, f"this server speaks version {PROTOCOL_VERSION} of the protocol, not {version!r}"
+            )
+        if request.headers.get(INSTANCE_HEADER, self.instance) != self.instance:
+            raise RefusedError(MISDIRECTED, "this is meant for a server that has ended; another one is here")
+        return await handler(request)

@@ -1,0 +1,254 @@
+"""A text file as it is: its text, its encoding and its line ends, so that the same text is the same bytes again.
+
+Texts of errors are those of OpenHands' editor (`openhands_aci/editor/editor.py`). Reading blocks; callers use a thread.
+
+Putting a whole new content in the place of a file, in one step.
+
+The content goes to a new file in the same folder, which is flushed to the disk and takes the old one's name: whoever
+looks, also after a crash, finds the old file or the new, and a hard link elsewhere keeps the old. Mode, owner, access
+list and extended attributes go along. What is done is done from the folder's descriptor (see `beneath`).
+"""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import os
+import re
+import secrets
+import stat
+from contextlib import suppress
+from dataclasses import dataclass
+
+from core import image_types
+from runtime.server.safe_paths import FileError, Location, sync_folder
+
+MAX_FILE_BYTES = 10 * 1024 * 1024
+BINARY = (
+    "File validation failed for {path}: "
+    "File appears to be binary and this file type cannot be read or edited by this tool."
+)
+
+_WIDE = ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_BINARY_SAMPLE_BYTES = 8192
+_HIGH_RUN = re.compile(rb"[\x80-\xff]+")
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+
+
+class BinaryFileError(FileError):
+    """A file that holds no text. `what` says what it holds, as a sentence, or nothing."""
+
+    def __init__(self, path: str, data: bytes) -> None:
+        picture = image_types.described(data[: image_types.HEAD_BYTES])
+        self.what = f" It is {picture}." if picture else ""
+        super().__init__(f"{BINARY.format(path=path)}{self.what}")
+
+
+@dataclass(frozen=True)
+class TextFile:
+    """What stands in a file, with line ends as `\\n` wherever the whole file ends its lines in one way."""
+
+    text: str
+    encoding: str = "utf-8"
+    line_end: str = "\n"
+    mark: bytes = b""
+    """A byte order mark that the codec of the encoding does not write itself."""
+
+    def encode(self) -> bytes:
+        """The bytes to write. Raises FileError where the encoding has no place for a character."""
+        text = self.text if self.line_end == "\n" else self.text.replace("\n", self.line_end)
+        try:
+            return self.mark + text.encode(self.encoding)
+        except UnicodeEncodeError as error:
+            character = error.object[error.start]
+            raise FileError(
+                f"The file is encoded in {self.encoding}, which has no place for {character!a}. "
+                "Convert the file to UTF-8 first, or write something else."
+            ) from error
+
+
+def read_bytes(place: Location) -> bytes:
+    """What stands in a file. Raises FileError for one that is none or is too large, OSError."""
+    fd = place.open_file()
+    with open(fd, "rb") as file:
+        size = os.fstat(fd).st_size
+        data = file.read(size + 1) if size <= MAX_FILE_BYTES else b""
+        if len(data) > size:  # a file may grow while it is read, and some say that they are empty
+            data += file.read(MAX_FILE_BYTES + 1 - len(data))
+    if (size := max(size, len(data))) > MAX_FILE_BYTES:
+        raise FileError(
+            f"File validation failed for {place.path}: File is too large ({size / 1024 / 1024:.1f}MB). "
+            f"Maximum allowed size is {MAX_FILE_BYTES // 1024 // 1024}MB."
+        )
+    return data
+
+
+def read(place: Location) -> TextFile:
+    """Read a text file. Raises FileError, BinaryFileError, OSError."""
+    return decode(place.path, read_bytes(place))
+
+
+def decode(path: str, data: bytes) -> TextFile:
+    """Bytes as text: UTF-8, UTF-16 behind its mark, else the single-byte encoding that fits better.
+
+    Raises BinaryFileError.
+    """
+    for mark, wide in _WIDE:
+        if data.startswith(mark):
+            return _decode_wide(path, data, mark, wide)
+    if b"\0" in data[:_BINARY_SAMPLE_BYTES]:
+        raise BinaryFileError(path, data)
+    encoding = "utf-8-sig" if data.startswith(codecs.BOM_UTF8) else "utf-8"
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError:
+        if _CONTROL.search(data):
+            raise BinaryFileError(path, data) from None
+        encoding = _single_byte_encoding(data)
+        text = data.decode(encoding)
+    return _with_line_ends(text, encoding)
+
+
+def _decode_wide(path: str, data: bytes, mark: bytes, encoding: str) -> TextFile:
+    try:
+        text = data[len(mark) :].decode(encoding)
+    except UnicodeDecodeError:
+        raise BinaryFileError(path, data) from None
+    if "\0" in text:
+        raise BinaryFileError(path, data)
+    return _with_line_ends(text, encoding, mark)
+
+
+def _with_line_ends(text: str, encoding: str, mark: bytes = b"") -> TextFile:
+    ends_in_crlf = "\r" in text and "\r\n" in text and text.count("\n") == text.count("\r\n") == text.count("\r")
+    if not ends_in_crlf:
+        return TextFile(text, encoding, mark=mark)
+    return TextFile(text.replace("\r\n", "\n"), encoding, "\r\n", mark)
+
+
+def _single_byte_encoding(data: bytes) -> str:
+    """Cyrillic words are runs of high bytes; in western text accented letters stand alone."""
+    runs = _HIGH_RUN.findall(data)
+    if sum(map(len, runs)) >= 2 * len(runs):
+        with suppress(UnicodeDecodeError):
+            data.decode("cp1251")
+            return "cp1251"
+    return "latin-1"
+
+
+NEW_FILE_MODE = 0o664
+"""As V0; the user's umask takes away from it."""
+PREFIX = ".handloom-"
+"""Begins the name of a file that is not whole yet."""
+_NOT_KEPT = ("security.capability", "trusted.")
+"""Capabilities were given to the old content alone; what is trusted is the system's own business."""
+_ATTRIBUTES = hasattr(os, "listxattr")
+
+
+class Replacement:
+    """A new content for a Location, in steps: written beside it when made, then `flush`, `commit`, `close`.
+
+    Raises IsADirectoryError, FileError for what is no regular file, OSError. Closed without `commit`, it leaves
+    everything as it was. `umask` is for a file that is new.
+    """
+
+    def __init__(self, place: Location, data: bytes, umask: int) -> None:
+        self._place = place
+        self._name = PREFIX + secrets.token_hex(8)
+        self.is_visible = False
+        before = place.status()
+        if before is not None:
+            place.refuse_unless(stat.S_IFREG, before)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        new = os.open(self._name, flags, 0o600, dir_fd=place.folder)
+        self._fds = [new]
+        try:
+            with open(new, "wb", closefd=False) as file:
+                file.write(data)
+            if before is None:
+                os.fchmod(new, NEW_FILE_MODE & ~umask)
+            else:
+                old = _opened(place)
+                if old is not None:
+                    self._fds.append(old)
+                _take_over(before, old, new)
+        except BaseException:
+            self.close()
+            raise
+
+    def flush(self) -> None:
+        """Wait until the content is on the disk."""
+        os.fsync(self._fds[0])
+
+    def commit(self) -> None:
+        """Let it take the place, once it was flushed. It lasts when this has returned."""
+        folder = self._place.folder
+        os.replace(self._name, self._place.name, src_dir_fd=folder, dst_dir_fd=folder)
+        self.is_visible = True
+        sync_folder(folder)
+
+    def close(self) -> None:
+        """Let go of it; what was not committed is removed, while its Location is valid. May be called twice.
+
+        The old content is held open until then, so that freeing its blocks is not waited for in `commit`: who has
+        committed may close in another thread, and later.
+        """
+        fds, self._fds = self._fds, []
+        for fd in fds:
+            os.close(fd)
+        if fds and not self.is_visible:
+            with suppress(FileNotFoundError):
+                os.unlink(self._name, dir_fd=self._place.folder)
+
+
+def replace(place: Location, data: bytes, umask: int) -> None:
+    """Put `data` in the place of a file, or make a new one; it lasts once this has returned.
+
+    Raises FileError, OSError.
+    """
+    replacement = Replacement(place, data, umask)
+    try:
+        replacement.flush()
+        replacement.commit()
+    finally:
+        replacement.close()
+
+
+def _opened(place: Location) -> int | None:
+    """The old file; None for one that may be written, but not read."""
+    try:
+        return place.open_file()
+    except PermissionError:
+        return None
+
+
+def _take_over(before: os.stat_result, old: int | None, fd: int) -> None:
+    """Give a new file what the old one has beside its content."""
+    mode = stat.S_IMODE(before.st_mode)
+    try:
+        os.fchown(fd, before.st_uid, before.st_gid)
+    except PermissionError:
+        mode &= ~(stat.S_ISUID | stat.S_ISGID)  # it is ours: nobody shall become us by running it
+    os.fchmod(fd, mode)
+    if _ATTRIBUTES and old is not None:
+        _copy_attributes(old, fd)
+
+
+def _copy_attributes(old: int, new: int) -> None:
+    """Extended attributes, access lists among them; those that the folder gave to the new file alone are removed."""
+    wanted, given = _attributes(old), _attributes(new)
+    for name in wanted:
+        with suppress(OSError):  # one that the system does not let us set is no reason not to write
+            os.setxattr(new, name, os.getxattr(old, name))
+    for name in given - wanted:
+        with suppress(OSError):
+            os.removexattr(new, name)
+
+
+def _attributes(fd: int) -> set[str]:
+    try:
+        return {name for name in os.listxattr(fd) if not name.startswith(_NOT_KEPT)}
+    except OSError as error:
+        if error.errno in (errno.ENOTSUP, errno.EPERM, errno.ENOSYS):
+            return set()
+        raise

@@ -1,0 +1,216 @@
+"""The user's turn at the agent's terminal: from taking it over to giving it back.
+
+Invariants: while it lasts, whoever waited for a command has stopped waiting and no other command begins (BashSession
+holds its turn); what runs stays running at both ends; keys go to the terminal as they are and are kept nowhere but in
+what the terminal itself shows, which is nothing where a program has turned its echo off. In an idle shell the user gets
+lines with editing and history, read by the agent's own shell, so folder, variables and jobs are the agent's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import signal
+import time
+from contextlib import suppress
+
+from core.events import CmdOutputMetadata, CmdOutputObservation, Status
+from runtime.cancellation import seen_through
+from runtime.server import hints
+from runtime.server.action_executor import Emit
+from runtime.server.output_log import Printed
+from runtime.server.shell import Shell
+from runtime.server.terminal import COLUMNS, ROWS
+
+LEAVE_S = 0.5
+"""For the shell to leave its line after the user has."""
+MAX_TYPED_BYTES = 16 * 1024
+"""Of the lines that the user typed, what the agent is told: the newest."""
+TAKEN = "STATUS$TERMINAL_TAKEN"
+"""Told once keys are taken."""
+ENDS_S = 0.25
+"""For a program that is just ending; one that takes longer runs on."""
+BETWEEN_S = 0.05
+"""For a shell that is between two lines, and does not read the next one any more."""
+ENDING_KEYS = frozenset(b"\x03\x1a\x1c")
+"""After one of them the shell may begin to read lines anew; what is typed at that moment would be lost or misread."""
+GRACE_S = 0.1
+"""How long what follows on one of them waits, where the shell does not begin anew."""
+
+_LINES = r"""
+__handloom_status=0
+while [[ -e @HELD@ ]]; do
+  __handloom_shown='\w \$ '
+  IFS= builtin read -e -r -p "${__handloom_shown@P}" __handloom_line || break
+  while ! __handloom_error=$(LC_ALL=C bash -n -c "$__handloom_line" 2>&1) &&
+      [[ $__handloom_error == *"unexpected end of file"* || $__handloom_error == *"unexpected EOF"* ]]; do
+    IFS= builtin read -e -r -p '> ' __handloom_more || break
+    __handloom_line+=$'\n'$__handloom_more
+  done
+  [[ $__handloom_line == *[![:space:]]* ]] || continue
+  builtin history -s -- "$__handloom_line"
+  builtin printf '> %s\n' "${__handloom_line//$'\n'/; }" >>@TYPED@
+  (builtin exit $__handloom_status)
+  builtin eval "$__handloom_line"
+  __handloom_status=$?
+  builtin printf '< %s\n' $__handloom_status >>@TYPED@
+done
+"""
+"""Lines for the user, for as long as the file @HELD@ is there. What interrupts one ends all; it is begun again."""
+
+
+class UsersTurn:
+    """Whether the user has the terminal of one shell, and what becomes of it. Belongs to one loop."""
+
+    def __init__(self, shell: Shell, printed: Printed) -> None:
+        self._shell = shell
+        self._printed = printed
+        self._reads_lines = False
+        self._early = b""
+        self._prompts = 0
+        self._waits_until = 0.0
+        self.is_on = False
+
+    def begin(self) -> None:
+        """The user has it; whoever waits for the command that runs is woken up."""
+        self.is_on = True
+        self._shell.wake()
+
+    def end(self) -> None:
+        """The user gives it back. `run` returns soon; what runs goes on."""
+        self.is_on = False
+        self._shell.wake()
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Keys that wait for a program."""
+        return len(self._early)
+
+    def type(self, keys: bytes) -> None:
+        """Keys as they are. Between two programs they wait for the next, since the prompt between is not the user's."""
+        self._early += keys
+        self._type_early()
+
+    def _type_early(self) -> None:
+        shell = self._shell
+        while self._early and shell.terminal is not None:
+            is_between = shell.is_over or self._printed.action_id is None
+            if is_between or (self._reads_lines and not shell.has_begun) or time.monotonic() < self._waits_until:
+                return
+            end = next((at + 1 for at, key in enumerate(self._early) if key in ENDING_KEYS), len(self._early))
+            keys, self._early = self._early[:end], self._early[end:]
+            shell.terminal.send(keys)
+            if self._reads_lines and keys[-1] in ENDING_KEYS:
+                self._waits_until = time.monotonic() + GRACE_S
+                asyncio.get_running_loop().call_later(GRACE_S, shell.wake)
+
+    async def run(self, command: str, action_id: int, emit: Emit) -> CmdOutputObservation:
+        """Let the user work until `end`; what is printed meanwhile is the content, what they typed stands before it.
+
+        Cancelling ends the turn as `end` does, and tells nobody. Raises ShellError where no shell can be had.
+        """
+        shell, told, is_done = self._shell, "", False
+        held, typed = shell.write_file("held", ""), shell.write_file("typed", "")
+        try:
+            if self._printed.action_id is not None:
+                self._printed.action_id = action_id
+            await emit(Status("info", TAKEN, ""))
+            while self.is_on:
+                if shell.is_over or self._printed.action_id is None or self._lost_its_line:
+                    told += await self._begin_lines(action_id, emit, held, typed)
+                await shell.flush(emit)
+                self._type_early()
+                if self.is_on and not shell.is_over:
+                    await shell.change()
+            is_done = True
+        finally:
+            self.is_on = False
+            with suppress(OSError):
+                os.unlink(held)
+            await seen_through(self._leave_lines())
+            shell.resize(ROWS, COLUMNS)
+            if not is_done:
+                self._printed.drop()
+        await shell.flush(emit)
+        return self._told(command, told, _typed(typed))
+
+    async def _begin_lines(self, action_id: int, emit: Emit, held: str, typed: str) -> str:
+        """Have the idle shell read lines; the answer is what ended before, where the user should know."""
+        shell, told = self._shell, ""
+        if shell.is_over and self._printed.action_id is not None:
+            told = self._end_before()
+        if shell.has_ended:
+            said = await shell.start_afresh()
+            told += f"[The shell ended. {said}]\n"
+            held = shell.write_file("held", "")
+            shell.printed.feed(f"[The shell ended. {said}]\r\n".encode())
+        script = _LINES.replace("@HELD@", shlex.quote(held)).replace("@TYPED@", shlex.quote(typed))
+        await shell.begin(script, action_id)
+        self._reads_lines = True
+        self._prompts, self._waits_until = shell.other_prompts, 0.0
+        return told
+
+    @property
+    def _lost_its_line(self) -> bool:
+        """Whether a key took away what was typed to have the shell read lines: it shows its own prompt again."""
+        return self._reads_lines and self._shell.other_prompts != self._prompts and not self._shell.has_begun
+
+    def _end_before(self) -> str:
+        read_lines, self._reads_lines = self._reads_lines, False
+        ended, with_its_shell = self._shell.take_end()
+        if read_lines or with_its_shell:
+            return ""
+        return f"[The command that ran before ended with exit code {ended.exit_code}.]\n"
+
+    async def _leave_lines(self) -> None:
+        """Have the shell at its prompt again where it reads a line; a program of the user's goes on."""
+        shell = self._shell
+        if not self._reads_lines or shell.is_over or shell.terminal is None:
+            return
+        if await shell.ends_within(ENDS_S if shell.terminal.foreground_group != shell.pid else BETWEEN_S):
+            return  # what was just ending
+        if shell.is_over or shell.terminal.foreground_group != shell.pid:
+            return  # the lines end after it, since they are not held any more
+        shell.terminal.forget_input()
+        with suppress(ProcessLookupError):
+            os.kill(shell.pid, signal.SIGINT)  # harmless where it is at its prompt already, as end of file is not
+        if not await shell.ends_within(LEAVE_S) and not shell.has_begun:
+            shell.end_unbegun()
+
+    def _told(self, command: str, told: str, typed: str) -> CmdOutputObservation:
+        shell, printed = self._shell, self._printed
+        ended = CmdOutputMetadata(working_dir=shell.cwd)
+        suffix = hints.GIVEN_BACK
+        if shell.is_over:
+            read_lines = self._reads_lines
+            self._reads_lines = False
+            ended, with_its_shell = shell.take_end()
+            if with_its_shell:
+                suffix += "\n[The shell ended; the next command starts a fresh one.]"
+            elif not read_lines:
+                suffix += f"\n[The command that ran before ended with exit code {ended.exit_code}.]"
+        elif printed.action_id is not None:
+            suffix += hints.LEFT_RUNNING
+        content = printed.unread.take()
+        is_free = printed.action_id is None
+        update = {"exit_code": 0 if is_free else -1, "prefix": told + typed, "suffix": suffix}
+        metadata = ended.model_copy(update=update)
+        return CmdOutputObservation(command=command, content=content, metadata=metadata)
+
+
+def _typed(path: str) -> str:
+    """The lines that the user typed, each with how it ended; empty for none. Blocks for a small file."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, os.path.getsize(path) - MAX_TYPED_BYTES))
+            lines = file.read().decode("utf-8", "replace").splitlines()
+    except OSError:
+        return ""
+    told: list[str] = []
+    for line in lines:
+        if line.startswith("> "):
+            told.append("$ " + line[2:])
+        elif line.startswith("< ") and told and line[2:].isdigit():
+            told[-1] += f"  [exit code {line[2:]}]"
+    return "[The user ran:]\n" + "\n".join(told) + "\n[The terminal showed:]\n" if told else ""

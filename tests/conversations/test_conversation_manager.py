@@ -1,0 +1,611 @@
+"""Many conversations at once: who is awake, who looks, what is cleaned up, and that nobody suffers for another."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.conversations.conversation_manager import ConversationManager
+from core.errors import StoreBusyError, UsageError
+from core.events import (
+    Action,
+    AgentState,
+    CmdOutputObservation,
+    Frame,
+    MessageAction,
+    Observation,
+    Status,
+)
+from core.progress import Say, silently
+from core.protocols import Runtime
+from core.session.agent_session import AgentSession
+from core.session.slots import TOO_MANY
+from core.session.task_group import TASK_STATUS
+from core.settings.config import Settings
+from core.store.event_store import EventStore
+from runtime.local.local_runtime import LocalRuntime
+from tests.doubles import FINISH, ScriptedRuntime, bash, write_script
+
+ONE_STEP: list[dict[str, Any]] = [{"tool_calls": [bash("work")]}, FINISH]
+
+
+class Sandbox(ScriptedRuntime):
+    """Counts its starts and ends. `answer` as in ScriptedRuntime; by default every action is done at once."""
+
+    def __init__(self, answer: Callable[[Action], Observation | BaseException | None] | None = None) -> None:
+        super().__init__(answer)
+        self.starts = 0
+        self.is_closed = asyncio.Event()
+
+    async def start(self, say: Say = silently) -> None:
+        self.starts += 1
+        self.is_closed.clear()
+
+    async def aclose(self) -> None:
+        self.is_closed.set()
+
+
+class Busy(Sandbox):
+    """Never done with an action."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda action: None)
+
+
+class Broken(Sandbox):
+    """Cannot be ended."""
+
+    async def aclose(self) -> None:
+        raise OSError("the engine does not answer")
+
+
+class House:
+    """A manager, and what the tests ask of it."""
+
+    def __init__(self, place: Path, manager: ConversationManager, runtimes: list[Runtime]) -> None:
+        self.place = place
+        self.manager = manager
+        self.runtimes = runtimes
+        """Those that conversations made from now on get, first to last; then plain ones."""
+
+    async def create(self, turns: Sequence[dict[str, Any]] = ONE_STEP, **named: Any) -> AgentSession:
+        model = write_script(self.place, turns, f"{len(list(self.place.iterdir()))}.yaml")
+        session = await self.manager.create(workspace=str(self.place), model=model, **named)
+        await session.settled()
+        return session
+
+    async def working(self) -> AgentSession:
+        """A conversation whose action never ends."""
+        runtime = Busy()
+        self.runtimes.append(runtime)
+        session = await self.create()
+        await session.send("go")
+        await runtime.started.wait()
+        return session
+
+
+@asynccontextmanager
+async def house(
+    tmp_path: Path, *runtimes: Runtime, clock: Callable[[], float] | None = None, **conversations: Any
+) -> AsyncIterator[House]:
+    """A manager whose conversations get the runtimes that are given, one after the other."""
+    place, left = tmp_path / "workspace", list(runtimes)
+    place.mkdir(exist_ok=True)
+    settings = Settings.model_validate({"agent": {"confirm": "never"}, "conversations": conversations})
+
+    def make_runtime(workspace: str) -> Runtime:
+        return left.pop(0) if left else Sandbox()
+
+    async with ConversationManager(
+        tmp_path / "home", settings, make_runtime=make_runtime, environ={}, clock=clock or partial(next, count(0.0))
+    ) as manager:
+        yield House(place, manager, left)
+
+
+async def said(session: AgentSession, text: str = "go") -> None:
+    """Say something, and wait until the agent rests."""
+    await session.send(text)
+    async with asyncio.timeout(20):
+        await session.settled()
+        while not session.rests:
+            assert session._warming is not None
+            await session._warming
+
+
+def notices(session: AgentSession) -> list[Status]:
+    """The notices of a session from now on, as they come."""
+    seen: list[Status] = []
+
+    def watch(frame: Frame) -> None:
+        if isinstance(frame, Status):
+            seen.append(frame)
+
+    session.frames.watch(watch)
+    return seen
+
+
+# -- places --------------------------------------------------------------------------------------------------------
+
+
+async def test_where_too_many_are_awake_the_one_that_rested_longest_falls_asleep(tmp_path: Path) -> None:
+    runtimes = [Sandbox(), Sandbox()]
+    async with house(tmp_path, *runtimes, max_concurrent=2) as rooms:
+        older, newer = await rooms.create(), await rooms.create()
+        await said(newer)
+        await said(older)  # made first, but at work last
+        told, state = notices(newer), newer.state
+        third = await rooms.create()
+        assert [older.asleep, newer.asleep, third.asleep] == [False, True, False]
+        assert runtimes[1].is_closed.is_set()
+        assert not runtimes[0].is_closed.is_set()
+        assert told == [TOO_MANY]
+        assert (newer.state, newer.asleep) == (state, True)
+        assert (await newer.stream.read())[-1].id == newer.stream.latest_id
+
+
+async def test_the_words_of_the_notice_are_those_of_v0() -> None:
+    assert (TOO_MANY.id, TOO_MANY.message) == (
+        "AGENT_ERROR$TOO_MANY_CONVERSATIONS",
+        "Too many conversations at once. If you are still using this one, try reactivating it by prompting the agent "
+        "to continue",
+    )
+
+
+async def test_one_that_sleeps_wakes_up_for_a_message_and_another_falls_asleep_for_it(tmp_path: Path) -> None:
+    runtime = Sandbox()
+    async with house(tmp_path, runtime, max_concurrent=1) as rooms:
+        first = await rooms.create([*ONE_STEP, *ONE_STEP])
+        await said(first)
+        second = await rooms.create()
+        assert (first.asleep, second.asleep) == (True, False)
+        told = notices(first)
+        await said(first, "and once more")
+        assert (first.asleep, second.asleep) == (False, True)
+        assert Status(TOO_MANY.level, TOO_MANY.id, "") in told
+        assert len(runtime.executed) == 2
+        assert not runtime.is_closed.is_set()
+        assert first.state.agent_state is AgentState.FINISHED
+
+
+async def test_one_that_works_is_never_put_to_sleep(tmp_path: Path) -> None:
+    """Weakness 56: V0 closes the oldest, whatever it does."""
+    async with house(tmp_path, max_concurrent=2) as rooms:
+        busy, idle = await rooms.working(), await rooms.create()
+        await rooms.create()
+        assert (busy.asleep, idle.asleep) == (False, True)
+        assert busy.state.agent_state is AgentState.RUNNING
+
+
+async def test_where_all_of_them_work_one_more_is_refused_and_nothing_is_made_or_said(tmp_path: Path) -> None:
+    async with house(tmp_path, max_concurrent=1) as rooms:
+        sleeper = await rooms.create([*ONE_STEP, *ONE_STEP])
+        await said(sleeper)
+        busy = await rooms.working()
+        before = await sleeper.stream.read()
+        with pytest.raises(UsageError, match=r"at work.*conversations\.max_concurrent"):
+            await rooms.create()
+        with pytest.raises(UsageError, match="at work"):
+            await sleeper.send("are you there?")
+        assert len(await rooms.manager.list()) == 2
+        assert await sleeper.stream.read() == before
+        assert sleeper.asleep
+        await busy.interrupt()
+        await busy.settled()
+        await said(sleeper, "are you there?")
+        assert (busy.asleep, sleeper.asleep) == (True, False)
+
+
+async def test_a_conversation_that_cannot_be_opened_takes_no_place(tmp_path: Path) -> None:
+    async with house(tmp_path, max_concurrent=1) as rooms:
+        with pytest.raises(UsageError, match="There is no conversation"):
+            await rooms.manager.open("nope")
+        busy = await rooms.working()
+        await rooms.manager.close(busy.info.id)
+        assert not (await rooms.working()).asleep
+
+
+async def test_one_that_asks_may_sleep_and_wakes_up_for_the_answer(tmp_path: Path) -> None:
+    runtime = Sandbox()
+    async with house(tmp_path, runtime, max_concurrent=1) as rooms:
+        asks = await rooms.create()
+        asks.set_confirm_mode("always")
+        await said(asks)
+        assert asks.state.agent_state is AgentState.AWAITING_USER_CONFIRMATION
+        await rooms.create()
+        assert (asks.asleep, runtime.executed) == (True, [])
+        await asks.confirm()
+        await asks.settled()
+        assert (asks.asleep, len(runtime.executed)) == (False, 1)
+
+
+async def test_an_interrupt_wakes_nobody_up(tmp_path: Path) -> None:
+    async with house(tmp_path, max_concurrent=1) as rooms:
+        sleeper = await rooms.create()
+        await rooms.create()
+        await sleeper.interrupt()
+        await sleeper.settled()
+        assert sleeper.asleep
+
+
+async def test_a_message_and_a_sleep_at_once_leave_a_conversation_that_works(tmp_path: Path) -> None:
+    async with house(tmp_path, max_concurrent=1) as rooms:
+        for round in range(10):
+            session = await rooms.create()
+            both = [said(session), session.sleep(TOO_MANY)]
+            await asyncio.gather(*(both if round % 2 else reversed(both)))
+            assert not session.asleep
+            assert session.state.agent_state is AgentState.FINISHED
+            await rooms.manager.close(session.info.id)
+
+
+async def test_a_sandbox_that_cannot_be_ended_keeps_nobody_awake(tmp_path: Path) -> None:
+    async with house(tmp_path, Broken(), max_concurrent=1) as rooms:
+        first = await rooms.create()
+        second = await rooms.create()
+        assert (first.asleep, second.asleep) == (True, False)
+
+
+async def test_a_real_shell_ends_with_the_sleep_and_starts_anew_after_it(tmp_path: Path) -> None:
+    runtime = LocalRuntime(tmp_path)
+    turns = [{"tool_calls": [bash("echo once")]}, FINISH, {"tool_calls": [bash("echo again")]}, FINISH]
+    async with house(tmp_path, runtime, max_concurrent=1) as rooms:
+        session = await rooms.create(turns)
+        await said(session)
+        before = runtime.server_pid
+        await rooms.create()
+        assert (before is None, runtime.server_pid) == (False, None)
+        await said(session, "more")
+        outputs = [e.event.content for e in await session.stream.read() if isinstance(e.event, CmdOutputObservation)]
+        assert outputs == ["once", "again"]
+
+
+# -- who looks -----------------------------------------------------------------------------------------------------
+
+
+async def test_who_opens_the_same_conversation_at_once_shares_one_start(tmp_path: Path) -> None:
+    async with house(tmp_path) as rooms:
+        id = (await rooms.create()).info.id
+        await rooms.manager.close(id)
+        runtimes: list[Runtime] = [Sandbox(), Sandbox(), Sandbox()]
+        rooms.runtimes += runtimes
+        first, second, third = await asyncio.gather(
+            rooms.manager.attach(id), rooms.manager.open(id), rooms.manager.attach(id)
+        )
+        assert first is second is third
+        assert rooms.runtimes == runtimes[1:]
+
+
+async def test_opening_and_closing_at_once_leaves_an_open_conversation_or_none(tmp_path: Path) -> None:
+    sandboxes = [Sandbox() for _ in range(20)]
+    async with house(tmp_path, *sandboxes) as rooms:
+        id = (await rooms.create()).info.id
+        for _ in range(5):
+            await asyncio.gather(rooms.manager.close(id), rooms.manager.open(id), rooms.manager.close(id))
+            session = await rooms.manager.open(id)  # nobody holds its lease
+            assert await is_open(rooms, session)
+        await said(session)
+        assert session.state.agent_state is AgentState.FINISHED
+        assert len([sandbox for sandbox in sandboxes if sandbox.starts and not sandbox.is_closed.is_set()]) == 1
+        await rooms.manager.close(id)
+        assert not await is_open(rooms, session)
+
+
+async def test_a_detached_conversation_works_on_and_is_the_same_when_somebody_comes_back(tmp_path: Path) -> None:
+    async with house(tmp_path) as rooms:
+        busy = await rooms.working()
+        assert await rooms.manager.attach(busy.info.id) is busy
+        rooms.manager.detach(busy.info.id)
+        await rooms.manager.close_stale()
+        assert busy.state.agent_state is AgentState.RUNNING
+        assert await rooms.manager.attach(busy.info.id) is busy
+
+
+class Clock:
+    """Stands until it is set."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def is_open(rooms: House, session: AgentSession) -> bool:
+    """Whether its lease is held; asked of the store."""
+    try:
+        await rooms.manager.store.release(await rooms.manager.store.acquire(session.info.id))
+    except StoreBusyError:
+        return True
+    return False
+
+
+async def test_what_nobody_looks_at_is_closed_by_its_age_and_not_before(tmp_path: Path) -> None:
+    """Weakness 57: V0 drops what is detached at the next tick, whatever its age."""
+    clock = Clock()
+    async with house(tmp_path, clock=clock, close_delay_s=60) as rooms:
+        session = await rooms.create()
+        await rooms.manager.attach(session.info.id)
+        await rooms.manager.attach(session.info.id)
+        clock.now = 1000
+        rooms.manager.detach(session.info.id)
+        clock.now = 2000
+        await rooms.manager.close_stale()
+        assert await is_open(rooms, session), "one still looks"
+        rooms.manager.detach(session.info.id)
+        clock.now += 59
+        await rooms.manager.close_stale()
+        assert await is_open(rooms, session), "too young"
+        clock.now += 1
+        await rooms.manager.close_stale()
+        assert not await is_open(rooms, session)
+
+
+async def test_the_age_counts_from_when_the_work_ended(tmp_path: Path) -> None:
+    clock = Clock()
+    async with house(tmp_path, clock=clock, close_delay_s=60) as rooms:
+        busy = await rooms.working()
+        rooms.manager.detach(busy.info.id)
+        clock.now = 1000
+        await rooms.manager.close_stale()
+        assert await is_open(rooms, busy), "it works"
+        await busy.interrupt()
+        await busy.settled()
+        clock.now += 59
+        await rooms.manager.close_stale()
+        assert await is_open(rooms, busy), "it has only just come to rest"
+        clock.now += 1
+        await rooms.manager.close_stale()
+        assert not await is_open(rooms, busy)
+
+
+async def test_who_opens_or_attaches_again_keeps_it_from_being_closed(tmp_path: Path) -> None:
+    clock = Clock()
+    async with house(tmp_path, clock=clock, close_delay_s=1) as rooms:
+        attached, opened, made = [await rooms.create() for _ in range(3)]
+        for session in (attached, opened):
+            rooms.manager.detach(session.info.id)
+        await rooms.manager.attach(attached.info.id)
+        await rooms.manager.open(opened.info.id)
+        clock.now = 1000
+        await rooms.manager.close_stale()
+        assert [await is_open(rooms, session) for session in (attached, opened, made)] == [True] * 3
+
+
+@pytest.mark.parametrize("delay", [0, None])
+async def test_without_a_delay_nothing_is_closed_by_itself(tmp_path: Path, delay: float | None) -> None:
+    clock = Clock()
+    async with house(tmp_path, clock=clock, close_delay_s=delay, cleanup_interval_s=0.001) as rooms:
+        session = await rooms.create()
+        rooms.manager.detach(session.info.id)
+        clock.now = 1e9
+        await rooms.manager.close_stale()
+        assert await is_open(rooms, session)
+
+
+async def test_the_manager_cleans_up_by_itself_one_that_fails_to_close_and_its_neighbours(tmp_path: Path) -> None:
+    healthy = Sandbox()
+    async with house(tmp_path, Broken(), healthy, close_delay_s=0.5, cleanup_interval_s=0.001) as rooms:
+        sessions = [await rooms.create(), await rooms.create()]
+        for session in sessions:
+            rooms.manager.detach(session.info.id)
+        async with asyncio.timeout(20):
+            await healthy.is_closed.wait()
+        for session in sessions:
+            assert await rooms.manager.open(session.info.id) is not session
+
+
+# -- failures ------------------------------------------------------------------------------------------------------
+
+
+async def test_a_bug_in_one_task_ends_neither_its_conversation_nor_a_neighbour(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def bug() -> None:
+        raise KeyError("not there")
+
+    async with house(tmp_path) as rooms:
+        session, neighbour = await rooms.working(), await rooms.create()
+        told = notices(session)
+        await session._spawn(bug())
+        (notice,) = told
+        assert (notice.level, notice.id) == ("error", TASK_STATUS)
+        assert "KeyError: 'not there'" in notice.message
+        assert "a task of conversation" in caplog.text
+        assert session.state.is_busy
+        await session.interrupt()
+        await session.settled()
+        assert session.state.agent_state is AgentState.STOPPED
+        await said(neighbour)
+        assert neighbour.state.agent_state is AgentState.FINISHED
+
+
+async def test_a_task_that_is_cancelled_before_it_began_is_no_failure(tmp_path: Path) -> None:
+    async def never() -> None:
+        raise AssertionError("it was cancelled")
+
+    async with house(tmp_path) as rooms:
+        session = await rooms.create()
+        told, task = notices(session), session._spawn(never())
+        task.cancel()
+        await asyncio.wait([task])
+        assert (task.cancelled(), told) == (True, [])
+
+
+async def test_a_conversation_that_cannot_be_closed_keeps_no_other_from_closing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    healthy = Sandbox()
+    async with house(tmp_path, Broken(), healthy) as rooms:
+        ids = [(await rooms.create()).info.id for _ in range(2)]
+    assert healthy.is_closed.is_set()
+    assert f"conversation {ids[0]} could not be closed" in caplog.text
+    assert "the engine does not answer" in caplog.text
+    async with house(tmp_path) as rooms:
+        for id in ids:
+            await rooms.manager.open(id)
+
+
+# -- titles --------------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def titled(tmp_path: Path, *turns: dict[str, Any], secret: str = "") -> AsyncIterator[AgentSession]:
+    """A conversation for which a cheap model, which plays these turns, finds titles."""
+    llm = {"title_model": write_script(tmp_path, turns, "title.yaml")}
+    settings = Settings.model_validate({"agent": {"confirm": "never"}, "llm": llm})
+    environ = {"MY_API_KEY": secret} if secret else {}
+    async with ConversationManager(
+        tmp_path / "home", settings, make_runtime=lambda workspace: Sandbox(), environ=environ
+    ) as manager:
+        yield await manager.create(workspace=str(tmp_path), model=write_script(tmp_path, [FINISH, FINISH]))
+
+
+async def title_asked(session: AgentSession) -> None:
+    assert session.record.titling is not None
+    async with asyncio.timeout(20):
+        await session.record.titling
+
+
+async def test_a_cheap_model_finds_a_title_and_its_cost_counts(tmp_path: Path) -> None:
+    usage = {"prompt_tokens": 90, "completion_tokens": 10, "cost": 0.25}
+    async with titled(tmp_path, {"text": '\n "Repair of the\tbuild"\nbecause', "usage": usage}) as session:
+        told = notices(session)
+        await session.send("please look at the build\nit is red")
+        assert session.info.title == "please look at the build"
+        await title_asked(session)
+        assert session.info.title == "Repair of the build"
+        (stored,) = await session._store.conversations()
+        assert stored.title == "Repair of the build"
+        titles = [status.message for status in told if status.id == "STATUS$CONVERSATION_TITLE"]
+        assert titles == ["please look at the build", "Repair of the build"]
+        spent = await session._store.spent()
+        assert (spent.calls, spent.cost, spent.tokens) == (1, 0.25, 100)
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        {"text": "x", "fault": "server_error"},
+        {"text": "x", "fault": "empty"},
+        {"text": "Late", "first_token_s": 600},
+        {"text": "..."},
+        {"text": "<think>what could it be"},
+        {"text": "An essay " * 100},
+        {"expect": "never", "text": "x"},
+    ],
+    ids=["down", "empty", "slow", "signs", "markup", "essay", "refused"],
+)
+async def test_a_title_model_of_no_use_leaves_the_first_line(
+    tmp_path: Path, turn: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("core.session.titles.TIMEOUT_S", 0.05)
+    async with titled(tmp_path, turn) as session:
+        told = notices(session)
+        await said(session, "the first line")
+        await title_asked(session)
+        assert session.info.title == "the first line"
+        assert session.state.agent_state is AgentState.FINISHED
+        assert not [status for status in told if status.level == "error"]
+
+
+async def test_a_title_model_that_is_gone_leaves_the_first_line(tmp_path: Path) -> None:
+    async with titled(tmp_path, {"text": "x"}) as session:
+        (tmp_path / "title.yaml").unlink()
+        await session.send("the first line")
+        await title_asked(session)
+        assert session.info.title == "the first line"
+
+
+async def test_a_name_that_the_user_gave_meanwhile_stays(tmp_path: Path) -> None:
+    async with titled(tmp_path, {"text": "Better"}) as session:
+        await session.send("the first line")
+        await session.set_title("Mine")
+        await title_asked(session)
+        assert session.info.title == "Mine"
+
+
+async def test_only_the_first_message_of_a_conversation_without_a_name_asks_for_one(tmp_path: Path) -> None:
+    async with titled(tmp_path, {"text": "Better"}) as session:
+        await session.set_title("Mine")
+        await said(session)
+        assert session.record.titling is None
+
+
+async def test_a_secret_gets_neither_into_a_title_nor_to_the_title_model(tmp_path: Path) -> None:
+    async with titled(tmp_path, {"text": "x", "fault": "server_error"}, secret="hunter2-hunter2") as session:
+        await session.send("use hunter2-hunter2")
+        assert "hunter2" not in session.info.title
+
+
+async def test_a_conversation_closes_without_waiting_for_its_title(tmp_path: Path) -> None:
+    async with titled(tmp_path, {"text": "Late", "first_token_s": 600}) as session:
+        await said(session)
+        task = session.record.titling
+        async with asyncio.timeout(60):  # the title takes longer
+            await session.aclose()
+        assert task is not None
+        assert task.cancelled()
+
+
+# -- lists ---------------------------------------------------------------------------------------------------------
+
+
+async def test_old_conversations_are_left_out_of_the_recent_ones(tmp_path: Path) -> None:
+    for id, days in (("old", 11), ("recent", 9)):
+        async with EventStore(tmp_path / "home", clock=partial(_days_ago, days)) as store:
+            await store.create_conversation(id, title="", workspace="/", model="demo")
+    async with house(tmp_path) as rooms:
+        assert [info.id for info in await rooms.manager.list()] == ["recent", "old"]
+        assert [info.id for info in await rooms.manager.list(all=False)] == ["recent"]
+    async with house(tmp_path, max_age_days=None) as rooms:
+        assert len(await rooms.manager.list(all=False)) == 2
+
+
+def _days_ago(days: int) -> datetime:
+    return datetime.now(UTC) - timedelta(days=days)
+
+
+async def test_times_are_in_utc_and_the_newest_event_decides_the_order(tmp_path: Path) -> None:
+    """Weakness 18: V0's times are naive, and local."""
+    async with house(tmp_path) as rooms:
+        first, second = await rooms.create(), await rooms.create()
+        await said(first)
+        infos = await rooms.manager.list()
+        assert [info.id for info in infos] == [first.info.id, second.info.id]
+        assert {info.updated_at.utcoffset() for info in infos} == {timedelta(0)}
+        events = await first.stream.read()
+        assert {envelope.timestamp.utcoffset() for envelope in events} == {timedelta(0)}
+        assert infos[0].updated_at == events[-1].timestamp
+
+
+async def test_no_event_rewrites_what_is_known_of_the_conversation(tmp_path: Path) -> None:
+    """Weakness 19: V0 rewrites the metadata for every event, and looks through all events for a title."""
+    async with house(tmp_path) as rooms:
+        session = await rooms.create()
+        writer = rooms.manager.store._writer.connection
+        await writer.execute("CREATE TEMP TABLE writes (title TEXT)")
+        await writer.execute(
+            "CREATE TEMP TRIGGER note AFTER UPDATE OF title ON conversations BEGIN"
+            " INSERT INTO writes VALUES (NEW.title); END"
+        )
+        await said(session, "name me")
+        assert len([e for e in await session.stream.read() if not isinstance(e.event, MessageAction)]) > 5
+        assert list(await writer.execute_fetchall("SELECT title FROM writes")) == [("name me",)]
+
+
+async def test_who_speaks_in_a_closed_conversation_is_told_so(tmp_path: Path) -> None:
+    async with house(tmp_path) as rooms:
+        session = await rooms.create()
+        before = await session.stream.read()
+        await rooms.manager.close(session.info.id)
+        with pytest.raises(UsageError, match="Open it again"):
+            await session.send("hello?")
+        assert await (await rooms.manager.open(session.info.id)).stream.read() == before

@@ -1,0 +1,114 @@
+"""Models in whole conversations: by task, by agent, changed on the way, recorded and played, helped out by others."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.conversations.conversation_manager import ConversationManager
+from core.errors import ConfigurationError
+from core.events import AgentState, Frame, MessageAction, Status
+from core.llm.router import ROUTE_STATUS
+from core.session.agent_session import AgentSession
+from core.settings.config import Settings
+from tests.doubles import FINISH, ScriptedRuntime, bash, write_script
+
+ONE_STEP: list[dict[str, Any]] = [{"text": "I look.", "tool_calls": [bash("work")]}, FINISH]
+
+
+@asynccontextmanager
+async def house(
+    tmp_path: Path, home: str = "home", environ: Mapping[str, str] | None = None, **settings: Any
+) -> AsyncIterator[ConversationManager]:
+    said = Settings.model_validate({"agent": {"confirm": "never"}, **settings})
+    async with ConversationManager(
+        tmp_path / home, said, make_runtime=lambda workspace: ScriptedRuntime(), environ=environ or {}
+    ) as manager:
+        yield manager
+
+
+async def work(session: AgentSession, text: str = "go") -> list[str]:
+    """Say something and wait until the agent rests; what it was told in words on the way."""
+    told: list[str] = []
+
+    def note(frame: Frame) -> None:
+        if isinstance(frame, Status) and frame.id == ROUTE_STATUS and frame.message:
+            told.append(frame.message)
+
+    stop = session.frames.watch(note)
+    await session.send(text)
+    await session.settled()
+    stop()
+    return told
+
+
+async def said(session: AgentSession) -> list[str]:
+    """What the agent said."""
+    return [e.event.content for e in await session.stream.read() if isinstance(e.event, MessageAction)]
+
+
+async def test_a_conversation_is_recorded_and_played_without_the_model(tmp_path: Path) -> None:
+    cassette, script = tmp_path / "c.jsonl", write_script(tmp_path, ONE_STEP)
+    async with house(tmp_path, llm={"record": str(cassette)}) as manager:
+        session = await manager.create(workspace=str(tmp_path), model=script)
+        await work(session)
+        recorded = [type(envelope.event) for envelope in await session.stream.read()]
+    (tmp_path / "script.yaml").unlink()
+    async with house(tmp_path, home="another") as manager:
+        session = await manager.create(workspace=str(tmp_path), model=f"cassette:{cassette}")
+        await work(session)
+        assert [type(envelope.event) for envelope in await session.stream.read()] == recorded
+        assert session.state.agent_state is AgentState.FINISHED
+        other = await manager.create(workspace=str(tmp_path), model=f"cassette:{cassette}")
+        await work(other, "something else")
+        assert "differs from what was recorded: message 2 (user)." in other.state.reason
+        assert "something else" in other.state.reason
+
+
+async def test_a_record_that_would_write_over_a_file_starts_no_conversation(tmp_path: Path) -> None:
+    (tmp_path / "c").write_text("mine")
+    async with house(tmp_path, llm={"record": str(tmp_path / "c")}) as manager:
+        with pytest.raises(ConfigurationError, match="a record does not write over a file"):
+            await manager.create(workspace=str(tmp_path), model=write_script(tmp_path, ONE_STEP))
+        assert await manager.list() == []
+
+
+async def test_a_fallback_of_the_settings_answers_and_that_is_told(tmp_path: Path) -> None:
+    broken = write_script(tmp_path, [{"fault": "server_error"}, *[{"fault": "server_error"}] * 3], "broken.yaml")
+    models = {"main": {"model": broken, "fallbacks": ["spare"]}, "spare": {"model": write_script(tmp_path, ONE_STEP)}}
+    async with house(tmp_path, models=models) as manager:
+        session = await manager.create(workspace=str(tmp_path), model="main")
+        told = await work(session)
+        assert session.state.agent_state is AgentState.FINISHED
+        assert told[0].startswith("main failed; spare answers. The provider failed, on every try.")
+        assert session.model_name == "main"
+
+
+async def test_the_model_is_changed_in_the_middle_and_the_next_answer_is_the_others(tmp_path: Path) -> None:
+    one = write_script(tmp_path, [{"text": "One speaks."}, {"text": "One again."}], "one.yaml")
+    two = write_script(tmp_path, [{"text": "Never."}, {"text": "Two speaks."}], "two.yaml")
+    async with house(tmp_path, models={"second": {"model": two}}) as manager:
+        session = await manager.create(workspace=str(tmp_path), model=one)
+        await work(session)
+        await session.set_model("second")
+        await work(session, "on")
+        assert (await said(session))[1::2] == ["One speaks.", "Two speaks."]
+        with pytest.raises(ConfigurationError, match="is no model's name"):
+            await session.set_model("third")
+        assert session.model_name == "second"
+        (info,) = await manager.list()
+        assert info.model == "second"
+
+
+async def test_a_key_of_a_section_is_masked_in_what_is_stored(tmp_path: Path) -> None:
+    secret = "canary-0123456789-of-a-section"
+    script = write_script(tmp_path, [{"text": f"The key is {secret}."}])
+    models = {"main": {"model": script, "key_env": "MY_OWN_KEY"}}
+    async with house(tmp_path, environ={"MY_OWN_KEY": secret}, models=models) as manager:
+        session = await manager.create(workspace=str(tmp_path), model="main")
+        await work(session)
+        assert secret not in str(await session.stream.read())

@@ -1,0 +1,136 @@
+"""JSON of strangers is read without loss, or refused with where and why."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from core.import_export.bounded_json import MAX_DEPTH, MAX_KEYS, Fault, as_utf8, parse, spans, values
+
+
+def read(text: str | bytes) -> list[Any]:
+    return list(values(as_utf8(text.encode() if isinstance(text, str) else text)))
+
+
+OBJECTS = [{"a": [1, -2.5, "x\u00e9\U0001f986", None, True]}, {"b": {}}]
+
+
+class TestWhatIsAccepted:
+    @pytest.mark.parametrize(
+        "encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-be"]
+    )
+    def test_every_encoding_of_json_with_and_without_a_mark(self, encoding: str) -> None:
+        assert read(json.dumps(OBJECTS, ensure_ascii=False).encode(encoding)) == OBJECTS
+
+    @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r", "\t \n"])
+    def test_blanks_of_every_kind(self, newline: str) -> None:
+        assert read(f"{newline}[{newline}{{}}{newline},{newline}[]{newline}]{newline}") == [{}, []]
+
+    def test_values_one_behind_another(self) -> None:
+        assert read("".join(json.dumps(each, indent=2) + "\n" for each in OBJECTS)) == OBJECTS
+
+    def test_the_answer_of_openhands_server(self) -> None:
+        assert read(json.dumps({"trajectory": OBJECTS})) == OBJECTS
+
+    @pytest.mark.parametrize("text", ['{"a": "[{]}\\\\"}', '{"a": "\\"]"}', '{"]": "\\u005d"}'])
+    def test_brackets_in_strings_are_text(self, text: str) -> None:
+        assert read(f"[{text}]") == [json.loads(text)]
+
+    def test_numbers_and_halves_of_pairs_as_they_are(self) -> None:
+        value = {"a": [2**64, -(10**299), 1e308, "\ud800"]}
+        assert read(json.dumps(value)) == [value]
+
+    def test_as_deep_as_it_may_be(self) -> None:
+        text = '{"a":' * MAX_DEPTH + "1" + "}" * MAX_DEPTH
+        assert read(text) == [json.loads(text)]
+
+    def test_no_value_at_all(self) -> None:
+        assert read("[]") == []
+
+
+REFUSED: dict[str, tuple[str | bytes, str]] = {
+    "nothing": ("", "empty"),
+    "a text": ('"text"', "should begin here"),
+    "not a number": ('[{"a": NaN}]', "NaN is no number"),
+    "infinity": ('[{"a": -Infinity}]', "-Infinity is no number"),
+    "a number beyond all": ('[{"a": 1e999}]', "larger than any"),
+    "5,000 digits": ('[{"a": %s}]' % ("9" * 5000), "5,000 digits"),
+    "a key twice": ('[{"a": 1, "a": 2}]', "'a' stands twice"),
+    "a key twice, by another name": ('[{"a": 1, "\\u0061": 2}]', "'a' stands twice"),
+    "half of a pair in a key": ('[{"\\ud800": 1}]', "stands alone"),
+    "depth of 65": ('{"a":' * 65 + "1" + "}" * 65, "64 levels deep"),
+    "depth of 100,000": ("[" * 100_000 + "]" * 100_000, "64 levels deep"),
+    "cut off within a list": ('[{"a": 1},', "cut off"),
+    "cut off within a value": ('[{"a": {"b"', "cut off"),
+    "cut off within a string": ('[{"a": "b', "cut off"),
+    "cut off within an escape": ('[{"a": "b\\', "cut off"),
+    "rubbish behind": ('[{"a": 1}] x', "follows behind the end"),
+    "a second list": ("[{}] [{}]", "follows behind the end"),
+    "no comma": ("[{} {}]", "a comma is missing"),
+    "two commas": ("[{},,{}]", "should begin here"),
+    "a comma at the end": ("[{},]", "should begin here"),
+    "brackets that do not match": ('[{"a": [1}}]', "no JSON"),
+    "a comment": ("[{} // x\n]", "a comma is missing"),
+    "single quotes": ("[{'a': 1}]", "no JSON"),
+    "a NUL": ('[{"a": "\0"}]', "no JSON"),
+    "no UTF-8": (b'[{"a": "\xff"}]', "no UTF-8"),
+    "half of a UTF-16 file": ('[{"a": 1}]'.encode("utf-16")[:-1], "no UTF-16"),
+    "many keys": (json.dumps([{str(n): n for n in range(MAX_KEYS + 1)}]), "10,001 keys"),
+}
+
+
+class TestWhatIsRefused:
+    @pytest.mark.parametrize("name", REFUSED)
+    def test_it_says_why(self, name: str) -> None:
+        text, why = REFUSED[name]
+        with pytest.raises(Fault, match=why) as caught:
+            read(text)
+        assert len(str(caught.value)) < 200
+        assert str(caught.value).isprintable()
+
+    @pytest.mark.parametrize("what", ["keys", "lists", "items"])
+    def test_a_million_parts_are_refused_before_they_cost_time(self, what: str) -> None:
+        many = {
+            "keys": "{" + ",".join(f'"{n}":0' for n in range(1_000_000)) + "}",
+            "lists": "[" + "[]," * 1_500_000 + "[]]",
+            "items": '{"a":[' + "0," * 1_500_000 + "0]}",
+        }[what].encode()
+        begun = time.process_time()
+        with pytest.raises(Fault, match=r"keys|parts"):
+            list(values(b"[" + many + b"]"))
+        assert time.process_time() - begun < 2.0
+
+    def test_a_string_that_does_not_end_is_looked_at_once(self) -> None:
+        begun = time.process_time()
+        with pytest.raises(Fault, match="no JSON"):
+            parse(b'["' + b'\\",' * 5_000_000)
+        assert time.process_time() - begun < 2.0
+
+    def test_commas_in_strings_are_not_counted_as_parts(self) -> None:
+        value = {"a": ",[{" * 1_000_000}
+        assert parse(json.dumps(value).encode()) == value
+
+    @pytest.mark.parametrize(
+        ("opening", "closing"), [('{"a":', "}"), ("[", "]"), ('[{"a":', "}]")], ids=["objects", "lists", "both"]
+    )
+    def test_a_value_by_itself_may_be_as_deep_and_no_deeper(self, opening: str, closing: str) -> None:
+        levels = MAX_DEPTH // (opening.count("[") + opening.count("{"))
+        deep = opening * levels + "1" + closing * levels
+        assert parse(deep.encode()) == json.loads(deep)
+        with pytest.raises(Fault, match="64 levels deep"):
+            parse(f"[{deep}]".encode())
+        assert parse(b"[" + b"{}," * 2 * MAX_DEPTH + b"[]]") == [{}] * 2 * MAX_DEPTH + [[]]
+
+    def test_where_it_is_is_told(self) -> None:
+        with pytest.raises(Fault) as caught:
+            read('[{},{"a": tru}]')
+        assert caught.value.where == "value 2, at byte 4, at character 6 of it"
+
+    def test_looking_over_a_long_file_takes_no_longer_than_reading_it(self) -> None:
+        text = json.dumps([{"a": 'x\\"' * 100, "b": [1, 2, {}]}] * 20_000).encode()
+        begun = time.process_time()
+        assert len(spans(text)) == 20_000
+        assert time.process_time() - begun < 2.0

@@ -1,0 +1,134 @@
+"""The export command on the screen: a format, a file that is not overwritten unasked, and secrets shown first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from core.import_export.formats import FORMATS
+from core.store.conversations import ConversationInfo
+from core.store.event_store import EventStore
+from tests.import_export.conversations import BEGAN_AT, ORDINARY, home_with
+from tests.import_export.test_secret_scan import SECRET, leaking
+from tests.tui.doubles import ManagerDouble
+from tests.tui.workspace.running_app import Running, running, until
+from tui.dialogs.dialog import ChoiceScreen, SureScreen
+from tui.dialogs.line_input import LineScreen
+from tui.export.commands import abouts, suggested
+from tui.export.screen import FindingsScreen
+
+
+def manager_of(home: EventStore) -> ManagerDouble:
+    """A manager whose conversation `c0` on the screen is `c` of a real home."""
+    manager = ManagerDouble()
+
+    class Renamed:
+        """The home, in which `c0` is called `c`."""
+
+        async def conversations(self, *, conversation_id: str | None = None) -> list[ConversationInfo]:
+            return await home.conversations(conversation_id="c")
+
+        def __getattr__(self, name: str) -> Any:
+            method = getattr(home, name)
+            return lambda conversation_id, *args, **named: method("c", *args, **named)
+
+    manager.store = cast(Any, Renamed())
+    return manager
+
+
+async def to_file(it: Running, file: Path) -> None:
+    """Give the command, choose Markdown, name the file."""
+    await it.press("ctrl+x", "e")
+    await until(it.pilot, lambda: isinstance(it.app.screen, ChoiceScreen))
+    await it.press(*"markdown", "enter")
+    await until(it.pilot, lambda: isinstance(it.app.screen, LineScreen))
+    line = it.app.screen.query_one("Input")
+    line.value = str(file)  # type: ignore[attr-defined]
+    await it.press("enter")
+
+
+async def test_it_asks_for_a_format_and_a_file_and_writes(tmp_path: Path) -> None:
+    async with home_with(tmp_path, ORDINARY) as home, running(manager=manager_of(home)) as it:
+        await to_file(it, tmp_path / "work.md")
+        await until(it.pilot, (tmp_path / "work.md").exists)
+        await it.settle()
+        assert (tmp_path / "work.md").read_text().startswith("# A task")
+        assert "Written: " in it.screen_text()
+
+
+async def test_a_file_that_is_there_is_not_replaced_unasked(tmp_path: Path) -> None:
+    file = tmp_path / "work.md"
+    file.write_text("mine")
+    async with home_with(tmp_path, ORDINARY) as home, running(manager=manager_of(home)) as it:
+        await to_file(it, file)
+        await until(it.pilot, lambda: isinstance(it.app.screen, SureScreen))
+        await it.press("enter")
+        await it.settle()
+        assert file.read_text() == "mine"
+        await to_file(it, file)
+        await until(it.pilot, lambda: isinstance(it.app.screen, SureScreen))
+        await it.press("down", "enter")
+        await until(it.pilot, lambda: file.read_text().startswith("# A task"))
+        await it.settle()
+
+
+@pytest.mark.parametrize(
+    ("keys", "leaves", "masked"),
+    [
+        (["escape"], False, False),
+        (["enter"], False, False),
+        (["down", "enter"], True, True),
+        (["down", "down", "enter"], True, False),
+    ],
+)
+async def test_secrets_are_shown_before_anything_is_written(
+    keys: list[str], leaves: bool, masked: bool, tmp_path: Path
+) -> None:
+    file = tmp_path / "work.md"
+    async with home_with(tmp_path, leaking()) as home, running(manager=manager_of(home)) as it:
+        await to_file(it, file)
+        await until(it.pilot, lambda: isinstance(it.app.screen, FindingsScreen))
+        await it.pilot.pause()
+        shown = it.screen_text()
+        assert "a GitHub token" in shown
+        assert SECRET not in shown
+        assert not file.exists()
+        await it.press(*keys)
+        await until(it.pilot, lambda: it.shows_the_workspace)
+        await it.settle()
+        assert file.exists() == leaves
+        if leaves:
+            assert (SECRET in file.read_text()) != masked
+
+
+@pytest.mark.parametrize("has_secrets", [False, True])
+async def test_pictures_that_nobody_looked_into_are_told(has_secrets: bool, tmp_path: Path) -> None:
+    file, told = tmp_path / "work.md", f"were not searched for secrets: {2 if has_secrets else 1}."
+    events = [*ORDINARY, *leaking()] if has_secrets else ORDINARY
+    async with home_with(tmp_path, events) as home, running(manager=manager_of(home)) as it:
+        await to_file(it, file)
+        if has_secrets:
+            await until(it.pilot, lambda: isinstance(it.app.screen, FindingsScreen))
+            await until(it.pilot, lambda: told in it.screen_text())
+            await it.press("down", "enter")
+        await until(it.pilot, lambda: it.shows_the_workspace and told in it.screen_text())
+        assert file.exists()
+        await it.settle()
+
+
+def test_a_name_is_suggested_that_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "work").mkdir()
+    info = ConversationInfo("0123456789", "../Fix: the /sum\n", str(tmp_path / "work"), "", BEGAN_AT, BEGAN_AT, 0)
+    first = suggested(info, FORMATS["html"])
+    assert first == tmp_path / "Fix-the-sum-01234567.html"
+    first.touch()
+    assert suggested(info, FORMATS["html"]).name == "Fix-the-sum-01234567-2.html"
+    gone = ConversationInfo("0123456789", "", "/nowhere/at/all", "", BEGAN_AT, BEGAN_AT, 0)
+    assert suggested(gone, FORMATS["archive"]) == tmp_path / "home" / "0123456789.handloom.zip"
+
+
+def test_every_format_is_told_on_the_screen_as_on_the_command_line() -> None:
+    assert abouts() == {name: row.about for name, row in FORMATS.items()}

@@ -1,0 +1,383 @@
+"""Export: whole files or none, page by page, and every format readable by those that it is for."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+import json
+import os
+import re
+import stat
+import tracemalloc
+import zipfile
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from markdown_it import MarkdownIt
+
+from core.errors import UsageError
+from core.events import (
+    AgentFinishAction,
+    CmdRunAction,
+    Envelope,
+    EventSource,
+    MessageAction,
+    envelope_from_dict,
+    envelope_to_dict,
+)
+from core.events.frames import TerminalOutput
+from core.import_export import export_pages
+from core.import_export.exporter import export
+from core.import_export.formats import FORMATS
+from core.import_export.markdown import code_span, fenced, quoted
+from core.import_export.terminal_text import HEIGHT, WIDTH
+from core.store.event_store import EventStore
+from core.store.reader import EventReader
+from core.store.recordings import RecordedFrame
+from runtime.server.terminal import COLUMNS, ROWS
+from tests.import_export.conversations import (
+    BEGAN_AT,
+    HOSTILE,
+    HOSTILE_TITLE,
+    ORDINARY,
+    RECORDING,
+    home_with,
+    ran,
+    recorded,
+)
+from tui.cli import command_line
+
+TOP = Path(__file__).parents[2]
+
+
+@pytest.fixture
+async def home(tmp_path: Path) -> AsyncIterator[EventStore]:
+    async with home_with(tmp_path, ORDINARY, recording=RECORDING) as opened:
+        yield opened
+
+
+async def text_of(home: EventReader, format: str, said: list[str] | None = None) -> str:
+    out = io.BytesIO()
+    await export(home, "c", format, out, note=(said if said is not None else []).append)
+    return out.getvalue().decode()
+
+
+class TestFiles:
+    @pytest.mark.parametrize("format", FORMATS)
+    async def test_every_format_makes_the_same_bytes_again_for_the_owner_alone(
+        self, format: str, home: EventStore, tmp_path: Path
+    ) -> None:
+        first, second = tmp_path / "first", tmp_path / "second"
+        await export(home, "c", format, first)
+        await export(home, "c", format, second)
+        assert first.read_bytes() == second.read_bytes() != b""
+        assert stat.S_IMODE(first.stat().st_mode) == 0o600
+        assert sorted(os.listdir(tmp_path)) == ["first", "home", "second"]
+
+    async def test_an_export_that_fails_leaves_what_was_there(
+        self, home: EventStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        file = tmp_path / "there"
+        file.write_text("before")
+        monkeypatch.setattr(export_pages, "PAGE", 3)
+
+        class Breaking(EventReader):
+            async def read_json(self, conversation_id: str, *, after: int = -1, **named: Any) -> list[str]:
+                if after > 5:
+                    raise OSError(28, "No space left on device")
+                return await super().read_json(conversation_id, after=after, **named)
+
+        for format in FORMATS:
+            async with Breaking(home.home) as reader:
+                with pytest.raises(UsageError, match="No space left on device"):
+                    await export(reader, "c", format, file)
+            assert file.read_text() == "before"
+            assert sorted(os.listdir(tmp_path)) == ["home", "there"]
+
+    async def test_cancelling_leaves_no_file(
+        self, home: EventStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(export_pages, "PAGE", 1)
+        reached = asyncio.Event()
+
+        class Telling(EventReader):
+            async def read_json(self, conversation_id: str, *, after: int = -1, **named: Any) -> list[str]:
+                if after == 4:
+                    reached.set()
+                    await asyncio.Event().wait()
+                return await super().read_json(conversation_id, after=after, **named)
+
+        async with Telling(home.home) as reader:
+            exporting = asyncio.create_task(export(reader, "c", "archive", tmp_path / "never"))
+            await reached.wait()
+            exporting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await exporting
+        assert os.listdir(tmp_path) == ["home"]
+
+    async def test_what_cannot_be_written_is_said(self, home: EventStore, tmp_path: Path) -> None:
+        with pytest.raises(UsageError, match="no format word"):
+            await export(home, "c", "word", tmp_path / "x")
+        with pytest.raises(UsageError, match="no conversation nope"):
+            await export(home, "nope", "html", tmp_path / "x")
+        with pytest.raises(UsageError, match="it is a folder"):
+            await export(home, "c", "html", tmp_path)
+        with pytest.raises(UsageError, match="No such file"):
+            await export(home, "c", "html", tmp_path / "no" / "x")
+        assert os.listdir(tmp_path) == ["home"]
+
+    async def test_a_link_in_the_place_is_replaced_and_not_followed(self, home: EventStore, tmp_path: Path) -> None:
+        (tmp_path / "precious").write_text("precious")
+        (tmp_path / "link").symlink_to(tmp_path / "precious")
+        await export(home, "c", "trajectory", tmp_path / "link")
+        assert (tmp_path / "precious").read_text() == "precious"
+        assert not (tmp_path / "link").is_symlink()
+
+    @pytest.mark.parametrize("format", FORMATS)
+    async def test_a_conversation_of_any_length_takes_little_memory(
+        self, format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(export_pages, "PAGE", 10)
+        events = [(ran("yes", "y " * 25_000), EventSource.ENVIRONMENT, None)] * 300
+        async with home_with(tmp_path, events) as home:
+            tracemalloc.start()
+            try:
+                await export(home, "c", format, tmp_path / "x")
+                _, peak = tracemalloc.get_traced_memory()
+            finally:
+                tracemalloc.stop()
+        assert peak < 8_000_000, f"{peak} bytes for 15 MB of events"
+
+
+class TestTrajectory:
+    async def test_it_is_the_list_that_openhands_reads(self, home: EventStore) -> None:
+        events = json.loads(await text_of(home, "trajectory"))
+        assert [event["id"] for event in events] == list(range(len(ORDINARY)))
+        assert events[3]["action"] == "run"
+        assert events[3]["args"]["command"] == "pytest -q"
+        assert "screenshot" not in events[8]["extras"]
+
+    async def test_a_conversation_without_events_is_an_empty_list(self, tmp_path: Path) -> None:
+        async with home_with(tmp_path, ()) as home:
+            assert json.loads(await text_of(home, "trajectory")) == []
+
+
+class TestArchive:
+    @pytest.fixture
+    async def archive(self, home: EventStore) -> zipfile.ZipFile:
+        out = io.BytesIO()
+        await export(home, "c", "archive", out)
+        return zipfile.ZipFile(out)
+
+    async def test_it_says_what_it_is_and_the_sums_hold(self, archive: zipfile.ZipFile) -> None:
+        about = json.loads(archive.read("handloom.json"))
+        assert (about["format"], about["version"]) == ("handloom-archive", 1)
+        assert about["counts"] == {"events": len(ORDINARY), "blobs": 1, "recordings": len(RECORDING)}
+        assert about["conversation"]["title"] == "A task"
+        assert about["conversation"]["created_at"] == BEGAN_AT.isoformat()
+        others = {name for name in archive.namelist() if name != "handloom.json"}
+        assert about["sha256"] == {name: hashlib.sha256(archive.read(name)).hexdigest() for name in others}
+        assert all(info.date_time == (1980, 1, 1, 0, 0, 0) for info in archive.infolist())
+
+    async def test_its_events_are_those_of_the_log(self, archive: zipfile.ZipFile, home: EventStore) -> None:
+        lines = archive.read("events.jsonl").decode().splitlines()
+        assert [envelope_from_dict(json.loads(line)) for line in lines] == await home.read("c")
+        assert json.loads(lines[1])["message"]
+
+    async def test_its_recordings_are_those_of_the_terminal(self, archive: zipfile.ZipFile) -> None:
+        import base64
+        from datetime import datetime
+
+        lines = [json.loads(line) for line in archive.read("recordings.jsonl").splitlines()]
+        frames = [
+            RecordedFrame(
+                line["after"],
+                datetime.fromisoformat(line["at"]),
+                TerminalOutput(line["cause"], base64.b64decode(line["data"])),
+            )
+            for line in lines
+        ]
+        assert frames == list(RECORDING)
+
+    async def test_pictures_have_the_names_of_their_sums(self, archive: zipfile.ZipFile) -> None:
+        (name,) = [name for name in archive.namelist() if name.startswith("blobs/")]
+        assert name == f"blobs/{hashlib.sha256(archive.read(name)).hexdigest()}.png"
+        assert name[6:70] in archive.read("events.jsonl").decode()
+
+    async def test_parts_that_nobody_knows_are_written_unchanged(self, tmp_path: Path) -> None:
+        carried = {"strange": {"deep": [1, None, "x"]}, "args": {"new_field": True}}
+        async with home_with(tmp_path, ()) as home:
+            envelope = Envelope(
+                conversation_id="d",
+                id=0,
+                timestamp=BEGAN_AT,
+                source=EventSource.USER,
+                event=MessageAction(content="x"),
+                carried=carried,  # type: ignore[arg-type]
+            )
+            info = replace((await home.conversations())[0], id="d")
+            from core.store.conversations import NewConversation
+
+            await home.adopt(NewConversation("d", info.title, "", "", "import", "file"), [envelope])
+            out = io.BytesIO()
+            await export(home, "d", "archive", out)
+        (line,) = zipfile.ZipFile(out).read("events.jsonl").decode().splitlines()
+        assert json.loads(line) == envelope_to_dict(envelope)
+        assert json.loads(line)["strange"] == carried["strange"]
+
+
+class TestAsciicast:
+    async def test_it_is_the_recording_in_time_with_split_characters_whole(self, home: EventStore) -> None:
+        said: list[str] = []
+        header, *lines = map(json.loads, (await text_of(home, "asciicast", said)).splitlines())
+        assert (header["version"], header["width"], header["height"], header["title"]) == (2, 120, 30, "A task")
+        assert [line[0] for line in lines] == [0.0, 0.4, 0.7, 0.8, 12.0]
+        assert {line[1] for line in lines} == {"o"}
+        printed = b"".join(piece.frame.data for piece in RECORDING)
+        assert "".join(line[2] for line in lines) == printed.decode()
+        assert said == []
+
+    async def test_bytes_that_are_no_text_do_not_swallow_what_follows(self, tmp_path: Path) -> None:
+        recording = (
+            recorded(0, 1, b"a\xe2\x9c"),
+            recorded(0, 2, b"\xff\xfeb"),
+            recorded(0, 3, b"\xc3"),
+            recorded(1, 4, b"c"),
+        )
+        events = [(CmdRunAction(command="x"), EventSource.AGENT, None)] * 2
+        async with home_with(tmp_path, events, recording=recording) as home:
+            _, *lines = map(json.loads, (await text_of(home, "asciicast")).splitlines())
+        assert "".join(line[2] for line in lines) == "a���b�c"
+
+    async def test_without_a_recording_it_is_what_the_observations_hold_and_says_so(self, tmp_path: Path) -> None:
+        said: list[str] = []
+        async with home_with(tmp_path, ORDINARY) as home:
+            _, *lines = map(json.loads, (await text_of(home, "asciicast", said)).splitlines())
+        assert lines[0][2] == "$ pytest -q\r\nF.\r\nE   assert 7 == 6\r\n1 failed, 1 passed in 0.12s\r\n"
+        assert len(lines) == 2
+        assert "Not all of the terminal was recorded" in said[0]
+
+    def test_every_terminal_has_the_size_that_a_cast_says(self) -> None:
+        assert (COLUMNS, ROWS) == (WIDTH, HEIGHT)
+        sources = [path for package in ("core", "runtime", "tui") for path in (TOP / package).rglob("*.py")]
+        told = [path.name for path in sources if "/terminal/resize" in path.read_text("utf-8")]
+        assert told == ["terminal_routes.py"], "who asks for another size has to tell it to the recording"
+
+    async def test_time_never_goes_back(self, tmp_path: Path) -> None:
+        recording = (recorded(0, 5, b"a"), recorded(0, 2, b"b"), recorded(0, 6, b"c"))
+        events = [(CmdRunAction(command="x"), EventSource.AGENT, None)]
+        async with home_with(tmp_path, events, recording=recording) as home:
+            _, *lines = map(json.loads, (await text_of(home, "asciicast")).splitlines())
+        assert [line[0] for line in lines] == sorted(line[0] for line in lines)
+
+
+class TestMarkdown:
+    async def test_it_tells_the_work_to_people(self, home: EventStore) -> None:
+        text = await text_of(home, "markdown")
+        assert text.startswith("# A task\n")
+        for part in (
+            "> The test of `total` fails. **Please** look at it.",
+            "▸ `$ pytest -q`",
+            "<summary>✕ <code>exit code 1</code></summary>",
+            "```diff\n--- a/app.py",
+            "](data:image/png;base64,",
+            "Models: $0.0500",
+        ):
+            assert part in text, part
+        assert "You are an agent" not in text
+
+    @pytest.mark.parametrize("format", ["markdown", "html"])
+    async def test_what_nobody_wrote_down_is_not_told(self, format: str, tmp_path: Path) -> None:
+        said = [(MessageAction(content="Count the <files>"), EventSource.USER, None)]
+        async with home_with(tmp_path, said, title="") as home:
+            text = await text_of(home, format)
+        assert ("# Count the \\<files\\>" if format == "markdown" else "<h1>Count the &lt;files&gt;</h1>") in text
+        assert "cost unknown" in text
+        assert "$0.00" not in text
+
+    async def test_hostile_text_is_only_ever_text(self, tmp_path: Path) -> None:
+        async with home_with(tmp_path, HOSTILE, title=HOSTILE_TITLE) as home:
+            text = await text_of(home, "markdown")
+        assert_harmless(text)
+
+    @pytest.mark.parametrize(
+        "text", ["", "`", "``", "a ``` b", "````\nx", "~~~", "`" * 50, "\n```\n", "x\r\n```\r\n<b>"]
+    )
+    def test_a_fence_and_a_code_span_hold_what_they_hold(self, text: str) -> None:
+        (fence,) = MarkdownIt().parse(fenced(text, "sh"))
+        assert fence.type == "fence"
+        line = text.replace("\n", " ").replace("\r", "").strip()
+        if line:
+            (code,) = MarkdownIt().parse(code_span(line))[1].children or []
+            assert (code.type, code.content) == ("code_inline", line)
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "plain <b>x</b>",
+            "```\n<b>x</b>",
+            "```\nx\n```\n<b>x</b>",
+            "- ```\n<b>x</b>",
+            "- a\n  ```\n<b>x</b>\n",
+            "   ```\nx\n```\n<b>x</b>",
+            "\t```\n```\n<b>x</b>\n```\n<b>",
+            "`a\n` <b>x</b> `",
+            "# `a\n<b>x</b>` b `",
+            "\\`<b>x</b>`",
+            "| ` | <b>x</b> | ` |\n|-|-|-|\n| ` | <b>x</b> | ` |",
+            "&lt;b&gt; &#60;script&#62; ![a](http://x/y.png) ![a][b]\n\n[b]: http://x/y.png",
+            "[a](javascript:x) [a](java&#115;cript:x)",
+            "~~~ `\n<b>x</b>\n~~~\n<b>",
+            "> ```\n<b>x</b>",
+            "````\n```\n````\n<b>x</b>",
+            "<!-- \n```\n-->\n<b>x</b>",
+        ],
+    )
+    def test_whatever_is_said_becomes_no_html(self, text: str) -> None:
+        assert_harmless(quoted(text))
+
+    def test_code_in_a_message_stays_code(self) -> None:
+        text = "Use `List<int>` and:\n\n```cpp\nstd::vector<int> a;\n```\nbut 1 < 2 & 3 <x>"
+        assert quoted(text) == "> " + (
+            "Use `List<int>` and:\n\n```cpp\nstd::vector<int> a;\n```\nbut 1 < 2 & 3 &lt;x>"
+        ).replace("\n", "\n> ").replace("> \n", ">\n")
+
+
+OURS = re.compile(r"</?(?:details|summary|code|sub)>|[^<]")
+
+
+def assert_harmless(text: str) -> None:
+    """A reader of Markdown finds no HTML but ours, and nothing that it would fetch or run."""
+    for kind in ("commonmark", "gfm-like"):
+        tokens = list(MarkdownIt(kind, {"linkify": False}).parse(text))
+        while tokens:
+            token = tokens.pop()
+            tokens += token.children or []
+            if token.type in ("html_block", "html_inline"):
+                assert OURS.sub("", token.content) == "", token.content
+            if token.type == "image":
+                assert str(token.attrs["src"]).startswith("data:image/"), token
+            if token.type == "link_open":
+                assert not re.match(r"(?i)\s*(javascript|vbscript|data):", str(token.attrs["href"])), token
+    assert not re.search("[\u202a-\u202e\u2066-\u2069\x00\x1b\x9b]", text)
+
+
+async def test_every_format_is_made_of_a_finished_task(tmp_path: Path) -> None:
+    events = [(AgentFinishAction(final_thought="All done."), EventSource.AGENT, None)]
+    async with home_with(tmp_path, events) as home:
+        for format in set(FORMATS) - {"archive", "asciicast", "openhands-events", "openhands-sdk"}:
+            assert "All done." in await text_of(home, format)
+
+
+def test_the_command_line_names_every_format() -> None:
+    assert tuple(FORMATS) == command_line.FORMATS
+
+
+def test_the_formats_name_modules_that_are_there() -> None:
+    for row in FORMATS.values():
+        assert hasattr(import_module(row.module), "Writer"), row

@@ -1,0 +1,440 @@
+"""Every format becomes events of our vocabulary, and nothing of a file is lost on the way."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.errors import ImportRefusedError
+from core.events import (
+    AgentFinishAction,
+    AgentStateChangedObservation,
+    ChangeAgentStateAction,
+    CmdOutputObservation,
+    CmdRunAction,
+    CondensationAction,
+    Envelope,
+    ErrorObservation,
+    FileEditAction,
+    MessageAction,
+    SystemMessageAction,
+    TerminalOutput,
+    UnknownObservation,
+    envelope_from_dict,
+    envelope_to_dict,
+    to_json,
+)
+from core.import_export.imported_conversation import Imported, as_it_came, lost, origin_of
+from core.import_export.importer import read
+from core.memory.conversation_memory import build_messages
+from core.secrets import PLACEHOLDER, Masker
+from core.store.blobs import BlobRef
+from core.store.recordings import RecordedFrame
+from tests.import_export.files import (
+    BASE_STATE,
+    EVENTS,
+    SDK_EVENTS,
+    archive,
+    archive_files,
+    data_url,
+    png,
+    sdk_folder,
+    time_of,
+    trajectory,
+    v0_folder,
+)
+
+JsonObject = dict[str, Any]
+
+
+def stored(envelope: Envelope) -> Envelope:
+    """The event as it comes back from the database."""
+    text = to_json(envelope_to_dict(envelope, derived=False))
+    return envelope_from_dict(json.loads(text), envelope.conversation_id)
+
+
+def assert_nothing_is_lost(imported: Imported, came: list[JsonObject]) -> None:
+    for envelope, event in zip(imported.envelopes, came, strict=True):
+        assert stored(envelope) == envelope
+        assert lost(event, as_it_came(envelope_to_dict(stored(envelope)), place=True)) == {}
+
+
+class TestTrajectory:
+    def test_its_events_are_ours(self, tmp_path: Path) -> None:
+        imported = read(trajectory(tmp_path / "any.name"), conversation_id="c")
+        assert imported.format == "openhands"
+        assert imported.model == "acme/large"
+        assert imported.created_at == datetime(2025, 3, 4, 5, 6, 0, 7, tzinfo=UTC)
+        assert imported.warnings == []
+        asked, ran, printed, strange, finished = imported.envelopes
+        assert isinstance(asked.event, MessageAction)
+        assert asked.conversation_id == "c"
+        assert isinstance(ran.event, CmdRunAction)
+        assert ran.event.command == "ls"
+        assert isinstance(printed.event, CmdOutputObservation)
+        assert (printed.cause, printed.event.content) == (1, "a\r\nb")
+        assert isinstance(strange.event, UnknownObservation)
+        assert isinstance(finished.event, AgentFinishAction)
+
+    @pytest.mark.parametrize("told", ["9999-01-01T00:00:00", "9999-12-31T23:59:59-12:00"])
+    def test_it_did_not_begin_in_the_future(self, tmp_path: Path, told: str) -> None:
+        folder = v0_folder(tmp_path / "v0")
+        about = json.loads((folder / "metadata.json").read_text())
+        (folder / "metadata.json").write_text(json.dumps({**about, "created_at": told}))
+        began_at = read(folder).created_at
+        assert began_at is not None
+        assert began_at <= datetime.now(UTC)
+
+    def test_nothing_of_it_is_lost(self, tmp_path: Path) -> None:
+        assert_nothing_is_lost(read(trajectory(tmp_path / "t.json")), EVENTS)
+
+    def test_parts_that_nobody_knows_go_out_as_they_came_in(self, tmp_path: Path) -> None:
+        strange = read(trajectory(tmp_path / "t.json")).envelopes[3]
+        assert as_it_came(envelope_to_dict(stored(strange)))["unheard_of"] == EVENTS[3]["unheard_of"]
+        assert as_it_came(envelope_to_dict(stored(strange)))["extras"] == EVENTS[3]["extras"]
+
+    def test_what_was_exported_comes_in_again_as_it_went_out(self, tmp_path: Path) -> None:
+        first = read(trajectory(tmp_path / "1.json"), conversation_id="c")
+        forms = [envelope_to_dict(envelope) for envelope in first.envelopes]
+        again = read(trajectory(tmp_path / "2.json", forms))
+        assert again.envelopes[1:] == [replace(each, conversation_id="") for each in first.envelopes[1:]]
+        origin = origin_of(envelope_to_dict(again.envelopes[0]))
+        assert origin == {"about": {"conversation_id": "c"}, "before": origin_of(forms[0])}
+
+    @pytest.mark.parametrize("form", ["lines", "server"])
+    def test_other_shapes_of_the_same_list(self, form: str, tmp_path: Path) -> None:
+        path = tmp_path / "t"
+        lines = "".join(json.dumps(event) + "\n" for event in EVENTS)
+        path.write_text(lines if form == "lines" else json.dumps({"trajectory": EVENTS}))
+        assert read(path) == read(trajectory(tmp_path / "list"))
+
+    def test_pictures_lie_beside_their_events(self, tmp_path: Path) -> None:
+        url = data_url(png(4, 3))
+        event = {**EVENTS[0], "args": {"content": "Look.", "image_urls": [url, "data:image/png;base64,!!"]}}
+        imported = read(trajectory(tmp_path / "t.json", [event]))
+        (blob,) = imported.blobs
+        assert (blob.ref.width, blob.ref.height, blob.data) == (4, 3, png(4, 3))
+        asked = imported.envelopes[0].event
+        assert isinstance(asked, MessageAction)
+        assert asked.image_urls == [str(blob.ref), "data:image/png;base64,!!"]
+
+    def test_a_picture_whose_address_would_come_back_otherwise_stays_in_its_event(self, tmp_path: Path) -> None:
+        url = data_url(png()).replace("image/png", "image/jpg")
+        event = {**EVENTS[0], "args": {"content": "Look.", "image_urls": [url]}}
+        imported = read(trajectory(tmp_path / "t.json", [event]))
+        assert imported.blobs == []
+        assert_nothing_is_lost(imported, [event])
+
+    def test_a_picture_that_says_that_it_is_huge_is_kept_and_not_decoded(self, tmp_path: Path) -> None:
+        event = {**EVENTS[0], "args": {"content": "Look.", "image_urls": [data_url(png(50_000, 50_000))]}}
+        (blob,) = read(trajectory(tmp_path / "t.json", [event])).blobs
+        assert (blob.ref.width, len(blob.data)) == (50_000, len(png(50_000, 50_000)))
+
+    def test_secrets_of_this_machine_do_not_come_in(self, tmp_path: Path) -> None:
+        events = [{**EVENTS[0], "args": {"content": "it is hunter2-hunter2"}, "x": {"hunter2-hunter2": 1}}]
+        imported = read(trajectory(tmp_path / "t.json", events), masker=Masker(["hunter2-hunter2"]))
+        assert "hunter2" not in repr(imported)
+        assert PLACEHOLDER in repr(imported)
+        assert "Events that held secrets of this machine, which are masked: 1." in imported.warnings
+
+
+class TestFolderOfV0:
+    def test_it_is_the_trajectory_with_what_lies_beside_it(self, tmp_path: Path) -> None:
+        imported = read(v0_folder(tmp_path / "session"))
+        plain = read(trajectory(tmp_path / "t.json"))
+        assert [each.event for each in imported.envelopes[1:]] == [each.event for each in plain.envelopes[1:]]
+        assert (imported.title, imported.model) == ("Files", "acme/large")
+        about = origin_of(envelope_to_dict(imported.envelopes[0]))["about"]
+        assert about["metadata"]["conversation_id"] == "abc"
+        assert_nothing_is_lost(imported, EVENTS)
+
+    def test_the_folder_of_the_events_alone_is_enough(self, tmp_path: Path) -> None:
+        imported = read(v0_folder(tmp_path / "session") / "events")
+        assert len(imported.envelopes) == len(EVENTS)
+
+    def test_numbers_give_the_order_and_not_names(self, tmp_path: Path) -> None:
+        events = [{**EVENTS[0], "id": number, "args": {"content": str(number)}} for number in range(12)]
+        imported = read(v0_folder(tmp_path / "session", events))
+        assert [each.event.message for each in imported.envelopes] == [str(number) for number in range(12)]
+
+    def test_one_file_that_is_cut_off_refuses_all_and_is_named(self, tmp_path: Path) -> None:
+        folder = v0_folder(tmp_path / "session")
+        (folder / "events" / "3.json").write_text('{"id": 3, "action": "mess')
+        with pytest.raises(
+            ImportRefusedError, match=r"session is not imported \(events/3\.json, at character 20 of it"
+        ):
+            read(folder)
+
+    def test_missing_files_are_told(self, tmp_path: Path) -> None:
+        folder = v0_folder(tmp_path / "session")
+        (folder / "events" / "2.json").unlink()
+        assert "Files of events are missing between others." in read(folder).warnings
+
+    def test_files_of_two_formats_are_refused(self, tmp_path: Path) -> None:
+        folder = v0_folder(tmp_path / "session")
+        (folder / "events" / "5.json").write_text(json.dumps(SDK_EVENTS[0]))
+        with pytest.raises(ImportRefusedError, match="of two formats"):
+            read(folder)
+
+
+class TestFolderOfTheSdk:
+    @pytest.fixture
+    def imported(self, tmp_path: Path) -> Imported:
+        return read(sdk_folder(tmp_path / "conversation"), conversation_id="c")
+
+    def test_what_has_a_counterpart_is_it(self, imported: Imported) -> None:
+        events = [envelope.event for envelope in imported.envelopes]
+        assert isinstance(events[0], SystemMessageAction)
+        assert events[0].content == "You help."
+        assert isinstance(events[1], MessageAction)
+        assert events[1].content == "List the files, please."
+        assert isinstance(events[2], CmdRunAction)
+        assert (events[2].command, events[2].thought, events[2].timeout) == ("ls", "I look.", 30.0)
+        assert isinstance(events[3], FileEditAction)
+        assert (events[3].command, events[3].path, events[3].file_text) == ("create", "/w/a", "x")
+        assert isinstance(events[4], CmdOutputObservation)
+        assert (events[4].content, events[4].exit_code, events[4].metadata.working_dir) == ("a\nb", 0, "/w")
+        assert isinstance(events[5], ErrorObservation)
+        assert isinstance(events[6], AgentStateChangedObservation)
+        assert isinstance(events[7], CondensationAction)
+        assert (events[7].forgotten, events[7].summary) == ([1, 2], "Files were listed.")
+        assert isinstance(events[9], ChangeAgentStateAction)
+        assert isinstance(events[10], AgentFinishAction)
+        assert events[10].final_thought == "Done."
+
+    def test_results_are_because_of_their_actions(self, imported: Imported) -> None:
+        assert [envelope.cause for envelope in imported.envelopes[4:6]] == [2, 3]
+
+    def test_what_has_none_is_an_unknown_event(self, imported: Imported) -> None:
+        strange = imported.envelopes[8].event
+        assert isinstance(strange, UnknownObservation)
+        assert strange.raw["observation"] == "sdk.StreamingDeltaEvent"
+
+    def test_every_event_goes_out_as_it_came_in(self, imported: Imported) -> None:
+        assert [as_it_came(envelope_to_dict(stored(each))) for each in imported.envelopes] == SDK_EVENTS
+        assert [stored(each) for each in imported.envelopes] == imported.envelopes
+        assert origin_of(envelope_to_dict(imported.envelopes[0]))["about"] == {"base_state": BASE_STATE}
+
+    def test_it_knows_where_it_was_and_with_whom(self, imported: Imported) -> None:
+        assert (imported.format, imported.model, imported.workspace) == (
+            "openhands-sdk",
+            "acme/large",
+            "/home/somebody/w",
+        )
+
+    def test_the_calls_of_one_answer_are_one_answer_to_the_model(self, imported: Imported) -> None:
+        calls = [each.event.tool_call_metadata for each in imported.envelopes[2:4]]
+        assert [call and call.total_calls_in_response for call in calls] == [2, 2]
+        first = calls[0]
+        assert first is not None
+        match first.model_response:
+            case {"choices": [{"message": {"tool_calls": [{"id": one}, {"id": other}]}}]}:
+                assert (one, other) == ("call_1", "call_2")
+            case answer:
+                pytest.fail(f"no answer with two calls: {answer}")
+
+    def test_a_file_of_its_events_is_read_as_well(self, imported: Imported, tmp_path: Path) -> None:
+        from_file = read(trajectory(tmp_path / "t.json", SDK_EVENTS), conversation_id="c")
+        assert from_file.envelopes[1:] == imported.envelopes[1:]
+
+    def test_branches_are_told_and_a_circle_of_parents_hangs_nothing(self, tmp_path: Path) -> None:
+        events = [{**event, "parent_id": SDK_EVENTS[-1 - number]["id"]} for number, event in enumerate(SDK_EVENTS)]
+        imported = read(sdk_folder(tmp_path / "conversation", events))
+        assert any("branches" in warning for warning in imported.warnings)
+        assert [as_it_came(envelope_to_dict(each)) for each in imported.envelopes] == events
+
+    @pytest.mark.parametrize("spoilt", [None, 5, [], {}, "text", [{"text": 5}], {"kind": "TerminalAction"}])
+    def test_an_event_with_a_strange_part_is_kept_whole(self, spoilt: Any, tmp_path: Path) -> None:
+        for field in ("action", "tool_call", "thought", "observation", "llm_message", "forgotten_event_ids", "tools"):
+            events = [{**event, field: spoilt} if field in event else event for event in SDK_EVENTS]
+            if isinstance(spoilt, str) and field in ("action", "observation"):
+                continue  # such an event is one of V0
+            imported = read(trajectory(tmp_path / "t.json", events))
+            assert [as_it_came(envelope_to_dict(stored(each))) for each in imported.envelopes] == events
+
+
+@pytest.mark.parametrize("part", [None, {}, 5, {"place": 1}, {"a": {"b": 1}}, {"place": {}, "more": {}}])
+def test_a_part_that_is_called_as_ours_is_theirs(part: Any, tmp_path: Path) -> None:
+    events = [{**event, "imported": part} for event in EVENTS]
+    assert_nothing_is_lost(read(trajectory(tmp_path / "t.json", events)), events)
+
+
+class TestContinuing:
+    """What an imported conversation is to a model, should the user want to go on with it."""
+
+    @pytest.mark.parametrize("form", ["v0", "sdk"])
+    def test_every_call_has_its_result(self, form: str, tmp_path: Path) -> None:
+        events = EVENTS if form == "v0" else [event for event in SDK_EVENTS if event["kind"] != "Condensation"]
+        messages = build_messages(read(trajectory(tmp_path / "t.json", events)).envelopes)
+        calls = [call["id"] for message in messages for call in message.get("tool_calls") or []]
+        assert calls == [message["tool_call_id"] for message in messages if message["role"] == "tool"]
+        assert "List the files, please." in str(messages)
+        assert (len(calls) >= 2) is (form == "sdk")
+
+
+class TestArchive:
+    def test_it_comes_back_as_it_was(self, tmp_path: Path) -> None:
+        picture = png(2, 2)
+        url = str(BlobRef("image/png", 2, 2, len(picture), hashlib.sha256(picture).hexdigest()))
+        events = [{**EVENTS[0], "timestamp": "2025-03-04T05:06:00+00:00", "cause": None}]
+        events[0]["args"] = {"content": "Look.", "image_urls": [url]}
+        files = archive_files(events * 2, pictures=(picture,))
+        imported = read(archive(tmp_path / "a.bin", files), conversation_id="c")
+        assert (imported.title, imported.workspace, imported.model) == ("Files", "/w", "acme/large")
+        assert [blob.data for blob in imported.blobs] == [picture]
+        at = datetime(2025, 3, 4, 5, 6, 1, 500_000, tzinfo=UTC)
+        assert imported.recorded[0] == RecordedFrame(1, at, TerminalOutput(1, b"a\r\n"))
+        assert imported.recorded[1].frame == TerminalOutput(1, b"\0", is_echo=True)
+
+    def test_one_of_ours_carries_nothing_of_its_way(self, tmp_path: Path) -> None:
+        events = [
+            {**envelope_to_dict(each), "conversation_id": "abc"}
+            for each in read(trajectory(tmp_path / "t.json")).envelopes
+        ]
+        imported = read(archive(tmp_path / "a.zip", archive_files(events)), conversation_id="abc")
+        assert [envelope_to_dict(each) for each in imported.envelopes] == events
+        assert imported.warnings == []
+
+    def test_unpacked_it_is_the_same(self, tmp_path: Path) -> None:
+        for name, data in archive_files(pictures=(png(),)).items():
+            (tmp_path / "a" / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / "a" / name).write_bytes(data)
+        assert read(tmp_path / "a") == read(archive(tmp_path / "a.zip", archive_files(pictures=(png(),))))
+
+    def test_a_newer_version_is_refused_with_words(self, tmp_path: Path) -> None:
+        with pytest.raises(ImportRefusedError, match="of version 2 and this Handloom reads up to 1; install a newer"):
+            read(archive(tmp_path / "a.zip", archive_files(version=2)))
+
+    @pytest.mark.parametrize("member", ["events.jsonl", "recordings.jsonl"])
+    def test_a_member_that_was_changed_is_refused(self, member: str, tmp_path: Path) -> None:
+        files = archive_files()
+        files[member] = files[member].replace(b'"cause": 1', b'"cause": 0')
+        with pytest.raises(ImportRefusedError, match="SHA-256"):
+            read(archive(tmp_path / "a.zip", files))
+
+    @pytest.mark.parametrize(
+        ("change", "why"),
+        [
+            ({"version": "1"}, "no version"),
+            ({"version": True}, "no version"),
+            ({"format": "other"}, "does not describe"),
+            ({"counts": {"events": 1, "blobs": 0, "recordings": 2}}, "should count 5 events"),
+            ({"sha256": {}}, "does not name it"),
+            ({"sha256": {"blobs/x": ""}}, "does not name it"),
+            ({"conversation": []}, "no 'conversation'"),
+            ({"conversation": {"created_at": "yesterday"}}, "a time that cannot be read"),
+        ],
+    )
+    def test_a_description_that_is_not_so_is_refused(self, change: JsonObject, why: str, tmp_path: Path) -> None:
+        with pytest.raises(ImportRefusedError, match=why):
+            read(archive(tmp_path / "a.zip", archive_files(**change)))
+
+    def test_a_picture_that_is_none_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(ImportRefusedError, match="no picture of a kind that is known"):
+            read(archive(tmp_path / "a.zip", archive_files(pictures=(b"<svg/>",))))
+
+    def test_a_picture_that_is_missing_is_told(self, tmp_path: Path) -> None:
+        events = [{**EVENTS[0], "args": {"content": "", "image_urls": [f"blob:image/png;1x1;9;{'0' * 64}"]}}] * 2
+        assert (
+            "Pictures that are not in the archive: 1." in read(archive(tmp_path / "a", archive_files(events))).warnings
+        )
+
+    def test_secrets_of_this_machine_are_masked_in_recordings_too(self, tmp_path: Path) -> None:
+        imported = read(archive(tmp_path / "a.zip"), masker=Masker(["a\r\n-is-too-short", "List the files"]))
+        assert "List the files" not in repr(imported)
+
+
+class TestNumbers:
+    def test_gaps_are_closed_and_causes_follow(self, tmp_path: Path) -> None:
+        events = [{**event, "id": event["id"] * 10} for event in EVENTS]
+        events[2]["cause"] = 10
+        imported = read(trajectory(tmp_path / "t.json", events))
+        assert [each.id for each in imported.envelopes] == list(range(5))
+        assert imported.envelopes[2].cause == 1
+        assert_nothing_is_lost(imported, events)
+        assert "Ids were missing; the 5 events are numbered from 0." in imported.warnings
+
+    def test_ids_that_stand_twice_are_kept_in_the_order_of_the_file(self, tmp_path: Path) -> None:
+        events = [EVENTS[0], EVENTS[1], {**EVENTS[1], "args": {"command": "pwd"}}, EVENTS[2]]
+        imported = read(trajectory(tmp_path / "t.json", events))
+        assert imported.envelopes[3].cause == 2
+        assert "Events with an id that another one has, both kept, one after the other: 1." in imported.warnings
+        assert_nothing_is_lost(imported, events)
+
+    def test_an_order_that_is_none_is_put_right(self, tmp_path: Path) -> None:
+        imported = read(trajectory(tmp_path / "t.json", EVENTS[::-1]))
+        assert_nothing_is_lost(imported, EVENTS)
+        assert "The events were not in order; they are sorted by their ids." in imported.warnings
+
+    @pytest.mark.parametrize("cause", [1, 2, 4, 99, -1, "1", 1.0, True, [1]])
+    def test_a_cause_that_is_itself_or_comes_later_or_is_not_there_is_none(self, cause: Any, tmp_path: Path) -> None:
+        events = [EVENTS[0], {**EVENTS[1], "cause": cause}, {**EVENTS[2], "cause": 1}]
+        imported = read(trajectory(tmp_path / "t.json", events))
+        assert [each.cause for each in imported.envelopes] == [None, None, 1]
+        assert_nothing_is_lost(imported, events)
+        assert any("a cause that does not" in warning for warning in imported.warnings)
+
+    @pytest.mark.parametrize("time", ["9999-12-31T23:59:59", "2999-01-01T00:00:00+14:00"])
+    def test_a_time_in_the_future_is_the_time_of_the_import(self, time: str, tmp_path: Path) -> None:
+        now = datetime(2026, 1, 1, tzinfo=UTC)
+        events = [EVENTS[0], {**EVENTS[1], "timestamp": time}]
+        imported = read(trajectory(tmp_path / "t.json", events), now=now)
+        assert imported.envelopes[1].timestamp == now
+        assert any("future" in warning for warning in imported.warnings)
+        assert_nothing_is_lost(imported, events)
+
+    @pytest.mark.parametrize("time", [None, 5, "", "yesterday", "0001-01-01T00:00:00+14:00", "2025-13-01"])
+    def test_a_time_that_cannot_be_read_is_that_of_the_event_before(self, time: Any, tmp_path: Path) -> None:
+        events = [EVENTS[0], {**EVENTS[1], "timestamp": time}]
+        imported = read(trajectory(tmp_path / "t.json", events))
+        assert imported.envelopes[1].timestamp == imported.envelopes[0].timestamp
+        assert_nothing_is_lost(imported, events)
+
+    def test_condensations_forget_the_same_events_as_before(self, tmp_path: Path) -> None:
+        events = [{**event, "id": event["id"] * 2} for event in EVENTS]
+        by_id = {"forgotten_event_ids": [2, 4, 5, 99], "summary": "s", "summary_offset": 0}
+        by_range = {"forgotten_events_start_id": 2, "forgotten_events_end_id": 10**12}
+        none = {"forgotten_events_start_id": 100, "forgotten_events_end_id": 10**12}
+        for number, args in enumerate((by_id, by_range, none)):
+            place = {"id": 20 + number, "timestamp": time_of(20), "source": "agent"}
+            events.append({**place, "action": "condensation", "args": args})
+        imported = read(trajectory(tmp_path / "t.json", events))
+        found = [each.event for each in imported.envelopes if isinstance(each.event, CondensationAction)]
+        assert [list(event.forgotten) for event in found] == [[1, 2], [1, 2, 3, 4, 5], []]
+        assert_nothing_is_lost(imported, events)
+
+    @pytest.mark.parametrize(
+        "event",
+        [
+            {"action": "run", "args": {"command": 5}},
+            {"action": "run", "args": "ls"},
+            {"observation": "agent_state_changed", "extras": {"agent_state": "dreaming"}},
+            {"action": "run", "observation": "run", "args": {"command": "ls"}},
+            {"action": ["run"]},
+            {"observation": None},
+            {"action": "message", "args": {"content": "x"}, "tool_call_metadata": {"function_name": "f", "v2": 1}},
+            {"action": "\ud800"},
+            {"action": "x" * 1000},
+        ],
+    )
+    def test_an_event_that_is_not_understood_is_kept_whole(self, event: JsonObject, tmp_path: Path) -> None:
+        events = [EVENTS[0], {"id": 1, "timestamp": time_of(1), "source": "agent", **event}]
+        imported = read(trajectory(tmp_path / "t.json", events))
+        assert as_it_came(envelope_to_dict(stored(imported.envelopes[1]))) == events[1]
+        assert stored(imported.envelopes[1]) == imported.envelopes[1]
+        assert "Events that this version does not understand, kept as they came: 1." in imported.warnings
+
+    @pytest.mark.parametrize("value", [{}, {"id": 1}, {"kind": 5}, [], {"events": []}])
+    def test_what_is_no_event_is_refused(self, value: Any, tmp_path: Path) -> None:
+        with pytest.raises(ImportRefusedError, match="it is no event"):
+            read(trajectory(tmp_path / "t.json", [EVENTS[0], value]))
+
+    def test_a_list_without_events_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(ImportRefusedError, match="there is no event in it"):
+            read(trajectory(tmp_path / "t.json", []))

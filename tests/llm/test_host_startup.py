@@ -1,0 +1,28 @@
+"""What the model host leaves out of its libraries' work, with the versions that are installed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+CODE = """
+import asyncio, os, sys
+from core.llm import host
+from core.llm.model_host import lighten, warm
+calls = []
+sys.addaudithook(lambda event, args: calls.append(event) if event in ("socket.connect", "socket.getaddrinfo") else None)
+os.environ.update(host._SET_BEFORE_IMPORT)
+litellm = host._load()
+print(lighten(), asyncio.run(warm(litellm)), calls)
+"""
+"""Says which names are missing, whether a first call went through, and whom it called."""
+
+
+def test_the_installed_versions_have_what_is_left_out_and_a_warm_host_has_called_nobody() -> None:
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", CODE]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout.strip() == "[] True []", done.stderr

@@ -1,0 +1,70 @@
+"""What the tests of running again share: a recorded session on real parts, and its run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from core.conversations.conversation_manager import ConversationManager
+from core.protocols import Checkpoints, Runtime
+from core.rerun.runner import Again, begin
+from core.session.agent_session import AgentSession
+from core.settings.config import Settings
+from runtime.checkpoints.checkpoint_store import WorkspaceCheckpoints
+from runtime.local.local_runtime import LocalRuntime
+from tests.doubles import write_script
+
+FREE = Settings.model_validate({"agent": {"confirm": "never"}})
+LONG_S = 60
+
+
+@asynccontextmanager
+async def managing(
+    tmp_path: Path,
+    *,
+    settings: Settings = FREE,
+    make_runtime: Callable[[str], Runtime] = LocalRuntime,
+    environ: Mapping[str, str] | None = None,
+    keep: bool = True,
+) -> AsyncIterator[ConversationManager]:
+    """A manager with real shells, files and (where `keep`) checkpoints."""
+    home = tmp_path / "home"
+
+    def checkpoints(workspace: str, conversation_id: str) -> Checkpoints | None:
+        return WorkspaceCheckpoints(home, workspace, conversation_id) if keep else None
+
+    manager = ConversationManager(
+        home, settings, make_runtime=make_runtime, make_checkpoints=checkpoints, environ=environ or {}
+    )
+    async with manager:
+        yield manager
+
+
+async def recorded(
+    manager: ConversationManager, tmp_path: Path, turns: Sequence[dict[str, Any]], *says: str
+) -> AgentSession:
+    """A session that was worked through: each of `says` is said; what begins with ! is run as the user."""
+    workspace = tmp_path / "workspace"
+    await asyncio.to_thread(workspace.mkdir, exist_ok=True)
+    session = await manager.create(workspace=str(workspace), model=write_script(tmp_path, turns))
+    async with asyncio.timeout(LONG_S):
+        for text in says or ("go",):
+            if text.startswith("!"):
+                await session.run_command(text[1:])
+                await session.command_ended()
+            else:
+                await session.send(text)
+            await session.settled()
+    return session
+
+
+async def played(manager: ConversationManager, source: AgentSession, **how: Any) -> Again:
+    """The run of a session, from its beginning to its end."""
+    await manager.close(source.id)
+    again = await begin(manager, source.id, **how)
+    async with asyncio.timeout(LONG_S):
+        await again.play()
+    return again

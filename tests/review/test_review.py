@@ -1,0 +1,184 @@
+"""What a conversation has changed, accepted or taken back by file and hunk: real folders, real checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+import pytest
+
+from core.controller.decide import fold
+from core.errors import UsageError
+from core.events import ReviewAction, UndoObservation
+from core.memory.conversation_memory import build_messages
+from core.review.hunks import MAX_BYTES
+from core.review.review import Changes, comment
+from core.session.agent_session import AgentSession
+from tests.checkpoints.test_turns import conversation, read, rested
+from tests.doubles import FINISH, bash
+
+BEFORE = "".join(f"{n}\n" for n in range(40))
+TURNS = [
+    {"tool_calls": [bash("sed -i -e 's/^5$/five/' -e 's/^30$/thirty/' list; echo 1 > a; rm gone; chmod +x a")]},
+    FINISH,
+    {"tool_calls": [bash("echo 2 >> a; printf '\\0' > raw")]},
+    FINISH,
+    {"text": "I see."},
+]
+
+
+async def worked(session: AgentSession, workspace: Path) -> None:
+    """After it: two lines of `list` differ, `a` and `raw` are new, `gone` is gone; `mine` is another's doing."""
+    (workspace / "list").write_text(BEFORE)
+    (workspace / "gone").write_text("was here\n")
+    await session.send("one")
+    await rested(session)
+    (workspace / "mine").write_text("of the user\n")
+    await session.send("two")
+    await rested(session)
+
+
+async def changes(session: AgentSession) -> Changes:
+    async with session.undoing.review() as review:
+        return await review.changes()
+
+
+def names(found: Changes) -> list[str]:
+    return [change.path for change in found.files]
+
+
+async def accept(session: AgentSession, path: str | None = None, taken: Collection[int] | None = None) -> Changes:
+    async with session.undoing.review() as review:
+        await review.accept(await review.changes(), path, taken)
+        return await review.changes()
+
+
+async def revert(session: AgentSession, path: str | None = None, taken: Collection[int] | None = None) -> Changes:
+    async with session.undoing.review() as review:
+        done = await review.revert(await review.changes(), path, taken)
+        assert done.done, done.why
+        return await review.changes()
+
+
+async def test_what_the_agent_changed_is_shown_and_what_others_did_is_told_apart(tmp_path: Path) -> None:
+    async with conversation(tmp_path, TURNS) as (session, _):
+        await worked(session, tmp_path / "workspace")
+        before = read(tmp_path / "workspace")
+        found = await changes(session)
+        assert names(found) == ["a", "gone", "list", "raw"]
+        assert found.others == ("mine",)
+        async with session.undoing.review() as review:
+            shown = await review.hunks(found, "list")
+            assert shown is not None
+            assert [[line for line in hunk.lines if line[0] in "-+"] for hunk in shown] == [
+                ["-5", "+five"],
+                ["-30", "+thirty"],
+            ]
+            assert await review.hunks(found, "raw") is None
+            assert [len(await review.hunks(found, path) or ()) for path in ("a", "gone")] == [1, 1]
+        assert read(tmp_path / "workspace") == before
+
+
+async def test_a_hunk_is_accepted_then_the_file_then_all(tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+    async with conversation(tmp_path, TURNS) as (session, _):
+        await worked(session, workspace)
+        before, messages = read(workspace), build_messages(await session.stream.read())
+        found = await accept(session, "list", {0})
+        async with session.undoing.review() as review:
+            left = await review.hunks(found, "list") or []
+        assert len(left) == 1
+        assert [line for line in left[0].lines if line[0] in "-+"] == ["-30", "+thirty"]
+        assert names(await accept(session, "list")) == ["a", "gone", "raw"]
+        assert names(await accept(session, "gone")) == ["a", "raw"]
+        assert names(await accept(session)) == []
+        assert read(workspace) == before, "accepting changes nothing in the workspace"
+        log = await session.stream.read()
+        assert [e.event.message for e in log if isinstance(e.event, ReviewAction)] == [
+            "Accepted: 1 of the changes to list", "Accepted: list", "Accepted: gone", "Accepted: all changes",
+        ]  # fmt: skip
+        assert build_messages(log) == messages, "the model is told nothing of it"
+        assert fold(log, session.state.limits) == session.state
+
+
+async def test_a_hunk_is_taken_back_then_files_and_all_of_it_is_had_again(tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+    async with conversation(tmp_path, TURNS) as (session, _):
+        await worked(session, workspace)
+        before = read(workspace)
+        await revert(session, "list", {1})
+        assert read(workspace) == {**before, "list": BEFORE.replace("\n5\n", "\nfive\n")}
+        assert names(await revert(session, "gone")) == ["a", "list", "raw"]
+        assert read(workspace)["gone"] == "was here\n"
+        assert names(await revert(session)) == []
+        assert read(workspace) == {"list": BEFORE, "gone": "was here\n", "mine": "of the user\n"}
+        log = await session.stream.read()
+        assert sum(isinstance(e.event, UndoObservation) for e in log) == 3
+        assert "The user has undone your changes to these files: list]" in str(build_messages(log))
+        for _ in range(3):
+            await session.undoing.redo()
+        assert read(workspace) == before
+        assert (workspace / "a").stat().st_mode & 0o100, "what may be run may be run again"
+        assert fold(await session.stream.read(), session.state.limits) == session.state
+
+
+async def test_of_a_file_that_came_or_went_the_only_change_is_all_of_it(tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+    async with conversation(tmp_path, TURNS) as (session, _):
+        await worked(session, workspace)
+        assert names(await revert(session, "a", {0})) == ["gone", "list", "raw"]
+        assert "a" not in read(workspace)
+        assert names(await accept(session, "gone", {0})) == ["list", "raw"]
+        with pytest.raises(UsageError, match="Decide upon all of it"):
+            await revert(session, "raw", {0})
+        assert names(await revert(session, "raw")) == ["list"]
+
+
+async def test_a_file_that_is_too_large_for_hunks_is_decided_upon_as_a_whole(tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+    grows = f"head -c {MAX_BYTES} /dev/zero | tr '\\0' x > big; cp big fits; echo >> big"
+    async with conversation(tmp_path, [{"tool_calls": [bash(grows)]}, FINISH]) as (session, _):
+        await session.send("one")
+        await rested(session)
+        async with session.undoing.review() as review:
+            found = await review.changes()
+            assert names(found) == ["big", "fits"]
+            assert (await review.hunks(found, "big"), len(await review.hunks(found, "fits") or ())) == (None, 1)
+            for decide in (review.accept, review.revert):
+                with pytest.raises(UsageError, match="Decide upon all of it"):
+                    await decide(found, "big", {0})
+                with pytest.raises(UsageError, match="has not changed"):
+                    await decide(found, "other", {0})
+        assert names(await accept(session, "big")) == ["fits"]
+        assert names(await revert(session, "fits")) == []
+        assert sorted(read(workspace)) == ["big"]
+
+
+async def test_what_changed_since_it_was_shown_is_not_decided_upon(tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+    async with conversation(tmp_path, TURNS) as (session, _):
+        await worked(session, workspace)
+        found = await changes(session)
+        (workspace / "list").write_text("written while the user looked\n")
+        async with session.undoing.review() as review:
+            with pytest.raises(UsageError, match="changed since"):
+                await review.revert(found, "list")
+            with pytest.raises(UsageError, match="changed since"):
+                await review.accept(found)
+        assert (workspace / "list").read_text() == "written while the user looked\n"
+
+
+async def test_before_the_first_turn_there_is_nothing_to_look_through(tmp_path: Path) -> None:
+    async with conversation(tmp_path, TURNS) as (session, _):
+        with pytest.raises(UsageError, match="Nothing has been kept"):
+            await changes(session)
+
+
+def test_a_comment_takes_the_change_along() -> None:
+    said, beside = comment("src/a.py", ["@@ -1 +1 @@", "-a", "+b"], "why b?")
+    assert said == "src/a.py: why b?"
+    assert beside == "About this change of src/a.py:\n```diff\n@@ -1 +1 @@\n-a\n+b\n```"
+
+
+def test_a_comment_on_a_whole_file_has_nothing_beside_it() -> None:
+    assert comment("src/a.py", [], "why?") == ("src/a.py: why?", "")

@@ -1,0 +1,25 @@
+"""How a container is asked for, without an engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from runtime.docker.container_spec import ContainerOptions, Specification
+from runtime.isolation.cgroups import Limits
+
+
+def test_a_container_gets_no_capability_no_network_and_no_root_that_can_be_written(tmp_path: Path) -> None:
+    limits = Limits(memory_bytes=2**30, processes=256)
+    asked = Specification("image", tmp_path, (1000, 1000), ContainerOptions(), limits).parameters("a", "home", tmp_path)
+    expected = {
+        "user": "1000:1000",
+        "cap_drop": ["ALL"],
+        "security_opt": ["no-new-privileges"],
+        "read_only": True,
+        "network_mode": "none",
+        "pids_limit": 256,
+        "mem_limit": 2**30,
+        "memswap_limit": 2**30,
+    }
+    assert {name: asked[name] for name in expected} == expected
+    assert not asked.keys() & {"cap_add", "privileged", "pid_mode", "ipc_mode", "devices", "ports"}

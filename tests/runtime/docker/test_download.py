@@ -1,0 +1,255 @@
+"""What comes back from an engine elsewhere: nothing of it is believed, and nothing of the user's is lost."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from core.autorun_paths import NAMES
+from runtime.docker import upload
+from runtime.docker.download import SUFFIX, ArchiveError, Brought, bring
+from runtime.docker.upload import Packed
+
+TOP = "work"
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "workspace"
+    (folder / "src").mkdir(parents=True)
+    (folder / "src" / "main.py").write_text("print()\n")
+    (folder / "notes").write_text("mine\n")
+    return folder
+
+
+def packed(workspace: Path, *hidden: Path) -> tuple[Packed, bytes]:
+    """What went, and the archive in which it did."""
+    file = io.BytesIO()
+    with upload.archive_to(file) as archive:
+        found = upload.pack(workspace, hidden, archive, TOP, (1000, 1000))
+    return found, file.getvalue()
+
+
+def entry(name: str, content: bytes = b"", kind: bytes = tarfile.REGTYPE, linkname: str = "") -> tuple[object, ...]:
+    return name, content, kind, linkname
+
+
+def archive_of(folder: Path, *entries: tuple[object, ...]) -> Path:
+    """An archive with these entries, whatever they are called."""
+    file = folder / "coming.tar"
+    with file.open("wb") as opened, upload.archive_to(opened) as archive:
+        for name, content, kind, linkname in entries:
+            made = tarfile.TarInfo(str(name))
+            assert isinstance(content, bytes)
+            assert isinstance(kind, bytes)
+            made.type, made.size, made.linkname = kind, len(content), str(linkname)
+            archive.addfile(made, io.BytesIO(content))
+    return file
+
+
+def brought(workspace: Path, *entries: tuple[object, ...], known: Packed | None = None) -> Brought:
+    """What becomes of entries that come to this workspace, as it went, with all that went and is not among them."""
+    known = packed(workspace)[0] if known is None else known
+    named = {str(name).removeprefix(f"{TOP}/") for name, *_ in entries}
+    same = [
+        entry(f"{TOP}/{path}", (workspace / path).read_bytes())
+        for path in known.files
+        if path not in named and (workspace / path).is_file()
+    ]
+    return bring(archive_of(workspace.parent, *same, *entries), TOP, workspace, known, NAMES)
+
+
+def files(workspace: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(workspace)): path.read_text() for path in sorted(workspace.rglob("*")) if path.is_file()
+    }
+
+
+class TestWhatChanged:
+    def test_files_are_written_made_and_removed(self, workspace: Path) -> None:
+        known = packed(workspace)[0]
+        coming = archive_of(workspace.parent, entry("work/notes", b"more\n"), entry("work/a/b/new", b"new\n"))
+        told = bring(coming, TOP, workspace, known, NAMES)
+        assert files(workspace) == {"notes": "more\n", "a/b/new": "new\n"}
+        assert (sorted(told.written), told.removed, told.told()) == (["a/b/new", "notes"], ["src/main.py"], [])
+
+    def test_what_is_the_same_is_not_touched(self, workspace: Path) -> None:
+        before = (workspace / "notes").stat()
+        told = brought(workspace)
+        assert (workspace / "notes").stat() == before
+        assert told.written == told.removed == []
+        assert told.now == packed(workspace)[0].files
+
+    def test_another_name_of_a_file_comes_as_a_file(self, workspace: Path) -> None:
+        brought(workspace, entry("work/one", b"content"), entry("work/two", kind=tarfile.LNKTYPE, linkname="work/one"))
+        assert (workspace / "two").read_text() == "content"
+
+    def test_names_that_are_no_text_come_back_as_they_were(self, workspace: Path) -> None:
+        name = b"caf\xe9".decode("utf-8", "surrogateescape")
+        brought(workspace, entry(f"work/{name}", b"x"))
+        assert (workspace / name).read_bytes() == b"x"
+
+
+class TestWhatTheUserChanged:
+    def test_it_stays_and_the_other_is_put_beside(self, workspace: Path) -> None:
+        known = packed(workspace)[0]
+        (workspace / "notes").write_text("changed by me\n")
+        told = brought(workspace, entry("work/notes", b"theirs\n"), known=known)
+        assert files(workspace) == {
+            "notes": "changed by me\n",
+            f"notes{SUFFIX}": "theirs\n",
+            "src/main.py": "print()\n",
+        }
+        assert told.beside == ["notes"]
+        again = brought(workspace, entry("work/notes", b"theirs\n"), known=Packed())
+        assert (again.beside, files(workspace)[f"notes{SUFFIX}"]) == ([], "theirs\n")
+
+    def test_what_he_removed_and_the_sandbox_changed_is_put_beside(self, workspace: Path) -> None:
+        known = packed(workspace)[0]
+        (workspace / "notes").unlink()
+        brought(workspace, entry("work/notes", b"theirs\n"), known=known)
+        assert files(workspace) == {f"notes{SUFFIX}": "theirs\n", "src/main.py": "print()\n"}
+
+    def test_what_he_changed_and_the_sandbox_removed_stays(self, workspace: Path) -> None:
+        known = packed(workspace)[0]
+        (workspace / "notes").write_text("changed by me\n")
+        bring(archive_of(workspace.parent, entry("work/src/main.py", b"print()\n")), TOP, workspace, known, NAMES)
+        assert files(workspace)["notes"] == "changed by me\n"
+
+    def test_one_that_he_made_is_not_written_over(self, workspace: Path) -> None:
+        known = packed(workspace)[0]
+        (workspace / "new").write_text("mine\n")
+        brought(workspace, entry("work/new", b"theirs\n"), known=known)
+        assert (files(workspace)["new"], files(workspace)[f"new{SUFFIX}"]) == ("mine\n", "theirs\n")
+
+    def test_what_both_made_alike_is_one_file(self, workspace: Path) -> None:
+        known = packed(workspace)[0]
+        (workspace / "new").write_text("same\n")
+        told = brought(workspace, entry("work/new", b"same\n"), known=known)
+        assert told.beside == []
+        assert f"new{SUFFIX}" not in files(workspace)
+
+
+class TestArchivesThatAreRefused:
+    @pytest.mark.parametrize(
+        "name",
+        ["work/../../evil", "/work/evil", "work/./evil", "../evil", "elsewhere/evil", "work//evil", "work"],
+    )
+    def test_names_that_do_not_stay_beneath(self, workspace: Path, name: str) -> None:
+        before = files(workspace.parent)
+        with pytest.raises(ArchiveError):
+            brought(workspace, entry(name, b"x"))
+        (workspace.parent / "coming.tar").unlink()
+        assert files(workspace.parent) == before
+
+    def test_two_of_one_name(self, workspace: Path) -> None:
+        with pytest.raises(ArchiveError, match="twice"):
+            brought(workspace, entry("work/x", b"1"), entry("work/x", b"2"))
+
+    def test_one_that_breaks_off_changes_nothing(self, workspace: Path) -> None:
+        known = packed(workspace)[0]
+        coming = archive_of(workspace.parent, entry("work/notes", b"x" * 5000), entry("work/b", b"y" * 5000))
+        for size in (100, 512, 600, 3000, 5632, 8000, 11_264, 11_776):
+            (workspace.parent / "part.tar").write_bytes(coming.read_bytes()[:size])
+            with pytest.raises((ArchiveError, tarfile.TarError)):
+                bring(workspace.parent / "part.tar", TOP, workspace, known, NAMES)
+            assert files(workspace) == {"notes": "mine\n", "src/main.py": "print()\n"}, size
+
+    @pytest.mark.parametrize(
+        ("kind", "linkname"),
+        [
+            (tarfile.SYMTYPE, "/etc/passwd"),
+            (tarfile.SYMTYPE, "notes"),
+            (tarfile.LNKTYPE, "work/nowhere"),
+            (tarfile.LNKTYPE, "/etc/passwd"),
+            (tarfile.CHRTYPE, ""),
+            (tarfile.BLKTYPE, ""),
+            (tarfile.FIFOTYPE, ""),
+        ],
+    )
+    def test_what_is_no_file_does_not_come_and_is_named(self, workspace: Path, kind: bytes, linkname: str) -> None:
+        told = brought(workspace, entry("work/evil", kind=kind, linkname=linkname))
+        assert told.no_files == ["evil"]
+        assert not told.is_whole
+        assert files(workspace) == {"notes": "mine\n", "src/main.py": "print()\n"}
+
+    def test_a_link_in_the_way_leads_nowhere(self, workspace: Path) -> None:
+        outside = workspace.parent / "outside"
+        outside.mkdir()
+        (workspace / "way").symlink_to(outside)
+        brought(workspace, entry("work/way/evil", b"x"), known=Packed())
+        assert list(outside.iterdir()) == []
+
+    @pytest.mark.parametrize(
+        "path",
+        [
+            *(".vscode/tasks.json", ".VSCode/tasks.json", "deep/.envrc", ".git/hooks/pre-commit", ".git/config"),
+            *(
+                ".git/commondir",
+                ".git/objects/info/alternates",
+                ".git/modules/x/config",
+                "deep/.git/HEAD",
+                ".GIT/config",
+            ),
+            *("deep/.git", ".git"),
+        ],
+    )
+    def test_what_programs_of_the_user_carry_out_does_not_come(self, workspace: Path, path: str) -> None:
+        told = brought(workspace, entry(f"work/{path}", b"evil"))
+        assert told.refused == [path]
+        assert not (workspace / path).exists()
+
+    def test_it_is_not_removed_either(self, workspace: Path) -> None:
+        (workspace / ".envrc").write_text("mine")
+        known = packed(workspace)[0]
+        bring(archive_of(workspace.parent), TOP, workspace, known, NAMES)
+        assert files(workspace) == {".envrc": "mine"}
+
+    @pytest.mark.parametrize("path", [".git/HEAD", ".git/refs/heads/main", ".git/objects/ab/cd", ".git/logs/HEAD"])
+    def test_of_a_repository_commits_do(self, workspace: Path, path: str) -> None:
+        brought(workspace, entry(f"work/{path}", b"x"))
+        assert (workspace / path).read_text() == "x"
+
+    def test_caches_are_left_where_they_are(self, workspace: Path) -> None:
+        tag = entry("work/target/CACHEDIR.TAG", b"x")
+        told = brought(workspace, entry("work/node_modules/x", b"x"), tag, entry("work/target/debug/x", b"x"))
+        assert (told.written, told.told()) == ([], [])
+
+
+class TestPacking:
+    def test_caches_and_what_is_out_of_sight_stay(self, workspace: Path) -> None:
+        for path in ("node_modules/x", "target/CACHEDIR.TAG", "target/x", "secret/x", "src/.venv/x"):
+            (workspace / path).parent.mkdir(exist_ok=True)
+            (workspace / path).write_text("x")
+        assert sorted(packed(workspace, workspace / "secret")[0].files) == ["notes", "src/main.py"]
+
+    def test_links_are_packed_as_links_and_pipes_not_at_all(self, workspace: Path) -> None:
+        (workspace / "link").symlink_to("/etc/passwd")
+        (workspace / "folder-link").symlink_to("/etc")
+        os.mkfifo(workspace / "pipe")
+        known, archive = packed(workspace)
+        assert sorted(known.files) == ["folder-link", "link", "notes", "src/main.py"]
+        with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
+            assert opened.getmember("work/link").linkname == "/etc/passwd"
+            assert {member.uid for member in opened} == {1000}
+
+    def test_what_went_comes_back_as_it_was(self, workspace: Path) -> None:
+        (workspace / "link").symlink_to("nowhere")
+        known, archive = packed(workspace)
+        (workspace.parent / "coming.tar").write_bytes(archive)
+        told = bring(workspace.parent / "coming.tar", TOP, workspace, known, NAMES)
+        assert (told.written, told.removed, told.beside, told.is_whole) == ([], [], [], True)
+
+    def test_the_list_is_kept_whole(self, workspace: Path) -> None:
+        known = packed(workspace)[0]
+        file = workspace.parent / "carried.json"
+        known.write(file)
+        read = Packed.read(file)
+        assert read is not None
+        assert read.files == known.files
+        file.write_text("{")
+        assert Packed.read(file) is None

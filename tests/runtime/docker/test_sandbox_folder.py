@@ -1,0 +1,88 @@
+"""The host's way to a container's server: by the socket that the server made, whatever takes its place later."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from runtime.docker.container_spec import SOCKET
+from runtime.docker.sandbox_folder import HeldError, SandboxFolder
+from runtime.docker.warm_pool import _hold
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[SandboxFolder]:
+    folder = SandboxFolder(tmp_path, "it")
+    folder.hold()
+    folder.furnish((os.getuid(), os.getgid()))
+    yield folder
+    folder.let_go()
+
+
+def listening(path: Path) -> socket.socket:
+    """A server on this path, which is longer than a socket's can be."""
+    listener = socket.socket(socket.AF_UNIX)
+    opened = os.open(path.parent, os.O_PATH)
+    listener.bind(f"/proc/self/fd/{opened}/{path.name}")
+    os.close(opened)
+    listener.listen()
+    listener.setblocking(False)
+    return listener
+
+
+def is_reached(listener: socket.socket, way: str) -> bool:
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(way)
+    try:
+        listener.accept()[0].close()
+    except BlockingIOError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("kind", ["link", "socket"])
+def test_what_takes_the_place_of_the_socket_is_not_reached(folder: SandboxFolder, tmp_path: Path, kind: str) -> None:
+    path = folder.inside / SOCKET
+    with listening(path) as server:
+        assert is_reached(server, folder.server())
+        path.unlink()
+        with listening(tmp_path / "other" if kind == "link" else path) as other:
+            if kind == "link":
+                path.symlink_to(tmp_path / "other")
+            assert is_reached(server, folder.server())
+            with pytest.raises(BlockingIOError):
+                other.accept()
+            folder.let_go()
+            folder.hold()
+            with pytest.raises(OSError, match=r"was replaced"):  # for a later process of ours, too
+                folder.server()
+
+
+def test_a_later_process_finds_the_socket_again(folder: SandboxFolder) -> None:
+    with listening(folder.inside / SOCKET) as server:
+        folder.server()
+        folder.let_go()
+        folder.hold()
+        assert is_reached(server, folder.server())
+
+
+def test_a_link_that_is_there_from_the_start_is_not_followed(folder: SandboxFolder, tmp_path: Path) -> None:
+    with listening(tmp_path / "other"):
+        (folder.inside / SOCKET).symlink_to(tmp_path / "other")
+        with pytest.raises(OSError, match=r"was replaced"):
+            folder.server()
+
+
+async def test_one_that_is_only_looked_at_is_waited_for(tmp_path: Path) -> None:
+    mine, others = (SandboxFolder(tmp_path, "t") for _ in range(2))
+    others.hold()
+    asyncio.get_running_loop().call_later(0.1, others.let_go)
+    await _hold(mine)
+    with pytest.raises(HeldError):
+        others.hold()
+    mine.let_go()

@@ -1,0 +1,68 @@
+"""A sandbox with walls for tests. Root walls in nobody of root's own, so the workspace is given to another user."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from core.denials import Denials
+from core.events import CmdOutputObservation, CmdRunAction
+from runtime.isolation.confinement import Isolation
+from runtime.local.local_runtime import LocalRuntime
+from runtime.server_process import ServedRuntime
+
+SOMEBODY = 12345
+"""The number of a user who need not exist."""
+WALLED = Isolation("bubblewrap")
+
+
+def own(folder: Path) -> None:
+    """Give a folder and what is in it to somebody who is not root."""
+    if os.getuid() == 0:
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, SOMEBODY, SOMEBODY, follow_symlinks=False)
+
+
+def repository(folder: Path) -> Path:
+    """A workspace that is a git repository, with a hook's sample and a settings file of an editor."""
+    folder.mkdir()
+    subprocess.run(["git", "init", "--quiet", str(folder)], check=True)
+    (folder / ".vscode").mkdir()
+    (folder / ".vscode" / "tasks.json").write_text("{}")
+    own(folder)
+    return folder
+
+
+@asynccontextmanager
+async def walled(
+    workspace: Path,
+    isolation: Isolation = WALLED,
+    *,
+    options: tuple[str, ...] = (),
+    denials: Denials | None = None,
+    **changes: object,
+) -> AsyncIterator[LocalRuntime]:
+    """A runtime with walls, started; `options` are the server's, `denials` what rules deny."""
+    wanted = replace(isolation, **changes)  # type: ignore[arg-type]
+    runtime = await asyncio.to_thread(LocalRuntime, workspace, isolation=wanted, options=options)
+    assert not runtime.why_open
+    if denials is not None:
+        runtime.deny(lambda: denials)
+    try:
+        await runtime.start()
+        yield runtime
+    finally:
+        await runtime.aclose()
+
+
+async def run(runtime: ServedRuntime, command: str, timeout: float = 60) -> CmdOutputObservation:
+    """What a command said."""
+    action = CmdRunAction(command=command, timeout=timeout, blocking=True, hidden=True)
+    observation = await runtime.execute(action, 1, lambda frame: None)
+    assert isinstance(observation, CmdOutputObservation), observation
+    return observation

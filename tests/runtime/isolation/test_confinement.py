@@ -1,0 +1,475 @@
+"""A sandbox with walls: nothing gets out, the work inside goes on, and nothing is left on the host."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from core.autorun_paths import NAMES
+from core.errors import RuntimeUnavailableError, UsageError
+from core.events import CmdOutputObservation, FileEditAction, FileEditObservation
+from runtime.isolation.bubblewrap import Walls, handed_over, somebody, why_not
+from runtime.isolation.cgroups import ControlGroup, Limits
+from runtime.isolation.confinement import Isolation
+from runtime.isolation.protected_paths import Held
+from runtime.isolation.session_folder import remove_abandoned
+from runtime.local.local_runtime import LocalRuntime
+from tests.runtime.isolation.confined import SOMEBODY, WALLED, own, repository, run, walled
+from tests.runtime.isolation.escape_attempts import Goals, goals, outcomes_of
+from tests.runtime.probes import HARMLESS
+
+pytestmark = [pytest.mark.alone, pytest.mark.bubblewrap]
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    return repository(tmp_path / "workspace")
+
+
+@pytest.fixture
+async def machine(tmp_path: Path) -> AsyncIterator[Goals]:
+    async with goals(tmp_path) as machine:
+        yield machine
+
+
+async def test_nothing_gets_out(workspace: Path, machine: Goals) -> None:
+    async with walled(workspace) as runtime:
+        outcomes = await outcomes_of(runtime, machine)
+    print(f"{len(outcomes)} ways out were tried, {sum(outcomes.values())} of them led out")
+    assert [name for name, led_out in outcomes.items() if led_out] == []
+    assert len(outcomes) >= 120
+    assert machine.secret.read_text() == "canary"
+    assert os.listdir(machine.outside) == ["secret"]
+
+
+async def test_without_walls_the_same_tries_get_out(workspace: Path, machine: Goals) -> None:
+    runtime = LocalRuntime(workspace)
+    try:
+        await runtime.start()
+        outcomes = await outcomes_of(runtime, machine, HARMLESS)
+    finally:
+        await runtime.aclose()
+    print(f"{len(outcomes)} ways out were tried without walls, {sum(outcomes.values())} of them led out")
+    for name in ("read: {secret}", "read: by a symbolic link", "network: the host's loopback", "persistence: .envrc"):
+        assert outcomes[name]
+    assert sum(outcomes.values()) > len(outcomes) / 3
+
+
+async def test_the_work_inside_goes_on(workspace: Path) -> None:
+    async with walled(workspace) as runtime:
+        assert runtime.isolation == "bubblewrap"
+        script = """
+        set -e
+        git config --get core.bare
+        echo 'print("hello")' > hello.py
+        python3 hello.py
+        git -c user.name=a -c user.email=b commit --quiet --allow-empty -m first
+        git add -A && git -c user.name=a -c user.email=b commit --quiet -m second && git status --porcelain
+        mkdir -p src && cp hello.py src && (cd src && git log --oneline | wc -l)
+        echo x > /tmp/x && cat /tmp/x && touch ~/y && df /tmp > /dev/null
+        (sleep 100 & disown) ; ps -e | wc -l
+        """
+        done = await run(runtime, f"({script})")
+        assert done.exit_code == 0, done.content
+        assert "hello" in done.content
+        edit = FileEditAction(path=str(workspace / "new.py"), command="create", file_text="x = 1\n")
+        assert isinstance(await runtime.execute(edit, 2, lambda frame: None), FileEditObservation)
+    assert (workspace / "new.py").read_text() == "x = 1\n"
+    committed = subprocess.run(
+        ["git", "-c", f"safe.directory={workspace}", "-C", str(workspace), "ls-files"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert sorted(committed) == [".vscode/tasks.json", "hello.py"]
+
+
+async def test_who_commits_is_the_user_and_nothing_else_of_the_users_settings_is_seen(
+    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = tmp_path / "mine"
+    mine.write_text("[user]\n\tname = Ada Lovelace\n\temail = ada@example.org\n[credential]\n\thelper = store\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(mine))
+    async with walled(workspace) as runtime:
+        told = await run(
+            runtime, "git commit --quiet --allow-empty -m x && git log --format='%an <%ae>'; git config -l"
+        )
+    assert told.content.startswith("Ada Lovelace <ada@example.org>")
+    assert "credential" not in told.content
+
+
+def names_in(folder: Path) -> list[str]:
+    """Everything below a folder, but for what git keeps in its own."""
+    return sorted(str(path) for path in folder.rglob("*") if ".git" not in path.relative_to(folder).parts)
+
+
+async def test_nothing_is_made_in_the_users_folder_during_a_session(workspace: Path) -> None:
+    before = names_in(workspace)
+    async with walled(workspace) as runtime:
+        status = await run(runtime, "git status --porcelain; ls -A")
+        assert status.content.split() == ["??", ".vscode/", ".git", ".vscode"]
+        assert names_in(workspace) == before
+    assert names_in(workspace) == before
+    assert not (workspace / ".git" / "modules").exists()
+
+
+async def test_an_empty_folder_that_an_earlier_session_left_is_removed_at_the_start(workspace: Path) -> None:
+    (workspace / ".envrc").mkdir()
+    own(workspace)
+    async with walled(workspace):
+        assert not (workspace / ".envrc").exists()
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_name_of_the_list_that_appears_is_moved_aside_when_its_command_ends(tmp_path: Path, name: str) -> None:
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    own(workspace)
+    async with walled(workspace) as runtime:
+        done = await run(runtime, f"echo x > {name}")
+        assert f"{name}: moved to {name}.from-sandbox" in done.metadata.suffix
+        assert names_in(workspace) == [str(workspace / f"{name}.from-sandbox")]
+        await run(runtime, f"mkdir {name} && echo x > {name}/file")
+        assert not (workspace / name).exists()
+        assert (workspace / f"{name}.from-sandbox.2" / "file").exists()
+        assert len([line for line in await runtime.left_behind() if line.startswith(f"{name}: moved")]) == 2
+
+
+async def test_a_name_of_the_list_that_an_edit_makes_or_a_link_is_moved_aside(workspace: Path, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    async with walled(workspace) as runtime:
+        edit = FileEditAction(path=str(workspace / ".envrc"), command="create", file_text="x\n")
+        observation = await runtime.execute(edit, 2, lambda frame: None)
+        assert ".envrc: moved to .envrc.from-sandbox" in observation.content
+        await run(runtime, f"ln -s {tmp_path}/outside .idea")
+    assert not (workspace / ".envrc").exists()
+    assert (workspace / ".idea.from-sandbox").is_symlink()
+    assert os.listdir(tmp_path / "outside") == []
+
+
+async def test_what_appears_after_its_command_is_moved_aside_at_the_next_look(workspace: Path) -> None:
+    async with walled(workspace) as runtime:
+        await run(runtime, "(until [ -e go ]; do sleep 0.01; done; echo x > .envrc; touch done) & disown")
+        assert await runtime.left_behind() == []
+        (workspace / "go").touch()
+        await run(runtime, "until [ -e done ]; do sleep 0.01; done")
+        assert not (workspace / ".envrc").exists()
+
+
+async def test_what_was_moved_aside_is_restored_and_read_only_from_then_on(workspace: Path) -> None:
+    async with walled(workspace) as runtime:
+        await run(runtime, "echo one > .envrc; mkdir .idea")
+        with pytest.raises(UsageError, match=r"There are: \.envrc, \.idea"):
+            await runtime.put_back("")
+        assert await runtime.put_back(".envrc") == ".envrc"
+        await runtime.aclose()
+        await runtime.start()
+        assert (await run(runtime, "echo two > .envrc")).exit_code != 0
+        assert await runtime.put_back(".idea.from-sandbox") == ".idea"
+    assert (workspace / ".envrc").read_text() == "one\n"
+
+
+async def test_what_is_protected_can_be_chosen(workspace: Path) -> None:
+    async with walled(workspace, protected_paths=("Makefile",)) as runtime:
+        await run(runtime, "echo x > Makefile; echo x > .envrc")
+        assert (workspace / "Makefile.from-sandbox").exists()
+        assert (workspace / ".envrc").exists()
+
+
+def test_a_symbolic_link_that_should_be_protected_is_refused(workspace: Path) -> None:
+    (workspace / ".envrc").symlink_to("elsewhere")
+    runtime = LocalRuntime(workspace, isolation=Isolation("auto"))
+    assert runtime.isolation == "none"
+    assert ".envrc is a symbolic link" in runtime.why_open
+
+
+async def test_what_the_user_names_can_be_read_and_not_written(workspace: Path, tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "tool").write_text("sharp")
+    async with walled(workspace, readable_paths=(tools,)) as runtime:
+        assert (await run(runtime, f"cat {tools}/tool")).content == "sharp"
+        assert (await run(runtime, f"echo x > {tools}/tool")).exit_code != 0
+
+
+async def test_what_is_hidden_stays_so_where_it_lies_in_the_workspace(workspace: Path) -> None:
+    home = workspace / "home"
+    home.mkdir()
+    (home / "handloom.db").write_text("conversations")
+    own(workspace)
+    async with walled(workspace, hidden_paths=(home,)) as runtime:
+        assert (await run(runtime, "ls home")).content == ""
+        assert (await run(runtime, "echo x > home/config.toml")).exit_code != 0
+    assert sorted(path.name for path in home.iterdir()) == ["handloom.db"]
+
+
+async def test_a_hostile_repository_runs_nothing_on_the_host(workspace: Path, tmp_path: Path) -> None:
+    fired = tmp_path / "fired"
+    with (workspace / ".git" / "config").open("a") as config:
+        config.write(f'[core]\n\tfsmonitor = "touch {fired}; false"\n\tsshCommand = "touch {fired}"\n')
+        config.write(f'[filter "x"]\n\tsmudge = "touch {fired}"\n\tclean = "touch {fired}"\n')
+    (workspace / ".gitattributes").write_text("* filter=x\n")
+    (workspace / ".envrc").write_text(f"touch {fired}\n")
+    own(workspace)
+    subprocess.run(
+        ["git", "-c", f"safe.directory={workspace}", "status"], cwd=workspace, capture_output=True, check=False
+    )
+    assert fired.exists(), "a git on the host would carry it out"
+    fired.unlink()
+    async with walled(workspace) as runtime:
+        await run(runtime, "git status; git add -A; git stash list")
+    runtime = LocalRuntime(workspace)
+    await runtime.start()
+    await runtime.aclose()
+    assert not fired.exists()
+
+
+async def test_a_worktree_of_git_works_inside_and_its_repository_stays_safe(tmp_path: Path) -> None:
+    repository(tmp_path / "main")
+    git = ["git", "-C", str(tmp_path / "main"), "-c", f"safe.directory={tmp_path / 'main'}", "-c", "user.name=a"]
+    subprocess.run([*git, "-c", "user.email=b", "commit", "--quiet", "--allow-empty", "-m", "first"], check=True)
+    subprocess.run([*git, "worktree", "add", "--quiet", str(tmp_path / "tree")], check=True, capture_output=True)
+    own(tmp_path)
+    async with walled(tmp_path / "tree") as runtime:
+        done = await run(
+            runtime, "git -c user.name=a -c user.email=b commit --quiet --allow-empty -m second && git log"
+        )
+        assert done.exit_code == 0, done.content
+        assert "second" in done.content
+        for attack in ("echo x > {}/hooks/new", "git config core.fsmonitor x", "mv {} {}.old", "echo x >> {}/config"):
+            assert (await run(runtime, attack.format(*[tmp_path / "main" / ".git"] * 2))).exit_code != 0, attack
+        assert (await run(runtime, f"ls {tmp_path}/main")).content == ""
+    assert "second" in subprocess.run([*git, "log", "--all"], check=True, capture_output=True, text=True).stdout
+
+
+async def test_a_worktree_that_its_repository_does_not_know_opens_nothing(workspace: Path, tmp_path: Path) -> None:
+    shutil.rmtree(workspace / ".git")
+    secrets = tmp_path / "secrets" / "worktrees" / "x"
+    secrets.mkdir(parents=True)
+    (tmp_path / "secrets" / "key").write_text("canary")
+    (workspace / ".git").write_text(f"gitdir: {secrets}\n")
+    own(tmp_path)
+    async with walled(workspace) as runtime:
+        assert (await run(runtime, f"cat {tmp_path}/secrets/key")).exit_code != 0
+        assert (await run(runtime, "echo x > .git")).exit_code != 0
+
+
+async def test_a_placeholder_in_git_stays_as_long_as_any_sandbox_needs_it(workspace: Path) -> None:
+    async with walled(workspace) as one:
+        async with walled(workspace) as two:
+            assert (await run(two, "echo x > .git/commondir")).exit_code != 0
+        assert (workspace / ".git" / "commondir").exists()
+        assert (await run(one, "echo x > .git/commondir; rm .git/commondir; mkdir .git/commondir")).exit_code != 0
+    assert not (workspace / ".git" / "commondir").exists()
+
+
+@pytest.mark.parametrize("name", [".git/config", ".vscode"])
+async def test_a_wall_that_falls_ends_the_sandbox(workspace: Path, name: str) -> None:
+    async with walled(workspace) as runtime:
+        (workspace / name).rename(workspace / "aside")
+        subprocess.run(["cp", "-a", str(workspace / "aside"), str(workspace / name)], check=True)
+        with pytest.raises(RuntimeUnavailableError, match=f"{name} was replaced"):
+            await run(runtime, f"echo x >> {name}")
+        assert runtime.server_pid is None
+        await runtime.start()
+        assert (await run(runtime, "echo x >> .git/config; echo x > .vscode/new")).exit_code != 0
+
+
+async def test_an_end_however_it_comes_leaves_no_process(workspace: Path) -> None:
+    mark = f"{300 + os.getpid() % 100000}.25"
+    async with walled(workspace) as runtime:
+        started = f"until [ $(ps -eo args | grep -c '^sleep {mark}') = 2 ]; do sleep 0.01; done"
+        await run(runtime, f"(setsid nohup sleep {mark} &); (trap '' INT TERM HUP; sleep {mark} & disown); {started}")
+        assert _running(mark) == 2
+    assert _running(mark) == 0
+
+
+def _running(mark: str) -> int:
+    listing = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    return listing.splitlines().count(f"sleep {mark}")
+
+
+async def test_where_walls_are_demanded_and_cannot_be_nothing_is_started(tmp_path: Path) -> None:
+    runtime = await asyncio.to_thread(LocalRuntime, Path.home(), isolation=WALLED)
+    assert runtime.isolation == "none"
+    with pytest.raises(RuntimeUnavailableError, match="holds your home folder"):
+        await runtime.start()
+    await runtime.aclose()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can be refused as root")
+def test_root_is_not_walled_in(tmp_path: Path) -> None:
+    assert "runs as root" in why_not(Walls(tmp_path, tmp_path, Path.home(), user=somebody(tmp_path)))
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
+def test_a_normal_user_gets_the_same_walls(monkeypatch: pytest.MonkeyPatch) -> None:
+    for prefix in ("prefix", "base_prefix"):
+        monkeypatch.setattr(sys, prefix, "/usr")  # root's own interpreter is out of others' reach
+    become = ["setpriv", f"--reuid={SOMEBODY}", f"--regid={SOMEBODY}", "--clear-groups"]
+    tries = "id -u; unshare -U true || echo closed; echo x > /usr/x || echo ro"
+    with tempfile.TemporaryDirectory() as folder:
+        workspace = Path(folder, "workspace")
+        workspace.mkdir()
+        own(Path(folder))
+        words, _ = Walls(workspace, workspace, Path.home()).command()
+        with handed_over(words) as (command, fds):
+            told = subprocess.run(
+                [*become, *command, "/bin/sh", "-c", tries],
+                pass_fds=fds,
+                capture_output=True,
+                text=True,
+                check=False,
+                cwd="/",
+            )
+    assert told.stdout.split() == [str(SOMEBODY), "closed", "ro"], told.stderr
+
+
+async def test_the_servers_socket_cannot_be_replaced_from_inside(workspace: Path, tmp_path: Path) -> None:
+    """A link in its place would lead our client elsewhere, with the key of the session and lent secrets."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder, socket.socket(socket.AF_UNIX) as elsewhere:
+        elsewhere.bind(f"{folder}/s")
+        elsewhere.listen()
+        elsewhere.setblocking(False)
+        async with walled(workspace) as runtime:
+            assert (await run(runtime, "find / -type s 2>/dev/null")).content == ""
+            await run(runtime, f"for s in $(find / -type s 2>/dev/null); do rm -f $s; ln -s {folder}/s $s; done")
+            assert (await run(runtime, "echo here")).content == "here"
+        with pytest.raises(BlockingIOError):
+            elsewhere.accept()
+
+
+def test_what_a_killed_session_left_in_git_is_removed_by_the_next_start(workspace: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", OWNER, workspace], stdout=subprocess.PIPE) as owner:
+        assert owner.stdout is not None
+        assert owner.stdout.readline() == b"started\n"
+        assert (workspace / ".git" / "commondir").exists()
+        owner.kill()
+    remove_abandoned()
+    assert not (workspace / ".git" / "commondir").exists()
+    assert not (workspace / ".git" / "modules").exists()
+
+
+OWNER = """
+import asyncio, sys
+from pathlib import Path
+from tests.runtime.isolation.confined import walled
+
+async def main():
+    async with walled(Path(sys.argv[1])):
+        print("started", flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+async def test_memory_processes_and_files_have_an_end(workspace: Path) -> None:
+    limits = Limits(memory_of_each_bytes=512 * 1024**2, processes=100, file_bytes=1024**2)
+    async with walled(workspace, limits=limits) as runtime:
+        hungry = await run(runtime, f"{sys.executable} -c 'bytearray(900_000_000)'")
+        assert hungry.exit_code != 0
+        forks = await run(runtime, "for i in $(seq 200); do (sleep 2 &) || echo NO; done 2>&1 | grep -c -E 'NO|fork'")
+        assert int(forks.content.split()[-1]) > 0
+        large = await run(runtime, "head -c 2000000 /dev/zero > large")
+        assert large.exit_code != 0
+        assert (await run(runtime, "echo still here")).content == "still here"
+    assert (workspace / "large").stat().st_size == 1024**2
+
+
+async def test_a_fork_bomb_is_held_and_ends_with_the_sandbox(workspace: Path) -> None:
+    name = f"bomb{os.getpid()}"
+    async with walled(workspace, limits=Limits(processes=150)) as runtime:
+        script = workspace / name
+        script.write_text(f"#!/bin/sh\n./{name} & ./{name} &\nexec sleep 1\n")
+        script.chmod(0o755)
+        running = asyncio.create_task(run(runtime, f"./{name} & sleep 3", timeout=20))
+        most = 0
+        while not running.done():  # afterwards, room may have been made already
+            used = await runtime.usage()
+            assert used is not None
+            most = max(most, used.processes)
+        await running
+        assert 20 < most <= 150
+        assert "still here" in (await run(runtime, "echo still here")).content
+    listing = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert name not in listing
+
+
+async def test_temporary_files_have_an_end_and_take_nothing_of_the_hosts_disk(workspace: Path) -> None:
+    walls = replace(Walls(workspace, workspace, Path.home(), user=somebody(workspace)), tmp_bytes=8 * 1024**2)
+    fill = 'for d in /tmp /var/tmp ~ /dev/shm; do head -c 20000000 /dev/zero > $d/large; stat -c "$d %s" $d/large; done'
+    words, guards = walls.command()
+    held = Held(guards, walls.user)
+    try:
+        with handed_over(words) as (command, fds):
+            told = subprocess.run(
+                [*command, "/bin/sh", "-c", fill],
+                pass_fds=fds,
+                capture_output=True,
+                text=True,
+                check=True,
+                cwd="/",
+            )
+    finally:
+        held.close()
+    folders = ("/tmp", "/var/tmp", str(Path.home()), "/dev/shm")
+    assert told.stdout.splitlines() == [f"{folder} {8 * 1024**2}" for folder in folders]
+    assert sorted(path.name for path in workspace.iterdir()) == [".git", ".vscode"]
+
+
+async def test_what_a_sandbox_uses_and_may_use_is_told(workspace: Path) -> None:
+    limits = Limits(memory_bytes=512 * 1024**2, memory_of_each_bytes=512 * 1024**2, processes=100)
+    async with walled(workspace, limits=limits) as runtime:
+        before = await runtime.usage()
+        hold = f"{sys.executable} -c 'import sys; b = bytearray(100_000_000); print(1, flush=True); sys.stdin.read()'"
+        await run(runtime, f"coproc {hold}; read -u ${{COPROC[0]}}")
+        after = await runtime.usage()
+        assert before is not None
+        assert after is not None
+        assert after.processes > before.processes
+        assert after.memory_bytes - before.memory_bytes > 90_000_000
+        assert "512 MB of memory in all" in after.limits or "512 MB of memory for each process" in after.limits
+        assert "100 processes and threads" in after.limits
+    assert await runtime.usage() is None
+
+
+async def test_a_group_of_the_kernel_bounds_all_processes_together(workspace: Path) -> None:
+    limits = Limits(memory_bytes=512 * 1024**2, processes=100)
+    group = ControlGroup("handloom-test-probe", limits)
+    try:
+        if not group.make() or "memory" not in group.applied:
+            pytest.skip("no control group can be made here")
+    finally:
+        group.remove()
+    hold = f"{sys.executable} -c 'import time; b = bytearray(150_000_000); time.sleep(2); print(1)'"
+    async with walled(workspace, limits=limits) as runtime:
+        together = await run(runtime, f"for i in 1 2 3 4 5 6; do {hold} & done; wait")
+        assert 0 < together.content.split().count("1") < 6
+        told = "[The sandbox ran out of memory, so a process was killed: all together may use 512 MB.]"
+        assert told in together.to_agent_text()
+        after = await run(runtime, "echo still here")
+        assert "still here" in after.content
+        assert told not in after.to_agent_text()
+
+
+async def test_the_server_inside_is_replaced_like_any_other(workspace: Path) -> None:
+    async with walled(workspace) as runtime:
+        assert runtime.server_pid is not None
+        os.kill(runtime.server_pid, 9)
+        with pytest.raises(RuntimeUnavailableError):
+            await run(runtime, "sleep 30")
+        await runtime.start()
+        done = await run(runtime, "echo back")
+        assert isinstance(done, CmdOutputObservation)
+        assert done.content == "back"

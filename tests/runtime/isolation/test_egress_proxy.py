@@ -1,0 +1,396 @@
+"""The way out of a sandbox: only to whom the user named, only to addresses of the internet, looked at on every hop."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from core.denials import Denials, DeniedHosts
+from core.errors import RuntimeUnavailableError
+from runtime.isolation.egress_proxy import (
+    MAX_CONNECTIONS,
+    DeniedError,
+    Egress,
+    RefusedError,
+    Rule,
+    destination,
+    is_public,
+)
+from tests.repeated import leaves_nothing_running
+from tests.runtime.isolation.confined import repository, run, walled
+
+INWARDS = (
+    "127.0.0.1",
+    "127.8.9.10",
+    "0.0.0.0",
+    "10.0.0.1",
+    "172.16.0.1",
+    "172.17.0.1",
+    "192.168.1.1",
+    "169.254.169.254",
+    "100.64.0.1",
+    "192.0.2.1",
+    "198.18.0.1",
+    "224.0.0.1",
+    "255.255.255.255",
+    "::",
+    "::1",
+    "fe80::1",
+    "fe80::1%eth0",
+    "fc00::1",
+    "fd00:ec2::254",
+    "ff02::1",
+    "::ffff:127.0.0.1",
+    "::ffff:10.0.0.1",
+    "::ffff:169.254.169.254",
+    "64:ff9b::7f00:1",
+    "64:ff9b::a9fe:a9fe",
+    "2002:7f00:1::",
+    "2001:db8::1",
+)
+SPELLED = (
+    "localhost",
+    "127.1",
+    "2130706433",
+    "0x7f000001",
+    "0177.0.0.1",
+    "0",
+    "[::1]",
+    "[::ffff:7f00:1]",
+    "LOCALHOST.",
+    "169.254.43518",
+)
+
+
+@pytest.mark.parametrize("address", INWARDS)
+def test_an_address_of_our_own_is_not_public(address: str) -> None:
+    assert not is_public(address)
+
+
+@pytest.mark.parametrize("address", ["1.1.1.1", "93.184.215.14", "2606:4700::1111", "2a00:1450::1", "64:ff9b::101:101"])
+def test_an_address_of_the_internet_is_public(address: str) -> None:
+    assert is_public(address)
+
+
+@pytest.mark.parametrize("host", [*INWARDS, *SPELLED])
+async def test_nobody_is_called_at_home_even_where_everybody_is_allowed(host: str) -> None:
+    egress = Egress([Rule.parse("*")])
+    with pytest.raises(RefusedError):
+        await egress.addresses(host, 80)
+
+
+async def test_a_name_is_looked_up_among_those_that_are_allowed() -> None:
+    rules = [Rule.parse(text) for text in ("example.org", "*.example.net", "example.com:8443", "[2606:4700::1111]:53")]
+
+    def allowed(host: str, port: int = 443) -> bool:
+        return any(rule.allows(host, port) for rule in rules)
+
+    assert allowed("example.org")
+    assert allowed("example.org", 80)
+    assert not allowed("example.org", 22)
+    assert not allowed("www.example.org")
+    assert not allowed("example.org.evil.test")
+    assert not allowed("evilexample.org")
+    assert allowed("a.b.example.net")
+    assert not allowed("example.net")
+    assert not allowed("evil-example.net")
+    assert allowed("example.com", 8443)
+    assert not allowed("example.com")
+    assert allowed("2606:4700::1111", 53)
+    with pytest.raises(RefusedError, match=r"sandbox.allowed_hosts"):
+        await Egress(rules).addresses("elsewhere.test", 443)
+
+
+@pytest.mark.parametrize("text", ["", " ", "a b", "http://example.org", "user@example.org", "example.org:many"])
+def test_what_is_no_rule_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        Rule.parse(text)
+
+
+async def test_one_address_at_home_makes_a_name_suspect(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def two(*_: object, **__: object) -> list[tuple[object, ...]]:
+        return [(2, 1, 6, "", ("93.184.215.14", 443)), (2, 1, 6, "", ("10.0.0.1", 443))]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", two)
+    with pytest.raises(RefusedError, match="address of this machine"):
+        await Egress([Rule.parse("rebound.test")]).addresses("rebound.test", 443)
+
+
+def denying(*globs: str) -> list[DeniedHosts]:
+    return [DeniedHosts(glob, f"policy.toml:1 deny net({glob})") for glob in globs]
+
+
+@pytest.mark.parametrize(
+    ("glob", "host"),
+    [
+        ("evil.test", "evil.test"),
+        ("evil.test", "EVIL.test."),
+        ("Evil.Test", "evil.test"),
+        ("*.evil.test", "deep.er.evil.test"),
+        ("*", "anybody.test"),
+        ("büro.test", "xn--bro-hoa.test"),
+        ("evil.test", "1.1.1.1"),
+        ("evil.test", "16843009"),
+        ("evil.test", "0x1010101"),
+        ("evil.test", "[2606:4700::1111]"),
+        ("1.1.1.1", "1.1.1.1"),
+    ],
+)
+async def test_a_host_that_a_rule_denies_is_refused_and_the_rule_is_named(glob: str, host: str) -> None:
+    with pytest.raises(DeniedError, match=r"policy\.toml:1 deny net\("):
+        await Egress([Rule.parse("*")], denying(glob)).addresses(host, 443)
+
+
+async def test_a_name_that_leads_to_a_denied_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def found(*_: object, **__: object) -> list[tuple[object, ...]]:
+        return [(2, 1, 6, "", ("93.184.215.14", 443))]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", found)
+    assert await Egress([Rule.parse("*")], denying("evil.test")).addresses("fine.test", 443) == ["93.184.215.14"]
+    with pytest.raises(DeniedError, match=r"fine\.test is denied by the rule"):
+        await Egress([Rule.parse("*")], denying("93.184.*")).addresses("fine.test", 443)
+
+
+async def test_an_address_that_the_user_named_is_called_while_names_are_denied() -> None:
+    egress = Egress([Rule.parse("127.0.0.1:8080"), Rule.parse("*")], denying("evil.test"))
+    assert await egress.addresses("127.0.0.1", 8080) == ["127.0.0.1"]
+
+
+@pytest.mark.parametrize("request_", [b"CONNECT evil.test:443 HTTP/1.1", b"GET http://evil.test/ HTTP/1.1"])
+async def test_a_denied_call_gets_the_rule_in_the_first_line_and_in_the_body(tmp_path: Path, request_: bytes) -> None:
+    rule = DeniedHosts("evil.test", "policy.toml:1 deny net(evil.test) \r\nX: é")
+    async with proxy(tmp_path, "*", denied=[rule]) as socket:
+        answer = await ask(socket, request_ + b"\r\n\r\n")
+    head, _, body = answer.partition(b"\r\n\r\n")
+    first, *fields = head.split(b"\r\n")
+    assert first == b"HTTP/1.1 403 evil.test is denied by the rule policy.toml:1 deny net(evil.test) X: ?"
+    assert not any(field.startswith(b"X:") for field in fields)
+    assert body.decode().startswith("evil.test is denied by the rule policy.toml:1")
+
+
+CREDENTIALS = base64.b64encode(b"user:password").decode()
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        f"Proxy-Authorization: Basic {CREDENTIALS}",
+        f"proxy-authorization : Basic {CREDENTIALS}",
+        "Proxy-Connection: keep-alive",
+        "Connection: keep-alive",
+        "Keep-Alive: timeout=5",
+        "Host: elsewhere.test",
+    ],
+)
+def test_what_is_said_to_the_proxy_is_not_passed_on(field: str) -> None:
+    head = f"GET http://example.org/x HTTP/1.1\r\n{field}\r\nAccept: */*\r\n\r\n".encode()
+    passed_on = b"GET /x HTTP/1.1\r\nHost: example.org\r\nAccept: */*\r\nConnection: close\r\n\r\n"
+    assert destination(head) == ("example.org", 80, passed_on)
+
+
+# -- over the wire ---------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def page(text: str = "a page", status: int = 200, headers: Mapping[str, str] | None = None) -> AsyncIterator[int]:
+    """A web server of the host, on loopback; its port."""
+
+    async def answer(request: web.Request) -> web.Response:
+        said = f"{text} {request.path_qs} for {request.host} {await request.text()}"
+        return web.Response(text=said, status=status, headers=headers)
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        yield runner.addresses[0][1]
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def proxy(folder: Path, *rules: str, denied: Sequence[DeniedHosts] = ()) -> AsyncIterator[Path]:
+    egress = Egress(map(Rule.parse, rules), denied)
+    server = await asyncio.start_unix_server(egress.serve, folder / "proxy", limit=64 * 1024)
+    async with server:
+        yield folder / "proxy"
+
+
+async def ask(socket: Path, request: bytes) -> bytes:
+    reader, writer = await asyncio.open_unix_connection(socket)
+    writer.write(request)
+    try:
+        async with asyncio.timeout(10):
+            return await reader.read(1_000_000)
+    finally:
+        writer.close()
+
+
+async def test_a_tunnel_leads_to_an_address_that_the_user_named(tmp_path: Path) -> None:
+    async with page() as port, proxy(tmp_path, f"127.0.0.1:{port}") as socket:
+        reader, writer = await asyncio.open_unix_connection(socket)
+        writer.write(f"CONNECT 127.0.0.1:{port} HTTP/1.1\r\n\r\n".encode())
+        assert b"200" in await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"GET /x HTTP/1.0\r\n\r\n")
+        assert b"a page /x" in await reader.read()
+        writer.close()
+
+
+async def test_a_plain_request_goes_without_what_is_the_proxys(tmp_path: Path) -> None:
+    async with page() as port, proxy(tmp_path, f"127.0.0.1:{port}") as socket:
+        head = f"POST http://127.0.0.1:{port}/y?z=1 HTTP/1.1\r\nHost: 127.0.0.1\r\nProxy-Connection: keep-alive\r\n"
+        answer = await ask(socket, f"{head}Content-Length: 4\r\n\r\nbody".encode())
+        assert f"a page /y?z=1 for 127.0.0.1:{port} body".encode() in answer
+        assert b"Connection: close" in answer
+
+
+async def test_more_connections_in_a_row_than_may_be_open_at_once_leave_nothing_behind(tmp_path: Path) -> None:
+    async with page() as port, proxy(tmp_path, f"127.0.0.1:{port}") as socket:
+
+        async def call() -> None:
+            answer = await ask(socket, f"GET http://127.0.0.1:{port}/ HTTP/1.1\r\n\r\n".encode())
+            assert answer.startswith(b"HTTP/1.1 200 "), answer
+
+        await leaves_nothing_running(call, times=MAX_CONNECTIONS + 1)
+
+
+async def test_more_connections_at_once_than_may_be_open_are_refused(tmp_path: Path) -> None:
+    async with page() as port, proxy(tmp_path, f"127.0.0.1:{port}") as socket:
+        opened = [await asyncio.open_unix_connection(socket) for _ in range(MAX_CONNECTIONS + 1)]
+        assert b"too many connections at once" in await opened[-1][0].read()
+        reader, last = opened[-2]
+        last.write(f"GET http://127.0.0.1:{port}/ HTTP/1.1\r\n\r\n".encode())
+        assert (await reader.read()).startswith(b"HTTP/1.1 200 ")
+        for _, writer in opened:
+            writer.close()
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"CONNECT 127.0.0.1:1 HTTP/1.1\r\n\r\n",
+        b"CONNECT example.org:443 HTTP/1.1\r\n\r\n",
+        b"GET http://localhost/ HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET file:///etc/passwd HTTP/1.1\r\n\r\n",
+        b"GET ftp://example.org/ HTTP/1.1\r\n\r\n",
+        b"CONNECT :443 HTTP/1.1\r\n\r\n",
+        b"CONNECT a:b:c HTTP/1.1\r\n\r\n",
+        b"\xff\xfe\r\n\r\n",
+        b"nonsense\r\n\r\n",
+    ],
+)
+async def test_who_is_not_named_or_makes_no_sense_is_refused(tmp_path: Path, request_: bytes) -> None:
+    async with proxy(tmp_path, "allowed.test") as socket:
+        assert (await ask(socket, request_)).startswith(b"HTTP/1.1 403 ")
+
+
+async def test_a_header_without_end_is_refused(tmp_path: Path) -> None:
+    async with proxy(tmp_path, "*") as socket:
+        assert (await ask(socket, b"GET http://a/ HTTP/1.1\r\nA: " + b"a" * 100_000)).startswith(b"HTTP/1.1 431 ")
+
+
+def test_the_program_refuses_a_rule_that_is_none(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "runtime.isolation.egress_proxy",
+        "--uds",
+        str(tmp_path / "s"),
+        "--allow",
+        "http://x",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=60)
+    assert done.returncode == 2
+    assert "is no host" in done.stderr
+
+
+# -- from a sandbox --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.bubblewrap
+async def test_a_rule_denies_a_host_to_every_program_of_a_sandbox_and_is_named(tmp_path: Path) -> None:
+    workspace = repository(tmp_path / "workspace")
+    denials = Denials(hosts=(*denying("127.0.0.2", "*.evil.test"),))
+    async with page() as port:
+        hosts = (f"127.0.0.1:{port}", f"127.0.0.2:{port}", "*")
+        async with walled(workspace, denials=denials, allowed_hosts=hosts) as runtime:
+            fetch = "curl -sS -m 10 --noproxy '' {}"
+            http = await run(runtime, fetch.format(f"http://127.0.0.2:{port}/"))
+            told = "127.0.0.2 is denied by the rule policy.toml:1 deny net(127.0.0.2)"
+            assert (told in http.content, told in http.metadata.suffix) == (True, True)
+            https = await run(runtime, fetch.format("https://www.evil.test/"))
+            told = "www.evil.test is denied by the rule policy.toml:1 deny net(*.evil.test)"
+            assert (https.exit_code, told in https.metadata.suffix) == (56, True)
+            urllib = "import urllib.request as r; r.urlopen('https://www.evil.test/')"
+            python = await run(runtime, f'python3 -c "{urllib}"')
+            assert f"Tunnel connection failed: 403 {told}" in python.content
+            other = await run(runtime, fetch.format(f"http://127.0.0.1:{port}/"))
+            assert other.content.startswith("a page")
+            assert "denied" not in other.metadata.suffix
+
+
+@pytest.mark.bubblewrap
+async def test_where_every_host_is_denied_only_the_sandbox_itself_is_left(tmp_path: Path) -> None:
+    workspace = repository(tmp_path / "workspace")
+    async with page() as port:
+        allowed = (f"127.0.0.1:{port}", "*")
+        async with walled(workspace, denials=Denials(hosts=(*denying("*"),)), allowed_hosts=allowed) as runtime:
+            said = await run(runtime, f"curl -sS -m 10 --noproxy '' http://127.0.0.1:{port}/")
+            assert "127.0.0.1 is denied by the rule policy.toml:1 deny net(*)" in said.content
+            serve = "python3 -m http.server -b 127.0.0.1 8765 >/dev/null 2>&1 &"
+            until = "until curl -sS http://127.0.0.1:8765/ 2>/dev/null; do sleep 0.1; done"
+            assert "Directory listing" in (await run(runtime, f"{serve} {until}")).content
+
+
+@pytest.mark.bubblewrap
+async def test_a_sandbox_calls_whom_the_user_named_and_nobody_else(tmp_path: Path) -> None:
+    workspace = repository(tmp_path / "workspace")
+    async with (
+        page() as port,
+        page("another") as other,
+        walled(workspace, allowed_hosts=(f"127.0.0.1:{port}",)) as runtime,
+    ):
+        fetch = "curl -sS -m 10 --noproxy '' http://127.0.0.1:{}/"
+        assert (await run(runtime, fetch.format(port))).content.startswith("a page")
+        assert "not allowed here" in (await run(runtime, fetch.format(other))).content
+        direct = await run(runtime, f"curl -s -m 5 --noproxy '*' http://127.0.0.1:{port}/")
+        assert direct.exit_code != 0
+
+
+@pytest.mark.bubblewrap
+async def test_a_redirect_is_looked_at_anew(tmp_path: Path) -> None:
+    workspace = repository(tmp_path / "workspace")
+    async with page("secret") as inwards:
+        to = {"Location": f"http://127.0.0.1:{inwards}/"}
+        async with page("moved", 302, to) as port, walled(workspace, allowed_hosts=(f"127.0.0.1:{port}",)) as runtime:
+            said = await run(runtime, f"curl -sS -L -m 10 --noproxy '' http://127.0.0.1:{port}/")
+    assert "secret" not in said.content
+    assert "not allowed here" in said.content
+
+
+@pytest.mark.bubblewrap
+async def test_without_a_name_there_is_no_way_out_and_no_process_for_one(tmp_path: Path) -> None:
+    async with walled(repository(tmp_path / "workspace")) as runtime:
+        assert (await run(runtime, "env | grep -i -c proxy")).content == "0"
+    listing = subprocess.run(["ps", "-eo", "ppid,args"], capture_output=True, text=True, check=True).stdout
+    assert not [line for line in listing.splitlines() if line.split()[0] == str(os.getpid()) and "egress" in line]
+
+
+@pytest.mark.bubblewrap
+async def test_a_wrong_name_is_said_and_nothing_is_started(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeUnavailableError, match=r"is no host.*Correct sandbox\.allowed_hosts"):
+        async with walled(repository(tmp_path / "workspace"), allowed_hosts=("http://x",)):
+            pass

@@ -1,0 +1,318 @@
+"""The wire of actions that outlast their connection, as any client may use it: once, in order, and not for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from core.events import Action, CmdRunAction, NullObservation, Observation, TerminalOutput
+from runtime.protocol import AFTER_HEADER, KEY_HEADER, RESUME_HEADER, encode_frame, encode_observation
+from runtime.server import answer_cache
+from runtime.server.action_executor import Emit
+from runtime.server.answer_cache import KeptAnswer, KeptAnswers, Reader, Times, TooManyAnswersError
+from tests.runtime.action_server import KEY, Server
+from tests.runtime.conftest import serving
+
+TOKEN = "t" * 32
+LONG = Times(keep_s=60, turn_s=60, beat_s=60)
+TIMES = Times(keep_s=0.6, turn_s=0.3, beat_s=0.1)
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[Server]:
+    async with serving(tmp_path, TIMES) as server:
+        yield server
+
+
+class Caller:
+    """Asks as a client does, one request at a time."""
+
+    def __init__(self, url: str, http: aiohttp.ClientSession) -> None:
+        self._url = url
+        self._http = http
+
+    def begin(self, command: str, token: str = TOKEN) -> Any:
+        action = {"action": "run", "args": {"command": command, "blocking": True}, "timeout": 60, "id": 1}
+        headers = {KEY_HEADER: KEY, RESUME_HEADER: token}
+        return self._http.post(f"{self._url}/execute_action", json={"action": action}, headers=headers)
+
+    def read(self, after: int | str, token: str = TOKEN) -> Any:
+        return self._http.get(f"{self._url}/actions/{token}?after={after}", headers={KEY_HEADER: KEY})
+
+    def let_go(self, token: str = TOKEN) -> Any:
+        return self._http.delete(f"{self._url}/actions/{token}", headers={KEY_HEADER: KEY})
+
+
+@pytest.fixture
+def caller(server: Server, http: aiohttp.ClientSession) -> Caller:
+    return Caller(server.url, http)
+
+
+async def lines(response: aiohttp.ClientResponse) -> list[dict[str, Any]]:
+    """What the lines of an answer say, without those that only say that the server is there."""
+    return [json.loads(line) for line in (await response.text()).splitlines() if line]
+
+
+async def test_a_request_that_comes_twice_is_carried_out_once_and_answered_twice(
+    caller: Caller, tmp_path: Path
+) -> None:
+    answers = []
+    for _ in range(2):
+        async with caller.begin("echo x >> effects; echo done") as response:
+            assert (response.status, response.headers[AFTER_HEADER]) == (200, "0")
+            answers.append(await lines(response))
+    assert answers[0] == answers[1]
+    assert answers[0][-1]["content"] == "done"
+    assert (tmp_path / "effects").read_text() == "x\n"
+
+
+async def test_frames_are_read_on_from_any_of_them(caller: Caller) -> None:
+    async with caller.begin("for i in 1 2 3; do echo $i; sleep 0.05; done") as response:
+        whole = await lines(response)
+    for after in range(len(whole)):
+        async with caller.read(after) as response:
+            assert response.headers[AFTER_HEADER] == str(after)
+            assert await lines(response) == whole[after:]
+
+
+@pytest.mark.parametrize("after", ["1000", "-1", "x", "", "9" * 30])
+async def test_frames_that_were_never_sent_are_refused(caller: Caller, after: str) -> None:
+    async with caller.begin("true") as response:
+        await response.read()
+    async with caller.read(after) as response:
+        assert response.status == 400
+
+
+async def test_who_comes_later_takes_the_place_of_who_reads(caller: Caller, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "go")
+    async with caller.begin("cat go; echo done") as first, caller.read(0) as second:
+        await asyncio.to_thread((tmp_path / "go").write_text, "")
+        assert (await lines(second))[-1]["content"] == "done"
+        assert "observation" not in (await lines(first))[-1]
+
+
+async def test_a_reading_ends_after_its_turn_and_a_quiet_one_says_that_the_server_is_there(caller: Caller) -> None:
+    async with caller.begin("sleep 100") as response:
+        text = await response.text()
+    assert text.endswith("\n\n")
+    assert "observation" not in text
+    async with caller.let_go() as response:
+        assert response.status == 200
+
+
+async def test_what_nobody_asks_for_any_more_is_interrupted_and_forgotten(caller: Caller) -> None:
+    async with caller.begin("sleep 100"):
+        pass
+    text = ""
+    async with asyncio.timeout(60), caller.begin("echo usable", "u" * 32) as response:
+        text += await response.text()
+    while "usable" not in text:  # it waits for the end of the first
+        async with asyncio.timeout(60), caller.read(0, "u" * 32) as response:
+            text = await response.text()
+    async with caller.read(0) as response:
+        assert response.status == 404
+
+
+async def test_what_was_let_go_of_is_interrupted_and_a_late_request_is_not_carried_out(
+    caller: Caller, tmp_path: Path
+) -> None:
+    async with caller.begin("echo begun; sleep 100; echo x > late"), caller.let_go() as response:
+        assert response.status == 200
+    for token in (TOKEN, "never-seen-before"):
+        async with caller.let_go(token) as response:
+            assert response.status == 404
+        async with caller.read(0, token) as response:
+            assert response.status == 404
+        async with caller.begin("echo x > late", token) as response:
+            assert response.status == 410
+    assert not (tmp_path / "late").exists()
+
+
+@pytest.mark.parametrize("token", ["", "short", "x" * 65, "a b" * 10, "é" * 20])
+async def test_a_token_that_could_be_guessed_or_is_none_is_refused(caller: Caller, token: str, tmp_path: Path) -> None:
+    async with caller.begin("echo x > done", token) as response:
+        assert response.status == 400
+    assert not (tmp_path / "done").exists()
+
+
+async def test_there_is_an_end_to_how_many_are_kept(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answer_cache, "MAX_KEPT", 2)
+    async with caller.begin("true", "a" * 32) as response:
+        await response.read()
+    async with caller.begin("sleep 100", "b" * 32), caller.begin("sleep 100", "c" * 32) as made_room:
+        assert made_room.status == 200
+        async with caller.read(0, "a" * 32) as oldest_that_had_ended:
+            assert oldest_that_had_ended.status == 404
+        async with caller.begin("true", "d" * 32) as one_too_many:
+            assert one_too_many.status == 429
+
+
+async def test_the_memory_of_what_was_let_go_of_has_an_end(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answer_cache, "MAX_REMEMBERED", 2)
+    for token in ("a" * 32, "b" * 32, "c" * 32):
+        async with caller.let_go(token):
+            pass
+    async with caller.begin("true", "a" * 32) as response:
+        assert response.status == 200
+    async with caller.begin("true", "c" * 32) as response:
+        assert response.status == 410
+
+
+class TestFrames:
+    """One answer and its readers, without a wire between."""
+
+    @pytest.fixture(autouse=True)
+    def bounds(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        line_bytes = len(encode_frame(frame(1))) + 1
+        monkeypatch.setattr(answer_cache, "FRAMES_BYTES", 3 * line_bytes)
+        monkeypatch.setattr(answer_cache, "AHEAD_BYTES", 2 * line_bytes)
+
+    async def test_the_newest_are_kept_and_who_comes_late_begins_with_them(self) -> None:
+        answer = KeptAnswer()
+        assert (answer.last, answer.is_over, answer.reader(0).position) == (0, False, 0)
+        answer = KeptAnswer()
+        for number in range(1, 6):
+            await answer.add(frame(number))
+        assert answer.last == 5
+        for after, position, numbers in ((0, 2, (3, 4, 5)), (2, 2, (3, 4, 5)), (3, 3, (4, 5)), (5, 5, ())):
+            reader = answer.reader(after)
+            assert reader.position == position
+            assert answer.take(reader) == wire(*numbers)
+            assert (reader.position, reader.has_all) == (5, False)
+
+    async def test_one_that_is_larger_than_the_bound_is_kept_alone(self) -> None:
+        answer = KeptAnswer()
+        await answer.add(frame(1))
+        large = TerminalOutput(1, b"x" * 10_000)
+        await answer.add(large)
+        reader = answer.reader(0)
+        assert reader.position == 1
+        assert answer.take(reader) == encode_frame(large) + b"\n"
+
+    async def test_who_is_far_behind_is_waited_for_until_he_takes_or_goes(self) -> None:
+        for go_on in ("take", "leave", "another"):
+            answer = KeptAnswer()
+            reader = answer.reader(0)
+            for number in (1, 2):
+                await answer.add(frame(number))
+            adding = asyncio.create_task(answer.add(frame(3)))
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert not adding.done()
+            if go_on == "take":
+                assert answer.take(reader) == wire(1, 2, 3)
+            elif go_on == "leave":
+                reader.leave()
+                reader.leave()
+            else:
+                answer.reader(3)
+            await asyncio.wait_for(adding, 60)
+
+    async def test_one_who_went_long_ago_changes_nothing_for_the_next(self) -> None:
+        answer = KeptAnswer()
+        first = answer.reader(0)
+        second = answer.reader(0)
+        first.leave()
+        assert not answer.is_read_by(first)
+        assert answer.is_read_by(second)
+
+    async def test_one_who_lacks_what_was_dropped_reads_no_further(self) -> None:
+        answer = KeptAnswer()
+        for number in range(1, 6):
+            await answer.add(frame(number))
+        reader = answer.reader(0)
+        assert answer.is_read_by(reader)
+        reader.position = 1
+        assert not answer.is_read_by(reader)
+
+    async def test_the_observation_is_the_last_line_and_nothing_where_it_was_interrupted(self) -> None:
+        for observation, last in ((NullObservation(), encode_observation(NullObservation()) + b"\n"), (None, b"")):
+            answer = KeptAnswer()
+            await answer.add(frame(1))
+            reader = answer.reader(0)
+            reading = asyncio.create_task(everything(reader))
+            while reader.position == 0:
+                await asyncio.sleep(0)
+            answer.end(observation)
+            assert await reading == wire(1) + last
+            assert (reader.has_all, answer.is_over) == (True, True)
+            assert await everything(answer.reader(0)) == wire(1) + last
+            assert await everything(answer.reader(1)) == last
+
+
+async def everything(reader: Reader) -> bytes:
+    return b"".join([line async for line in reader.lines(LONG)])
+
+
+def frame(number: int) -> TerminalOutput:
+    return TerminalOutput(1, b"%03d" % number)
+
+
+def wire(*numbers: int) -> bytes:
+    return b"".join(encode_frame(frame(number)) + b"\n" for number in numbers)
+
+
+class Waiting:
+    """Carries out actions that wait until they are let on."""
+
+    def __init__(self) -> None:
+        self.begun: list[int] = []
+        self.go = asyncio.Event()
+
+    async def carry_out(self, action: Action, action_id: int, emit: Emit) -> Observation:
+        self.begun.append(action_id)
+        await self.go.wait()
+        return NullObservation()
+
+
+class TestAnswers:
+    async def test_a_token_is_carried_out_once_until_and_after_it_is_let_go_of(self) -> None:
+        waiting = Waiting()
+        answers = KeptAnswers(waiting.carry_out, LONG)
+        first = answers.begin("a", CmdRunAction(command="x"), 1)
+        assert answers.begin("a", CmdRunAction(command="x"), 2) is first is answers.find("a")
+        assert answers.find("b") is None
+        await asyncio.sleep(0)
+        assert await answers.let_go("a")
+        assert first is not None
+        assert first.is_over
+        assert answers.find("a") is None
+        assert answers.begin("a", CmdRunAction(command="x"), 3) is None
+        assert not await answers.let_go("a")
+        assert not await answers.let_go("never")
+        assert answers.begin("never", CmdRunAction(command="x"), 4) is None
+        assert waiting.begun == [1]
+        await answers.aclose()
+
+    async def test_closing_interrupts_all_of_them_and_waits_for_their_ends(self) -> None:
+        waiting = Waiting()
+        answers = KeptAnswers(waiting.carry_out, LONG)
+        begun = [answers.begin(token, CmdRunAction(command="x"), number) for number, token in enumerate("abc")]
+        await asyncio.sleep(0)
+        await answers.aclose()
+        assert [answer is not None and answer.is_over for answer in begun] == [True] * 3
+        assert [answers.find(token) for token in "abc"] == [None] * 3
+        await answers.aclose()
+
+    async def test_only_so_many_are_kept_and_those_that_run_stay(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(answer_cache, "MAX_KEPT", 2)
+        waiting = Waiting()
+        answers = KeptAnswers(waiting.carry_out, LONG)
+        first = answers.begin("a", CmdRunAction(command="x"), 1)
+        answers.begin("b", CmdRunAction(command="x"), 2)
+        with pytest.raises(TooManyAnswersError):
+            answers.begin("c", CmdRunAction(command="x"), 3)
+        waiting.go.set()
+        while first is not None and not first.is_over:
+            await asyncio.sleep(0)
+        waiting.go.clear()
+        assert answers.begin("c", CmdRunAction(command="x"), 3) is not None
+        assert answers.find("a") is None
+        await answers.aclose()

@@ -1,0 +1,290 @@
+"""The routes over a real socket: who is let in, what is answered, and what closing a request does."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+import random
+import socket
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from core.events import CmdOutputObservation, CmdRunAction
+from runtime.client import ActionExecutionClient
+from runtime.protocol import KEY_HEADER, MAX_REQUEST_BYTES, NDJSON_TYPE, decode_line, encode_request
+from runtime.server import downloads, requests, transfer_routes, uploads
+from runtime.server import request_guard as guard_module
+from tests.runtime.action_server import KEY, Server
+from tests.runtime.conftest import Watcher
+
+
+def routes(app: web.Application) -> list[tuple[str, str]]:
+    """Every route that there is, and some that there are not."""
+    known = [(route.method, route.resource.canonical) for route in app.router.routes() if route.resource]
+    assert ("POST", "/execute_action") in known
+    return [*known, ("GET", "/"), ("GET", "/docs"), ("DELETE", "/alive"), ("OPTIONS", "/execute_action")]
+
+
+class TestGuard:
+    @pytest.mark.parametrize("key", [None, "", "x", KEY[:-1], KEY + "k", "ключ"])
+    async def test_every_route_wants_the_key(
+        self, server: Server, http: aiohttp.ClientSession, key: str | None
+    ) -> None:
+        headers = {} if key is None else {KEY_HEADER: key}
+        for method, path in routes(server.app):
+            async with http.request(method, server.url + path, headers=headers) as response:
+                assert (response.status, path) == (401, path)
+
+    @pytest.mark.parametrize(
+        "headers",
+        [
+            {"Origin": "http://localhost"},
+            {"Origin": "null"},
+            {"Host": "evil.example"},
+            {"Host": "127.0.0.1.nip.io"},
+            {"Host": "localhost.evil.example:80"},
+            {"Host": "localhost:80:80"},
+            {"Host": ""},
+        ],
+    )
+    async def test_browsers_and_foreign_hosts_are_refused_with_any_key(
+        self, server: Server, http: aiohttp.ClientSession, headers: dict[str, str]
+    ) -> None:
+        for method, path in routes(server.app):
+            async with http.request(method, server.url + path, headers={KEY_HEADER: KEY, **headers}) as response:
+                assert (response.status, path) == (403, path)
+
+    @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1:65535", "[::1]", "[::1]:80"])
+    async def test_this_machine_has_several_names(self, server: Server, http: aiohttp.ClientSession, host: str) -> None:
+        headers = {KEY_HEADER: KEY, "Host": host}
+        async with http.get(server.url + "/alive", headers=headers) as response:
+            assert await response.json() == {"status": "ok"}
+
+    async def test_who_says_nothing_is_let_go_of(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(guard_module, "HEADER_TIMEOUT_S", 0.1)
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(b"GET /alive HTTP/1.1\r\nHost: local")
+        assert await reader.read() == b""
+        writer.close()
+        await writer.wait_closed()
+
+    async def test_too_many_connections_are_let_go_of(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(guard_module, "MAX_CONNECTIONS", 0)
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        assert await reader.read() == b""
+        writer.close()
+        await writer.wait_closed()
+
+
+class TestRoutes:
+    HEADERS = {KEY_HEADER: KEY, "Content-Type": "application/json"}
+
+    async def test_server_info_is_v0s_with_the_version_and_what_the_sandbox_uses(
+        self, server: Server, client: ActionExecutionClient
+    ) -> None:
+        info = await client.server_info()
+        assert sorted(info) == ["idle_time", "protocol_version", "resources", "sandbox", "uptime", "working_dir"]
+        assert sorted(info["resources"]) == ["cpu_percent", "disk", "io", "memory"]
+        assert sorted(info["resources"]["memory"]) == ["percent", "rss", "vms"]
+        assert sorted(info["resources"]["disk"]) == ["free", "percent", "total", "used"]
+        assert info["resources"]["memory"]["rss"] > 1_000_000
+
+    async def test_without_streaming_the_observation_is_the_answer(
+        self, server: Server, http: aiohttp.ClientSession
+    ) -> None:
+        body = b'{"action": {"action": "run", "args": {"command": "echo hi"}}}'
+        async with http.post(server.url + "/execute_action", data=body, headers=self.HEADERS) as response:
+            answer = await response.json()
+        assert (answer["observation"], answer["content"], answer["success"]) == ("run", "hi", True)
+        assert answer["extras"]["metadata"]["exit_code"] == 0
+
+    async def test_with_streaming_the_observation_is_the_last_line(
+        self, server: Server, http: aiohttp.ClientSession
+    ) -> None:
+        headers = {**self.HEADERS, "Accept": NDJSON_TYPE}
+        body = encode_request(CmdRunAction(command="echo hi"), 12)
+        async with http.post(server.url + "/execute_action", data=body, headers=headers) as response:
+            assert response.content_type == NDJSON_TYPE
+            *frames, last = (await response.read()).splitlines()
+        assert [json.loads(line)["frame"] for line in frames] == ["terminal_output"] * len(frames)
+        assert {json.loads(line)["cause"] for line in frames} == {12}
+        assert isinstance(decode_line(last), CmdOutputObservation)
+
+    @pytest.mark.parametrize(
+        ("body", "content_type", "status"),
+        [
+            (b"{", "application/json", 400),
+            (b'{"action": {"action": "no such"}}', "application/json", 400),
+            (b'{"action": {"action": "think"}}', "text/plain", 415),
+            (b" " * (MAX_REQUEST_BYTES + 1), "application/json", 413),
+        ],
+        ids=["no JSON", "no action", "no JSON type", "too large"],
+    )
+    async def test_a_bad_body_is_refused(
+        self, server: Server, http: aiohttp.ClientSession, body: bytes, content_type: str, status: int
+    ) -> None:
+        headers = {KEY_HEADER: KEY, "Content-Type": content_type}
+        async with http.post(server.url + "/execute_action", data=io.BytesIO(body), headers=headers) as response:
+            assert response.status == status
+
+
+class TestBodies:
+    """Bodies that are slow, too large or cut off, on every route that takes one."""
+
+    JSON = ("/execute_action", "/list_files", "/update_mcp_server", "/terminal/input", "/terminal/resize")
+    TAKING = (*JSON, "/upload_file")
+    FORM = b'--b\r\nContent-Disposition: form-data; name="file"; filename="name"\r\n\r\n'
+
+    def head(self, path: str, length: int = 1000) -> bytes:
+        content_type = "multipart/form-data; boundary=b" if "upload" in path else "application/json"
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{KEY_HEADER}: {KEY}\r\nContent-Type: {content_type}\r\n"
+        return f"{head}Content-Length: {length}\r\n\r\n".encode()
+
+    def test_these_are_all_that_take_one(self, server: Server) -> None:
+        posted = {path for method, path in routes(server.app) if method == "POST"}
+        assert posted - {"/terminal/give_back"} == set(self.TAKING)
+
+    @pytest.mark.parametrize("path", TAKING)
+    @pytest.mark.parametrize("begun", [b"", b"{", FORM + b"content"])
+    async def test_one_that_does_not_arrive_in_time_is_refused(
+        self, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, begun: bytes
+    ) -> None:
+        monkeypatch.setattr(requests, "BODY_TIMEOUT_S", 0.1)
+        monkeypatch.setattr(transfer_routes, "UPLOAD_TIMEOUT_S", 0.1)
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(self.head(f"{path}?destination={tmp_path}/new") + begun)
+        assert b" 408 " in await reader.readline()
+        writer.close()
+        await writer.wait_closed()
+        assert list(tmp_path.iterdir()) == []
+
+    @pytest.mark.parametrize("path", JSON)
+    async def test_one_of_json_may_have_8_mib(self, server: Server, http: aiohttp.ClientSession, path: str) -> None:
+        for length in (MAX_REQUEST_BYTES + 1, MAX_REQUEST_BYTES * 4):
+            body = io.BytesIO(b" " * length)
+            async with http.post(server.url + path, data=body, headers=TestRoutes.HEADERS) as response:
+                assert response.status == 413
+
+    @pytest.mark.parametrize("is_announced", [True, False], ids=["announced", "in chunks"])
+    async def test_an_upload_has_a_limit_of_its_own(
+        self,
+        server: Server,
+        http: aiohttp.ClientSession,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        is_announced: bool,
+    ) -> None:
+        limit = 2 * MAX_REQUEST_BYTES
+        monkeypatch.setattr(transfer_routes, "MAX_UPLOAD_BYTES", limit)
+        monkeypatch.setattr(uploads, "MAX_UPLOAD_BYTES", limit)
+        headers = {KEY_HEADER: KEY, "Content-Type": "multipart/form-data; boundary=b"}
+        for over, status in ((0, 200), (1 if not is_announced else transfer_routes.FORM_BYTES, 413)):
+            body = self.FORM + b"x" * (limit + over) + b"\r\n--b--\r\n"
+
+            async def pieces(body: bytes = body) -> AsyncIterator[bytes]:
+                yield body
+
+            data = io.BytesIO(body) if is_announced else pieces()
+            url = f"{server.url}/upload_file?destination={tmp_path}/{status}"
+            async with http.post(url, data=data, headers=headers) as response:
+                assert response.status == status
+        assert [path.name for path in tmp_path.iterdir()] == ["200"]
+
+    @pytest.mark.filterwarnings("ignore::aiohttp.BadContentDispositionHeader")
+    @pytest.mark.filterwarnings("ignore::aiohttp.BadContentDispositionParam")
+    async def test_a_form_with_random_damage_is_taken_or_refused(
+        self, server: Server, http: aiohttp.ClientSession, tmp_path: Path, seed: int
+    ) -> None:
+        chance = random.Random(seed)
+        headers = {KEY_HEADER: KEY, "Content-Type": "multipart/form-data; boundary=b"}
+        whole = self.FORM.replace(b'="file"', b'="other"') + b"x\r\n" + self.FORM + b"content\r\n--b--\r\n"
+        for _ in range(500):
+            damaged = bytearray(whole)
+            for _ in range(chance.randint(1, 4)):
+                start = chance.randrange(len(damaged))
+                damaged[start : start + chance.randint(0, 10)] = chance.randbytes(chance.randint(0, 2))
+            url = f"{server.url}/upload_file?destination={tmp_path}/new"
+            async with http.post(url, data=bytes(damaged), headers=headers) as response:
+                assert response.status in (200, 400), damaged
+        assert not list(tmp_path.rglob(".handloom-*"))
+
+    async def test_an_upload_that_is_cut_off_leaves_nothing(
+        self, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        begun, closed = threading.Event(), threading.Event()
+
+        class Watched(uploads.Upload):
+            def write(self, data: bytes) -> None:
+                super().write(data)
+                begun.set()
+
+            def close(self) -> None:
+                super().close()
+                closed.set()
+
+        monkeypatch.setattr(transfer_routes, "Upload", Watched)
+        _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(self.head(f"/upload_file?destination={tmp_path}/new", 10**6) + self.FORM + b"x" * 600_000)
+        assert await asyncio.to_thread(begun.wait, 5)
+        assert (tmp_path / "new").exists()
+        writer.transport.abort()
+        assert await asyncio.to_thread(closed.wait, 60)
+        assert list(tmp_path.iterdir()) == []
+
+    async def test_a_download_that_is_cut_off_lets_go_of_its_files(
+        self, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        closed = threading.Event()
+
+        class Watched(downloads.Download):
+            def close(self) -> None:
+                super().close()
+                closed.set()
+
+        monkeypatch.setattr(transfer_routes, "Download", Watched)
+        (tmp_path / "large").write_bytes(os.urandom(1 << 20) * 64)
+        before = set(os.listdir("/dev/fd"))
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        head = f"GET /download_files?path={tmp_path} HTTP/1.1\r\nHost: localhost\r\n{KEY_HEADER}: {KEY}\r\n\r\n"
+        writer.write(head.encode())
+        assert b" 200 " in await reader.readline()
+        writer.transport.abort()
+        assert await asyncio.to_thread(closed.wait, 60)
+        assert set(os.listdir("/dev/fd")) <= before
+
+
+class TestClosing:
+    async def test_closing_the_answer_interrupts_the_command(
+        self, client: ActionExecutionClient, watcher: Watcher
+    ) -> None:
+        sleeping = CmdRunAction(command="echo begun; sleep 100", blocking=True)
+        running = asyncio.create_task(client.execute(sleeping, 1, watcher))
+        await watcher.sees(b"begun\r\n")
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        async with asyncio.timeout(60):  # the command takes longer
+            observation = await client.execute(CmdRunAction(command="echo usable"), 2, watcher)
+        assert observation.content == "usable"
+
+    async def test_closing_a_request_without_streaming_interrupts_too(
+        self, server: Server, client: ActionExecutionClient, watcher: Watcher
+    ) -> None:
+        body = encode_request(CmdRunAction(command="sleep 100", blocking=True), 1)
+        head = (
+            f"POST /execute_action HTTP/1.1\r\nHost: localhost\r\n{KEY_HEADER}: {KEY}\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        with socket.create_connection(("127.0.0.1", server.port)) as raw:
+            raw.sendall(head.encode() + body)
+            assert await client.alive()
+        async with asyncio.timeout(60):  # the command takes longer
+            observation = await client.execute(CmdRunAction(command="echo usable"), 2, watcher)
+        assert observation.content == "usable"

@@ -1,0 +1,141 @@
+"""How a BashSession ends what runs, outlives its own shell, and ends itself."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from core.events import CmdRunAction, Frame, TerminalOutput
+from runtime.server import hints
+from runtime.server.bash_session import BashSession
+from runtime.server.shell import ShellError
+from tests.runtime.conftest import NO_CHANGE_TIMEOUT_S, Shell, has_ended, settled
+from tests.stopped_clock import stopped_clock
+
+
+class TestEndOfTheShell:
+    @pytest.mark.parametrize(
+        ("command", "exit_code"),
+        [("exit 3", 3), ("kill -9 $$", 137), ("set -e; false", 1), ("exec sh -c 'exit 9'", 9), ("C-d", 0)],
+    )
+    async def test_a_fresh_shell_stands_in_the_same_folder(self, shell: Shell, command: str, exit_code: int) -> None:
+        await shell.run("cd /usr")
+        observation = await shell.run(command)
+        assert observation.metadata.exit_code == exit_code
+        assert observation.metadata.suffix == (
+            hints.completed(exit_code, command) + f"\n[The shell ended with it. {hints.fresh_shell('/usr')}]"
+        )
+        assert (await shell.run("echo $PWD")).content == "/usr"
+
+    async def test_where_no_fresh_shell_can_be_had_the_end_is_told_and_the_next_command_tries_again(
+        self, shell: Shell, tmp_path: Path
+    ) -> None:
+        path = shell.session._shell._env["PATH"]
+        shell.session._shell._env["PATH"] = str(tmp_path)
+        observation = await shell.run("echo last words; exit 3")
+        assert (observation.content, observation.exit_code) == ("last words", 3)
+        assert "There is no fresh one yet: bash was not found" in observation.metadata.suffix
+        with pytest.raises(ShellError):
+            await shell.run("echo hi")
+        shell.session._shell._env["PATH"] = path
+        observation = await shell.run("echo hi")
+        assert observation.content == "hi"
+        assert observation.metadata.prefix.startswith("[The shell had ended. A fresh shell was started in ")
+
+    async def test_the_last_words_before_exit_are_kept(self, shell: Shell) -> None:
+        assert (await shell.run("seq 1 1000; exit 3")).content.endswith("\n1000")
+
+    async def test_a_shell_killed_between_commands_is_replaced(self, shell: Shell) -> None:
+        old = shell.session.pid
+        os.kill(old, 9)
+        assert has_ended(old)
+        await settled(shell.session)
+        observation = await shell.run("echo hi")
+        assert observation.content == "hi"
+        assert observation.metadata.prefix.startswith("[The shell had ended. A fresh shell was started in ")
+
+    async def test_a_removed_folder_leads_back_to_the_workspace(self, shell: Shell, tmp_path: Path) -> None:
+        await shell.run("mkdir gone && cd gone && rmdir ../gone")
+        await shell.run("exit")
+        assert (await shell.run("pwd")).content == str(tmp_path)
+
+    async def test_removing_our_temporary_files_does_no_harm(self, shell: Shell) -> None:
+        await shell.run(f"rm -rf {shell.session._shell._folder}")
+        assert (await shell.run("echo hi")).content == "hi"
+
+    async def test_no_bash_says_what_to_do(self, tmp_path: Path) -> None:
+        with pytest.raises(ShellError, match="bash was not found; install it"):
+            await BashSession(str(tmp_path), env={"PATH": str(tmp_path)}).start()
+
+    async def test_closing_ends_the_session_and_its_jobs(self, shell: Shell) -> None:
+        pid = (await shell.run("nohup sleep 100 >/dev/null 2>&1 &")).metadata.pid
+        await shell.session.aclose()
+        assert has_ended(pid)
+
+
+class TestInterrupt:
+    @pytest.mark.parametrize("ignored", ["INT", "INT TERM"])
+    async def test_what_was_to_come_next_is_not_begun(self, shell: Shell, tmp_path: Path, ignored: str) -> None:
+        stubborn = f"bash -c \"trap '' {ignored}; echo begun; while :; do sleep 0.1; done\""
+        running = asyncio.create_task(shell.run(f"{stubborn}; echo > next", blocking=True))
+        await shell.watcher.sees(b"begun\r\n")
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert (await shell.run("ls next")).exit_code == 2
+
+    @pytest.mark.parametrize(
+        "command",
+        [
+            "sleep 100",
+            "while true; do :; done",
+            "sleep 100\nsleep 100",
+            "bash -c \"trap '' INT; sleep 100; sleep 100\"",
+            "bash -c \"trap '' INT TERM; echo x; sleep 100; sleep 100\"",
+            "trap '' INT TERM; while true; do :; done",
+            "cat",
+            "stty raw -isig; sleep 100",
+        ],
+    )
+    async def test_who_stops_waiting_interrupts_and_the_shell_is_usable(self, shell: Shell, command: str) -> None:
+        running = asyncio.create_task(shell.run(command + "; true", blocking=True))
+        await shell.watcher.sees(b"$ ")
+        running.cancel()
+        with stopped_clock(after_s=3):
+            with pytest.raises(asyncio.CancelledError):
+                await running
+            assert (await shell.run("echo usable")).content == "usable"
+
+    async def test_cancelling_again_does_not_leave_the_interrupt_half_done(self, shell: Shell) -> None:
+        running = asyncio.create_task(shell.run("bash -c \"trap '' INT; echo begun; sleep 100; sleep 100\""))
+        await shell.watcher.sees(b"begun\r\n")
+        for _ in range(5):
+            running.cancel()
+            await asyncio.sleep(0)
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert (await shell.run("echo usable")).content == "usable"
+
+    async def test_a_reader_that_is_gone_interrupts_too(self, shell: Shell) -> None:
+        async def gone(frame: Frame) -> None:
+            if isinstance(frame, TerminalOutput) and b"one\r\n" in frame.data:
+                raise ConnectionResetError("gone")
+
+        with pytest.raises(ConnectionResetError):
+            await shell.session.execute(CmdRunAction(command="echo; echo one; sleep 100"), 1, gone)
+        assert (await shell.run("echo usable")).content == "usable"
+
+    async def test_who_waits_for_his_turn_interrupts_nobody(self, shell: Shell, tmp_path: Path) -> None:
+        first = asyncio.create_task(shell.run("mkfifo go; read x <go; echo first"))
+        await shell.watcher.sees(b"read x")
+        second = asyncio.create_task(shell.run("echo second"))
+        await asyncio.sleep(0)
+        second.cancel()
+        observation = await first
+        assert observation.metadata.suffix == hints.no_new_output(NO_CHANGE_TIMEOUT_S)
+        running = asyncio.create_task(shell.run(""))
+        await asyncio.to_thread((tmp_path / "go").write_text, "\n")
+        assert (await running).content == "first"

@@ -1,0 +1,55 @@
+"""A server that nobody is connected to leaves after a while, and not before."""
+
+from __future__ import annotations
+
+import asyncio
+
+from runtime.server.idle_timeout import Absence
+
+SOON_S = 0.05
+
+
+async def connection(end: asyncio.Event) -> None:
+    await end.wait()
+
+
+async def test_it_leaves_when_nobody_comes() -> None:
+    left = asyncio.Event()
+    Absence(SOON_S).begin(left.set)
+    async with asyncio.timeout(20):
+        await left.wait()
+
+
+async def test_it_leaves_when_the_last_one_has_gone() -> None:
+    left, first_ends, second_ends = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    absence = Absence(SOON_S)
+    absence.begin(left.set)
+    first, second = (asyncio.create_task(connection(end)) for end in (first_ends, second_ends))
+    absence.came(first)
+    absence.came(second)
+    first_ends.set()
+    await first
+    later = asyncio.get_running_loop().create_future()
+    asyncio.get_running_loop().call_later(4 * SOON_S, later.set_result, None)  # of the loop's own clock
+    await later
+    assert not left.is_set()
+    second_ends.set()
+    async with asyncio.timeout(20):
+        await left.wait()
+
+
+async def test_without_patience_or_before_it_began_it_never_leaves() -> None:
+    ended = asyncio.Event()
+    ended.set()
+    loop = asyncio.get_running_loop()
+    left: list[str] = []
+    patient, not_begun = Absence(None), Absence(0.0)
+    patient.begin(lambda: left.append("patient"))
+    for absence in (patient, not_begun):
+        task = asyncio.create_task(connection(ended))
+        absence.came(task)
+        await task
+    later = loop.create_future()
+    loop.call_later(SOON_S, later.set_result, None)
+    await later
+    assert left == []

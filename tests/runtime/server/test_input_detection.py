@@ -1,0 +1,169 @@
+"""A command that waits for the terminal is recognised, whatever it waits with; one that works is not."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from core.events import CmdOutputObservation, CmdRunAction, Status
+from runtime.server import hints, input_detection
+from runtime.server.bash_session import WAITING_FOR_INPUT, BashSession
+from tests.runtime.conftest import NO_CHANGE_TIMEOUT_S, Shell
+from tests.runtime.isolation.confined import own, run, walled
+
+pytestmark = [
+    pytest.mark.alone,
+    pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a program waits for"),
+]
+
+ANNOUNCED = Status("info", WAITING_FOR_INPUT, "The command waits for input.")
+WITHDRAWN = Status("info", WAITING_FOR_INPUT, "")
+PYTHON = f"{sys.executable} -I -c"
+READERS = {
+    "cat": "cat",
+    "a pipe's first": "cat | sort",
+    "the shell's own read": "read x",
+    "a read with a limit of time": "read -t 90 x",
+    "another shell": "bash -c 'read x; true'",
+    "a shell that is typed to": "bash --norc",
+    "python": f"{PYTHON} 'input()'",
+    "a thread": f"{PYTHON} 'import threading; t = threading.Thread(target=input); t.start(); t.join()'",
+    "a password": f"{PYTHON} 'import getpass; getpass.getpass()'",
+    "a password of the shell": "read -rsp Password: x",
+    "select": f"{PYTHON} 'import select; select.select([0], [], [])'",
+    "poll": f"{PYTHON} 'import select; p = select.poll(); p.register(0, select.POLLIN); p.poll()'",
+    "epoll": f"{PYTHON} 'import select; p = select.epoll(); p.register(0, select.EPOLLIN); p.poll()'",
+    "an event loop": f"{PYTHON} 'import asyncio as a; l = a.new_event_loop(); l.add_reader(0, int); l.run_forever()'",
+}
+WORKERS = {
+    "sleep": "sleep 100",
+    "a loop": "while true; do :; done",
+    "a reader of a file": "tail -f /dev/null",
+    "a reader of a pipe": "sleep 100 | cat",
+    "a reader in the background": "cat & sleep 100",
+    "a wait for a child": "sleep 100 & wait",
+    "a server that takes keys": f"{PYTHON} 'import select, socket; "
+    "select.select([0, socket.create_server((str(), 0))], [], [])'",
+    "a sleep by read": "while true; do read -t 1; done",
+    "ticks of select": f"{PYTHON} 'import select\nwhile True: select.select([0], [], [], 1)'",
+    "ticks of poll": f"{PYTHON} 'import select; p = select.poll(); p.register(0, 1)\nwhile True: p.poll(1000)'",
+    "ticks of epoll": f"{PYTHON} 'import select; p = select.epoll(); p.register(0, 1)\nwhile True: p.poll(1)'",
+    "a writer": f"{PYTHON} 'import select; select.select([], [], [1], 100)'",
+}
+
+
+@pytest.mark.parametrize("command", READERS.values(), ids=READERS)
+async def test_who_reads_the_terminal_is_announced_at_once(tmp_path: Path, command: str) -> None:
+    session = BashSession(str(tmp_path), no_change_timeout_s=50)
+    await session.start()
+    shell = Shell(session)
+    observation = await shell.run(f"PS1= ; {command}", timeout=60)
+    assert observation.metadata.exit_code == -1
+    assert observation.metadata.suffix.startswith("\n[The command has no new output after ")
+    assert observation.metadata.suffix.endswith(hints.HELP + "]" + hints.WAITS)
+    assert shell.watcher.frames[-1] == ANNOUNCED
+    await session.aclose()
+
+
+@pytest.mark.parametrize("program", ["less", "vi", "more", "top"])
+async def test_programs_that_draw_wait_for_keys(shell: Shell, program: str) -> None:
+    if (await shell.run(f"command -v {program}")).exit_code:
+        pytest.skip(f"{program} is not installed")
+    observation = await shell.run(f"seq 100 > f; {program} {'' if program == 'top' else 'f'}")
+    while not observation.metadata.suffix.endswith(hints.WAITS):
+        observation = await shell.run("")
+    assert ANNOUNCED in shell.watcher.frames
+
+
+@pytest.mark.parametrize("command", WORKERS.values(), ids=WORKERS)
+async def test_who_works_or_waits_for_something_else_is_not(shell: Shell, command: str) -> None:
+    observation = await shell.run(command)
+    assert observation.metadata.suffix == hints.no_new_output(NO_CHANGE_TIMEOUT_S)
+    assert ANNOUNCED not in shell.watcher.frames
+
+
+async def test_a_blocking_action_is_announced_and_waits_on(shell: Shell) -> None:
+    running = asyncio.create_task(shell.run("read x; echo got:$x", blocking=True))
+    await shell.watcher.sees_frame(ANNOUNCED)
+    assert not running.done()
+    shell.session.type(b"Ada\n")
+    assert (await running).content == "Ada\ngot:Ada"
+    assert WITHDRAWN in shell.watcher.frames
+
+
+async def test_what_the_user_types_takes_the_notice_away(shell: Shell, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "go")
+    running = asyncio.create_task(shell.run("read x; echo got:$x; read y <go", blocking=True))
+    await shell.watcher.sees_frame(ANNOUNCED)
+    shell.session.type(b"Ada\n")
+    await shell.watcher.sees_frame(WITHDRAWN)
+    assert not running.done()
+    await asyncio.to_thread((tmp_path / "go").write_text, "\n")
+    assert (await running).content == "Ada\ngot:Ada"
+
+
+async def test_input_takes_the_notice_away(shell: Shell) -> None:
+    await shell.run("read x; echo $x; sleep 100")
+    observation = await shell.run("Ada", is_input=True)
+    assert observation.content == "Ada"
+    assert observation.metadata.suffix == hints.no_new_output(NO_CHANGE_TIMEOUT_S)
+    assert [frame for frame in shell.watcher.frames if isinstance(frame, Status)] == [ANNOUNCED, WITHDRAWN]
+
+
+async def test_each_new_question_is_announced(shell: Shell) -> None:
+    observation = await shell.run("read -p one? x; read -p two? y")
+    assert (observation.content, observation.metadata.suffix[-60:]) == ("one?", hints.WAITS[-60:])
+    observation = await shell.run("1", is_input=True)
+    assert (observation.content, observation.metadata.suffix[-60:]) == ("two?", hints.WAITS[-60:])
+    assert (await shell.run("2", is_input=True)).exit_code == 0
+
+
+async def test_who_waits_on_is_given_the_time_of_silence_and_not_told_again(shell: Shell) -> None:
+    await shell.run("read x")
+    observation = await shell.run("")
+    assert observation.metadata.suffix == hints.no_new_output(NO_CHANGE_TIMEOUT_S)
+
+
+@pytest.mark.parametrize(
+    "said", ["", "running", "-1 0x0 0x0", "0", "0 zz", "7 0xffffffffffffffff 0x4", "270 0x40 0x1", "232 0xffff", "é"]
+)
+def test_nonsense_about_a_task_is_no_wait(said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "syscall").write_text(said)
+    monkeypatch.setattr(input_detection, "_tasks", lambda pid: [tmp_path])
+    calls = {0: "read", 7: "poll", 270: "select", 232: "epoll"}
+    assert not input_detection._waits(os.getpid(), "/dev/pts/0", calls)
+
+
+@pytest.mark.bubblewrap
+async def test_it_is_seen_inside_walls_and_by_a_user_without_privileges(tmp_path: Path) -> None:
+    (tmp_path / "workspace").mkdir()
+    own(tmp_path / "workspace")
+    async with walled(tmp_path / "workspace") as runtime:
+        observation = await runtime.execute(CmdRunAction(command="seq 1 100000; read x"), 1, lambda frame: None)
+        assert isinstance(observation, CmdOutputObservation)
+        assert hints.WAITS in observation.metadata.suffix
+        await runtime.execute(CmdRunAction(command="\n", is_input=True), 2, lambda frame: None)
+        kept = observation.metadata.suffix.split()[-1].rstrip("]")
+        assert (await run(runtime, f"tail -n 1 {kept}")).content == "100000"
+    assert not Path(kept).exists()
+
+
+async def test_a_program_that_begins_to_read_later_is_found_later(shell: Shell) -> None:
+    observation = await shell.run("sleep 0.25; read x", timeout=60)
+    assert observation.metadata.suffix.endswith(hints.WAITS)
+
+
+async def test_a_shell_that_has_not_read_the_command_yet_does_not_wait_for_input(shell: Shell) -> None:
+    await shell.run("true")
+    os.kill(shell.session.pid, signal.SIGSTOP)  # as on a machine that stands still
+    try:
+        observation = await shell.run("echo begun")
+    finally:
+        os.kill(shell.session.pid, signal.SIGCONT)
+    assert observation.metadata.suffix == hints.no_new_output(NO_CHANGE_TIMEOUT_S)
+    assert (await shell.run("")).content == "begun"

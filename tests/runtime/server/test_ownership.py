@@ -1,0 +1,93 @@
+"""Whose server it is, asked as a client asks, without a server around it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from runtime.protocol import OWNER_HEADER
+from runtime.server.lease import Ownership
+from runtime.server.requests import RefusedError
+from tests.runtime.server.test_identity import listening
+
+FIRST, SECOND = "a" * 16, "b" * 64
+
+
+@web.middleware
+async def refusing(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except RefusedError as refused:
+        return refused.answer()
+
+
+async def asked(http: aiohttp.ClientSession, ownership: Ownership, *questions: tuple[str, str, str]) -> list[int]:
+    """The statuses of requests: their method, their path and who asks."""
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response()
+
+    app = web.Application(middlewares=[refusing, ownership.check])
+    app.add_routes([*ownership.table, web.get("/alive", answer), web.get("/work", answer)])
+    statuses = []
+    async with listening(app) as port:
+        for method, path, name in questions:
+            async with http.request(method, f"http://127.0.0.1:{port}{path}", headers={OWNER_HEADER: name}) as answered:
+                statuses.append(answered.status)
+    return statuses
+
+
+async def test_it_is_the_first_ones_who_claims_it_and_everybodys_until_then(http: aiohttp.ClientSession) -> None:
+    claimed: list[str] = []
+    questions = [
+        (("DELETE", "/owner", FIRST), 409),
+        (("GET", "/work", SECOND), 200),
+        (("PUT", "/owner", "a" * 15), 400),
+        (("PUT", "/owner", "a" * 65), 400),
+        (("PUT", "/owner", FIRST), 200),
+        (("PUT", "/owner", FIRST), 200),
+        (("GET", "/work", FIRST), 200),
+        (("GET", "/work", SECOND), 409),
+        (("GET", "/work", ""), 409),
+        (("GET", "/alive", SECOND), 200),
+        (("PUT", "/owner", SECOND), 409),
+        (("DELETE", "/owner", SECOND), 409),
+        (("DELETE", "/owner", FIRST), 501),
+    ]
+    ownership = Ownership(claimed=claimed.append)
+    assert await asked(http, ownership, *(question for question, _ in questions)) == [status for _, status in questions]
+    assert claimed == [FIRST]
+
+
+async def test_who_lets_go_of_it_ends_the_life(http: aiohttp.ClientSession) -> None:
+    left = asyncio.Event()
+    assert await asked(http, Ownership(left.set), ("PUT", "/owner", FIRST), ("PUT", "/owner", SECOND)) == [200, 409]
+    assert not left.is_set()
+    ownership = Ownership(left.set)
+    assert await asked(http, ownership, ("PUT", "/owner", FIRST), ("DELETE", "/owner", FIRST)) == [200, 200]
+    assert left.is_set()
+
+
+async def test_where_nothing_can_be_kept_for_him_it_stays_nobodys(http: aiohttp.ClientSession) -> None:
+    def no_space(name: str) -> None:
+        if name == FIRST:
+            raise OSError(28, "No space left on device")
+
+    questions = (("PUT", "/owner", FIRST), ("GET", "/work", SECOND), ("PUT", "/owner", SECOND))
+    assert await asked(http, Ownership(claimed=no_space), *questions) == [500, 200, 200]
+
+
+@pytest.mark.parametrize(("absent_s", "status"), [(-1.0, 503), (600.0, 409)])
+async def test_one_who_was_not_heard_of_for_long_loses_it(
+    http: aiohttp.ClientSession, absent_s: float, status: int
+) -> None:
+    left = asyncio.Event()
+    ownership = Ownership(left.set, absent_s=absent_s)
+    assert await asked(http, ownership, ("PUT", "/owner", FIRST), ("PUT", "/owner", SECOND)) == [200, status]
+    assert left.is_set() is (status == 503)

@@ -1,0 +1,50 @@
+"""What the server uses of its machine, compared with what the kernel says."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+from runtime.server.resource_usage import of_all, usage
+
+
+def test_usage_is_what_the_kernel_says(tmp_path: Path) -> None:
+    before = time.process_time()
+    found = usage(str(tmp_path), 50.0)
+    assert 2 * before - 0.1 <= found["cpu_percent"] <= 2 * time.process_time() + 0.1
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    memory = found["memory"]
+    for name, told in (("rss", "VmRSS"), ("vms", "VmSize")):
+        said = int(status[told].split()[0]) * 1024
+        assert abs(memory[name] - said) < said / 4
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert abs(memory["percent"] - 100 * memory["rss"] / total) < 0.01
+    disk = shutil.disk_usage(tmp_path)
+    assert found["disk"]["total"] == disk.total
+    assert abs(found["disk"]["free"] - disk.free) < 2**30
+    assert abs(found["disk"]["used"] - disk.used) < 2**30
+    assert abs(found["disk"]["percent"] - 100 * disk.used / disk.total) < 1
+    counted = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+    assert found["io"].keys() == {"read_bytes", "write_bytes"}
+    assert found["io"]["read_bytes"] <= int(counted["read_bytes"])
+    assert found["io"]["write_bytes"] <= int(counted["write_bytes"])
+
+
+def test_a_server_that_has_just_begun_has_a_percentage(tmp_path: Path) -> None:
+    assert usage(str(tmp_path), 0.0)["cpu_percent"] >= 0
+
+
+def test_children_count_with_their_memory_and_their_time() -> None:
+    alone = of_all()
+    with subprocess.Popen(["sleep", "60"]) as child:
+        both = of_all()
+        child.kill()
+    assert both["processes"] == alone["processes"] + 1
+    assert both["memory"] > alone["memory"]
+    times = os.times()
+    spent = times.user + times.system + times.children_user + times.children_system
+    assert alone["cpu_seconds"] - 0.05 <= spent <= of_all()["cpu_seconds"] + 0.5
+    assert alone["oom_kills"] >= 0

@@ -1,0 +1,112 @@
+"""One bash on a terminal: how it begins and ends, and where its files are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from runtime.server import shell as shell_module
+from runtime.server.output_log import Printed
+from runtime.server.outputs import Outputs
+from runtime.server.shell import Shell, ShellError
+from runtime.server.terminal_viewers import Viewers
+from tests.runtime.conftest import WITHIN_S
+
+Make = Callable[..., Shell]
+
+
+@pytest.fixture
+async def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Make]:
+    """Makes shells whose own files are in the folder `memory`."""
+    (tmp_path / "memory").mkdir()
+    monkeypatch.setattr(shell_module, "SHARED_MEMORY", str(tmp_path / "memory"))
+    made: list[Shell] = []
+    outputs = Outputs(folders=[str(tmp_path)])
+
+    def make(folder: Path = tmp_path, **env: str) -> Shell:
+        printed = Printed(outputs, Viewers())
+        made.append(Shell(str(folder), env={**os.environ, **env}, umask=0o022, printed=printed))
+        return made[-1]
+
+    yield make
+    for shell in made:
+        await shell.aclose()
+    await outputs.aclose()
+
+
+async def test_a_shell_is_there_from_its_start_to_its_end(make: Make, tmp_path: Path) -> None:
+    shell = make()
+    assert (shell.pid, shell.has_ended, shell.cwd) == (-1, True, str(tmp_path))
+    await shell.start()
+    assert (shell.has_ended, shell.is_over, shell.has_begun) == (False, False, True)
+    assert os.getsid(shell.pid) == shell.pid
+    (own,) = (tmp_path / "memory").iterdir()
+    await shell.aclose()
+    await shell.aclose()
+    assert (shell.pid, shell.has_ended, own.exists()) == (-1, True, False)
+    with pytest.raises(ShellError, match="the session is closed"):
+        await shell.start()
+
+
+async def test_a_command_has_begun_once_the_shell_has_read_it(make: Make) -> None:
+    shell = make()
+    await shell.start()
+    await shell.begin("exit_with() { return 5; }; exit_with", 1)
+    assert await shell.ends_within(WITHIN_S)
+    assert shell.has_begun
+    ended, with_its_shell = shell.take_end()
+    assert (ended.exit_code, with_its_shell) == (5, False)
+    await shell.begin("C-c", 2)
+    assert shell.has_begun
+    assert await shell.ends_within(WITHIN_S)
+    assert shell.take_end()[0].exit_code == 130
+    await shell.begin("exit 3", 3)
+    assert await shell.ends_within(WITHIN_S)
+    while not shell.has_ended:
+        await shell.change()
+    ended, with_its_shell = shell.take_end()
+    assert (ended.exit_code, with_its_shell) == (3, True)
+    assert "A fresh shell was started" in await shell.start_afresh()
+    assert (shell.has_ended, shell.is_over) == (False, False)
+
+
+async def test_who_waits_for_longer_than_it_takes_is_told(make: Make) -> None:
+    shell = make()
+    await shell.start()
+    await shell.begin("read x", 1)
+    assert not await shell.ends_within(0.01)
+    shell.end_unbegun()
+    assert await shell.ends_within(0)
+    assert shell.take_end()[0].exit_code == 130
+
+
+async def test_a_bash_that_gives_no_prompt_is_refused_with_what_it_said(make: Make, tmp_path: Path) -> None:
+    (tmp_path / "bash").write_text("#!/bin/sh\necho broken\n")
+    (tmp_path / "bash").chmod(0o755)
+    before = set(os.listdir("/proc/self/fd"))
+    with pytest.raises(ShellError, match="the shell gave no prompt: broken"):
+        await make(PATH=f"{tmp_path}:{os.environ['PATH']}").start()
+    assert len(os.listdir("/proc/self/fd")) <= len(before) + 1  # the lock on its outputs
+
+
+async def test_a_folder_that_is_not_there_is_said(make: Make, tmp_path: Path) -> None:
+    with pytest.raises(ShellError, match=r"cannot be started in .*none: No such file or directory"):
+        await make(tmp_path / "none").start()
+
+
+async def test_its_files_are_made_anew_where_a_command_has_removed_them(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell = make()
+    first = Path(shell.write_file("name", "text\ud800"))
+    assert first.read_bytes() == b"text?"
+    assert Path(shell.write_file("other", "")).parent == first.parent
+    first.unlink()
+    (first.parent / "other").unlink()
+    first.parent.rmdir()
+    monkeypatch.setattr(shell_module, "SHARED_MEMORY", str(tmp_path / "none"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert Path(shell.write_file("name", "text")).parent.parent == tmp_path

@@ -1,0 +1,93 @@
+"""What stays free, and that what was ended is told once; on a machine that has enough of everything."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from runtime.server.shortage_watch import Shortage, _Reserve
+from tests.program import ROOT
+
+
+@pytest.mark.parametrize(
+    ("least", "at_the_start", "then"),
+    [
+        (1000, 1000, [(1000, False), (999, True), (999, False), (874, False), (873, True)]),
+        (1000, 5000, [(1000, False), (500, True), (438, False), (437, False), (436, True)]),
+        (1000, 800, [(700, False), (699, True), (612, False), (611, False), (610, True)]),
+        (1000, 800, [(1000, False), (999, True)]),
+        (1000, 800, [(999, False), (700, False), (1001, False), (999, True)]),
+        (0, 0, [(0, False), (5, False)]),
+    ],
+)
+def test_a_reserve_is_kept_and_once_broken_into_an_eighth_of_the_rest_may_be_used(
+    least: int, at_the_start: int, then: list[tuple[int, bool]]
+) -> None:
+    reserve = _Reserve(least)
+    reserve.begin(at_the_start)
+    assert [(free, reserve.is_broken_into(free)) for free, _ in then] == then
+
+
+async def test_where_nothing_runs_short_nothing_is_told_and_nothing_left_open(tmp_path: Path) -> None:
+    before = set(os.listdir("/proc/self/fd"))
+    shortage = Shortage(str(tmp_path), 1)
+    for _ in range(2):
+        with shortage.watched():
+            pass
+        assert shortage.take() == ""
+    await shortage.aclose()
+    assert set(os.listdir("/proc/self/fd")) == before
+
+
+SCRIPTED = """
+import asyncio, os, subprocess, sys
+from runtime.server import shortage as module
+MB = 1024 * 1024
+free = {"bytes": 100 * MB, "files": 50_000}
+class Disk:
+    f_files, f_frsize = 1_000_000, 4096
+    f_bavail = property(lambda self: free["bytes"] // 4096)
+    f_favail = property(lambda self: free["files"])
+os.statvfs = lambda where: Disk()
+module.LOOK_EVERY_S = 0.01
+
+async def main():
+    shortage = module.Shortage("/", 10 * MB)
+    left = subprocess.Popen(["sleep", "600"])
+    with shortage.watched():
+        free[sys.argv[1]] = int(sys.argv[2])
+        for _ in range(20):
+            await asyncio.sleep(0.01)
+        while sys.argv[3] and left.poll() is None:
+            await asyncio.sleep(0.01)
+    print(left.poll())
+    print(shortage.take())
+    print(shortage.take())
+    if left.poll() is None:
+        left.kill()
+    left.wait()
+    await shortage.aclose()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "left", "told"),
+    [
+        ("bytes", 9 * 2**20, "9 MB left"),
+        ("files", 9_999, "only 9999 more"),
+        ("bytes", 10 * 2**20, ""),
+        ("files", 10_000, ""),
+    ],
+)
+def test_what_runs_is_ended_where_too_little_is_free_and_that_is_told_once(what: str, left: int, told: str) -> None:
+    command = [sys.executable, "-c", SCRIPTED, what, str(left), told]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60, check=True)
+    ended, first, second = done.stdout.split("\n")[:3]
+    assert (ended, second) == ("-9" if told else "None", "")
+    assert (told in first) if told else first == ""

@@ -1,0 +1,129 @@
+"""Text files: what is read is what stands there, to the same bytes again."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import os
+from pathlib import Path
+
+import pytest
+
+from runtime.server import text_file
+from runtime.server.safe_paths import FileError, Location, Roots
+from runtime.server.text_file import BinaryFileError, TextFile
+
+
+@pytest.mark.parametrize(
+    ("data", "file"),
+    [
+        (b"", TextFile("")),
+        ("grün 織\n".encode(), TextFile("grün 織\n")),
+        ("grün\n".encode("utf-8-sig"), TextFile("grün\n", "utf-8-sig")),
+        ("Привет, мир\n".encode("cp1251"), TextFile("Привет, мир\n", "cp1251")),
+        ("grün und blöd\n".encode("latin-1"), TextFile("grün und blöd\n", "latin-1")),
+        (b"a\r\nb\r\n", TextFile("a\nb\n", line_end="\r\n")),
+        (b"a\r\nb\n", TextFile("a\r\nb\n")),
+        (b"a\rb\r\n", TextFile("a\rb\r\n")),
+        (b"a\r\n\nb\r", TextFile("a\r\n\nb\r")),
+        (b"no end", TextFile("no end")),
+        (b"a\r\nno end", TextFile("a\nno end", line_end="\r\n")),
+        (b"form\x0cfeed\x1b[0m", TextFile("form\x0cfeed\x1b[0m")),
+        ("Ïð Ïð".encode("latin-1"), TextFile("Пр Пр", "cp1251")),
+        ("ää ä".encode("latin-1"), TextFile("ää ä", "latin-1")),
+        ("ä".encode("latin-1"), TextFile("ä", "latin-1")),
+        (b"\x98\x98", TextFile("\x98\x98", "latin-1")),
+        (b"\xe4\t\n\x0b\x0c\r\x1b ", TextFile("ä\t\n\x0b\x0c\r\x1b ", "latin-1")),
+        (b"a" * 8192 + b"\0", TextFile("a" * 8192 + "\0")),
+        (codecs.BOM_UTF16_LE + "織𝄞\r\n".encode("utf-16-le"), TextFile("織𝄞\n", "utf-16-le", "\r\n", b"\xff\xfe")),
+        (codecs.BOM_UTF16_BE + "織𝄞\n".encode("utf-16-be"), TextFile("織𝄞\n", "utf-16-be", mark=b"\xfe\xff")),
+    ],
+)
+def test_bytes_become_text_and_the_same_bytes_again(data: bytes, file: TextFile) -> None:
+    assert text_file.decode("x", data) == file
+    assert file.encode() == data
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"a\0b",
+        b"\x89PNG\r\n\x1a\n\x01",
+        b"a" * 8191 + b"\0",
+        *(b"\xe4" + bytes([byte]) for byte in (1, 8, 0x0E, 0x1A, 0x1C, 0x1F)),
+        b"\x7fELF\x02\x01\x01\0",
+        b"\xff\xfea",  # half a character
+        b"\xff\xfe\0\0a\0\0\0",  # UTF-32
+        b"\xfe\xff\xd8\x34\0a",  # half a pair
+    ],
+)
+def test_what_is_no_text_is_refused(data: bytes) -> None:
+    with pytest.raises(BinaryFileError, match="File appears to be binary"):
+        text_file.decode("x", data)
+
+
+def test_a_character_without_a_place_is_named() -> None:
+    with pytest.raises(FileError, match=r"latin-1, which has no place for '\\u7e54'"):
+        TextFile("織", "latin-1").encode()
+
+
+def test_a_file_of_more_than_10_mb_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "big"
+    with path.open("wb") as file:
+        file.truncate(11 * 1024 * 1024 + 500_000)
+    with Roots().locate(str(path)) as place, pytest.raises(FileError) as refused:
+        text_file.read(place)
+    assert str(refused.value) == (
+        f"File validation failed for {path}: File is too large (11.5MB). Maximum allowed size is 10MB."
+    )
+
+
+def test_a_file_may_have_as_much_as_the_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_file, "MAX_FILE_BYTES", 2**20)
+    path = tmp_path / "f"
+    path.write_bytes(b"x" * 2**20)
+    with Roots().locate(str(path)) as place:
+        assert text_file.read(place) == TextFile("x" * 2**20)
+        path.write_bytes(b"x" * (2**20 + 1))
+        with pytest.raises(FileError, match=r"too large \(1\.0MB\)\. Maximum allowed size is 1MB"):
+            text_file.read(place)
+
+
+def test_a_file_that_grows_while_it_is_read_is_read_whole_or_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a log does. What the system says of its size before is that of a moment ago."""
+    monkeypatch.setattr(text_file, "MAX_FILE_BYTES", 20)
+    path = tmp_path / "log"
+    path.touch()
+    told = os.fstat
+    for size in (20, 21):
+        with Roots().locate(str(path)) as place, path.open("rb+") as file, monkeypatch.context() as growing:
+
+            def grown(fd: int, size: int = size, file: io.BufferedRandom = file) -> os.stat_result:
+                about = told(fd)
+                file.seek(0)
+                file.write(b"x" * size)
+                file.flush()
+                return about
+
+            path.write_bytes(b"")
+            fd = place.open_file()
+            growing.setattr(Location, "open_file", lambda self, fd=fd: fd)
+            growing.setattr(os, "fstat", grown)
+            if size == 20:
+                assert text_file.read_bytes(place) == b"x" * 20
+            else:
+                with pytest.raises(FileError, match="File is too large"):
+                    text_file.read_bytes(place)
+
+
+def test_what_a_binary_file_holds_is_said_where_it_is_known() -> None:
+    png = bytes.fromhex("89504e470d0a1a0a0000000d4948445200000003000000050802000000")
+    with pytest.raises(BinaryFileError) as refused:
+        text_file.decode("x", png)
+    assert refused.value.what.startswith(" It is a PNG")
+    assert str(refused.value).endswith(f"by this tool.{refused.value.what}")
+    with pytest.raises(BinaryFileError) as refused:
+        text_file.decode("x", b"\0")
+    assert (refused.value.what, str(refused.value)[-5:]) == ("", "tool.")

@@ -1,0 +1,264 @@
+"""The user's turn at the agent's terminal: real bash, real programs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from core.events import CmdOutputObservation, CmdRunAction, Frame, Status, TerminalOutput
+from runtime.server import user_terminal
+from runtime.server.bash_session import WAITING_FOR_INPUT
+from runtime.server.user_terminal import TAKEN
+from tests.runtime.conftest import Shell, Watcher
+
+WAITS = Status("info", WAITING_FOR_INPUT, "The command waits for input.")
+
+
+class Turn:
+    """A turn that is on."""
+
+    def __init__(self, shell: Shell) -> None:
+        self.shell = shell
+        self._running = asyncio.create_task(shell.run("# taken", 9, takes_over=True))
+
+    async def begun(self) -> Turn:
+        await self.shell.watcher.sees_frame(Status("info", TAKEN, ""))
+        return self
+
+    async def sees(self, text: bytes, after: int = 0) -> None:
+        await self.shell.watcher.sees(text, after)
+
+    def type(self, keys: bytes) -> None:
+        self.shell.session.type(keys)
+
+    async def end(self) -> CmdOutputObservation:
+        self.shell.session.give_back()
+        async with asyncio.timeout(10):
+            return await self._running
+
+
+def prompt(folder: Path) -> bytes:
+    """The end of the prompt in a turn; the terminal shows commands of the agent behind a shorter one."""
+    return f"{folder.name} {'#' if os.getuid() == 0 else '$'} ".encode()
+
+
+async def take(shell: Shell) -> Turn:
+    return await Turn(shell).begun()
+
+
+async def line(turn: Turn, text: bytes, shows: bytes) -> None:
+    """Type a line and wait for what it shows."""
+    turn.type(text + b"\r")
+    await turn.sees(shows)
+
+
+async def test_the_users_lines_run_in_the_agents_shell(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    await shell.run("X=agent")
+    turn = await take(shell)
+    await line(turn, b"cd sub; echo I am $X; X=user", b"I am agent\r\n")
+    await line(turn, b"for i in 1 2; do", b"> ")
+    await line(turn, b"echo n$i; done; false", b"n2\r\n")
+    observation = await turn.end()
+    assert observation.metadata.prefix == (
+        "[The user ran:]\n$ cd sub; echo I am $X; X=user  [exit code 0]\n$ for i in 1 2; do; echo n$i; done; false  "
+        "[exit code 1]\n[The terminal showed:]\n"
+    )
+    assert "I am agent\n" in observation.content
+    assert "The user has given the terminal back" in observation.metadata.suffix
+    assert (await shell.run("echo $X $PWD")).content == f"user {tmp_path}/sub"
+
+
+async def test_what_is_begun_and_not_sent_is_dropped(shell: Shell, tmp_path: Path) -> None:
+    turn = await take(shell)
+    await turn.sees(prompt(tmp_path))
+    turn.type(b"touch never")
+    await turn.sees(b"never")
+    await turn.end()
+    assert (await shell.run("ls; echo free")).content == "free"
+    assert not (tmp_path / "never").exists()
+
+
+async def test_keys_that_interrupt_and_suspend_leave_the_turn_on(shell: Shell, tmp_path: Path) -> None:
+    turn = await take(shell)
+    await line(turn, b"bash -c 'echo go; exec sleep 100'", b"go\r\n")
+    for _ in range(3):  # a shell that is interrupted drops what was typed ahead, so each time its prompt comes first
+        turn.type(b"\x03")
+        await turn.sees(prompt(tmp_path), after=len(shell.watcher.shown))
+    await line(turn, b"bash -c 'echo go2; exec sleep 100'", b"go2\r\n")
+    turn.type(b"\x1a")
+    await turn.sees(b"Stopped")
+    await line(turn, b"kill %1; echo st''ill", b"still\r\n")
+    assert "go2; exec sleep 100" in (await turn.end()).metadata.prefix
+
+
+async def test_the_agents_command_is_let_go_of_and_goes_on(shell: Shell, tmp_path: Path) -> None:
+    running = asyncio.create_task(shell.run("read -p name: x; echo hello $x", blocking=True))
+    await shell.watcher.sees_frame(WAITS)
+    turn = await take(shell)
+    assert "The user has taken over" in (await running).metadata.suffix
+    turn.type(b"Ada\r")
+    await turn.sees(prompt(tmp_path))  # the prompt of the lines that follow on it
+    observation = await turn.end()
+    assert observation.content.startswith("Ada\nhello Ada") or observation.content.startswith("name:Ada\nhello Ada")
+    assert "The command that ran before ended with exit code 0" in observation.metadata.prefix
+
+
+async def test_a_command_of_the_agents_waits_for_the_end_of_the_turn(shell: Shell) -> None:
+    turn = await take(shell)
+    waiting = asyncio.create_task(shell.run("echo mine"))
+    await line(turn, b"echo yo''urs", b"yours\r\n")
+    assert not waiting.done()
+    await turn.end()
+    assert (await waiting).content == "mine"
+
+
+async def test_a_password_is_in_nothing_that_is_said(shell: Shell) -> None:
+    running = asyncio.create_task(shell.run("read -s -p password: x; echo; echo ${#x} characters", blocking=True))
+    await shell.watcher.sees_frame(WAITS)
+    turn = await take(shell)
+    turn.type(b"hunter2\r")
+    await turn.sees(b"7 characters")
+    said = repr([await turn.end(), await running, shell.watcher.frames])
+    assert "hunter2" not in said
+
+
+async def test_a_password_is_not_shown_by_a_program_that_turns_the_echo_off_itself(shell: Shell) -> None:
+    turn = await take(shell)
+    program = "python3 -c 'import getpass; print(len(getpass.getpass()), \"characters\")'"
+    await line(turn, program.encode(), b"Password: ")
+    await line(turn, b"hunter2", b"7 characters")
+    assert "hunter2" not in repr([await turn.end(), shell.watcher.frames])
+
+
+async def test_a_shell_that_dies_under_the_users_hands_is_followed_by_another(shell: Shell) -> None:
+    turn = await take(shell)
+    await line(turn, b"exit 3", b"fresh shell")
+    await line(turn, b"echo al''ive", b"alive\r\n")
+    observation = await turn.end()
+    assert "The shell ended" in observation.metadata.prefix
+    assert (await shell.run("echo agent")).content == "agent"
+
+
+async def test_a_program_of_the_users_runs_on_after_the_turn(shell: Shell) -> None:
+    turn = await take(shell)
+    await line(turn, b"bash -c 'echo begun; exec sleep 100'", b"begun\r\n")
+    assert "A program still runs" in (await turn.end()).metadata.suffix
+    assert "NOT executed" in (await shell.run("echo mine")).metadata.suffix
+    await shell.run("C-c", is_input=True)
+    assert (await shell.run("echo mine")).content == "mine"
+
+
+async def test_the_size_is_the_users_for_the_turn_and_the_agents_after_it(shell: Shell) -> None:
+    turn = await take(shell)
+    shell.session.resize(48, 157)
+    await line(turn, b"stty size", b"48 157\r\n")
+    await turn.end()
+    assert (await shell.run("stty size")).content == "30 120"
+
+
+class SlowReader(Watcher):
+    """Takes its first piece of a flood only when the terminal has been made to wait for it."""
+
+    def __init__(self, shell: Shell) -> None:
+        super().__init__()
+        self._printed = shell.session._printed
+        self.was_slow = False
+
+    async def emit(self, frame: Frame) -> None:
+        self(frame)
+        if not self.was_slow and isinstance(frame, TerminalOutput) and b"flooding" * 10 in frame.data:
+            while not self._printed.is_waiting_for_its_reader:
+                await asyncio.sleep(0)
+            self.was_slow = True
+
+
+async def test_a_flood_goes_on_behind_a_reader_who_was_slow(shell: Shell) -> None:
+    shell.watcher = reader = SlowReader(shell)
+    turn = await take(shell)
+    turn.type(b"yes floodingflooding$(printf flooding%.0s {1..20}) | head -c 2000000; echo ov''er\r")
+    await turn.sees(b"over\r\n")
+    assert reader.was_slow
+    await turn.end()
+
+
+async def test_a_flood_of_the_agents_does_not_stall_behind_a_reader_who_was_slow(shell: Shell) -> None:
+    shell.watcher = reader = SlowReader(shell)
+    command = "yes floodingflooding$(printf flooding%.0s {1..20}) | head -c 2000000; echo ov''er"
+    running = asyncio.create_task(shell.run(command, blocking=True))
+    went_on: list[bool] = []
+    wait = shell.session._shell.change_within
+
+    async def watched(seconds: float) -> None:
+        paused = shell.session._printed.is_waiting_for_its_reader
+        waiting = asyncio.create_task(wait(seconds))
+        await asyncio.sleep(0)
+        if paused:
+            went_on.append(waiting.done())
+        await waiting
+
+    shell.session._shell.change_within = watched  # type: ignore[method-assign]
+    await running
+    assert reader.was_slow
+    assert went_on
+    assert all(went_on), "more was waited for while the terminal was paused"
+
+
+async def test_a_second_one_is_refused(shell: Shell) -> None:
+    turn = await take(shell)
+    assert "already" in (await shell.run("# taken", takes_over=True)).content
+    await turn.end()
+
+
+async def test_cancelling_gives_it_back(shell: Shell) -> None:
+    turn = await take(shell)
+    turn._running.cancel()
+    assert (await shell.run("echo free")).content == "free"
+
+
+@pytest.mark.skipif(shutil.which("vim") is None, reason="vim is not installed")
+async def test_vim_works(shell: Shell, tmp_path: Path) -> None:
+    turn = await take(shell)
+    await line(turn, b"vim -u NONE -N note.txt", b"\x1b[?1049h")
+    turn.type(b"ihello from vim\x1b:wq\r")
+    async with asyncio.timeout(10):
+        while not (tmp_path / "note.txt").exists():
+            await asyncio.sleep(0.01)
+    await turn.sees(b"\x1b[?1049l")
+    await line(turn, b"echo af''ter", b"after\r\n")
+    observation = await turn.end()
+    assert (tmp_path / "note.txt").read_text() == "hello from vim\n"
+    assert re.search(r"\$ vim .*\[exit code 0\]", observation.metadata.prefix)
+
+
+def test_the_action_is_stored_as_it_is() -> None:
+    action = CmdRunAction(command="# taken", takes_over=True)
+    assert CmdRunAction.model_validate(action.model_dump()).takes_over
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("", []),
+        ("> ls\n< 0\n> false\n< 1\n> vim\n", ["$ ls  [exit code 0]", "$ false  [exit code 1]", "$ vim"]),
+        ("< 0\n", []),
+        ("> a\n< no number\nother\n", ["$ a"]),
+    ],
+)
+def test_lines_that_were_typed_are_told_with_how_each_ended(tmp_path: Path, written: str, told: list[str]) -> None:
+    (tmp_path / "typed").write_text(written)
+    lines = "\n".join(told)
+    expected = f"[The user ran:]\n{lines}\n[The terminal showed:]\n" if told else ""
+    assert user_terminal._typed(str(tmp_path / "typed")) == expected
+    assert user_terminal._typed(str(tmp_path / "none")) == ""
+
+
+def test_of_very_many_lines_the_newest_are_told(tmp_path: Path) -> None:
+    (tmp_path / "typed").write_text("".join(f"> {number:05}\n" for number in range(10_000)))
+    told = user_terminal._typed(str(tmp_path / "typed")).splitlines()
+    assert (told[1], told[-2], len(told)) == ("$ 07952", "$ 09999", 2050)

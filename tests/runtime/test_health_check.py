@@ -1,0 +1,106 @@
+"""Work under a pulse: ended when nothing beats any more, and with the reason of whoever knows it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from core.errors import RuntimeUnavailableError
+from runtime.health_check import SilentError, pulse, under_pulse
+from tests.stopped_clock import stopped_clock
+
+EVERY_S, SILENT_S = 0.02, 0.2
+
+
+async def beats() -> bool:
+    return True
+
+
+async def is_silent() -> bool:
+    return False
+
+
+async def hangs() -> bool:
+    await asyncio.Event().wait()
+    return True
+
+
+async def endless() -> None:
+    await asyncio.Event().wait()
+
+
+async def test_work_that_ends_gives_what_it_gives() -> None:
+    async def work() -> str:
+        return "done"
+
+    assert await under_pulse(work(), pulse(is_silent, every_s=EVERY_S, silent_s=SILENT_S)) == "done"
+
+
+async def test_what_work_raises_is_raised() -> None:
+    async def fails() -> None:
+        raise RuntimeUnavailableError("gone")
+
+    with pytest.raises(RuntimeUnavailableError, match="gone"):
+        await under_pulse(fails(), pulse(beats, every_s=EVERY_S, silent_s=SILENT_S))
+
+
+@pytest.mark.parametrize("beat", [is_silent, hangs])
+async def test_silence_ends_it(beat: Callable[[], Awaitable[bool]]) -> None:
+    begun_at = time.monotonic()
+    with stopped_clock(after_s=2 * SILENT_S), pytest.raises(SilentError, match=r"has not answered for 0\.2 s"):
+        await under_pulse(endless(), pulse(beat, every_s=EVERY_S, silent_s=SILENT_S))
+    assert time.monotonic() - begun_at >= SILENT_S
+
+
+async def test_as_long_as_it_beats_now_and_then_work_goes_on() -> None:
+    asked = 0
+
+    async def now_and_then() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked % 3 == 0
+
+    async def work() -> str:
+        await asyncio.wait([asyncio.create_task(endless())], timeout=3 * SILENT_S)
+        return "done"
+
+    assert await under_pulse(work(), pulse(now_and_then, every_s=EVERY_S, silent_s=SILENT_S)) == "done"
+
+
+async def test_whoever_knows_why_is_asked_and_may_say_more() -> None:
+    async def paused() -> str:
+        return "the container is paused"
+
+    async def removed() -> str:
+        raise RuntimeUnavailableError("The container was removed.")
+
+    with pytest.raises(SilentError, match="the container is paused"):
+        await pulse(is_silent, every_s=EVERY_S, silent_s=SILENT_S, why=paused)
+    with pytest.raises(RuntimeUnavailableError, match="was removed"):
+        await pulse(is_silent, every_s=EVERY_S, silent_s=SILENT_S, why=removed)
+
+
+async def test_cancelling_ends_both_at_once() -> None:
+    ended = []
+
+    async def work() -> None:
+        try:
+            await endless()
+        finally:
+            ended.append("work")
+
+    async def watch() -> None:
+        try:
+            await endless()
+        finally:
+            ended.append("watch")
+
+    running = asyncio.create_task(under_pulse(work(), watch()))
+    await asyncio.wait([running], timeout=0.01)
+    running.cancel()
+    with stopped_clock(), pytest.raises(asyncio.CancelledError):
+        await running
+    assert sorted(ended) == ["watch", "work"]

@@ -1,0 +1,191 @@
+"""What holds for LocalRuntime beyond the contract of every runtime, which is `tests/contract`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from core.errors import RuntimeUnavailableError
+from core.events import CmdRunAction
+from core.protocols import Runtime
+from runtime.environment import without_secrets
+from runtime.isolation.session_folder import base, remove_abandoned
+from runtime.local.local_runtime import LocalRuntime
+from tests.runtime.conftest import Watcher, has_ended
+
+
+def test_it_is_a_runtime(tmp_path: Path) -> None:
+    runtime: Runtime = LocalRuntime(tmp_path)
+    assert runtime.isolation == "none"
+    assert runtime.working_dir == str(tmp_path)
+
+
+async def test_secrets_of_the_environment_stay_outside(
+    tmp_path: Path, watcher: Watcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret")
+    monkeypatch.setenv("HANDLOOM_PLAIN", "plain")
+    runtime = LocalRuntime(tmp_path)
+    await runtime.start()
+    observation = await runtime.execute(CmdRunAction(command="env"), 1, watcher)
+    await runtime.aclose()
+    assert "sk-secret" not in observation.content
+    assert "HANDLOOM_PLAIN=plain" in observation.content
+
+
+async def test_the_working_folder_cannot_replace_the_servers_modules(tmp_path: Path) -> None:
+    (tmp_path / "runtime").mkdir()
+    (tmp_path / "runtime/__init__.py").write_text("raise SystemExit('hijacked')")
+    runtime = LocalRuntime(tmp_path)
+    await runtime.start()
+    await runtime.aclose()
+
+
+async def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeUnavailableError, match=r"is no folder\. Choose another one"):
+        await LocalRuntime(tmp_path / "none").start()
+
+
+async def test_a_server_that_does_not_start_is_said(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeUnavailableError, match=r"did not start: .*no plugin is called 'nonsense'"):
+        await LocalRuntime(tmp_path, options=("--plugins", "nonsense")).start()
+
+
+OWNER = """
+import asyncio, sys
+from core.events import CmdRunAction
+from runtime.local.local_runtime import LocalRuntime
+
+async def main():
+    runtime = LocalRuntime(sys.argv[1])
+    await runtime.start()
+    action = CmdRunAction(command="(setsid sleep 100 >/dev/null 2>&1 & echo $!)")
+    said = await runtime.execute(action, 1, print)
+    sys.stdout.write(f"{runtime.server_pid} {said.content}\\n")
+    sys.stdout.flush()
+    await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+def test_killing_the_owner_leaves_nothing_behind(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", OWNER, str(tmp_path)], stdout=subprocess.PIPE, text=True) as owner:
+        assert owner.stdout is not None
+        line = ""
+        while not line[:1].isdigit():
+            line = owner.stdout.readline()
+        owner.kill()
+    server, stray = map(int, line.split())
+    assert has_ended(server)
+    assert has_ended(stray)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("OPENAI_API_KEY", "GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "PGPASSWORD"),
+        *("db_password", "HANDLOOM__LLM__API_KEY", "CLIENT_SECRET", "TOKEN", "GOOGLE_CREDENTIALS"),
+        *("SSH_PRIVATE_KEY", "APIKEY"),
+    ],
+)
+def test_secrets_are_known_by_their_names(name: str) -> None:
+    assert without_secrets({name: "x"}) == {}
+
+
+@pytest.mark.parametrize("name", ["PATH", "HOME", "LANG", "SSH_AUTH_SOCK", "KEYBOARD", "MONKEY", "TOKENIZER"])
+def test_other_variables_pass(name: str) -> None:
+    assert without_secrets({name: "x"}) == {name: "x"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+async def test_a_start_that_is_cancelled_leaves_no_process(tmp_path: Path) -> None:
+    children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
+    before = set(children.read_text().split())
+    runtime = LocalRuntime(tmp_path)
+    for turns in (0, 1, 2, 4, 8, 16, 32, 64):
+        start = asyncio.create_task(runtime.start())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        start.cancel()
+        await asyncio.sleep(0)
+        start.cancel()  # by the interrupt, and by the end of the conversation
+        await asyncio.gather(start, return_exceptions=True)
+        assert runtime.server_pid is None
+        assert set(children.read_text().split()) <= before
+    await runtime.start()
+    await runtime.aclose()
+
+
+@pytest.fixture
+def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder for temporary files with a path that is short enough for a socket."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        monkeypatch.setattr(tempfile, "tempdir", folder)
+        yield Path(folder)
+
+
+def test_what_a_killed_runtime_left_is_removed_by_the_next(tmp_path: Path, temporary: Path) -> None:
+    environ = {**os.environ, "TMPDIR": str(temporary)}
+    command = [sys.executable, "-c", OWNER, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environ) as owner:
+        assert owner.stdout is not None
+        while not owner.stdout.readline()[:1].isdigit():
+            pass
+        (left,) = base().iterdir()
+        remove_abandoned()
+        assert left.exists(), "it is in use"
+        owner.kill()
+    remove_abandoned()
+    assert not left.exists()
+
+
+def test_a_folder_of_ours_is_ours_alone(temporary: Path) -> None:
+    (temporary / "elsewhere").mkdir(mode=0o700)
+    (temporary / f"handloom-{os.geteuid()}").symlink_to(temporary / "elsewhere")
+    assert base().parent != temporary
+    (temporary / f"handloom-{os.geteuid()}").unlink()
+    (temporary / f"handloom-{os.geteuid()}").mkdir(mode=0o755)
+    assert base().parent != temporary
+    (temporary / f"handloom-{os.geteuid()}").chmod(0o700)
+    assert base().parent == temporary
+
+
+async def test_a_socket_of_somebody_else_that_never_answers_delays_no_start(tmp_path: Path, temporary: Path) -> None:
+    with contextlib.ExitStack() as stack:
+        folder = temporary / "handloom-abcdefgh"
+        folder.mkdir()
+        listener = stack.enter_context(socket.socket(socket.AF_UNIX))
+        listener.bind(str(folder / "s"))
+        listener.listen(0)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                waiting = stack.enter_context(socket.socket(socket.AF_UNIX))
+                waiting.setblocking(False)
+                waiting.connect(str(folder / "s"))
+        os.utime(folder, (0, 0))
+        runtime = LocalRuntime(tmp_path)
+        async with asyncio.timeout(60):
+            await runtime.start()
+        await runtime.aclose()
+        assert folder.exists()
+
+
+async def test_what_runs_goes_before_the_server_when_memory_runs_out(tmp_path: Path, watcher: Watcher) -> None:
+    if not Path("/proc/self/oom_score_adj").exists():
+        pytest.skip("the system has no such scores")
+    runtime = LocalRuntime(tmp_path)
+    await runtime.start()
+    observation = await runtime.execute(CmdRunAction(command="cat /proc/self/oom_score_adj"), 1, watcher)
+    server = Path(f"/proc/{runtime.server_pid}/oom_score_adj").read_text()
+    await runtime.aclose()
+    assert int(observation.content) > int(server)

@@ -1,0 +1,283 @@
+"""RemoteRuntime beyond the contract: whom it believes, what it says of whoever it does not, and whose the server is."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from core.errors import ConfigurationError, RuntimeUnavailableError
+from core.events import CmdRunAction, Status
+from core.protocols import Runtime
+from runtime.protocol import PROTOCOL_VERSION, VERSION_HEADER
+from runtime.reconnecting_client import LINK
+from runtime.remote.remote_address import key_from, parsed
+from runtime.remote.remote_runtime import RemoteRuntime
+from tests.contract.remote_here import NOWHERE, RemoteHere
+from tests.links import linked
+from tests.runtime.action_server import KEY, Process
+from tests.runtime.certificates import Authority
+from tests.runtime.conftest import Watcher
+from tests.runtime.server.test_identity import listening
+
+CANARY = "c4nary" * 8
+
+
+@pytest.fixture(autouse=True)
+def no_server_stays() -> Iterator[None]:
+    yield
+    RemoteHere.end_servers()
+
+
+@asynccontextmanager
+async def at(url: str, key: str = KEY, ca_file: Path | None = None) -> AsyncIterator[RemoteRuntime]:
+    runtime = RemoteRuntime(parsed(url), lambda: key, ca_file=ca_file, patience_s=1.0)
+    try:
+        yield runtime
+    finally:
+        await runtime.aclose()
+
+
+async def refusal(url: str, key: str = KEY, ca_file: Path | None = None) -> str:
+    """Why it cannot be started."""
+    async with at(url, key, ca_file) as runtime:
+        with pytest.raises(RuntimeUnavailableError) as raised:
+            await runtime.start()
+    return str(raised.value)
+
+
+def run(command: str) -> CmdRunAction:
+    return CmdRunAction(command=command, blocking=True, timeout=60)
+
+
+def test_it_is_a_runtime() -> None:
+    runtime: Runtime = RemoteRuntime(parsed("https://sandbox.example"), lambda: KEY)
+    assert (runtime.isolation, runtime.why_open, runtime.working_dir) == ("remote", "", "/workspace")
+
+
+class TestAddress:
+    @pytest.mark.parametrize(
+        ("url", "said"),
+        [
+            ("", "Set remote.url"),
+            ("sandbox.example", "no address of a server"),
+            ("ftp://sandbox.example", "no address of a server"),
+            ("https://", "no address of a server"),
+            ("https://sandbox.example:port", "no address"),
+            ("https://sandbox.example/?key=x", "no address of a server"),
+            ("https://user@sandbox.example", "has a user or a password in it"),
+            (f"https://user:{CANARY}@sandbox.example", "has a user or a password in it"),
+            (f"https://:{CANARY}@[bad", "no address"),
+            ("http://sandbox.example", "others could read along"),
+            ("http://10.0.0.1:80", "others could read along"),
+            ("http://127.0.0.1.evil.example", "others could read along"),
+        ],
+    )
+    def test_one_that_is_not_safe_is_refused_without_repeating_a_password(self, url: str, said: str) -> None:
+        with pytest.raises(ConfigurationError, match=said) as raised:
+            parsed(url)
+        assert CANARY not in str(raised.value)
+
+    @pytest.mark.parametrize(
+        "url", ["http://127.0.0.1:1", "http://[::1]:1", "http://localhost:1/", "https://x.example"]
+    )
+    def test_loopback_may_do_without_tls(self, url: str) -> None:
+        assert parsed(url).url == url.rstrip("/")
+
+
+class TestKey:
+    def test_it_comes_from_the_file_or_else_from_the_environment(self, tmp_path: Path) -> None:
+        file = tmp_path / "key"
+        file.write_text(f"{KEY}\n")
+        file.chmod(0o600)
+        assert key_from({"NAME": "other"}, "NAME", file) == KEY
+        assert key_from({"NAME": KEY}, "NAME", None) == KEY
+
+    def test_what_is_wrong_with_it_is_said_without_saying_it(self, tmp_path: Path) -> None:
+        file = tmp_path / "key"
+
+        def said(content: str | bytes, mode: int = 0o600) -> str:
+            file.write_bytes(content if isinstance(content, bytes) else content.encode())
+            file.chmod(mode)
+            with pytest.raises(ConfigurationError) as raised:
+                key_from({}, "NAME", file)
+            assert CANARY not in str(raised.value)
+            return str(raised.value)
+
+        assert "Others may read" in said(CANARY, 0o644)
+        assert "has no key" in said(" \n")
+        assert "is no key" in said(f"{CANARY}\r\nX-Header: x")
+        assert "it is no text" in said(CANARY.encode() + b"\xff")
+        file.unlink()
+        with pytest.raises(ConfigurationError, match=r"cannot be read from the file .*: No such file"):
+            key_from({}, "NAME", file)
+        with pytest.raises(ConfigurationError, match=r"has no key\. .* into the environment variable NAME"):
+            key_from({}, "NAME", None)
+
+    async def test_it_is_in_no_message_no_log_and_no_frame(
+        self, tmp_path: Path, watcher: Watcher, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level(logging.DEBUG)
+        process = Process(tmp_path)
+        process.key_file.write_text(CANARY)
+        process.start("--lives", where=("--port", "0"))
+        said = []
+        try:
+            url = process.ready().split()[1]
+            async with linked(int(url.rpartition(":")[2])) as link, at(link.url, CANARY) as runtime:
+                await runtime.start()
+                running = asyncio.create_task(runtime.execute(run("echo begun; env; sleep 100"), 1, watcher))
+                await watcher.sees(b"begun")
+                link.cut()
+                await watcher.sees_frame(Status("info", LINK, "The link to the sandbox is back."))
+                os.kill(process.life, signal.SIGKILL)
+                with pytest.raises(RuntimeUnavailableError) as raised:
+                    await running
+                said.append(repr(raised.value) + repr(raised.value.__cause__))
+            said += [await refusal(url, f"{CANARY}-wrong"), await refusal(NOWHERE, CANARY)]
+        finally:
+            assert process.child is not None
+            process.child.terminate()
+            said.append(process.child.communicate(timeout=10)[1].decode())
+        assert CANARY not in " ".join([*said, *map(repr, watcher.frames), caplog.text])
+
+
+class TestWhoAnswers:
+    async def test_nobody(self) -> None:
+        assert await refusal(NOWHERE) == (
+            f"Nobody answers at {NOWHERE}: Connect call failed ('127.0.0.1', 1). Start the server there, or correct "
+            "remote.url."
+        )
+
+    async def test_somebody_with_another_key(self, process: Process) -> None:
+        process.start(where=("--port", "0"))
+        assert "has another key" in await refusal(process.ready().split()[1], "wrong" * 10)
+
+    @pytest.mark.parametrize(
+        ("status", "headers", "said"),
+        [
+            (200, {VERSION_HEADER: str(PROTOCOL_VERSION + 1)}, "speaks version 2 of the protocol"),
+            (426, {VERSION_HEADER: str(PROTOCOL_VERSION + 1)}, "speaks version 2 of the protocol"),
+            (404, {}, "is no action server of this version"),
+            (403, {}, "may not be called by this name"),
+            (302, {"Location": "http://127.0.0.1:1/elsewhere"}, "the key is for nobody else"),
+            (307, {"Location": "http://127.0.0.1:1/elsewhere"}, "the key is for nobody else"),
+        ],
+    )
+    async def test_somebody_else(self, status: int, headers: dict[str, str], said: str) -> None:
+        async def answer(request: web.Request) -> web.Response:
+            return web.json_response({}, status=status, headers=headers)
+
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", answer)
+        async with listening(app) as port:
+            assert said in await refusal(f"http://127.0.0.1:{port}")
+
+    async def test_somebody_who_speaks_something_else(self) -> None:
+        async def babble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"220 mail.example\r\n")
+            writer.close()
+
+        server = await asyncio.start_server(babble, "127.0.0.1", 0)
+        async with server:
+            port = server.sockets[0].getsockname()[1]
+            assert "is no action server, or the link breaks" in await refusal(f"http://127.0.0.1:{port}")
+            assert "speaks no TLS" in await refusal(f"https://127.0.0.1:{port}")
+
+
+class TestCertificates:
+    @pytest.fixture
+    def authority(self, tmp_path_factory: pytest.TempPathFactory) -> Authority:
+        return Authority(tmp_path_factory.mktemp("tls") / "authority")
+
+    def secure(self, process: Process, authority: Authority, name: str, days: int = 1) -> str:
+        """Start a server with a certificate for this name; its address."""
+        signed = authority.sign(name, days=days)
+        process.start("--tls-cert", str(signed.certificate), "--tls-key", str(signed.key), where=("--port", "0"))
+        return process.ready().split()[1]
+
+    async def test_one_that_is_believed(self, process: Process, authority: Authority, watcher: Watcher) -> None:
+        url = self.secure(process, authority, "IP:127.0.0.1")
+        async with at(url, ca_file=authority.certificate) as runtime:
+            await runtime.start()
+            assert (await runtime.execute(run("echo hi"), 1, watcher)).content == "hi"
+            assert runtime.working_dir == str(process.folder)
+
+    async def test_of_an_authority_that_nobody_knows(self, process: Process, authority: Authority) -> None:
+        said = await refusal(self.secure(process, authority, "IP:127.0.0.1"))
+        assert said.startswith("The certificate of 127.0.0.1 is not believed: unable to get local issuer certificate.")
+        assert "Name the file of its authority in remote.ca_file" in said
+
+    async def test_of_another_authority(self, process: Process, authority: Authority, tmp_path: Path) -> None:
+        other = Authority(tmp_path / "other").certificate
+        assert "is not believed" in await refusal(self.secure(process, authority, "IP:127.0.0.1"), ca_file=other)
+
+    async def test_of_another_name(self, process: Process, authority: Authority) -> None:
+        said = await refusal(self.secure(process, authority, "DNS:other.example"), ca_file=authority.certificate)
+        assert "IP address mismatch" in said
+
+    async def test_that_has_expired(self, process: Process, authority: Authority) -> None:
+        url = self.secure(process, authority, "IP:127.0.0.1", days=-1)
+        assert "certificate has expired" in await refusal(url, ca_file=authority.certificate)
+
+    async def test_a_file_that_holds_none(self, tmp_path: Path) -> None:
+        for file, content in ((tmp_path / "nothing", None), (tmp_path / "text", "text")):
+            if content is not None:
+                file.write_text(content)
+            assert "is no file of certificates" in await refusal("https://127.0.0.1:1", ca_file=file)
+
+
+class TestWhoseItIs:
+    async def test_two_conversations_do_not_share_a_server(self, tmp_path: Path) -> None:
+        first = RemoteHere(tmp_path)
+        await first.start()
+        said = await refusal(first.url)
+        assert said == "The server is used by another conversation. Close that one, or have another server."
+        await first.aclose()
+        async with at(first.url) as second:
+            await second.start()
+
+    async def test_a_conversation_finds_its_shell_and_its_jobs_again_after_a_crash(
+        self, tmp_path: Path, watcher: Watcher
+    ) -> None:
+        first = RemoteHere(tmp_path)
+        first.keep(tmp_path / "kept")
+        await first.start()
+        await first.execute(run("kept=1; setsid sleep 4322 &"), 1, watcher)
+        await first._end()  # as a crash would: without handing the server back
+        async with at(first.url) as again:
+            again.keep(tmp_path / "kept")
+            await again.start()
+            assert (await again.execute(run("echo $kept"), 2, watcher)).content.startswith("1")
+            assert [job.command for job in await again.jobs()] == ["sleep 4322"]
+        assert (tmp_path / "kept/owner").stat().st_mode & 0o077 == 0
+
+    async def test_a_link_that_was_broken_at_rest_leads_to_the_same_shell(
+        self, tmp_path: Path, watcher: Watcher
+    ) -> None:
+        server = RemoteHere(tmp_path)
+        await server.start()
+        await server._hand_back()
+        async with linked(int(server.url.rpartition(":")[2])) as link, at(link.url) as runtime:
+            await runtime.start()
+            await runtime.execute(run("kept=1"), 1, watcher)
+            link.cut()
+            await runtime.start()
+            assert (await runtime.execute(run("echo $kept"), 2, watcher)).content == "1"
+
+    async def test_a_server_that_was_started_again_begins_anew(self, tmp_path: Path, watcher: Watcher) -> None:
+        runtime = RemoteHere(tmp_path)
+        await runtime.start()
+        await runtime.execute(run("kept=1"), 1, watcher)
+        assert runtime.server_pid is not None
+        os.kill(runtime.server_pid, signal.SIGKILL)
+        await runtime.start()
+        assert (await runtime.execute(run("echo -$kept-"), 2, watcher)).content == "--"
+        await runtime.aclose()

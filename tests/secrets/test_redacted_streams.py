@@ -1,0 +1,100 @@
+"""A secret is masked in every encoding, and in a stream wherever the stream is cut."""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+from urllib.parse import quote, quote_plus
+
+import pytest
+
+from core.secrets import PLACEHOLDER, Masker
+from core.secrets.redactor import SHOWN, StreamMasker
+
+SECRET = "tk/Qv7+Zr9?x Lm2&Pw"
+PEM = "-----BEGIN KEY-----\nMIIBVwIBADANBgkq\nhkiG9w0BAQEFAASC\n-----END KEY-----\n"
+
+ENCODED = {
+    "raw": SECRET,
+    "json": json.dumps(SECRET),
+    "hex": SECRET.encode().hex(),
+    "HEX": SECRET.encode().hex().upper(),
+    "url": quote(SECRET, safe=""),
+    "url of a path": quote(SECRET),
+    "form": quote_plus(SECRET),
+    **{f"base64 after {n}": base64.b64encode(b"x" * n + SECRET.encode() + b"yz").decode() for n in range(4)},
+    **{f"urlsafe after {n}": base64.urlsafe_b64encode(b"x" * n + SECRET.encode()).decode() for n in range(3)},
+}
+
+
+@pytest.mark.parametrize("written", ENCODED.values(), ids=ENCODED)
+def test_a_secret_is_masked_in_every_encoding_that_programs_use(written: str) -> None:
+    masked = Masker([SECRET]).mask_text(f"before {written} after")
+    assert PLACEHOLDER in masked
+    assert len(masked.replace(PLACEHOLDER, "").removeprefix("before ").removesuffix(" after")) <= 8
+    assert masked.startswith("before ")
+    assert masked.endswith(" after")
+
+
+def test_of_a_value_of_several_lines_each_line_is_masked_and_the_border_is_not() -> None:
+    printed = PEM.replace("\n", "\r\n  ")
+    masked = Masker([PEM]).mask_text(printed)
+    assert "MIIB" not in masked
+    assert "hkiG" not in masked
+    assert "-----BEGIN KEY-----" in masked
+
+
+def test_two_secrets_that_overlap_are_one_place() -> None:
+    assert Masker(["abcdefgh-ijk", "gh-ijklmnop"]).mask_text("<abcdefgh-ijklmnop>") == f"<{PLACEHOLDER}>"
+
+
+def test_a_masker_learns_more_while_it_is_used() -> None:
+    masker = Masker()
+    assert masker.mask_text(SECRET) == SECRET
+    masker.add([SECRET])
+    assert masker.mask_text(SECRET) == PLACEHOLDER
+
+
+def test_in_a_stream_a_secret_is_masked_at_every_cut() -> None:
+    masker = Masker([SECRET, "another-secret"])
+    whole = f"one {SECRET} two {SECRET}{SECRET} tk/Qv another-secreT another-secret".encode()
+    expected = masker.mask_bytes(whole)
+    for cut in range(len(whole) + 1):
+        stream = StreamMasker(masker)
+        shown = stream.feed(whole[:cut]) + stream.feed(whole[cut:]) + stream.flush()
+        assert len(shown) == len(whole)
+        different = [place for place in range(len(whole)) if shown[place] != expected[place]]
+        assert len(different) <= SHOWN  # the first bytes of the one that was cut
+        assert SECRET.encode()[: SHOWN + 1] not in shown.replace(b"tk/Qv another", b"")
+
+
+def test_in_a_stream_of_random_pieces_nothing_but_first_letters_is_shown(seed: int) -> None:
+    chosen = random.Random(seed)  # no secret comes of it
+    secrets = [chosen.randbytes(chosen.randint(5, 40)).hex() for _ in range(20)]
+    masker = Masker(secrets)
+    for _ in range(200):
+        text = b"".join(
+            chosen.choice([chosen.choice(secrets).encode(), chosen.randbytes(chosen.randint(0, 30)).hex().encode()])
+            for _ in range(12)
+        )
+        stream, shown, place = StreamMasker(masker), b"", 0
+        while place < len(text):
+            size = chosen.randint(1, 25)
+            shown += stream.feed(text[place : place + size])
+            place += size
+        shown += stream.flush()
+        assert len(shown) == len(text)
+        assert not any(secret.encode()[SHOWN:] in shown for secret in secrets)
+
+
+def test_a_letter_that_may_begin_a_secret_is_shown_at_once_and_four_are_held_back() -> None:
+    stream = StreamMasker(Masker([SECRET]))
+    assert stream.feed(b"Continue? t") == b"Continue? t"
+    assert stream.feed(b"k/Qv7+") == b""
+    assert stream.feed(b"!") == b"k/Qv7+!"
+
+
+def test_the_longer_of_two_secrets_is_masked_to_its_end() -> None:
+    stream = StreamMasker(Masker(["password", "password-extended"]))
+    assert stream.feed(b"password") + stream.feed(b"-extended") + stream.flush() == b"*" * 17

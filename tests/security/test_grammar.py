@@ -1,0 +1,173 @@
+"""What is not understood asks: the constructs, programs, options and states of a shell that are in no table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from core.events import CmdRunAction, FileReadAction
+from core.security.command_check import check, request_of
+from core.security.confirmation import ConfirmMode, Judgement, Verdict
+from core.security.facts import Facts, facts_of
+from core.security.guard import Guard
+
+WORKSPACE = "/workspace/app"
+NOT_UNDERSTOOD = [
+    "rm -rf 2>/dev/null ~other/x",
+    "echo x > ~+/../protected",
+    "test -v 'a[$(ls)]'",
+    "[[ 'a[$(ls)]' -eq 1 ]]",
+    "(( x ))",
+    "echo ${x@P}",
+    "cat ${x#y}",
+    "cat ${HOME:0}/x",
+    "git ${verb,,}",
+    "echo ${x:=y}",
+    "echo ${!x}",
+    "a=(1 2)",
+    "a[0]=1",
+    "f() { ls; }",
+    "eval ls",
+    "source x.sh",
+    "trap ls EXIT",
+    "set -- a",
+    "shopt -s expand_aliases",
+    "alias ls=rm",
+    "coproc ls",
+    'bash <<< "$x"',
+    "sort --compress-prog=sh x",
+    "tar cf x.tar --checkpoint-action=exec=sh .",
+    "TAR_OPTIONS=x tar cf a.tar b",
+    "GIT_EXEC_PATH=e git status",
+    "PATH=$PWD/b:$PATH",
+    "git -c core.fsmonitor=x status",
+    "git --exec-path=x status",
+    "sed --in-pl 1d x",
+    "cat a/../b",
+    "cat /proc/self/root/etc/hosts",
+    "exec 3> x",
+    "echo x >&3",
+    "echo {1..3}",
+    "$X y",
+    "git $(echo push)",
+    "python3 -m timeit x",
+    "find . -fprintf x y",
+    "awk 'BEGIN{system(\"ls\")}'",
+    "perl -e 1",
+    "make --eval=x",
+    "cmake -E rm -rf ../x",
+    "gcc -fplugin=./x.so x.c",
+    "gcc -Wl,-o,../x x.c",
+    "conda run rm -rf ../x",
+    "rake -e x",
+    "mise exec -- rm ../x",
+    "django-admin shell -c x",
+    "jq -n --rawfile a ../x '$a'",
+    "redis-cli config set dir /x",
+    "psql -c 'select 1; drop table x'",
+    "cat $'/a\\0b'",
+    "ls\x00",
+    "(" * 40 + "ls" + ")" * 40,
+    "; ".join(["ls"] * 500),
+    "echo " + "x" * 70_000,
+]
+
+
+def read(command: str) -> Facts:
+    return facts_of(CmdRunAction(command=command), workspace=WORKSPACE)
+
+
+async def said(tmp_path: Path, *commands: str, mode: str = "risky", **rules: list[str]) -> Judgement:
+    request = request_of({"commands": list(commands), "mode": mode, "rules": rules, "workspace": WORKSPACE})
+    return (await check(request, home=tmp_path, folder=WORKSPACE, user_home="/root")).judgement
+
+
+@pytest.mark.parametrize("command", NOT_UNDERSTOOD, ids=lambda command: command[:30])
+async def test_what_is_in_no_table_asks_and_says_which_part(command: str, tmp_path: Path) -> None:
+    facts = read(command)
+    assert facts.not_understood or "program.unknown" in facts.rules
+    for mode in (ConfirmMode.ALWAYS, ConfirmMode.RISKY, ConfirmMode.AUTO_EDIT):
+        assert (await said(tmp_path, command, mode=mode)).verdict is Verdict.ASK
+    assert (await said(tmp_path, command, mode="never")).verdict is Verdict.ALLOW
+
+
+@pytest.mark.parametrize("mode", ["risky", "never"])
+async def test_where_a_rule_denies_what_is_not_understood_asks_and_names_both(mode: str, tmp_path: Path) -> None:
+    judged = await said(tmp_path, "git ${verb/X/u}", mode=mode, deny=["bash(git push *)"])
+    assert (judged.verdict, judged.stays) == (Verdict.ASK, True)
+    assert judged.rule == "rules:1 deny bash(git push *)"
+    assert "${verb/X/u}" in judged.reasons[0]
+
+
+@pytest.mark.parametrize("pattern", ["bash(git *)", "bash(*)"])
+async def test_no_pattern_covers_what_is_not_understood(pattern: str, tmp_path: Path) -> None:
+    assert (await said(tmp_path, "git status", mode="always", allow=[pattern])).verdict is Verdict.ALLOW
+    assert (await said(tmp_path, "git $(echo status)", allow=[pattern])).verdict is Verdict.ASK
+    assert (await said(tmp_path, "git --exec-path=x status", allow=[pattern])).verdict is Verdict.ASK
+
+
+async def test_a_rule_may_allow_a_program_that_is_in_no_table(tmp_path: Path) -> None:
+    assert (await said(tmp_path, "frobnicate --now")).verdict is Verdict.ASK
+    assert (await said(tmp_path, "frobnicate --now", allow=["bash(frobnicate *)"])).verdict is Verdict.ALLOW
+
+
+@pytest.mark.parametrize(
+    "command", ["git -C . push", "/usr/bin/git push", "git -p push", "git --no-pager push", "CI=1 git push",
+                "git >/dev/null push", "git 2>&1 push", "timeout 9 nice git push", "g\\it pu''sh", "{git,push}"],
+)  # fmt: skip
+async def test_rules_that_deny_match_the_command_however_it_is_written(command: str, tmp_path: Path) -> None:
+    assert (await said(tmp_path, command, deny=["bash(git push *)"])).verdict is Verdict.DENY
+
+
+async def test_variables_before_a_command_are_part_of_what_a_pattern_covers(tmp_path: Path) -> None:
+    assert (await said(tmp_path, "CI=1 make x", mode="always", allow=["bash(make *)"])).verdict is Verdict.ASK
+    assert (await said(tmp_path, "CI=1 make x", mode="always", allow=["bash(CI=1 make *)"])).verdict is Verdict.ALLOW
+
+
+async def test_code_that_is_not_read_asks_where_a_rule_denies(tmp_path: Path) -> None:
+    assert (await said(tmp_path, "make test")).verdict is Verdict.ALLOW
+    judged = await said(tmp_path, "make test", deny=["bash(git push *)"])
+    assert (judged.verdict, judged.stays) == (Verdict.ASK, False)
+    both = {"allow": ["bash(make *)"], "deny": ["bash(git push *)"]}
+    assert (await said(tmp_path, "make test", mode="risky", **both)).verdict is Verdict.ALLOW
+
+
+@pytest.mark.parametrize(
+    "commands",
+    [
+        ("cd ..", "rm -r important"),
+        ("f=/etc/passwd", "rm $f"),
+        ("alias ls=rm", "ls x"),
+        ("export GIT_EXEC_PATH=x", "git status"),
+        ("ln -s /root up", "rm -r up/x"),
+        ("echo 'rm -rf ~' > y", "bash y"),
+        ("cp /bin/rm r", "./r -rf x"),
+        ("eval x", "ls"),
+        ("x=$(cat list)", "git $x"),
+    ],
+)
+async def test_a_command_is_judged_with_what_earlier_ones_did(commands: tuple[str, str], tmp_path: Path) -> None:
+    first, second = commands
+    alone = await said(tmp_path, second)
+    judged = (await check(request_of({"commands": [first, second], "rules": {}, "workspace": WORKSPACE}),
+                          home=tmp_path, folder=WORKSPACE, user_home="/root")).commands  # fmt: skip
+    assert judged[1].verdict == "ask"
+    assert alone.verdict is Verdict.ALLOW or second in ("rm $f", "git $x")
+
+
+async def test_judging_that_fails_asks_and_says_so(tmp_path: Path) -> None:
+    async def broken(action: object) -> object:
+        raise ValueError("embedded null byte")
+
+    guard = Guard(home=tmp_path, folder=WORKSPACE, workspace=lambda: WORKSPACE, mode=ConfirmMode.RISKY,
+                  only_reads=lambda action: False, shell=broken)  # type: ignore[arg-type]  # fmt: skip
+    judged = await guard.judge(CmdRunAction(command="ls"))
+    assert (judged.verdict, judged.reasons) == (Verdict.ASK, ("Judging it failed: ValueError: embedded null byte",))
+
+
+async def test_a_nul_in_the_path_of_a_file_asks(tmp_path: Path) -> None:
+    guard = Guard(home=tmp_path, folder=str(tmp_path), workspace=lambda: str(tmp_path), mode=ConfirmMode.RISKY,
+                  only_reads=lambda action: False)  # fmt: skip
+    judged = await guard.judge(FileReadAction(path="/a\0b"))
+    assert judged.verdict is Verdict.ASK

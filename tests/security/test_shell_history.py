@@ -1,0 +1,113 @@
+"""What is known of a conversation's shell, folded over its log; data and merging of what commands leave."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from core.events import (
+    Action,
+    CmdOutputMetadata,
+    CmdOutputObservation,
+    CmdRunAction,
+    Envelope,
+    ErrorObservation,
+    EventSource,
+    MessageAction,
+    Observation,
+    UserRejectObservation,
+)
+from core.security.shell.shell_state import MAX_FOLDERS, MAX_VALUE_CHARS, MAX_VARIABLES, MAX_WRITTEN, Shell
+from core.security.shell_history import Shells, ran
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def shells(*events: tuple[Action | Observation, int | None]) -> Shells:
+    found = Shells("/w", Shell(("/w",)))
+    for id, (event, cause) in enumerate(events):
+        found = found.after(
+            Envelope(conversation_id="c", id=id, timestamp=AT, source=EventSource.AGENT, event=event, cause=cause)
+        )
+    return found
+
+
+def ended(exit_code: int = 0, folder: str = "") -> CmdOutputObservation:
+    metadata = CmdOutputMetadata(exit_code=exit_code, working_dir=folder or None)
+    return CmdOutputObservation(command="", content="", metadata=metadata)
+
+
+CD, SET = CmdRunAction(command="cd src"), CmdRunAction(command="x=a")
+
+
+def test_a_command_counts_as_soon_as_it_is_in_the_log_and_its_folder_once_it_has_ended() -> None:
+    assert shells((MessageAction(content="cd src"), None)).shell == Shell(("/w",))
+    begun = shells((CD, None))
+    assert begun.shell.folders == ("/w/src", "/w")
+    assert begun.before(CD) == Shell(("/w",)), "it waits, so it is judged from what was before it"
+    assert begun.before(SET) == begun.shell
+    done = shells((CD, None), (ended(0, "/w/src"), 0))
+    assert (done.shell.folders, done.waiting) == (("/w/src",), ())
+    assert shells((CD, None), (ended(0, "/w/src"), 7)).shell == begun.shell, "an answer to another action"
+    assert shells((CD, None), (ended(0, "/w/src"), None)).shell == begun.shell
+
+
+def test_what_was_rejected_or_failed_has_not_happened() -> None:
+    for answer in (UserRejectObservation(content="no"), ErrorObservation(content="failed")):
+        assert shells((CD, None), (answer, 0)).shell == Shell(("/w",))
+        both = shells((CD, None), (SET, None), (answer, 0))
+        assert both.shell.folders == ("/w/src", "/w"), "another one waits, that began behind it"
+        assert [waiting.event for waiting in both.waiting] == [1]
+
+
+def test_a_command_of_a_shell_of_its_own_leaves_nothing() -> None:
+    static = CmdRunAction(command="cd src", is_static=True)
+    assert ran(static, "/w", Shell(("/w",))) == Shell(("/w",))
+    assert ran(CD, "/w", Shell(("/w",))).folders == ("/w/src", "/w")
+
+
+def test_what_is_kept_of_a_shell_is_bounded_and_beyond_that_nothing_is_known() -> None:
+    shell = Shell(("/w",))
+    four = [f"/{n}" for n in range(MAX_FOLDERS)]
+    assert shell.at([*four, "/0"]).folders == tuple(four)
+    assert shell.at([*four, "/x"]).folders == ()
+    assert shell.with_variable("a", "x" * MAX_VALUE_CHARS).variables == {"a": "x" * MAX_VALUE_CHARS}
+    assert shell.with_variable("a", "x" * (MAX_VALUE_CHARS + 1)).variables == {"a": None}
+    for n in range(MAX_VARIABLES):
+        shell = shell.with_variable(f"v{n}", "x")
+    assert (shell.lost, shell.with_variable("v0", "y").variables["v0"]) == ("", "y")
+    more = shell.with_variable("one_more", "x")
+    assert (more.lost, len(more.variables)) == (f"{MAX_VARIABLES} variables", MAX_VARIABLES)
+    lost = Shell(lost="eval")
+    for n in range(MAX_WRITTEN):
+        lost = lost.with_written(f"/w/{n}")
+    assert len(lost.written) == MAX_WRITTEN
+    assert lost.with_written("/w/0") is lost
+    assert (lost.with_written("/w/x").lost, len(lost.with_written("/w/x").written)) == ("eval", MAX_WRITTEN)
+    full = Shell(written=lost.written).with_written("/w/x")
+    assert full.lost == f"{MAX_WRITTEN:,} files that were written"
+
+
+def test_either_of_two_shells_is_what_both_have() -> None:
+    one = Shell(("/a",), {"x": "1", "y": "1"}, "", frozenset({"/f"}), frozenset({"/l"}))
+    other = Shell(("/b",), {"x": "1", "z": "2"}, "E=1", frozenset({"/g"}), frozenset(), "eval")
+    assert one.merged(one) is one
+    assert one.merged(other) == Shell(
+        ("/a", "/b"),
+        {"x": "1", "y": None, "z": None},
+        "E=1",
+        frozenset({"/f", "/g"}),
+        frozenset({"/l"}),
+        "eval",
+    )
+    assert one.merged(Shell(variables={"x": "1", "y": "1"})).folders == ()
+    assert Shell().merged(one).folders == ()
+    assert one.kept_by(other) == Shell(("/a",), {"x": "1", "y": "1"}, "", frozenset({"/f", "/g"}), frozenset({"/l"}))
+
+
+def test_files_behind_a_link_are_those_of_somewhere_else_and_data_is_no_code() -> None:
+    shell = Shell().with_link("/w/l").with_written("/w/a.log", "/w/b.CSV")
+    assert [shell.leads_through_link(path) for path in ("/w/l", "/w/l/x", "/w/lx", "/w")] == [True, True, False, False]
+    assert [shell.wrote(path) for path in ("/w/l/x", "/w/a.log", "/w/c")] == [True, True, False]
+    assert shell.wrote_code, "a link may be"
+    assert not Shell().with_written("/w/a.log", "/w/b.CSV").wrote_code
+    assert Shell().with_written("/w/a.log", "/w/a.txt").wrote_code

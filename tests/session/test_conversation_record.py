@@ -1,0 +1,155 @@
+"""Record: a conversation's title and model here and in the store, whatever a search for a better title brings."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.errors import StoreError
+from core.events import CONVERSATION_TITLE
+from core.pub_sub import Frames
+from core.session.conversation_record import Record
+from core.session.titles import Suggestion
+from core.store.event_store import EventStore
+from core.store.writer import Lease, Spent
+from tests.streams import heard, info_of
+
+
+class Filling(EventStore):
+    """A store whose disk can be full."""
+
+    is_full = False
+
+    async def update_conversation(self, lease: Lease, **fields: Any) -> None:
+        if self.is_full:
+            raise StoreError("The disk is full.")
+        await super().update_conversation(lease, **fields)
+
+
+class World:
+    """A record, its store and what it is suggested."""
+
+    def __init__(self, store: Filling, lease: Lease) -> None:
+        self.store, self._lease = store, lease
+        self.frames = Frames()
+        self.told = heard(self.frames)
+        self.asked: list[str] = []
+        self.answer: asyncio.Future[Suggestion] = asyncio.get_running_loop().create_future()
+
+    async def record(self, *, suggests: bool = True) -> Record:
+        async def suggest(message: str) -> Suggestion:
+            self.asked.append(message)
+            return await self.answer
+
+        return Record(
+            info=await info_of(self.store),
+            store=self.store,
+            lease=self._lease,
+            frames=self.frames,
+            masked=lambda text: text.replace("hunter2", "***"),
+            spawn=asyncio.ensure_future,
+            suggest_title=suggest if suggests else None,
+        )
+
+    def titles(self) -> list[str]:
+        return [text for _, id, text in self.told if id == CONVERSATION_TITLE]
+
+
+@asynccontextmanager
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with Filling(tmp_path) as store:
+        yield World(store, await store.create_conversation("c", title="", workspace="/w", model="m"))
+
+
+async def test_a_title_and_a_model_are_set_here_and_in_the_store_without_secrets(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        record = await w.record()
+        await record.set_title("say hunter2")
+        await record.set_model("other")
+        assert (record.info.title, record.info.model) == ("say ***", "other")
+        stored = await info_of(w.store)
+        assert (stored.title, stored.model, w.titles()) == ("say ***", "other", ["say ***"])
+
+
+async def test_a_title_that_cannot_be_stored_is_none(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        record = await w.record()
+        await record.set_title("Before")
+        w.store.is_full = True
+        with pytest.raises(StoreError):
+            await record.set_title("After")
+        assert (record.info.title, w.titles()) == ("Before", ["Before"])
+
+
+async def test_the_first_message_names_it_and_a_better_title_takes_its_place_and_is_paid_for(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        record = await w.record()
+        await record.name("look at it\nplease")
+        assert record.info.title == "look at it"
+        assert record.titling is not None
+        w.answer.set_result(Suggestion("Better", Spent(1, 0.5, 0, 9, 0.0)))
+        await record.titling
+        assert (w.titles(), w.asked) == (["look at it", "Better"], ["look at it\nplease"])
+        spent = await w.store.spent(datetime.now(UTC).date())
+        assert (spent.calls, spent.cost, spent.tokens) == (1, 0.5, 9)
+        await record.name("a second message")
+        assert (record.info.title, len(w.asked)) == ("Better", 1)
+
+
+@pytest.mark.parametrize(
+    ("suggestion", "mine", "title"),
+    [(Suggestion(), "", "go"), (Suggestion("Better"), "Mine", "Mine"), (Suggestion("", Spent(1)), "", "go")],
+)
+async def test_a_suggestion_of_no_use_or_too_late_changes_nothing(
+    tmp_path: Path, suggestion: Suggestion, mine: str, title: str
+) -> None:
+    async with world(tmp_path) as w:
+        record = await w.record()
+        await record.name("go")
+        assert record.titling is not None
+        if mine:
+            await record.set_title(mine)
+        w.answer.set_result(suggestion)
+        await record.titling
+        assert record.info.title == title
+        assert w.titles() == ["go", mine] if mine else ["go"]
+        assert (await w.store.spent(datetime.now(UTC).date())).calls == suggestion.spent.calls
+
+
+async def test_without_a_cheap_model_no_title_is_looked_for(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        record = await w.record(suggests=False)
+        await record.name("go")
+        record.rest()
+        assert (record.info.title, record.titling, w.asked) == ("go", None, [])
+
+
+async def test_a_first_title_that_cannot_be_stored_is_left_out_and_a_better_one_kept_out(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        record = await w.record()
+        w.store.is_full = True
+        await record.name("go")
+        assert (record.info.title, record.titling, w.titles()) == ("", None, [])
+        w.store.is_full = False
+        await record.name("go")
+        w.store.is_full = True
+        w.answer.set_result(Suggestion("Better"))
+        assert record.titling is not None
+        await record.titling
+        assert record.info.title == "go"
+
+
+async def test_at_rest_it_looks_for_no_title_any_more(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        record = await w.record()
+        await record.name("go")
+        record.rest()
+        assert record.titling is not None
+        await asyncio.wait([record.titling])
+        assert record.titling.cancelled()

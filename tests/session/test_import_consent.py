@@ -1,0 +1,52 @@
+"""Consent: who has to be asked, what the log remembers of it, and what is refused until then."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from core.errors import ConsentError
+from core.events import ConsentAction, EventSource
+from core.session.import_consent import Consent
+from core.store.conversations import FORK, IMPORT
+from core.store.event_store import EventStore
+from core.stream import EventStream
+from tests.streams import info_of, opened_stream
+
+
+async def loaded(stream: EventStream, home: Path, origin: str = IMPORT, origin_of: str = "a.zip") -> Consent:
+    async with EventStore(home) as store:
+        info = replace(await info_of(store), origin=origin, origin_of=origin_of)
+    consent = Consent(stream, info)
+    assert not consent.is_needed
+    await consent.load()
+    return consent
+
+
+async def test_an_import_is_refused_until_the_user_has_said_yes_and_never_again(tmp_path: Path) -> None:
+    async with opened_stream(tmp_path) as stream:
+        consent = await loaded(stream, tmp_path)
+        assert (consent.is_needed, consent.origin) == (True, "a.zip")
+        with pytest.raises(ConsentError, match="imported from a"):
+            consent.require()
+        await consent.give()
+        consent.require()
+        await consent.give()
+        (stored,) = await stream.read()
+        assert (stored.event, stored.source) == (ConsentAction(origin="a.zip"), EventSource.USER)
+        again = await loaded(stream, tmp_path, origin_of="")
+        assert (again.is_needed, again.origin) == (False, "a.zip")
+
+
+async def test_what_was_begun_here_needs_none_unless_the_log_says_so(tmp_path: Path) -> None:
+    async with opened_stream(tmp_path) as stream:
+        consent = await loaded(stream, tmp_path, origin=FORK, origin_of="")
+        consent.require()
+        await consent.give()
+        assert (await stream.read(), consent.origin) == ([], "elsewhere")
+        await stream.append(ConsentAction(origin="b.zip"), EventSource.USER)
+        await stream.append(ConsentAction(origin="", given=False), EventSource.USER)
+        consent = await loaded(stream, tmp_path, origin=FORK, origin_of="c.zip")
+        assert (consent.is_needed, consent.origin) == (True, "c.zip")

@@ -1,0 +1,306 @@
+"""Nothing ends a conversation: from every halt each way out leads on, on real parts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from core.controller.exit_reasons import Halt, HaltKind, Way
+from core.controller.state import State
+from core.conversations.conversation_manager import ConversationManager
+from core.errors import ConfigurationError, ModelErrorKind
+from core.events import (
+    AgentFinishAction,
+    AgentState,
+    CmdOutputObservation,
+    CondensationAction,
+    CondensationRequestAction,
+    ErrorObservation,
+    Event,
+    EventSource,
+    LoopDetectionObservation,
+    LoopRecoveryAction,
+    MessageAction,
+    Observation,
+)
+from core.session.recovery import TELL, WaysOut
+from core.settings.config import Settings
+from core.stream import EventStream
+from runtime.local.local_runtime import LocalRuntime
+from tests.doubles import FINISH, ScriptedRuntime, bash, call, gone, write_script
+from tests.session.test_session import FREE, conversation, of, said_and_settled
+from tests.streams import opened_stream
+
+FAILS = {**FINISH, "fault": "server_error"}
+"""Fails the first time that it is asked."""
+TOO_LONG = {**FINISH, "fault": "context_window"}
+
+
+async def take(session: Any, way: Way, model: str = "") -> list[Any]:
+    await session.ways.take(way, model)
+    async with asyncio.timeout(20):
+        await session.settled()
+    events: list[Any] = await session.stream.read()
+    return events
+
+
+async def test_a_model_that_failed_is_asked_again(tmp_path: Path) -> None:
+    async with conversation(tmp_path, [FAILS]) as session:
+        events = await said_and_settled(session)
+        assert session.state.halt == Halt(HaltKind.MODEL, "server")
+        assert of(events, ErrorObservation)[-1].error_id == "LLM$SERVER"
+        events = await take(session, Way.RETRY)
+        assert session.state.agent_state is AgentState.FINISHED
+
+
+async def test_another_model_goes_on_and_one_that_cannot_be_used_changes_nothing(tmp_path: Path) -> None:
+    async with conversation(tmp_path, [FAILS]) as session:
+        await said_and_settled(session)
+        with pytest.raises(ConfigurationError):
+            await session.ways.take(Way.SWITCH_MODEL, "scripted:/nowhere.yaml")
+        assert session.state.halt is not None
+        other = write_script(tmp_path, [FINISH, FINISH], "other.yaml")
+        await take(session, Way.SWITCH_MODEL, other)
+        assert session.state.agent_state is AgentState.FINISHED
+        assert session.model_name == other
+
+
+async def test_a_history_that_is_too_long_is_condensed_by_itself(tmp_path: Path) -> None:
+    work = [{"tool_calls": [call("think", thought=str(n))]} for n in range(6)]
+    async with conversation(tmp_path, [*work, TOO_LONG], make_runtime=lambda folder: ScriptedRuntime()) as session:
+        events = await said_and_settled(session)
+        assert session.state.agent_state is AgentState.FINISHED
+        (cut,) = of(events, CondensationAction)
+        assert len(cut.forgotten) >= 6
+
+
+async def test_where_condensing_did_not_help_the_user_is_asked(tmp_path: Path) -> None:
+    async with conversation(tmp_path, [TOO_LONG]) as session:
+        await session.stream.append(CondensationRequestAction(), EventSource.USER)
+        await said_and_settled(session)
+        assert session.state.halt == Halt(HaltKind.MODEL, "context_window")
+        assert session.state.halt.ways[0] is Way.CONDENSE
+        await take(session, Way.CONDENSE)
+        assert session.state.agent_state is AgentState.FINISHED
+
+
+async def test_a_sandbox_that_is_gone_is_started_anew(tmp_path: Path) -> None:
+    answers: Iterator[Observation | Exception] = iter([gone(), CmdOutputObservation(command="ls", content="back")])
+    turns = [{"tool_calls": [bash("ls")]}, {"tool_calls": [bash("ls")]}, {"expect": "back", **FINISH}]
+    async with conversation(
+        tmp_path, turns, make_runtime=lambda folder: ScriptedRuntime(lambda action: next(answers))
+    ) as session:
+        events = await said_and_settled(session)
+        assert session.state.halt == Halt(HaltKind.SANDBOX)
+        assert len(of(events, ErrorObservation)) == 1
+        await take(session, Way.RESTART_SANDBOX)
+        assert session.state.agent_state is AgentState.FINISHED
+
+
+async def test_a_real_sandbox_is_started_anew_with_a_fresh_shell(tmp_path: Path) -> None:
+    turns = [{"tool_calls": [bash("x=1; kill -9 $PPID")]}, {"tool_calls": [bash("echo [$x]")]}, FINISH]
+    async with conversation(tmp_path, turns, make_runtime=LocalRuntime) as session:
+        await said_and_settled(session)
+        assert session.state.halt == Halt(HaltKind.SANDBOX)
+        events = await take(session, Way.RESTART_SANDBOX)
+        assert of(events, CmdOutputObservation)[-1].content == "[]"
+        assert session.state.agent_state is AgentState.FINISHED
+
+
+async def test_one_can_go_on_without_what_failed(tmp_path: Path) -> None:
+    turns = [{"tool_calls": [bash("ls")]}, {"expect": "gone", **FINISH}]
+    async with conversation(
+        tmp_path, turns, make_runtime=lambda folder: ScriptedRuntime(lambda action: gone())
+    ) as session:
+        await said_and_settled(session)
+        await take(session, Way.SKIP)
+        assert session.state.agent_state is AgentState.FINISHED
+
+
+LOOP = [{"tool_calls": [bash("make")]}] * 4
+
+
+async def looped(session: Any) -> list[Any]:
+    events = await said_and_settled(session, "build it")
+    assert session.state.halt is not None
+    assert session.state.halt.kind is HaltKind.STUCK
+    assert len(of(events, LoopDetectionObservation)) == 1
+    return events
+
+
+async def test_an_agent_that_goes_round_in_a_circle_is_told(tmp_path: Path) -> None:
+    async with conversation(tmp_path, [*LOOP, FINISH], make_runtime=lambda folder: ScriptedRuntime()) as session:
+        await looped(session)
+        events = await take(session, Way.TELL)
+        said = of(events, MessageAction)[-1].content
+        assert "You go round in a circle: The agent did the same 4 times, with the same result." in said
+        assert session.state.agent_state is AgentState.FINISHED
+
+
+async def test_the_last_request_is_said_again(tmp_path: Path) -> None:
+    async with conversation(tmp_path, [*LOOP, FINISH], make_runtime=lambda folder: ScriptedRuntime()) as session:
+        await looped(session)
+        events = await take(session, Way.RESEND)
+        assert [message.content for message in of(events, MessageAction)] == ["build it", "build it"]
+        assert session.state.agent_state is AgentState.FINISHED
+
+
+async def test_the_loop_is_cut_out_and_the_user_says_what_comes_next(tmp_path: Path) -> None:
+    async with conversation(tmp_path, [*LOOP, FINISH], make_runtime=lambda folder: ScriptedRuntime()) as session:
+        await looped(session)
+        events = await take(session, Way.CUT_LOOP)
+        rests = session.state
+        assert rests.agent_state is AgentState.AWAITING_USER_INPUT
+        assert len(of(events, CondensationAction)) == 1
+        await said_and_settled(session, "another way")
+        assert session.state.agent_state is AgentState.FINISHED
+
+
+@pytest.mark.parametrize("turns", [[FAILS], [*LOOP, FINISH]])
+async def test_every_halt_can_be_left_as_it_is_and_gone_on_from_later(tmp_path: Path, turns: list[Any]) -> None:
+    async with conversation(tmp_path, turns, make_runtime=lambda folder: ScriptedRuntime()) as session:
+        await said_and_settled(session)
+        await take(session, Way.STOP)
+        assert (session.state.agent_state, session.state.halt) == (AgentState.STOPPED, None)
+        await said_and_settled(session, "go on")
+        assert session.state.agent_state is AgentState.FINISHED
+
+
+async def test_a_way_that_is_not_offered_does_nothing(tmp_path: Path) -> None:
+    async with conversation(tmp_path, [FAILS]) as session:
+        await said_and_settled(session)
+        before = await session.stream.read()
+        await session.ways.take(Way.EXTEND)
+        await session.ways.take(Way.CUT_LOOP)
+        assert await session.stream.read() == before
+
+
+async def test_a_halt_is_still_there_after_a_restart_with_its_ways(tmp_path: Path) -> None:
+    async with conversation(tmp_path, [FAILS]) as session:
+        await said_and_settled(session)
+        id = session.info.id
+    async with ConversationManager(tmp_path / "home", FREE, make_runtime=LocalRuntime, environ={}) as manager:
+        again = await manager.open(id)
+        assert again.state.halt == Halt(HaltKind.MODEL, "server")
+        await again.ways.take(Way.STOP)
+        await said_and_settled(again, "once more")  # the script fails once in each process
+        await take(again, Way.RETRY)
+        assert again.state.agent_state is AgentState.FINISHED
+
+
+async def test_a_limit_of_the_day_counts_all_conversations_and_is_looked_at_before_the_call(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"agent": {"confirm": "never"}, "day": {"max_budget": 1.0}})
+    dear = [{**FINISH, "usage": {"prompt_tokens": 10, "cost": 0.6}}] * 3
+    async with conversation(tmp_path, dear, settings=settings) as session:
+        await said_and_settled(session)
+        assert session.state.agent_state is AgentState.FINISHED
+    other = tmp_path / "other"
+    other.mkdir()
+    async with ConversationManager(tmp_path / "home", settings, make_runtime=LocalRuntime, environ={}) as manager:
+        second = await manager.create(workspace=str(other), model=write_script(other, dear))
+        await said_and_settled(second)
+        assert second.state.agent_state is AgentState.FINISHED
+        await said_and_settled(second, "more")
+        assert second.state.halt == Halt(HaltKind.LIMIT, "day_budget")
+        assert "all conversations together have used $1.20" in second.state.reason
+        events = await take(second, Way.EXTEND)
+        assert len(of(events, AgentFinishAction)) == 2
+
+
+async def test_what_is_queued_while_the_agent_works_is_said_after_it(tmp_path: Path) -> None:
+    turns = [{"tool_calls": [bash("sleep 0.2")]}, FINISH, {"text": "and that"}]
+    async with conversation(tmp_path, turns) as session:
+        await session.send("first")
+        await session.queue("then")
+        dropped = await session.queue("never")
+        await session.unqueue(dropped.id)
+        async with asyncio.timeout(20):
+            await session.settled()
+        events = await session.stream.read()
+        said = [e.event.content for e in events if isinstance(e.event, MessageAction) and not e.event.queued]
+        assert said == ["first", "then", "and that"]
+        assert session.state.queued == ()
+
+
+class Doing:
+    """A session and its preparation: notes what is wished of them."""
+
+    def __init__(self, stream: EventStream, halt: Halt | None) -> None:
+        self.stream = stream
+        self.state = State(halt=halt, reason="It repeats ls.")
+        self.done: list[object] = []
+
+    async def set_model(self, name: str) -> None:
+        self.done.append(("model", name))
+        if name == "gone":
+            raise ConfigurationError("There is no such model.")
+
+    async def add(self, event: Event) -> None:
+        self.done.append(event)
+
+    async def send(self, text: str) -> None:
+        self.done.append(("said", text))
+
+    async def interrupt(self) -> None:
+        self.done.append("interrupted")
+
+    async def resume(self) -> None:
+        self.done.append("resumed")
+
+    async def restart(self) -> None:
+        self.done.append("restarted")
+
+    def skip(self) -> None:
+        self.done.append("skipped")
+
+
+STUCK, LOST = Halt(HaltKind.STUCK, "repeats", 3), Halt(HaltKind.SANDBOX)
+TOO_MUCH, LIMIT = Halt(HaltKind.MODEL, ModelErrorKind.CONTEXT_WINDOW), Halt(HaltKind.LIMIT, "iterations")
+
+
+@pytest.mark.parametrize(
+    ("halt", "way", "done"),
+    [
+        (LIMIT, Way.EXTEND, ["resumed"]),
+        (LIMIT, Way.STOP, ["interrupted"]),
+        (LIMIT, Way.RETRY, []),
+        (None, Way.RETRY, []),
+        (Halt(HaltKind.MODEL, "server"), Way.RETRY, ["resumed"]),
+        (Halt(HaltKind.MODEL, "server"), Way.SWITCH_MODEL, [("model", "other"), "resumed"]),
+        (TOO_MUCH, Way.CONDENSE, [CondensationRequestAction(), "resumed"]),
+        (LOST, Way.RESTART_SANDBOX, ["restarted", "resumed"]),
+        (LOST, Way.SKIP, ["skipped", "resumed"]),
+        (STUCK, Way.CUT_LOOP, [LoopRecoveryAction(option=1)]),
+        (STUCK, Way.RESEND, [LoopRecoveryAction(option=2), ("said", "the request")]),
+        (STUCK, Way.TELL, [LoopRecoveryAction(option=2), ("said", TELL.format("It repeats ls."))]),
+    ],
+)
+async def test_each_way_is_what_is_done_and_nothing_else(
+    tmp_path: Path, halt: Halt | None, way: Way, done: list[object]
+) -> None:
+    async with opened_stream(tmp_path) as stream:
+        await stream.append(MessageAction(content="earlier"), EventSource.USER)
+        await stream.append(MessageAction(content="the request"), EventSource.USER)
+        for _ in range(11):
+            await stream.append(MessageAction(content="later", queued=True), EventSource.USER)
+        await stream.append(MessageAction(content="of the agent"), EventSource.AGENT)
+        doing = Doing(stream, halt)
+        await WaysOut(cast("Any", doing), cast("Any", doing)).take(way, "other")
+        assert doing.done == done
+
+
+async def test_a_model_that_cannot_be_used_leaves_the_halt_and_a_request_that_nobody_made_is_empty(
+    tmp_path: Path,
+) -> None:
+    async with opened_stream(tmp_path) as stream:
+        doing = Doing(stream, Halt(HaltKind.MODEL, "server"))
+        with pytest.raises(ConfigurationError):
+            await WaysOut(cast("Any", doing), cast("Any", doing)).take(Way.SWITCH_MODEL, "gone")
+        assert doing.done == [("model", "gone")]
+        doing = Doing(stream, STUCK)
+        await WaysOut(cast("Any", doing), cast("Any", doing)).take(Way.RESEND)
+        assert doing.done == [LoopRecoveryAction(option=2), ("said", "")]

@@ -1,0 +1,306 @@
+"""The start sequence by itself: which steps are run, tried again, done without and told, with a scripted sandbox."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.errors import RuntimeUnavailableError
+from core.events import Action, CmdOutputMetadata, CmdOutputObservation, CmdRunAction, ErrorObservation, Observation
+from core.progress import Say, silently
+from core.pub_sub import Frames
+from core.repository import NOT_INSTALLED_EXIT, PRE_COMMIT_SCRIPT, SETUP_SCRIPT
+from core.session.setup import NO_ISOLATION, READY, SCRIPTS_NOT_RUN, STARTING_RUNTIME, Preparation
+from core.settings.config import SandboxSettings
+from core.store.conversations import FORK, ConversationInfo
+from core.stream import EventStream
+from tests.doubles import ScriptedRuntime
+from tests.streams import heard, opened_stream
+
+URL = "https://forge.example/us/thing"
+BOTH = f"{SETUP_SCRIPT}\n{PRE_COMMIT_SCRIPT}"
+STEPS = {"clone": "git clone", "init": "git init", "setup": "setup.sh <", "hook": "hooks/pre-commit"}
+Told = list[tuple[str, str, str]]
+
+
+class Sandbox(ScriptedRuntime):
+    """Answers each step by its name; notes what is asked of it."""
+
+    def __init__(self, scripts: str = "", isolation: str = "none", why_open: str = "") -> None:
+        super().__init__(self._answer_to)
+        self.isolation, self.why_open = isolation, why_open
+        self.scripts = scripts
+        self.fails: dict[str, Observation | None] = {}
+        self.notes: list[str] = []
+        self.errors: list[Exception] = []
+
+    def _answer_to(self, action: Action) -> Observation | None:
+        assert isinstance(action, CmdRunAction)
+        step = next((name for name, part in STEPS.items() if part in action.command), "look")
+        self.notes.append(step)
+        if step in self.fails:
+            return self.fails[step]
+        return output(0, self.scripts if step == "look" else "")
+
+    async def start(self, say: Say = silently) -> None:
+        self.notes.append("start")
+        if self.errors:
+            raise self.errors.pop(0)
+        say("It is being built.")
+
+    async def rest(self) -> None:
+        self.notes.append("rest")
+
+    async def aclose(self) -> None:
+        self.notes.append("close")
+
+    def asked(self) -> list[str]:
+        """What was asked of it since the last call."""
+        noted, self.notes = self.notes, []
+        return noted
+
+
+def output(exit_code: int, content: str = "") -> CmdOutputObservation:
+    return CmdOutputObservation(command="", content=content, metadata=CmdOutputMetadata(exit_code=exit_code))
+
+
+@dataclass
+class Place:
+    """A preparation and what is around it."""
+
+    preparation: Preparation
+    stream: EventStream
+    told: Told = field(default_factory=list)
+
+
+@asynccontextmanager
+async def preparing(
+    tmp_path: Path, sandbox: Sandbox, repository: str = "", *, origin: str = "", **settings: Any
+) -> AsyncIterator[Place]:
+    now, frames = datetime.now(UTC), Frames()
+    (tmp_path / "workspace").mkdir(parents=True, exist_ok=True)
+    async with opened_stream(tmp_path / "store") as stream:
+        preparation = Preparation(
+            info=ConversationInfo(
+                "c", "", str(tmp_path / "workspace"), "m", now, now, 0, repository=repository, origin=origin
+            ),
+            settings=SandboxSettings.model_validate(settings),
+            runtime=sandbox,
+            stream=stream,
+            frames=frames,
+            spawn=asyncio.create_task,
+        )
+        yield Place(preparation, stream, heard(frames))
+        await preparation.aclose()
+
+
+ALL = ["start", "clone", "look", "setup", "hook"]
+
+
+@pytest.mark.parametrize(
+    ("scripts", "isolation", "allowed", "asked"),
+    [
+        (BOTH, "none", "always", ALL),
+        (BOTH, "docker", "isolated", ALL),
+        (BOTH, "none", "isolated", ALL[:3]),
+        (BOTH, "docker", "never", ALL[:3]),
+        (SETUP_SCRIPT, "none", "always", ALL[:4]),
+        (PRE_COMMIT_SCRIPT, "none", "always", [*ALL[:3], "hook"]),
+        ("", "none", "always", ALL[:3]),
+    ],
+)
+async def test_the_steps_of_a_repository_are_run_in_order_as_far_as_it_has_them_and_they_are_allowed(
+    tmp_path: Path, scripts: str, isolation: str, allowed: str, asked: list[str]
+) -> None:
+    sandbox = Sandbox(scripts, isolation)
+    async with preparing(tmp_path, sandbox, URL, run_repository_scripts=allowed) as place:
+        await place.preparation.ready()
+        assert sandbox.asked() == asked
+        says_so = scripts != "" and (isolation, allowed) == ("none", "isolated")
+        assert [id for _, id, _ in place.told].count(SCRIPTS_NOT_RUN) == says_so
+        log = await place.stream.read()
+        assert sum(isinstance(e.event, ErrorObservation) for e in log) == says_so
+        commands = [e.event for e in log if isinstance(e.event, CmdRunAction)]
+        assert {command.cwd for command in commands if command.is_static} <= {"/workspace", "/workspace/thing"}
+
+
+@pytest.mark.parametrize(
+    ("init", "script", "asked"),
+    [
+        (False, "", ["start"]),
+        (True, "", ["start", "init"]),
+        (False, SETUP_SCRIPT, ["start", "look", "setup"]),
+        (False, PRE_COMMIT_SCRIPT, ["start", "look", "hook"]),
+    ],
+)
+async def test_a_folder_without_a_repository_has_only_the_steps_that_it_needs(
+    tmp_path: Path, init: bool, script: str, asked: list[str]
+) -> None:
+    sandbox = Sandbox(script)
+    async with preparing(tmp_path, sandbox, init_git_in_empty_workspace=init, run_repository_scripts="always") as place:
+        if script:
+            (tmp_path / "workspace/.openhands").mkdir()
+            (tmp_path / "workspace" / script).touch()
+        await place.preparation.ready()
+        assert sandbox.asked() == asked
+
+
+async def test_what_is_done_is_told_with_its_time_and_why_nothing_is_separated_at_the_end(tmp_path: Path) -> None:
+    sandbox = Sandbox(why_open="there is no bubblewrap")
+    async with preparing(tmp_path, sandbox, URL) as place:
+        await place.preparation.begin()
+        assert {level for level, _, _ in place.told} == {"info"}
+        texts = [(id.removeprefix("STATUS$"), re.sub(r" in [0-9.]+ s[.]$", "", text)) for _, id, text in place.told]
+        assert texts[:6] == [
+            ("STARTING_RUNTIME", "Starting the sandbox …"),
+            ("STARTING_RUNTIME", "It is being built."),
+            ("STARTING_RUNTIME", "Starting the sandbox: done"),
+            ("RUNTIME_STARTED", "The sandbox runs."),
+            ("SETTING_UP_WORKSPACE", f"Cloning {URL} …"),
+            ("SETTING_UP_WORKSPACE", f"Cloning {URL}: done"),
+        ]
+        assert [id for _, id, _ in place.told[-2:]] == [READY, NO_ISOLATION]
+        assert "there is no bubblewrap" in place.told[-1][2]
+        sandbox.errors.append(RuntimeUnavailableError("It died."))
+        with pytest.raises(RuntimeUnavailableError, match="It died"):
+            await place.preparation.ready()
+        assert place.told[-1] == ("error", STARTING_RUNTIME, "It died.")
+        before = len(place.told)
+        await place.preparation.ready()
+        await place.preparation.begin()
+        assert [text for _, _, text in place.told[before:]] == ["It is being built."] * 2
+        assert sandbox.asked().count("clone") == 1
+
+
+async def test_a_failure_is_kept_for_the_first_action_and_tried_again_for_the_next(tmp_path: Path) -> None:
+    sandbox = Sandbox()
+    sandbox.errors += [RuntimeUnavailableError("No room."), OSError("odd")]
+    async with preparing(tmp_path, sandbox) as place:
+        await place.preparation.begin()
+        assert sandbox.asked() == ["start"]
+        assert place.told[-1] == ("error", STARTING_RUNTIME, "No room.")
+        with pytest.raises(RuntimeUnavailableError, match="No room"):
+            await place.preparation.ready()
+        assert sandbox.asked() == [], "it was not told yet"
+        place.preparation.skip()
+        with pytest.raises(RuntimeUnavailableError, match="The sandbox cannot be started: OSError: odd"):
+            await place.preparation.ready()
+        await place.preparation.ready()
+        assert sandbox.asked() == ["start", "start"]
+
+
+@pytest.mark.parametrize(
+    ("step", "skips", "again"),
+    [
+        ("clone", False, ["start", "clone", "look", "setup", "hook"]),
+        ("clone", True, ["start", "look", "setup", "hook"]),
+        ("setup", False, ["start", "setup", "hook"]),
+        ("setup", True, ["start", "hook"]),
+        ("hook", False, ["start", "hook"]),
+        ("hook", True, ["start"]),
+    ],
+)
+async def test_it_goes_on_where_it_failed_or_without_what_failed(
+    tmp_path: Path, step: str, skips: bool, again: list[str]
+) -> None:
+    sandbox = Sandbox(BOTH)
+    sandbox.fails[step] = output(7, "why")
+    async with preparing(tmp_path, sandbox, URL, run_repository_scripts="always") as place:
+        for _ in range(2):
+            with pytest.raises(RuntimeUnavailableError, match=r"failed with exit code 7[^\0]*why"):
+                await place.preparation.ready()
+        assert sandbox.asked()[-2:] == ["start", step]
+        assert [level for level, _, text in place.told if "exit code 7" in text] == ["error"] * 2
+        sandbox.fails.clear()
+        if skips:
+            place.preparation.skip()
+        await place.preparation.ready()
+        assert sandbox.asked() == again
+        place.preparation.skip()
+        await place.preparation.ready()
+        assert sandbox.asked() == ["start"], "what is done is done"
+
+
+async def test_a_hook_that_cannot_be_installed_is_told_and_stops_nothing(tmp_path: Path) -> None:
+    sandbox = Sandbox(BOTH)
+    sandbox.fails["hook"] = output(NOT_INSTALLED_EXIT, "there are two")
+    async with preparing(tmp_path, sandbox, URL, run_repository_scripts="always") as place:
+        await place.preparation.ready()
+        assert [text for _, _, text in place.told if "was not installed as hook: there are two" in text]
+        sandbox.asked()
+        await place.preparation.ready()
+        assert sandbox.asked() == ["start"]
+
+
+@pytest.mark.parametrize(("end", "noted"), [(Preparation.restart, "close"), (Preparation.rest, "rest")])
+async def test_a_new_sandbox_is_brought_to_where_the_work_is_and_clones_nothing(
+    tmp_path: Path, end: Callable[[Preparation], Any], noted: str
+) -> None:
+    sandbox = Sandbox(BOTH)
+    async with preparing(tmp_path, sandbox, URL, run_repository_scripts="always") as place:
+        await end(place.preparation)
+        await place.preparation.ready()
+        assert sandbox.asked() == [noted, *ALL], "it had not begun"
+        for _ in range(2):
+            await end(place.preparation)
+            await place.preparation.ready()
+            assert sandbox.asked() == [noted, "start", "look", "setup"]
+
+
+async def test_all_who_wait_wait_for_one_attempt_and_whoever_comes_behind_an_interrupt_for_the_next(
+    tmp_path: Path,
+) -> None:
+    sandbox = Sandbox()
+    sandbox.fails["clone"] = None
+    async with preparing(tmp_path, sandbox, URL) as place:
+        waiting = [asyncio.create_task(place.preparation.ready()) for _ in range(2)]
+        async with asyncio.timeout(20):
+            await sandbox.started.wait()
+            place.preparation.interrupt()
+            sandbox.fails.clear()
+            behind = asyncio.create_task(place.preparation.ready())
+            for told in await asyncio.gather(*waiting, return_exceptions=True):
+                assert isinstance(told, RuntimeUnavailableError)
+                assert "was interrupted" in str(told)
+            await behind
+        assert sandbox.asked() == ["start", "clone", "start", "clone", "look"]
+        assert any(text == "" for _, _, text in place.told), "what was said of the step is taken back"
+        place.preparation.interrupt()
+        await place.preparation.ready()
+
+
+async def test_what_is_closed_is_interrupted_and_prepares_nothing_more(tmp_path: Path) -> None:
+    sandbox = Sandbox()
+    sandbox.fails["clone"] = None
+    async with preparing(tmp_path, sandbox, URL) as place:
+        waiting = asyncio.create_task(place.preparation.ready())
+        async with asyncio.timeout(20):
+            await sandbox.started.wait()
+            await place.preparation.aclose()
+        assert sandbox.cancelled == 1
+        *_, last = await place.stream.read()
+        assert isinstance(last.event, CmdOutputObservation), "what was interrupted is answered by then"
+        with pytest.raises(RuntimeUnavailableError, match="interrupted"):
+            await waiting
+        with pytest.raises(RuntimeUnavailableError, match="closed"):
+            await place.preparation.ready()
+        await place.preparation.begin()
+        assert sandbox.asked() == ["start", "clone"]
+
+
+async def test_a_forks_copy_of_a_repository_is_taken_as_it_is(tmp_path: Path) -> None:
+    commands = []
+    for origin in ("", FORK):
+        sandbox = Sandbox()
+        async with preparing(tmp_path / (origin or "new"), sandbox, URL, origin=origin) as place:
+            await place.preparation.ready()
+            commands.append(str(sandbox.executed[0]))
+    assert commands[0] != commands[1]

@@ -1,0 +1,77 @@
+"""Tasks: one that fails takes no other along, and the end waits for all, but not for ever."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from core.pub_sub import Frames
+from core.session.task_group import TASK_STATUS, Tasks
+from tests.streams import heard
+
+
+async def opened() -> tuple[Tasks, list[tuple[str, str, str]]]:
+    frames = Frames()
+    tasks = Tasks("c", frames)
+    await tasks.open()
+    return tasks, heard(frames)
+
+
+async def test_a_task_that_fails_is_told_and_the_others_go_on() -> None:
+    tasks, told = await opened()
+    done: list[str] = []
+
+    async def fails() -> None:
+        raise ValueError("broken")
+
+    async def works() -> None:
+        done.append("worked")
+
+    failing = tasks.spawn(fails())
+    await asyncio.wait([failing])
+    assert not failing.cancelled()
+    await tasks.spawn(works())
+    ((level, id, text),) = told
+    assert (level, id, done) == ("error", TASK_STATUS, ["worked"])
+    assert "ValueError: broken" in text
+    await tasks.aclose(5)
+
+
+async def test_the_end_waits_for_what_ends_in_time_and_nothing_begins_after_it() -> None:
+    tasks, _ = await opened()
+    may_end, done = asyncio.Event(), list[str]()
+
+    async def works() -> None:
+        await may_end.wait()
+        done.append("worked")
+
+    tasks.spawn(works())
+    asyncio.get_running_loop().call_soon(may_end.set)
+    await tasks.aclose(20)
+    assert done == ["worked"]
+    with pytest.raises(RuntimeError):
+        tasks.spawn(works())
+
+
+async def test_what_takes_longer_is_cancelled_and_gone_when_the_end_returns() -> None:
+    tasks, told = await opened()
+    done: list[str] = []
+
+    async def works() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            await asyncio.sleep(0)
+            done.append("cancelled")
+            raise
+
+    task = tasks.spawn(works())
+    await asyncio.sleep(0)
+    await tasks.aclose(0.01)
+    assert (done, told) == (["cancelled"], [])
+    assert task.cancelled()
+
+
+async def test_one_that_was_never_opened_ends_at_once() -> None:
+    await Tasks("c", Frames()).aclose(20)

@@ -1,0 +1,70 @@
+"""Marks of the user are kept beside the log, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from core.errors import StoreError
+from core.store.bookmarks import MarkBook
+
+
+def test_marks_come_back_in_order_and_once_each(tmp_path: Path) -> None:
+    book = MarkBook(tmp_path)
+    assert book.read("c") == []
+    book.write("c", [7, 3, 7])
+    assert MarkBook(tmp_path).read("c") == [3, 7]
+    assert book.read("other") == []
+
+
+def test_a_conversation_without_marks_leaves_no_file(tmp_path: Path) -> None:
+    book = MarkBook(tmp_path)
+    book.write("c", [1])
+    book.forget("c")
+    assert list(book.folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1, -2, true, 2.5, null, 1e999]", "[" * 100_000, '"\\ud800"', "\x00"])
+def test_a_file_that_is_no_list_of_events_harms_nobody(tmp_path: Path, text: str) -> None:
+    book = MarkBook(tmp_path)
+    book.folder.mkdir()
+    (book.folder / "c.json").write_text(text, "utf-8")
+    assert book.read("c") in ([], [1])
+
+
+@pytest.mark.parametrize("name", ["../c", "", "a/b", "."])
+def test_a_name_that_is_no_conversations_leads_nowhere(tmp_path: Path, name: str) -> None:
+    with pytest.raises(StoreError):
+        MarkBook(tmp_path).write(name, [1])
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "marks").write_text("in the way")
+    with pytest.raises(StoreError, match="marks"):
+        MarkBook(tmp_path).write("c", [1])
+
+
+def test_marks_have_bounds(tmp_path: Path) -> None:
+    book = MarkBook(tmp_path)
+    book.write("c", range(10_001))
+    file = book.folder / "c.json"
+    assert json.loads(file.read_text()) == book.read("c") == list(range(10_000))
+    assert [path.name for path in book.folder.iterdir()] == ["c.json"], "nothing else is left"
+    assert (stat.S_IMODE(book.folder.stat().st_mode), stat.S_IMODE(file.stat().st_mode)) == (0o700, 0o600)
+    file.write_text(json.dumps(list(range(10_001))))
+    assert book.read("c") == []
+    file.write_text(json.dumps([2**53, 2**53 - 1, 0, -1, 7, True]))
+    assert book.read("c") == [0, 7, 2**53 - 1]
+
+
+def test_the_first_mark_of_a_home_makes_its_folder_and_no_mark_makes_none(tmp_path: Path) -> None:
+    book = MarkBook(tmp_path / "not" / "there")
+    book.forget("c")
+    assert not book.folder.exists()
+    book.write("x" * 128, [1])
+    assert book.read("x" * 128) == [1]
+    with pytest.raises(StoreError, match="no name that a file can have"):
+        book.write("x" * 129, [1])

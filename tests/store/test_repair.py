@@ -1,0 +1,302 @@
+"""What a damaged index, a deleted conversation and a log without its database come to; whole ones are left alone."""
+
+from __future__ import annotations
+
+import os
+import resource
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from core.errors import StoreBusyError, StoreError
+from core.events import EventSource, MessageAction
+from core.store.event_store import EventStore
+from core.store.integrity import Part, Trouble, look
+from core.store.locks import FileLock
+from core.store.repair import database_of, holders, mend
+from core.store.sqlite import sqlite3
+from core.store.writer import Draft
+
+NOW = datetime(2026, 11, 22, 13, 0, tzinfo=UTC)
+TEXTS = (
+    "plain words", "", "été Ⅷ ₂ ½ naïve", "a\u0301b c\u0308\u0323d", "漢字かな交じり文 mixed", "under_score-dash/slash",
+    "x" * 500, "👩‍👩‍👧 \u202e \ud800", "ﬁligree İstanbul ß", "0x1F 3.14 1e9", "один два", "กขค", "\u00ad\u200bsoft",
+)  # fmt: skip
+
+
+async def written(home: Path, *ids: str) -> None:
+    """Conversations with all these texts, in the index."""
+    async with EventStore(home) as store:
+        for id in ids:
+            lease = await store.create_conversation(id, title="t", workspace="/w", model="m")
+            for text in TEXTS:
+                await store.append(lease, [Draft(MessageAction(content=f"{text} {id}"), EventSource.USER)])
+        await store.index()
+
+
+def change(home: Path, *statements: str) -> None:
+    connection = sqlite3.connect(home / "handloom.db", isolation_level=None)
+    for statement in statements:
+        connection.execute(statement)
+    connection.close()
+
+
+async def test_whatever_was_written_is_whole(tmp_path: Path) -> None:
+    await written(tmp_path, "one", "two")
+    assert look(tmp_path / "handloom.db") == []
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        ["UPDATE words_data SET block = randomblob(length(block)) WHERE id > 10"],
+        ["DELETE FROM words_data"],
+        ["PRAGMA writable_schema = ON", "DELETE FROM sqlite_master WHERE name = 'words'"],
+        ["DROP TABLE words"],
+        ["DROP TABLE words_data"],
+    ],
+)
+async def test_a_search_makes_a_damaged_index_anew(damage: list[str], tmp_path: Path) -> None:
+    await written(tmp_path, "one", "two")
+    change(tmp_path, *damage)
+    assert {trouble.part for trouble in look(tmp_path / "handloom.db")} == {Part.INDEX}
+    async with EventStore(tmp_path) as store:
+        await store.search("plain")
+        assert await store.index() == 0
+        assert [hit.conversation_id for hit in await store.search("plain")] == ["two", "one"]
+    assert look(tmp_path / "handloom.db") == []
+
+
+async def test_a_damaged_index_that_finds_nothing_is_seen_and_keeps_nobody_from_deleting(tmp_path: Path) -> None:
+    await written(tmp_path, "one", "two")
+    change(tmp_path, "UPDATE words_data SET block = zeroblob(20)")
+    troubles = look(tmp_path / "handloom.db")
+    assert {trouble.part for trouble in troubles} == {Part.INDEX}
+    async with EventStore(tmp_path) as store:
+        await store.delete_conversation("one")
+        await store.index()
+        assert [hit.conversation_id for hit in await store.search("plain")] == ["two"]
+    change(tmp_path, "DELETE FROM words_idx")
+    troubles = look(tmp_path / "handloom.db")
+    assert mend(tmp_path, troubles, NOW).kept is None
+    assert [file.name for file in tmp_path.glob("*.damaged-*")] == []
+    async with EventStore(tmp_path) as store:
+        await store.index()
+        assert [hit.conversation_id for hit in await store.search("plain")] == ["two"]
+
+
+async def test_a_snapshot_that_does_not_fit_its_log_goes(tmp_path: Path) -> None:
+    await written(tmp_path, "one")
+    change(tmp_path, "INSERT INTO snapshots VALUES (1, 999, 'x', '{}')")
+    troubles = look(tmp_path / "handloom.db")
+    assert [trouble.part for trouble in troubles] == [Part.SNAPSHOTS]
+    assert mend(tmp_path, troubles, NOW).kept is None
+    assert look(tmp_path / "handloom.db") == []
+
+
+async def test_what_was_deleted_does_not_come_back(tmp_path: Path) -> None:
+    await written(tmp_path, "one", "two")
+    async with EventStore(tmp_path) as store:
+        await store.delete_conversation("one")
+    change(tmp_path, "DELETE FROM events WHERE id = 5")
+    done = mend(tmp_path, look(tmp_path / "handloom.db"), NOW)
+    assert done.salvage is not None
+    assert (done.salvage.conversations, done.salvage.events) == (1, len(TEXTS) - 1)
+    assert [(lost.conversation_id, lost.last - lost.first) for lost in done.salvage.lost] == [("two", 0)]
+    async with EventStore(tmp_path) as store:
+        assert [info.id for info in await store.conversations()] == ["two"]
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+async def test_a_log_without_its_database_is_not_thrown_away(is_gone: bool, tmp_path: Path) -> None:
+    home, crashed = tmp_path / "home", tmp_path / "crashed"
+    crashed.mkdir()
+    async with EventStore(home) as store:
+        lease = await store.create_conversation("one", title="t", workspace="/w", model="m")
+        await store.append(lease, [Draft(MessageAction(content="kept"), EventSource.USER)])
+        (crashed / "handloom.db-wal").write_bytes((home / "handloom.db-wal").read_bytes())
+    if not is_gone:
+        (crashed / "handloom.db").touch()
+    log = (crashed / "handloom.db-wal").read_bytes()
+    with pytest.raises(StoreError, match="handloom doctor --mend"):
+        async with EventStore(crashed):
+            pass
+    assert (crashed / "handloom.db-wal").read_bytes() == log
+    troubles = look(crashed / "handloom.db")
+    assert (crashed / "handloom.db-wal").read_bytes() == log
+    done = mend(crashed, troubles, NOW)
+    assert done.salvage is not None
+    assert done.salvage.events == 1
+    async with EventStore(crashed) as store:
+        (info,) = await store.conversations()
+        assert [envelope.event for envelope in await store.read(info.id)] == [MessageAction(content="kept")]
+
+
+async def test_a_switch_that_was_broken_off_is_ended_before_anybody_opens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await written(tmp_path, "one")
+    change(tmp_path, "DELETE FROM events WHERE id = 5")
+    damaged = (tmp_path / "handloom.db").read_bytes()
+    rename = Path.rename
+
+    def rename_once(self: Path, target: Path) -> Path:
+        if self.name == "new.db":
+            raise OSError(28, os.strerror(28))
+        return rename(self, target)
+
+    troubles = look(tmp_path / "handloom.db")
+    monkeypatch.setattr(Path, "rename", rename_once)
+    with pytest.raises(StoreError, match="No space left"):
+        mend(tmp_path, troubles, NOW)
+    monkeypatch.undo()
+    with pytest.raises(StoreError, match="was broken off"):
+        async with EventStore(tmp_path):
+            pass
+    kept = mend(tmp_path, look(tmp_path / "handloom.db"), NOW).kept
+    assert kept is not None
+    assert kept.read_bytes() == damaged
+    async with EventStore(tmp_path) as store:
+        assert len(await store.read("one")) == len(TEXTS)
+
+
+async def test_without_room_for_the_new_database_nothing_is_changed(tmp_path: Path) -> None:
+    await written(tmp_path, "one")
+    change(tmp_path, "DELETE FROM events WHERE id = 5")
+    damaged, troubles = (tmp_path / "handloom.db").read_bytes(), look(tmp_path / "handloom.db")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8192, before[1]))  # writing beyond it fails, as on a full disk
+    try:
+        with pytest.raises(StoreError, match="could not be mended"):
+            mend(tmp_path, troubles, NOW)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert (tmp_path / "handloom.db").read_bytes() == damaged
+    assert not (tmp_path / "mending").exists()
+    assert mend(tmp_path, troubles, NOW).salvage is not None
+
+
+# -- what is mended, and when --------------------------------------------------------------------------------------
+
+
+def damaged(home: Path) -> Path:
+    """A database that is something else."""
+    file = home / "handloom.db"
+    file.write_bytes(b"something else " * 1000)
+    return file
+
+
+FILE = [Trouble(Part.FILE, "it is something else")]
+
+
+def test_the_damaged_files_keep_their_bytes_under_a_name_that_is_free(tmp_path: Path) -> None:
+    for number, name in enumerate(["", "2", "3"]):
+        file, log = damaged(tmp_path), tmp_path / "handloom.db-wal"
+        log.write_bytes(b"log %d" % number)
+        (tmp_path / "handloom.db-shm").write_bytes(b"shared")
+        kept = mend(tmp_path, FILE, NOW).kept
+        assert kept == tmp_path / f"handloom.db.damaged-20261122-130000{name}"
+        assert kept.read_bytes() == b"something else " * 1000
+        assert Path(f"{kept}-wal").read_bytes() == b"log %d" % number
+        assert look(file) == []
+        assert file.stat().st_mode & 0o777 == 0o600
+        assert not log.exists()
+        assert not (tmp_path / "handloom.db-shm").exists()
+    left = {path.name for path in tmp_path.iterdir()} - {"locks", "handloom.db"}
+    assert len(left) == 6
+    assert all(name.startswith("handloom.db.damaged-") for name in left)
+
+
+def test_a_name_whose_log_is_there_is_taken(tmp_path: Path) -> None:
+    damaged(tmp_path)
+    (tmp_path / "handloom.db.damaged-20261122-130000-wal").touch()
+    assert mend(tmp_path, FILE, NOW).kept == tmp_path / "handloom.db.damaged-20261122-1300002"
+
+
+def test_nobody_mends_a_home_that_another_has_open(tmp_path: Path) -> None:
+    file = damaged(tmp_path)
+    (tmp_path / "locks").mkdir()
+    lock = FileLock(tmp_path / "locks" / "share.lock")
+    assert lock.try_acquire(shared=True)
+    assert holders(lock.path) == [os.getpid()]
+    with pytest.raises(StoreBusyError, match=rf"Another Handloom \(process {os.getpid()}\) has .* open"):
+        mend(tmp_path, FILE, NOW)
+    assert file.read_bytes() == b"something else " * 1000
+    lock.release()
+    assert holders(lock.path) == holders(tmp_path / "not there") == []
+    assert mend(tmp_path, FILE, NOW).kept is not None
+    assert lock.try_acquire(), "whoever mended lets others in"
+    lock.release()
+
+
+def test_a_home_without_a_folder_for_locks_is_told(tmp_path: Path) -> None:
+    (tmp_path / "locks").write_text("in the way")
+    with pytest.raises(StoreError, match=r"locks cannot be used: File exists\. Make it writable"):
+        mend(tmp_path, FILE, NOW)
+
+
+def test_a_link_to_a_database_stays_and_what_it_leads_to_is_mended(tmp_path: Path) -> None:
+    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+    home.mkdir()
+    elsewhere.mkdir()
+    link = home / "handloom.db"
+    assert database_of(home) == link
+    link.symlink_to(elsewhere / "handloom.db")
+    assert database_of(home) == link, "it leads nowhere"
+    damaged(home)
+    assert database_of(home) == elsewhere / "handloom.db"
+    kept = mend(home, FILE, NOW).kept
+    assert kept is not None
+    assert kept.parent == elsewhere
+    assert link.is_symlink()
+    assert look(link) == []
+
+
+def test_what_is_no_file_is_put_aside(tmp_path: Path) -> None:
+    (tmp_path / "handloom.db").mkdir()
+    (tmp_path / "mending").mkdir()
+    (tmp_path / "mending" / "of one that was killed").touch()
+    done = mend(tmp_path, look(tmp_path / "handloom.db"), NOW)
+    assert done.kept is not None
+    assert done.kept.is_dir()
+    assert done.salvage is not None
+    assert done.salvage.conversations == 0
+    assert not (tmp_path / "mending").exists()
+
+
+def test_an_index_that_is_worse_than_it_looked_has_the_database_replaced(tmp_path: Path) -> None:
+    damaged(tmp_path)
+    assert mend(tmp_path, [Trouble(Part.INDEX, "it looks like one")], NOW).kept is not None
+    assert look(tmp_path / "handloom.db") == []
+
+
+def test_the_disk_has_each_step_before_the_next_one_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loss of power leaves what a kill leaves: files are on the disk before their names change, folders after."""
+    home = tmp_path / "home"
+    home.mkdir()
+    damaged(home)
+    steps: list[str] = []
+    fsync, rename, unlink = os.fsync, Path.rename, Path.unlink
+
+    def synced(fd: int) -> None:
+        steps.append(f"sync {Path(os.readlink(f'/dev/fd/{fd}')).name}")
+        fsync(fd)
+
+    def renamed(self: Path, target: Path) -> Path:
+        steps.append(f"rename {self.name}")
+        return rename(self, target)
+
+    def unlinked(self: Path, missing_ok: bool = False) -> None:
+        steps.append(f"remove {self.name}")
+        unlink(self, missing_ok)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "rename", renamed)
+    monkeypatch.setattr(Path, "unlink", unlinked)
+    mend(home, FILE, NOW)
+    assert steps == [
+        "remove found.db", "sync new.db", "sync handloom.db.mending", "sync mending",
+        "rename handloom.db.mending", "sync home", "rename handloom.db", "remove handloom.db-shm", "sync home",
+        "rename new.db", "sync home", "remove handloom.db.mending", "sync home",
+    ]  # fmt: skip

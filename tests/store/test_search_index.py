@@ -1,0 +1,141 @@
+"""What goes into the index for search, what a query is, and where in a text it matches. Nothing is stored."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from typing import Any
+
+import pytest
+
+from core.store.search_index import Query, folded, is_damaged, row_of, runs_of, text_of
+
+
+def test_a_row_of_the_index_is_a_conversation_and_an_event() -> None:
+    assert [row_of(0, 7), row_of(1, 0), row_of(3, 2**32 - 1)] == [7, 4294967296, 17179869183]
+
+
+def body(**fields: Any) -> str:
+    return json.dumps({"action": "message", "id": 7, "source": "user", "cause": 3, "timestamp": "now", **fields})
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"args": {"content": "one", "list": ["two", {"in": "three"}, 4, None, True]}, "message": "four"},
+         "one\ntwo\nthree\nfour"),
+        ({"args": {"content": "", "image_urls": ["http://a"], "metadata": {"a": "b"}, "url": "data:x", "at": "blob:x"}},
+         ""),
+        ({"llm_metrics": "a", "tool_call_metadata": "b", "imported": "c", "observation": "d"}, ""),
+        ({"args": {"content": "x" * 200_001}}, "x" * 200_000),
+        ({"args": {"content": "é" * 200_001}}, "é" * 200_000),
+    ],
+)  # fmt: skip
+def test_the_text_of_an_event_is_what_people_and_models_wrote(fields: dict[str, Any], text: str) -> None:
+    assert text_of(body(**fields)) == text
+
+
+def test_runs_of_characters_without_spaces_are_indexed_apart() -> None:
+    assert runs_of("one 漢字 two かな3") == "漢字\u3000\u3000かな\u3000\u3000"
+    assert runs_of("no such") == ""
+
+
+def test_texts_are_compared_without_case_and_accents() -> None:
+    assert [folded(text) for text in ("ABC", "Café", "STRASSE", "straße")] == ["abc", "cafe", "strasse", "strasse"]
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("", Query((), "", ())),
+        ("one", Query(("one",), '"one"', ())),
+        ("one two one", Query(("one", "two", "one"), '"one" AND "two"', ())),
+        ("beg*", Query(("beg",), '"beg"*', ())),
+        ("foo_bar.py*", Query(("foo_bar.py",), '"foo" AND "bar" AND "py"*', ())),
+        ("*", Query((), "", ())),
+        ("a*b", Query(("a*b",), '"a" AND "b"', ())),
+        ('"two words" "open end', Query(("two words", "open end"), '"two" AND "words" AND "open" AND "end"', ())),
+        ('"quoted*"', Query(("quoted*",), '"quoted"', ())),
+        ("漢字 x漢y 漢字", Query(("漢字", "x漢y", "漢字"), '"x" AND "y"', ("漢字", "漢"))),
+        ("-- ... ok", Query(("ok",), '"ok"', ())),
+        (" ".join(map(str, range(20))),
+         Query(tuple(map(str, range(16))), " AND ".join(f'"{number}"' for number in range(16)), ())),
+    ],
+)  # fmt: skip
+def test_a_text_is_a_query(text: str, query: Query) -> None:
+    assert Query.parse(text) == query
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "spans"),
+    [
+        ("one", "one and ONE", [(0, 3), (8, 11)]),
+        ("one two", "two one", [(0, 3), (4, 7)]),
+        ("ab abc", "abc", [(0, 2)]),  # the first of those that overlap
+        ("aa aaa", "aaaa aaa", [(0, 2), (2, 4), (5, 7)]),
+        ("one nine", "one", None),
+        ("a.c", "abc a.c", [(4, 7)]),
+        ("cafe", "ein Café", []),
+    ],
+)
+def test_a_query_matches_at_places(query: str, text: str, spans: list[tuple[int, int]] | None) -> None:
+    assert Query.parse(query).spans(text) == spans
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "spans"),
+    [
+        ("a word\nor\tword", "a word or word", ((2, 6), (10, 14))),
+        ("x" * 59 + " word", "x" * 59 + " word", ((60, 64),)),
+        ("." * 60 + "x word", "." * 58 + "x word", ((60, 64),)),
+        ("." * 100 + "word" + "." * 300, "." * 60 + "word" + "." * 176, ((60, 64),)),
+        ("word" + "." * 234 + "word", "word" + "." * 234 + "wo", ((0, 4), (238, 240))),
+        ("word" + "." * 236 + "word", "word" + "." * 236, ((0, 4),)),
+    ],
+)
+def test_an_excerpt_is_one_line_around_the_first_match(
+    text: str, line: str, spans: tuple[tuple[int, int], ...]
+) -> None:
+    assert Query.parse("word").excerpt(text) == (line, spans)
+
+
+def test_an_excerpt_of_a_match_that_cannot_be_placed_is_the_beginning() -> None:
+    assert Query.parse("cafe").excerpt("Café" + "." * 300) == ("Café" + "." * 236, ())
+    assert Query.parse("word").excerpt("nothing") is None
+
+
+def test_the_statement_of_a_query_asks_for_words_and_for_runs() -> None:
+    statement, values = Query.parse("one 漢字かな 漢字 漢字か").statement(5, 9, 3)
+    assert values == [
+        '"one"', '"漢字か" AND "字かな"', "漢字", "漢字\U0010ffff", '"漢字か"', 5, 9, 3
+    ]  # fmt: skip
+    assert statement.count("INTERSECT") == 3
+    assert statement.count("?") == len(values)
+    assert Query.parse("one").statement(5, 9, 3)[1] == ['"one"', 5, 9, 3]
+
+
+class Failure(sqlite3.DatabaseError):
+    """As SQLite raises it, with its code."""
+
+    def __init__(self, text: str, code: int = 0) -> None:
+        super().__init__(text)
+        self.sqlite_errorcode = code
+
+
+@pytest.mark.parametrize(
+    ("error", "is_of_index", "when_deleting"),
+    [
+        (None, False, False),
+        (Failure("database disk image is malformed", 11), False, True),
+        (Failure("database disk image is malformed", 267), True, True),
+        (Failure("fts5: corruption found", 0), True, True),
+        (Failure("no such table: main.words"), True, True),
+        (Failure("vtable constructor failed: characters"), True, True),
+        (Failure("no such table: events"), False, False),
+    ],
+)
+def test_a_failure_is_of_the_index_alone_or_not(
+    error: Exception | None, is_of_index: bool, when_deleting: bool
+) -> None:
+    assert is_damaged(error) is is_of_index
+    assert is_damaged(error, deleting=True) is when_deleting

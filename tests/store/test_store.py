@@ -1,0 +1,462 @@
+"""The store keeps what it acknowledges, in order, without gaps, for one owner at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.controller.decide import fold
+from core.errors import LeaseLostError, StoreBusyError, StoreError, StoreVersionError, UsageError
+from core.events import CmdRunAction, Envelope, EventSource, MessageAction, NullObservation
+from core.store import reader as reader_module
+from core.store import schema
+from core.store.event_store import EventStore
+from core.store.locks import FileLock
+from core.store.reader import EventFilter
+from core.store.sqlite import can_be_shared, sqlite3, version
+from core.store.writer import Draft, Lease, Spent, kind_of
+from tests.repeated import leaves_nothing_running
+
+USER, AGENT = EventSource.USER, EventSource.AGENT
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[EventStore]:
+    async with EventStore(tmp_path / "home") as opened:
+        yield opened
+
+
+async def conversation(store: EventStore, name: str = "c") -> Lease:
+    return await store.create_conversation(name, title="t", workspace="/w", model="m")
+
+
+def said(text: str) -> Draft:
+    return Draft(MessageAction(content=text), USER)
+
+
+async def test_events_come_back_as_they_went_in(store: EventStore) -> None:
+    lease = await conversation(store)
+    stored = await store.append(lease, [said("hi"), Draft(CmdRunAction(command="ls"), AGENT, cause=0)])
+    assert [e.id for e in stored] == [0, 1]
+    assert await store.read("c") == list(stored)
+
+
+async def test_ids_have_no_gaps_when_many_append_at_once(store: EventStore) -> None:
+    lease = await conversation(store)
+    await asyncio.gather(*(store.append(lease, [said(str(n))] * (1 + n % 3)) for n in range(300)))
+    assert [e.id for e in await store.read("c")] == list(range(600))
+
+
+async def test_a_refused_event_uses_no_id_and_what_follows_is_stored(store: EventStore) -> None:
+    lease = await conversation(store)
+    with pytest.raises(StoreError, match="cannot be stored"):
+        await store.append(lease, [Draft(CmdRunAction.model_construct(command=float("nan")), AGENT)])  # type: ignore[arg-type]
+    await store.append(lease, [said("after")])
+    assert [e.id for e in await store.read("c")] == [0]
+
+
+async def test_text_that_utf8_cannot_hold_is_stored_all_the_same(store: EventStore) -> None:
+    lease = await conversation(store)
+    text = "nul \x00 lone \ud800 bidi \u202e"
+    await store.append(lease, [said(text)])
+    assert (await store.read("c"))[0].event == MessageAction(content=text)
+
+
+async def test_pages_are_read_from_either_end(store: EventStore) -> None:
+    lease = await conversation(store)
+    await store.append(lease, [said(str(n)) for n in range(10)])
+
+    def ids(events: list[Envelope]) -> list[int]:
+        return [e.id for e in events]
+
+    assert ids(await store.read("c", limit=3)) == [0, 1, 2]
+    assert ids(await store.read("c", limit=3, newest=True)) == [7, 8, 9]
+    assert ids(await store.read("c", before=7, limit=3, newest=True)) == [4, 5, 6]
+    assert ids(await store.read("c", after=2, before=5)) == [3, 4]
+
+
+async def test_times_are_utc_and_a_clock_that_jumps_changes_no_order(store: EventStore, tmp_path: Path) -> None:
+    now = [datetime(2026, 1, 1, 10, tzinfo=UTC)]
+    async with EventStore(tmp_path / "jumping", clock=lambda: now[0]) as jumping:
+        lease = await conversation(jumping)
+        for hours in (1, -3, 2):
+            now[0] += timedelta(hours=hours)
+            await jumping.append(lease, [said(f"{hours}")])
+        events = await jumping.read("c")
+    assert [e.event for e in events] == [MessageAction(content=text) for text in ("1", "-3", "2")]
+    assert [e.timestamp.isoformat()[11:] for e in events] == ["11:00:00+00:00", "08:00:00+00:00", "10:00:00+00:00"]
+    await store.append(await conversation(store), [said("under the clock that is used where none is given")])
+    assert [e.timestamp.utcoffset() for e in await store.read("c")] == [timedelta()]
+
+
+async def test_filters_choose_by_kind_source_text_and_time(store: EventStore) -> None:
+    lease = await conversation(store)
+    await store.append(lease, [said("find Me"), Draft(CmdRunAction(command="%_'\""), AGENT)])
+
+    async def ids(where: EventFilter) -> list[int]:
+        return [e.id for e in await store.read("c", where=where)]
+
+    assert await ids(EventFilter(kinds=frozenset({"action:run"}))) == [1]
+    assert await ids(EventFilter(sources=frozenset({USER}))) == [0]
+    assert await ids(EventFilter(query="find me")) == [0]
+    assert await ids(EventFilter(query="' OR 1=1 --")) == []
+    assert await ids(EventFilter(since=datetime(2999, 1, 1, tzinfo=UTC))) == []
+    assert await ids(EventFilter(until=datetime(2999, 1, 1, tzinfo=UTC))) == [0, 1]
+
+
+async def test_the_event_is_durable_before_it_is_visible(store: EventStore) -> None:
+    lease = await conversation(store)
+    seen: list[int] = []
+
+    def deliver(envelopes: object) -> None:
+        other = sqlite3.connect(store.path)
+        seen.append(other.execute("SELECT count(*) FROM events").fetchone()[0])
+        other.close()
+
+    await store.append(lease, [said("x")], deliver)
+    assert seen == [1]
+
+
+async def test_spending_is_added_with_its_events(store: EventStore) -> None:
+    lease = await conversation(store)
+    spent = Spent(calls=1, cost=0.25, tokens=100, seconds=0.5)
+    await asyncio.gather(*(store.append(lease, [replace(said("x"), spent=spent), said("y")]) for _ in range(3)))
+    await store.append(lease, [replace(said("z"), spent=Spent(calls=1, unpriced=1))])
+    today = datetime.now(UTC).date()
+    assert await store.spent(today) == Spent(4, 0.75, 1, 300, 1.5)
+    assert await store.spent() == await store.spent(today)
+    assert await store.spent(today - timedelta(days=1)) == Spent()
+    with pytest.raises(StoreError):
+        await store.append(lease, [Draft(CmdRunAction.model_construct(command=float("nan")), AGENT, spent=spent)])  # type: ignore[arg-type]
+    assert (await store.spent()).calls == 4
+
+
+async def test_spending_is_told_day_by_day_with_the_newest_first(tmp_path: Path) -> None:
+    now = [datetime(2026, 1, 1, 23, tzinfo=UTC)]
+    async with EventStore(tmp_path / "home", clock=lambda: now[0]) as store:
+        lease = await conversation(store)
+        await store.append(lease, [replace(said("x"), spent=Spent(calls=1, cost=0.5))])
+        now[0] += timedelta(hours=2)
+        await store.append(lease, [replace(said("y"), spent=Spent(calls=2, unpriced=2))])
+        first, second = date(2026, 1, 1), date(2026, 1, 2)
+        each = await store.spent_by_day()
+        assert list(each.items()) == [(second, Spent(2, 0.0, 2)), (first, Spent(1, 0.5))]
+        assert each[first] == await store.spent(first)
+        assert list(await store.spent_by_day(limit=1)) == [second]
+
+
+async def test_events_of_all_conversations_are_counted_by_kind(store: EventStore) -> None:
+    for name in ("one", "two"):
+        await store.append(await conversation(store, name), [said("x"), Draft(CmdRunAction(command="ls"), AGENT)])
+    await store.append(await conversation(store, "three"), [said("x")])
+    assert await store.count_conversations() == 3
+    assert await store.events_by_kind() == {"action:message": 3, "action:run": 2}
+
+
+async def test_those_to_whom_a_conversation_delegated_are_found_at_every_depth(store: EventStore) -> None:
+    for name, parent in (("root", ""), ("child", "root"), ("grandchild", "child"), ("other", ""), ("self", "self")):
+        await store.create_conversation(name, title="", workspace="/w", model="m", parent=parent)
+    assert [info.id for info in await store.descendants("root")] == ["child", "grandchild"]
+    assert [info.parent for info in await store.descendants("child")] == ["child"]
+    assert await store.descendants("other") == await store.descendants("self") == []
+
+
+async def test_a_delivery_that_fails_stops_nothing(store: EventStore, caplog: pytest.LogCaptureFixture) -> None:
+    lease = await conversation(store)
+
+    def deliver(envelopes: object) -> None:
+        raise RuntimeError("nobody is at home")
+
+    assert [e.id for e in await store.append(lease, [said("x")], deliver)] == [0]
+    assert [e.id for e in await store.append(lease, [said("y")])] == [1]
+    assert "stored and not delivered" in caplog.text
+
+
+async def test_folders_and_files_are_for_the_owner_alone(tmp_path: Path) -> None:
+    old = os.umask(0)
+    try:
+        async with EventStore(tmp_path / "home") as store:
+            await store.append(await conversation(store), [said("x")])
+            modes = {p: stat.S_IMODE(p.stat().st_mode) for p in (tmp_path / "home").rglob("*")}
+    finally:
+        os.umask(old)
+    assert modes
+    assert {mode for path, mode in modes.items() if path.is_dir()} == {0o700}
+    assert {mode for path, mode in modes.items() if path.is_file()} == {0o600}
+    assert stat.S_IMODE((tmp_path / "home").stat().st_mode) == 0o700
+
+
+async def test_the_database_is_in_wal_mode_and_syncs_fully(store: EventStore) -> None:
+    rows = await store._writer.connection.execute_fetchall("PRAGMA synchronous")
+    assert [tuple(row) for row in rows] == [(2,)]
+    rows = await store._writer.connection.execute_fetchall("PRAGMA journal_mode")
+    assert [tuple(row) for row in rows] == [("wal",)]
+
+
+def test_the_sqlite_in_use_has_the_fix_of_the_wal_reset_bug() -> None:
+    assert can_be_shared(version())
+    assert not can_be_shared((3, 51, 2))
+    assert can_be_shared((3, 51, 3))
+
+
+async def test_a_conversation_is_owned_by_one_process(store: EventStore, tmp_path: Path) -> None:
+    await conversation(store)
+    async with EventStore(tmp_path / "home") as other:
+        with pytest.raises(StoreBusyError, match=f"another Handloom \\(process {os.getpid()}\\)"):
+            await other.acquire("c")
+
+
+async def test_a_lease_is_taken_over_from_a_dead_owner_at_once(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    owner = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import asyncio, sys\n"
+            "from pathlib import Path\n"
+            "from tests.store.test_store import EventStore, conversation, said\n"
+            "async def main():\n"
+            "    async with EventStore(Path(sys.argv[1])) as store:\n"
+            "        await store.append(await conversation(store), [said('mine')])\n"
+            "        print('owned', flush=True)\n"
+            "        await asyncio.Event().wait()\n"
+            "asyncio.run(main())\n",
+            str(home),
+        ],
+        stdout=subprocess.PIPE,
+    )
+    assert owner.stdout is not None
+    assert owner.stdout.readline() == b"owned\n"
+    async with EventStore(home) as store:
+        with pytest.raises(StoreBusyError):
+            await store.acquire("c")
+        owner.send_signal(signal.SIGKILL)
+        owner.wait()
+        owner.stdout.close()
+        lease = await store.acquire("c")
+        assert (lease.next_id, lease.token) == (1, 2)
+        await store.append(lease, [said("now mine")])
+
+
+async def test_who_lost_the_lease_writes_nothing(store: EventStore) -> None:
+    lease = await conversation(store)
+    other = await conversation(store, "other")
+    await store._writer.connection.execute("UPDATE leases SET token = token + 1 WHERE conversation = ?", (lease.key,))
+    results = await asyncio.gather(
+        store.append(lease, [said("late")]), store.append(other, [said("fine")]), return_exceptions=True
+    )
+    assert isinstance(results[0], LeaseLostError)
+    assert await store.read("c") == []
+    assert len(await store.read("other")) == 1
+
+
+async def test_an_unknown_or_taken_id_is_said(store: EventStore) -> None:
+    await conversation(store)
+    with pytest.raises(UsageError, match="no conversation nope"):
+        await store.acquire("nope")
+    with pytest.raises(UsageError, match="already"):
+        await conversation(store)
+
+
+async def test_the_list_shows_the_newest_first(store: EventStore) -> None:
+    first, second = await conversation(store, "first"), await conversation(store, "second")
+    await store.append(second, [said("x")])
+    await store.append(first, [said("y"), said("z")])
+    assert [(c.id, c.event_count) for c in await store.conversations()] == [("first", 2), ("second", 1)]
+
+
+async def test_a_database_of_a_newer_version_is_refused_and_not_touched(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    async with EventStore(home):
+        pass
+    with sqlite3.connect(home / "handloom.db") as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    before = (home / "handloom.db").read_bytes()
+    with pytest.raises(StoreVersionError, match="newer Handloom"):
+        async with EventStore(home):
+            pass
+    assert (home / "handloom.db").read_bytes() == before
+
+
+def test_an_upgrade_that_fails_leaves_the_old_version(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    schema.upgrade(path)
+    broken = (*schema.MIGRATIONS, ("CREATE TABLE extra (x)", "CREATE TABLE no good"))
+    with pytest.raises(sqlite3.OperationalError):
+        schema.upgrade(path, broken)
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone()[0] == schema.VERSION
+        assert connection.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'extra'").fetchone()[0] == 0
+    connection.close()
+
+
+async def test_a_file_that_is_no_database_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "handloom.db").write_text("this is no database, but it is long enough to be looked at" * 20)
+    with pytest.raises(StoreError, match="damaged"):
+        async with EventStore(home):
+            pass
+
+
+async def test_with_an_older_sqlite_only_one_process_at_a_time_may_use_a_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with EventStore(tmp_path / "home"):
+        monkeypatch.setattr(reader_module, "can_be_shared", lambda: False)
+        with pytest.raises(StoreBusyError, match="only one at a time"):
+            async with EventStore(tmp_path / "home"):
+                pass
+
+
+async def test_an_unusable_home_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    blocker = tmp_path / "file"
+    blocker.write_text("")
+    with pytest.raises(StoreError, match="set HANDLOOM_HOME"):
+        async with EventStore(blocker / "home"):
+            pass
+
+
+async def test_a_full_disk_is_said_and_work_goes_on_when_there_is_room(store: EventStore) -> None:
+    lease = await conversation(store)
+    rows = await store._writer.connection.execute_fetchall("PRAGMA page_count")
+    pages = next(iter(rows))[0]
+    await store._writer.connection.execute(f"PRAGMA max_page_count = {pages + 2}")
+    with pytest.raises(StoreError, match="disk is full"):
+        await store.append(lease, [said(os.urandom(100_000).hex())])
+    await store.append(lease, [said(os.urandom(100_000).hex())])  # the connection was replaced, its limit is gone
+    assert [e.id for e in await store.read("c")] == [0]
+
+
+async def test_connections_that_failed_leave_nothing(store: EventStore) -> None:
+    lease = await conversation(store)
+
+    async def fail() -> None:
+        await store._writer.connection.execute("PRAGMA query_only = true")
+        with pytest.raises(StoreError, match="readonly"):
+            await store.append(lease, [said("refused")])
+
+    await leaves_nothing_running(fail)
+    await store.append(lease, [said("again")])
+    assert [e.id for e in await store.read("c")] == [0]
+
+
+async def test_what_the_user_said_is_looked_for_among_the_newest_events(
+    store: EventStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader_module, "_SAID_WITHIN", 5)
+    lease = await conversation(store)
+    document, answer = said(os.urandom(100_000).hex()), Draft(MessageAction(content="an answer"), AGENT)
+    await store.append(
+        lease, [said("old"), said("new"), answer, document, Draft(NullObservation(), AGENT), said("newest")]
+    )
+    assert await store.said(workspace="/w", limit=9) == ["newest", "new"]
+    assert await store.said(workspace="/w", limit=1) == ["newest"]
+
+
+async def test_a_refused_event_that_sqlite_finds_again_is_taken_back(
+    store: EventStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sync that fails leaves whole frames in the WAL, which a recovery takes for committed."""
+    lease = await conversation(store)
+    insert = store._writer._insert
+
+    async def insert_and_fail(batch: list[Any]) -> None:
+        await insert(batch)
+        raise sqlite3.OperationalError("disk I/O error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store._writer, "_insert", insert_and_fail)
+        with pytest.raises(StoreError, match="Check the disk"):
+            await store.append(lease, [said("refused"), said("refused, too")])
+    assert len(await store.read("c")) == 2
+    await store.append(lease, [said("again")])
+    assert [(e.id, e.event) for e in await store.read("c")] == [(0, MessageAction(content="again"))]
+
+
+async def test_a_bug_in_the_writing_is_told_and_the_writing_goes_on(
+    store: EventStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = await conversation(store)
+    with monkeypatch.context() as patch:
+        patch.setattr(store._writer, "_insert", None)
+        with pytest.raises(StoreError, match="TypeError"):
+            await store.append(lease, [said("refused")])
+    await store.append(lease, [said("again")])
+    assert [e.id for e in await store.read("c")] == [0]
+
+
+async def test_what_another_owner_has_built_upon_is_not_taken_back(store: EventStore) -> None:
+    lease = await conversation(store)
+    await store.append(lease, [said("refused"), said("and found again")])
+    lease.next_id, lease.in_doubt = 0, True
+    await store._writer.connection.execute("UPDATE leases SET token = token + 1 WHERE conversation = ?", (lease.key,))
+    with pytest.raises(LeaseLostError):
+        await store.append(lease, [said("late")])
+    assert len(await store.read("c")) == 2
+
+
+async def test_conversations_are_opened_and_named_while_others_are_written(store: EventStore) -> None:
+    lease = await conversation(store)
+
+    async def write() -> None:
+        for n in range(60):
+            await store.append(lease, [said(str(n))] * (1 + n % 3))
+
+    async def open_others() -> None:
+        for n in range(20):
+            other = await conversation(store, f"other {n}")
+            await store.update_conversation(other, title=f"title {n}")
+            await store.append(other, [said("x")])
+            await store.release(other)
+
+    await asyncio.gather(write(), open_others())
+    listed = {info.id: (info.title, info.event_count) for info in await store.conversations()}
+    assert listed == {"c": ("t", 120), **{f"other {n}": (f"title {n}", 1) for n in range(20)}}
+
+
+async def test_a_cancelled_append_is_written_all_the_same(store: EventStore) -> None:
+    lease = await conversation(store)
+    task = asyncio.create_task(store.append(lease, [said("x")]))
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await store.append(lease, [said("y")])
+    assert len(await store.read("c")) == 2
+
+
+def test_a_process_lock_file_is_locked_for_others(tmp_path: Path) -> None:
+    mine, theirs = FileLock(tmp_path / "l"), FileLock(tmp_path / "l")
+    assert mine.try_acquire()
+    assert not theirs.try_acquire()
+    mine.release()
+    assert theirs.try_acquire()
+    theirs.release()
+
+
+def test_kinds_are_named_by_branch() -> None:
+    assert kind_of(CmdRunAction(command="x")) == "action:run"
+    assert kind_of(NullObservation()) == "observation:null"
+
+
+async def test_clocks_that_jump_change_nothing_but_the_time_that_is_told(tmp_path: Path) -> None:
+    moments = iter(datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=days) for days in (0, 400, -400, 3, -3) * 40)
+    async with EventStore(tmp_path / "home", clock=lambda: next(moments)) as store:
+        lease, sources = await conversation(store), list(EventSource)
+        for number in range(20):
+            await store.append(lease, [Draft(CmdRunAction(command=str(number)), sources[number % 3])])
+        log = await store.read("c")
+    assert [e.id for e in log] == list(range(20))
+    assert fold(log).worked_s >= 0

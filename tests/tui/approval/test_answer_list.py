@@ -1,0 +1,428 @@
+"""A question above the prompt: the list alone, and in the real app what it shows, takes, stores and refuses."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.controller.exit_reasons import Halt, HaltKind, Way
+from core.controller.state import Pending
+from core.events import AgentState, CmdRunAction, FileEditAction, FileWriteAction, Judged
+from core.security.confirmation import NOT_WANTED, Judgement, Verdict
+from core.security.patterns import parse_all
+from core.security.suggested_rules import Reach
+from core.settings.screen_settings import ScreenSettings
+from tests.tui.workspace.running_app import Running, running, until
+from tui.approval.answer_list import WAYS, Does, QuestionList, Row, action_list, halt_list, plan_list, scope_list
+from tui.approval.question import Question
+from tui.dialogs.key_guard import GUARD_S, HELD_GUARDS, KeyGuard, LastKey
+from tui.dialogs.line_input import LineScreen
+
+GUARDED = ScreenSettings()
+PATTERN = "bash(git push *)"
+USABLE = Reach(patterns=tuple(parse_all(PATTERN)))
+PUSH = Question(7, "Run this command?", "git push origin", "low", pattern=PATTERN)
+
+
+def does(answers: QuestionList) -> list[Does]:
+    return [row.does for row in answers.rows]
+
+
+# -- the list alone ------------------------------------------------------------------------------------------------
+
+
+def test_an_action_can_be_allowed_or_denied_once_or_always_and_what_is_stored_is_in_its_row() -> None:
+    answers = action_list(PUSH, USABLE)
+    assert does(answers) == [Does.ALLOW, Does.OPEN, Does.DENY, Does.STOP, Does.OPEN]
+    assert [row.stores for row in answers.rows] == [""] * 5, "nothing is stored from the first list"
+    for denies, kind in ((False, Does.PERMIT), (True, Does.FORBID)):
+        scopes = scope_list(answers, PATTERN, denies=denies)
+        assert does(scopes) == [kind, kind, kind, Does.PATTERN]
+        assert [row.value for row in scopes.rows[:3]] == ["conversation", "project", "everywhere"]
+        assert all(PATTERN in row.text for row in scopes.rows[:3])
+        assert scopes.above is answers
+
+
+def test_the_highlight_starts_at_deny_for_what_is_risky_or_not_understood() -> None:
+    assert action_list(PUSH, USABLE).row.does is Does.ALLOW
+    wary = Question(7, "Run this command?", "rm -rf build", "high", starts_at_deny=True)
+    assert action_list(wary, USABLE).row.does is Does.DENY
+
+
+@pytest.mark.parametrize(
+    ("question", "reach"),
+    [
+        (PUSH, None),
+        (PUSH, Reach(patterns=USABLE.patterns, uncovered=("bash: rm x",))),
+        (PUSH, Reach(problem="No such tool.")),
+        (Question(7, "?", "git push", "low", pattern=PATTERN, stays=True), USABLE),
+    ],
+)
+def test_no_row_stores_a_permission_that_would_not_count(question: Question, reach: Reach | None) -> None:
+    rows = action_list(question, reach).rows
+    assert [row for row in rows if row.does is Does.OPEN and not row.denies] == []
+
+
+def test_nothing_is_stored_while_a_file_of_rules_cannot_be_read() -> None:
+    broken = Question(7, "?", "git push", "low", pattern=PATTERN, stays=True, is_broken=True)
+    assert does(action_list(broken, USABLE)) == [Does.ALLOW, Does.DENY, Does.STOP]
+
+
+def test_arrows_and_digits_move_the_highlight_and_letters_do_not() -> None:
+    answers = action_list(PUSH, USABLE)
+
+    def after(*keys: str) -> int:
+        moved: QuestionList | None = answers
+        for key in keys:
+            assert moved is not None
+            moved = moved.moved(key)
+        assert moved is not None
+        return moved.at
+
+    assert [after("down"), after("down", "down"), after("up"), after("5"), after("3", "down", "down", "down")] == [
+        1, 2, 0, 4, 4,
+    ]  # fmt: skip
+    assert [answers.moved(key) for key in ("6", "9", "0", "y", "n", "a", "l", "enter", "space")] == [None] * 9
+
+
+def test_every_way_out_of_every_halt_has_a_row() -> None:
+    assert set(WAYS) == {str(way) for way in Way}
+    ways = [str(way) for way in Halt(HaltKind.STUCK, "monologue", 7).ways]
+    assert [row.value for row in halt_list("stuck", ways).rows] == ways
+    assert does(plan_list()) == [Does.APPROVE_PLAN, Does.EDIT_PLAN]
+
+
+def test_a_row_that_stores_nothing_is_its_title() -> None:
+    assert Row(Does.DENY, "Deny").text == "Deny"
+
+
+def test_the_guard_takes_no_early_key_and_none_that_is_held_down() -> None:
+    guard = KeyGuard(appeared_at=10.0, last=LastKey("enter", 9.9))
+    assert not guard.takes("down", 10.1)
+    assert guard.takes("down", 10.1 + GUARD_S * HELD_GUARDS)
+    held = KeyGuard(appeared_at=10.0, last=LastKey("enter", 9.9))
+    assert not any(held.takes("enter", 10.56 + repeat * 0.033) for repeat in range(60))
+    assert held.takes("enter", 20.0)
+    assert held.takes("enter", 20.1), "two presses of a key that is taken are two presses"
+    assert not KeyGuard().takes("enter", 1e9), "it was never drawn"
+
+
+# -- in the app ------------------------------------------------------------------------------------------------------
+
+
+async def held(it: Running, command: str = "git push origin", **judged: object) -> None:
+    """Let a command wait for an answer."""
+    judgement = Judged.model_validate({"verdict": "ask", "rule": "mode always", "risk": "low", **judged})
+    await it.session.hold(CmdRunAction(command=command, judgement=judgement))
+    await it.settle()
+
+
+def highlighted(it: Running) -> str:
+    view = it.app.workspace.question
+    assert view is not None
+    return view.answers.row.title
+
+
+async def test_enter_on_the_empty_prompt_takes_the_highlighted_row() -> None:
+    async with running() as it:
+        await held(it)
+        assert it.prompt_has_focus
+        assert "❯ 1 Allow once" in it.screen_text()
+        await it.press("enter")
+        assert it.session.wishes == [("confirm",)]
+        assert it.app.workspace.question is None
+
+
+@pytest.mark.parametrize(
+    ("keys", "wishes"),
+    [
+        (["3", "enter"], [("reject", NOT_WANTED)]),
+        (["down", "down", "enter"], [("reject", NOT_WANTED)]),
+        (["4", "enter"], [("reject", "")]),
+        (["2", "enter", "enter"], [("permit", PATTERN, "conversation", "allow"), ("confirm",)]),
+        (["2", "enter", "2", "enter"], [("permit", PATTERN, "project", "allow"), ("confirm",)]),
+        (["2", "enter", "3", "enter"], [("permit", PATTERN, "everywhere", "allow"), ("confirm",)]),
+        (["5", "enter", "2", "enter"], [("permit", PATTERN, "project", "deny"), ("reject", NOT_WANTED)]),
+    ],
+)
+async def test_an_answer_reaches_as_far_as_its_row_says(keys: list[str], wishes: list[tuple[str, ...]]) -> None:
+    async with running() as it:
+        await held(it)
+        await it.press(*keys[:-1])
+        assert it.session.wishes == [], "only the last Enter answers"
+        await it.press(keys[-1])
+        assert it.session.wishes == wishes
+
+
+async def test_letters_go_to_the_prompt_and_deny_with_what_was_typed() -> None:
+    async with running() as it:
+        await held(it, "rm -rf build", risk="high")
+        assert highlighted(it) == "Deny"
+        assert "Or type a message: Enter denies this and tells it to the agent" in it.screen_text()
+        await it.press(*"please don't")
+        assert it.app.workspace.prompt.text == "please don't"
+        assert it.session.wishes == []
+        await it.press("enter")
+        assert it.session.wishes == [("reject", "please don't")]
+        assert it.app.workspace.prompt.text == ""
+
+
+@pytest.mark.parametrize("letters", ["y", "n", "a", "p", "w", "v", "r", "l", "s", "e", "yes"])
+async def test_no_letter_answers(letters: str) -> None:
+    async with running() as it:
+        await held(it)
+        await it.press(*letters)
+        assert it.session.wishes == []
+        assert it.app.workspace.prompt.text == letters
+
+
+async def test_a_digit_behind_text_is_text_and_so_is_one_without_a_row() -> None:
+    async with running() as it:
+        await held(it)
+        await it.press("9", *" files, 2 lines")
+        assert it.app.workspace.prompt.text == "9 files, 2 lines"
+        assert highlighted(it) == "Allow once"
+
+
+async def test_keys_of_the_first_moments_are_not_taken_and_letters_reach_the_prompt() -> None:
+    async with running(screen=GUARDED) as it:
+        await held(it)
+        await it.press("down", "enter")
+        assert it.session.wishes == []
+        assert highlighted(it) == "Allow once"
+        assert "this key was not taken" in it.screen_text()
+        await it.press("3")
+        assert it.app.workspace.prompt.text == "", "with the next Enter, a digit would deny"
+        await it.press(*"no3", "enter")
+        assert it.session.wishes == []
+        assert it.app.workspace.prompt.text == "no3", "Enter was not taken either, so nothing was sent"
+        it.clock.now += GUARD_S * HELD_GUARDS + 0.1
+        await it.press("enter")
+        assert it.session.wishes == [("reject", "no3")]
+
+
+async def test_a_key_that_is_held_down_answers_nothing() -> None:
+    async with running(screen=GUARDED) as it:
+        await held(it, "reboot")
+        it.clock.now += GUARD_S - 0.1
+        await it.press("enter")
+        for repeat in range(40):  # after the first pause of the keyboard, then thirty times a second
+            it.clock.now += 0.033 if repeat else 0.66
+            await it.pilot.press("enter")
+        await it.settle()
+        assert it.session.wishes == []
+        it.clock.now += GUARD_S * HELD_GUARDS + 0.1
+        await it.press("enter")
+        assert it.session.wishes != []
+
+
+async def test_a_question_behind_a_dialog_is_guarded_from_when_it_is_seen() -> None:
+    async with running(screen=GUARDED) as it:
+        await it.press("ctrl+p")
+        await held(it)
+        it.clock.now += 10
+        await it.press("escape")
+        await it.press("enter")
+        assert it.session.wishes == []
+
+
+async def test_esc_steps_back_and_never_drops_the_action() -> None:
+    async with running() as it:
+        await held(it)
+        await it.press("2", "enter")
+        assert "Always allow in this conversation: bash(git push *)" in it.screen_text()
+        await it.press("escape")
+        assert highlighted(it) == "Always allow bash(git push *)…"
+        await it.press("escape", "escape")
+        assert "The action still waits" in it.screen_text()
+        assert it.session.wishes == []
+        assert it.app.workspace.question is not None
+
+
+async def test_shift_tab_judges_what_waits_again_and_runs_nothing() -> None:
+    async with running() as it:
+        await held(it)
+        it.session.guard.judgement = Judgement(Verdict.ALLOW, "mode auto-edit")
+        await it.press("shift+tab")
+        assert "Now allowed by the mode “auto-approve edits”" in it.screen_text()
+        assert highlighted(it) == "Allow once"
+        it.session.guard.judgement = Judgement(Verdict.DENY, "mode plan", ("Nothing is changed.",))
+        await it.press("shift+tab")
+        assert "Now denied by the mode “plan only”" in it.screen_text()
+        assert highlighted(it) == "Deny"
+        assert [wish for wish in it.session.wishes if wish[0] != "set_confirm_mode"] == []
+
+
+async def test_what_is_always_allowed_can_be_changed_to_what_covers_the_action_and_to_nothing_else() -> None:
+    async with running() as it:
+        await held(it, "git push origin && rm x")
+        await it.press("2", "enter", "4", "enter")
+        assert isinstance(it.app.screen, LineScreen)
+        await it.press("ctrl+u", *"bash(git push *)", "enter")
+        assert "Not changed. It does not cover this action: bash: rm x" in it.screen_text()
+        await it.press("4", "enter", "ctrl+u", *"bash(*)", "enter")
+        assert "This is broad and allows almost anything: bash(*)" in it.screen_text()
+        assert "Always allow in this conversation: bash(*)" in it.screen_text()
+        assert it.session.wishes == []
+        await it.press("enter")
+        assert it.session.wishes == [("permit", "bash(*)", "conversation", "allow"), ("confirm",)]
+
+
+async def test_the_rule_that_asks_is_shown_and_what_asks_each_time_is_not_granted() -> None:
+    async with running() as it:
+        await held(it, "git push", rule="policy.toml:3 ask bash(git *)", reasons=["It \u202e leaves."], stays=True)
+        assert "Asked by: policy.toml:3 ask bash(git *)" in it.screen_text()
+        assert "U+202E" in it.screen_text()
+        assert "This rule asks every time" in it.screen_text()
+        assert "Always allow" not in it.screen_text()
+        await it.press("enter")
+        assert it.session.wishes == [("confirm",)]
+
+
+@pytest.mark.parametrize("size", [(160, 48), (80, 24), (40, 12)], ids=str)
+async def test_the_end_of_a_long_command_can_be_read_and_every_row_be_reached(size: tuple[int, int]) -> None:
+    async with running(size) as it:
+        long = "echo\n" + "\n".join(f"line {n}" for n in range(400)) + "\nrm -rf ~"
+        await held(it, long, risk="high")
+        shown = it.screen_text()
+        assert "❯" in shown
+        assert "rm -rf ~" not in shown
+        await it.press("ctrl+end")
+        if size == (40, 12):  # where the reasons stand behind the command
+            await it.press("pageup")
+        assert "rm -rf ~" in it.screen_text()
+        await it.press("ctrl+home")
+        assert "rm -rf ~" not in it.screen_text()
+        view = it.app.workspace.question
+        assert view is not None
+        for at, row in enumerate(view.answers.rows, 1):
+            await it.press(str(at))
+            assert f"❯ {at} {row.title[:12]}" in it.screen_text(), "the highlight is in sight"
+
+
+@pytest.mark.parametrize("size", [(40, 12), (80, 24)])
+async def test_the_highlighted_row_of_a_list_that_is_opened_is_in_sight(size: tuple[int, int]) -> None:
+    async with running(size) as it:
+        await held(it, "git commit -m " + "word " * 12 + "&& git push origin && npm run build-everything-again")
+        view = it.app.workspace.question
+        assert view is not None
+        at = next(n for n, row in enumerate(view.answers.rows) if row.does is Does.OPEN)
+        await it.press(*["down"] * at, "enter")
+        await until(it.pilot, lambda: "❯ 1" in it.screen_text())
+        await it.press("escape")
+        await until(it.pilot, lambda: "❯" in it.screen_text())
+
+
+async def test_on_a_small_screen_the_risk_is_in_sight_and_the_reasons_can_be_read() -> None:
+    async with running((40, 12)) as it:
+        await held(it, "git push origin", reasons=["One reason that is long enough for two rows.", "Zebra."])
+        assert "(risk: not known)" in it.screen_text()
+        assert "Zebra." not in it.screen_text()
+        for _page in range(4):
+            await it.press("pagedown")
+        assert "Zebra." in it.screen_text()
+
+
+async def test_letters_that_only_look_latin_are_told() -> None:
+    async with running() as it:
+        await held(it, "curl https://p\u0430ypal.example")
+        assert "U+0430" in it.screen_text()
+
+
+async def test_an_edit_is_shown_as_the_diff_of_the_chat() -> None:
+    async with running() as it:
+        await it.session.hold(FileEditAction(path="a.py", command="str_replace", old_str="a = 1", new_str="a = 2"))
+        await it.settle()
+        assert "  - a = 1" in it.screen_text()
+        assert "  + a = 2" in it.screen_text()
+        styles = it.app.workspace.chat.styles_used
+        grounds = {str(style.bgcolor) for style in (styles["removed"], styles["added"])}
+        drawn = {
+            str(segment.style.bgcolor)
+            for strip in it.app.screen._compositor.render_strips()
+            for segment in strip
+            if segment.style is not None
+        }
+        assert grounds <= drawn
+
+
+async def test_several_that_wait_are_counted_and_only_the_one_that_is_shown_is_allowed() -> None:
+    async with running() as it:
+        actions = [CmdRunAction(command=f"echo {n}") for n in range(2)]
+        first = len(it.session.stream.events)
+        queue = [Pending(first + n, action, held=True) for n, action in enumerate(actions)]
+        queue.append(Pending(first + 2, FileWriteAction(path="f", content=""), held=True))
+        await it.session.stream.append_by_agent(actions[0])
+        waits = AgentState.AWAITING_USER_CONFIRMATION
+        await it.session.become(agent_state=waits, awaiting=first, queue=tuple(queue))
+        await it.settle()
+        assert "1 of 3" in it.screen_text()
+        assert "Deny this and the 2 behind it, and stop the agent" in it.screen_text()
+        await it.press("enter")
+        assert it.session.wishes == [("confirm",)]
+
+
+async def test_a_message_after_a_model_error_is_sent_as_a_message() -> None:
+    async with running() as it:
+        await it.session.become(halt=Halt(HaltKind.MODEL, "not_found"), reason="no such model")
+        await it.settle()
+        await it.press(*"summary please", "enter")
+        assert it.shows_the_workspace
+        assert it.session.wishes == [("send", "summary please")]
+
+
+async def test_an_answer_that_fails_leaves_the_question_open() -> None:
+    async with running() as it:
+        await held(it)
+        it.session.fails_with = OSError("the disk is full")
+        await it.press("enter")
+        assert "the disk is full" in it.screen_text()
+        it.session.fails_with = None
+        await it.press("escape", "enter")
+        assert it.session.wishes == [("confirm",), ("confirm",)]
+
+
+async def test_a_command_behind_a_slash_is_no_answer() -> None:
+    async with running() as it:
+        await held(it)
+        await it.press(*"/plan", "enter")
+        await it.press("enter")
+        assert ("reject", "/plan") not in it.session.wishes
+
+
+async def test_a_click_highlights_a_row_and_takes_none() -> None:
+    async with running() as it:
+        await held(it)
+        rows = it.app.workspace.question.query("AnswerRow")  # type: ignore[union-attr]
+        await it.pilot.click(rows[2])
+        await it.settle()
+        assert highlighted(it) == "Deny"
+        assert it.session.wishes == []
+
+
+async def test_shift_tab_walks_through_the_modes_and_back() -> None:
+    async with running() as it:
+        modes, kept = [], []
+        for _ in range(3):
+            await it.press("shift+tab")
+            modes.append(it.session.confirm_mode)
+            kept.append(it.session.permitting.kept)
+        assert modes == ["auto-edit", "plan", "always"]
+        assert kept == [("auto-edit", False), ("plan", False), ("always", True)]
+        it.session.confirm_mode = "never"
+        await it.press("shift+tab")
+        assert it.session.confirm_mode == "always"
+
+
+async def test_one_key_goes_to_the_next_conversation_that_waits() -> None:
+    async with running() as it:
+        first = it.app.current
+        await it.press("ctrl+x", "N")
+        assert "No conversation waits" in it.screen_text()
+        await it.session.hold(CmdRunAction(command="ls"))
+        await it.press("ctrl+n")
+        assert it.app.current is not first
+        await it.press("ctrl+x", "N")
+        assert it.app.current is first
+        await it.settle()
+        assert it.app.workspace.question is not None
+        assert it.prompt_has_focus

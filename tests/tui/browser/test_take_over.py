@@ -1,0 +1,366 @@
+"""The page on the screen: its words, its letters, the film strip, and what the user's keys ask for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.style import Style
+from textual.widgets import Input
+
+from core.events import (
+    BrowseInteractiveAction,
+    BrowserOutputObservation,
+    BrowseURLAction,
+    EventSource,
+    FileDownloadObservation,
+)
+from core.store.blobs import take_out
+from runtime.plugins.browser.page_layout import _line_in
+from tests.store.test_blobs import png, url
+from tests.tui.browser.test_browser import show, shown
+from tests.tui.workspace.running_app import Running, running, until
+from tui.browser.page_cells import View, paint
+from tui.browser.page_elements import LETTERS, MAX_TEXTS, NOTHING, Look, labels
+from tui.terminal_io.graphics.picture_cells import Pixels
+
+pytestmark = pytest.mark.every_frame
+
+PAGE: dict[str, Any] = {
+    "width": 1280,
+    "height": 720,
+    "texts": [
+        [100, 100, 200, 20, "Sign in to go on", 0, 0xFFFFFF],
+        [100, 200, 60, 20, "Name", 0, 0xFFFFFF],
+        [700, 400, 90, 20, "Send it", 0xFFFFFF, 0xCC0000],
+        [700, 600, 60, 20, "again", 0x0000EE, 0xFFFFFF],
+    ],
+    "marks": [
+        ["7", 200, 200, 300, 30, "text", "Name"],
+        ["8", 200, 260, 300, 30, "secret", "Password"],
+        ["9", 690, 390, 120, 40, "button", "Send it"],
+        ["a12", 700, 600, 60, 20, "link", "again"],
+    ],
+}
+WHITE = Pixels(2, 2, b"\xff" * 12)
+
+
+def page(**fields: Any) -> BrowserOutputObservation:
+    picture = url(png(128, 72, "white"))
+    fields = {
+        "url": "http://a/",
+        "trigger_by_action": "browse_interactive",
+        "screenshot": picture,
+        "look": PAGE,
+    } | fields
+    return BrowserOutputObservation(**fields)
+
+
+async def opened(it: Running, **fields: Any) -> None:
+    """A page is there, and the browser pane fills the screen."""
+    await show(it, BrowseURLAction(url="http://a/"), page(**fields))
+    await it.press("f5", "f5")
+
+
+async def taken(it: Running, **fields: Any) -> None:
+    await opened(it, **fields)
+    await it.press("f12")
+    await it.settle()
+
+
+def asked(it: Running) -> list[str]:
+    """What the user did on the page."""
+    return [wish[1] for wish in it.session.wishes if wish[0] == "browse"]
+
+
+def drawn(
+    look: dict[str, Any] | Look, columns: int = 80, rows: int = 30, tags: dict[str, str] | None = None
+) -> list[str]:
+    seen = look if isinstance(look, Look) else Look.of(look)
+    view = View.whole(1280, 720, columns, rows)
+    lines = paint(WHITE, seen, view, tags or {}, Style(reverse=True))
+    assert len(lines) == view.rows
+    assert all(sum(segment.cell_length for segment in line) == view.columns for line in lines)
+    return ["".join(segment.text for segment in line) for line in lines]
+
+
+# -- words -----------------------------------------------------------------------------------------------------------
+
+
+def test_words_can_be_read_where_they_stand_at_80_columns() -> None:
+    lines = drawn(PAGE)
+    (line,) = [line for line in lines if "Sign in to go on" in line]
+    assert 5 <= line.index("Sign") <= 7
+    assert any("Send it" in line for line in lines)
+
+
+def test_words_that_belong_together_are_not_cut_and_others_end_before_the_next() -> None:
+    look = {**PAGE, "marks": [], "texts": [
+        [100, 100, 60, 20, "See our ", 0, -1], [160, 100, 60, 20, "list of things", 0, -1],
+        [300, 100, 60, 20, "other words", 0, -1],
+    ]}  # fmt: skip
+    (line,) = [line for line in drawn(look) if "other" in line]
+    assert "See our" in line
+    assert "…" in line
+    assert "other words" in line
+
+
+def test_tags_stand_beside_what_they_name() -> None:
+    lines = drawn(PAGE, tags={"9": "S", "a12": "D"})
+    assert any("SSendit" in line.replace(" ", "") for line in lines)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(-50, 1400), st.integers(-50, 800), st.integers(0, 1400), st.integers(0, 200),
+            st.text(max_size=30), st.integers(-1, 2**24), st.integers(-1, 2**24),
+        ).map(list), max_size=12,
+    ),
+    st.integers(1, 120),
+    st.integers(1, 50),
+)  # fmt: skip
+def test_whatever_a_page_says_every_line_has_its_width(texts: list[Any], columns: int, rows: int) -> None:
+    for line in drawn({**PAGE, "texts": texts}, columns, rows, {"7": "AS"}):
+        assert not any(ord(letter) < 32 or 0x7F <= ord(letter) < 0xA0 for letter in line)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=8) | st.dictionaries(st.sampled_from(list(PAGE)), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(st.dictionaries(st.sampled_from(list(PAGE)), json_values))
+def test_a_look_of_any_shape_is_taken_or_left_out(told: dict[str, Any]) -> None:
+    look, whole = Look.of({**PAGE, **told}), Look.of(PAGE)
+    assert (len(whole.texts), len(whole.marks)) == (len(PAGE["texts"]), len(PAGE["marks"]))
+    if look != Look():
+        assert look.width > 0 < look.height
+        assert "texts" in told or look.texts == whole.texts
+        assert "marks" in told or look.marks == whole.marks
+    else:
+        assert told.keys() & {"width", "height"}
+
+
+def test_hostile_words_are_clean_and_bounded() -> None:
+    evil = "\x1b]52;c;QQ==\x07\u202epassword\x9b31m"
+    rows = [[0, 0, 10, 10, evil, 0, 0], [0, 0, 10, 10, "x" * 1_000_000, 0, 0]] * MAX_TEXTS
+    look = Look.of({**PAGE, "texts": rows, "marks": [["7", 0, 0, 9, 9, "text", evil], [evil, 0, 0, 9, 9, "x", ""]]})
+    assert len(look.texts) == MAX_TEXTS
+    assert all("\x1b" not in each.text and "\u202e" not in each.text and len(each.text) < 300 for each in look.texts)
+    (mark,) = look.marks
+    assert "\x1b" not in mark.label
+    assert Look.of({"texts": rows}) is NOTHING
+
+
+@pytest.mark.parametrize("count", [0, 1, 26, 27, 200])
+def test_letters_tell_each_element_apart(count: int) -> None:
+    found = labels(count)
+    assert len(set(found)) == count
+    assert not any(one != other and other.startswith(one) for one in found for other in found)
+    assert all(set(label) <= set(LETTERS) for label in found)
+
+
+def test_words_are_copied_in_the_order_in_which_they_are_read() -> None:
+    assert Look.of(PAGE).plain() == "Sign in to go on\nName\nSend it\nagain"
+
+
+# -- keys ------------------------------------------------------------------------------------------------------------
+
+
+async def test_nothing_is_done_on_the_page_before_it_is_taken_over() -> None:
+    async with running((80, 24)) as it:
+        await opened(it)
+        assert "Sign in to go on" in it.screen_text()
+        await it.press("f", "r", "down", "i")
+        assert it.session.wishes == []
+        assert "F12 takes it over" in it.screen_text()
+
+
+async def test_letters_click_and_fill_and_what_is_secret_stands_in_no_function() -> None:
+    async with running((100, 30)) as it:
+        await taken(it)
+        assert "you have the browser" in it.screen_text()
+        letters = {mark.bid: keys for keys, mark in zip(labels(4), Look.of(PAGE).marks, strict=True)}
+        await it.press("f", letters["9"])
+        assert asked(it) == ["click('9')"]
+        await it.press("f", letters["7"], *"Ada", "enter")
+        assert asked(it)[-1] == "fill('7', 'Ada')"
+        await it.press("f", letters["8"], *"pass")
+        assert it.app.screen.query_one(Input).password
+        assert "pass" not in it.screen_text().replace("Password", "")
+        await it.press("enter")
+        assert asked(it)[-1] == "fill('8', '<hidden>')"
+        assert it.session.hands.browser.hidden == ["pass"]
+        await it.press("f", "escape", *"z")
+        assert len(asked(it)) == 3, "letters that were left are letters no more"
+
+
+async def test_the_rest_of_a_browser_is_on_keys_too_and_f12_gives_it_back() -> None:
+    async with running((100, 30)) as it:
+        await taken(it, focused_element_bid="7")
+        await it.press("left_square_bracket", "right_square_bracket", "r", "enter", "i", "x", "enter")
+        assert asked(it) == ["go_back()", "go_forward()", "reload()", "keyboard_press('Enter')", "fill('7', 'x')"]
+        await it.press("down")
+        assert asked(it)[-1] == "scroll(0, 120)"
+        await it.press("o")
+        it.app.screen.query_one(Input).value = "localhost:8000/x"
+        await it.press("enter")
+        assert asked(it)[-1] == "goto('http://localhost:8000/x')"
+        await it.press("f12")
+        assert not it.session.hands.browser.is_on
+        assert "you have the browser" not in it.screen_text()
+
+
+async def test_a_click_on_the_picture_is_one_on_the_page() -> None:
+    async with running((160, 48)) as it:
+        await taken(it)
+        view = it.app.workspace.browser
+        await it.settle()
+        assert view._view is not None
+        column, row = view._view.cell(750, 410)
+        left, top = view.content_region.offset
+        await it.pilot.click(offset=(left + view._margin + column, top + 1 + row))
+        await it.settle()
+        assert asked(it) == ["click('9')"]
+        column, row = view._view.cell(1000, 100)
+        await it.pilot.click(offset=(left + view._margin + column, top + 1 + row))
+        await it.settle()
+        assert asked(it)[-1].startswith("mouse_click(")
+
+
+async def test_letters_change_with_the_page_under_them() -> None:
+    async with running((100, 30)) as it:
+        await taken(it)
+        await it.press("f")
+        assert it.app.workspace.browser._letters
+        other = {**PAGE, "marks": [["33", 200, 200, 300, 30, "link", "other"]]}
+        bare, _ = take_out(page(look=other))
+        await it.session.stream.append(bare, EventSource.USER)
+        await it.settle()
+        await it.press("a")
+        assert asked(it) == ["click('33')"]
+
+
+async def test_an_element_that_is_gone_is_said_with_what_to_do() -> None:
+    async with running((100, 30)) as it:
+        await taken(it)
+        error = 'ValueError: Could not find element with bid "9"'
+        bare, _ = take_out(page(last_browser_action_error=error, error=True))
+        await it.session.stream.append(bare, EventSource.USER)
+        await it.settle()
+        assert "That element is gone" in it.screen_text()
+
+
+async def test_what_happened_beside_the_step_is_told() -> None:
+    async with running((100, 30)) as it:
+        await taken(it)
+        note = "[A dialog of the page was dismissed: alert 'boo']"
+        bare, _ = take_out(page(content=f"[Current URL: http://a/]\n[Focused element bid: ]\n\n{note}\n"))
+        step = await it.session.stream.append(_by_user("click('9')"), EventSource.USER)
+        await it.session.stream.append(bare, EventSource.USER, step.id)
+        await it.settle()
+        assert "dialog of the page was dismissed" in it.screen_text()
+        step = await it.session.stream.append(_by_user("click('9')"), EventSource.USER)
+        saved = FileDownloadObservation(content="The file is saved at /w/a.bin", file_path="/w/a.bin")
+        await it.session.stream.append(saved, EventSource.USER, step.id)
+        await it.settle()
+        assert "saved at /w/a.bin" in it.screen_text()
+
+
+def _by_user(calls: str) -> BrowseInteractiveAction:
+    return BrowseInteractiveAction(browser_actions=calls, by_user=True)
+
+
+async def test_the_film_strip_has_every_step_with_its_number_and_what_was_done() -> None:
+    async with running((160, 48)) as it:
+        for number in range(30):
+            calls = f"click('{number}')"
+            await show(it, BrowseInteractiveAction(browser_actions=calls), page(last_browser_action=calls))
+        await it.press("f5", "f5")
+        assert "30 click 29" in it.screen_text()
+        assert "you look back" not in it.screen_text()
+        await it.press("left", "left")
+        assert "28 click 27" in it.screen_text()
+        assert "you look back  28/30" in it.screen_text()
+        await it.press("right")
+        assert "you look back  29/30" in it.screen_text()
+        await it.press("home")
+        assert "1 click 0" in it.screen_text()
+        assert "›" in it.screen_text()
+        assert "you look back  1/30" in it.screen_text()
+        it.session.pages.put_nowait(shown("Clock", png(8, 4)))
+        await until(it.pilot, it.session.pages.empty)
+        await it.settle()
+        assert "you look back  1/30" in it.screen_text(), "what happens now does not take the past away"
+        await it.press("end")
+        assert "you look back" not in it.screen_text()
+
+
+async def test_each_step_is_seen_with_its_own_picture() -> None:
+    async with running((160, 48)) as it:
+        for colour in ("red", "green", "blue"):
+            await show(it, BrowseURLAction(url="http://a/"), page(screenshot=url(png(128, 72, colour)), look={}))
+        await it.press("f5", "f5")
+        for keys, colour in ((), "0000ff"), (("left",), "008000"), (("left",), "ff0000"), (("right",), "008000"):
+            await it.press(*keys)
+            assert grounds(it, colour) > 300, (keys, colour)
+
+
+def grounds(it: Running, colour: str) -> int:
+    """How many cells have this ground."""
+    strips = it.app.screen._compositor.render_strips()
+    wanted = tuple(bytes.fromhex(colour))
+    return sum(
+        segment.cell_length
+        for strip in strips
+        for segment in strip
+        if segment.style and segment.style.bgcolor and tuple(segment.style.bgcolor.triplet or ()) == wanted
+    )
+
+
+def test_a_note_of_several_lines_stands_where_its_first_is() -> None:
+    """A field of text is high, and its words are not in its middle."""
+    assert _line_in((10, 100, 300, 90), at_top=True)[1] < 110
+    assert _line_in((10, 100, 300, 40))[1] == 111
+
+
+async def test_an_enlarged_page_is_moved_with_the_arrows_first_and_then_scrolled() -> None:
+    async with running((80, 24)) as it:
+        await taken(it)
+        await it.press("z")
+        view = it.app.workspace.browser
+        before = view._view
+        assert before is not None
+        assert before.part.width < 1280
+        await it.press("down")
+        assert view._view is not None
+        assert view._view.part.top > before.part.top
+        assert asked(it) == []
+        await it.press(*["down"] * 8)
+        await it.settle()
+        assert asked(it)
+        await it.press("z")
+        assert "Sign in to go on" in it.screen_text()
+
+
+async def test_the_words_of_the_living_page_are_those_of_its_frame() -> None:
+    async with running((100, 30)) as it:
+        await opened(it)
+        frame = shown("Clock", png(128, 72))
+        look = {**PAGE, "texts": [[100, 100, 200, 20, "it moved", 0, 0xFFFFFF]], "marks": []}
+        it.session.pages.put_nowait(type(frame)(1, "http://a/", "Clock", frame.data, 1280, 720, look))
+        await until(it.pilot, lambda: "it moved" in it.screen_text())
+        await it.press("y")
+        assert it.app.clipboard == "it moved"
+
+
+def test_wide_letters_take_two_cells() -> None:
+    look = {**PAGE, "marks": [], "texts": [[100, 100, 400, 20, "網頁 ä\u0308 wide", 0, -1]]}
+    (line,) = [line for line in drawn(look) if "網頁" in line]
+    assert cell_len(line) == 80

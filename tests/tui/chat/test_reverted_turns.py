@@ -1,0 +1,131 @@
+"""Turns that were undone stand behind one line, whatever pages they come in."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.events import CmdRunAction, Envelope, MessageAction, UndoAction, UndoObservation
+from tests.tui.chat.events import AGENT, ENVIRONMENT, USER, envelope, folded, ran, told
+from tests.tui.chat.screen import ChatApp, rows, settled
+from tui.chat.blocks import Block, Kind, Mark
+from tui.chat.model import ChatModel
+
+
+def turn(first: int, text: str) -> list[Envelope]:
+    """A message, a command and its output: three events, two blocks."""
+    return [
+        envelope(first, MessageAction(content=text), USER),
+        envelope(first + 1, CmdRunAction(command=f"do {text}"), AGENT, first),
+        envelope(first + 2, ran("x", f"did {text}"), AGENT, first + 1),
+    ]
+
+
+def undo(id: int, first: int, *, redoes: int | None = None, done: bool = True, chat: bool = True) -> list[Envelope]:
+    answer = UndoObservation(done=done, why="" if done else "No room.")
+    return [
+        envelope(id, UndoAction(first=first, redoes=redoes, chat=chat), USER),
+        envelope(id + 1, answer, ENVIRONMENT, id),
+    ]
+
+
+ONE, TWO = turn(0, "one"), turn(3, "two")
+
+
+def shown(model: ChatModel) -> list[str]:
+    return [block.title or block.text for block in model.blocks]
+
+
+def behind(block: Block) -> list[str]:
+    return [inner.title or inner.text for inner in block.behind]
+
+
+def test_an_undone_turn_is_one_line_that_unfolds() -> None:
+    model = folded([*ONE, *TWO, *undo(6, 3)])
+    assert shown(model) == ["one", "$ do one", "undone: 3 events"]
+    line = model.blocks[-1]
+    assert (line.kind, line.can_fold, line.folded) == (Kind.UNDONE, True, True)
+    assert not any("did two" in piece.text for piece in line.pieces())
+    model.toggle(line)
+    assert any("did two" in piece.text for piece in line.pieces())
+    assert [block.serial for block in model.blocks] == [0, 1, 2]
+
+
+def test_a_redo_has_the_blocks_again_where_they_were() -> None:
+    model = folded([*ONE, *TWO, *undo(6, 3), *undo(8, 3, redoes=6)])
+    assert told(model) == told(folded([*ONE, *TWO]))
+    assert [block.serial for block in model.blocks] == [0, 1, 2, 3]
+
+
+def test_what_comes_after_an_undo_stands_after_its_line() -> None:
+    model = folded([*ONE, *TWO, *undo(6, 3), *turn(8, "three")])
+    assert shown(model) == ["one", "$ do one", "undone: 3 events", "three", "$ do three"]
+    assert [block.serial for block in model.blocks] == [0, 1, 2, 3, 4]
+
+
+def test_an_undo_of_more_takes_the_line_of_the_one_before_along() -> None:
+    log = [*ONE, *TWO, *undo(6, 3), *undo(8, 0)]
+    model = folded(log)
+    assert shown(model) == ["undone: 8 events"]
+    assert behind(model.blocks[0]) == ["one", "$ do one", "undone: 3 events"]
+    assert told(folded([*log, *undo(10, 0, redoes=8)])) == told(folded(log[:8]))
+
+
+def test_one_that_was_not_done_says_why_and_one_of_files_hides_nothing() -> None:
+    model = folded([*ONE, *undo(3, 0, done=False)])
+    assert told(model)[2:] == [(Kind.NOTE, "Not undone", "", Mark.FAILED, "No room.")]
+    assert shown(folded([*ONE, *undo(3, 0, chat=False)])) == ["one", "$ do one"]
+
+
+LOGS = {
+    "undone": [*ONE, *TWO, *undo(6, 3), *turn(8, "three")],
+    "had again": [*ONE, *TWO, *undo(6, 3), *undo(8, 3, redoes=6), *turn(10, "three")],
+    "twice": [*ONE, *TWO, *undo(6, 3), *undo(8, 0), *turn(10, "three")],
+    "twice, one had again": [*ONE, *TWO, *undo(6, 3), *undo(8, 0), *undo(10, 0, redoes=8), *turn(12, "three")],
+    "not done": [*ONE, *TWO, *undo(6, 3, done=False), *turn(8, "three")],
+}
+
+
+@pytest.mark.parametrize("log", LOGS.values(), ids=LOGS)
+def test_pages_of_any_size_give_the_same_as_all_at_once(log: list[Envelope]) -> None:
+    whole = folded(log)
+    for size in range(1, len(log)):
+        model, rest = folded(log[-size:]), log[:-size]
+        while rest:
+            model.prepend(rest[-size:])
+            rest = rest[:-size]
+        assert shown(model) == shown(whole), size
+        assert list(map(behind, model.blocks)) == list(map(behind, whole.blocks)), size
+        serials = [block.serial for block in model.blocks]
+        assert serials == list(range(serials[0], serials[0] + len(serials))), size
+
+
+def test_a_redo_that_comes_live_has_what_older_pages_brought() -> None:
+    log = LOGS["undone"][:8]
+    for size in range(1, len(log)):
+        model, rest = folded(log[-size:]), log[:-size]
+        while rest:
+            model.prepend(rest[-size:])
+            rest = rest[:-size]
+        for item in undo(8, 3, redoes=6):
+            model.apply(item)
+        assert shown(model) == ["one", "$ do one", "two", "$ do two"], size
+
+
+async def test_what_is_drawn_after_an_undo_and_after_a_redo_is_what_a_fresh_view_draws() -> None:
+    log = [*ONE, *TWO, *undo(6, 3), *undo(8, 3, redoes=6), *undo(10, 0), *turn(12, "three")]
+    model = folded(log[:6])
+    async with ChatApp(model).run_test(size=(60, 20)) as pilot:
+        app = pilot.app
+        assert isinstance(app, ChatApp)
+        await settled(pilot, app.view)
+        app.view.action_cursor_up()  # a cursor on a block that goes away
+        for item in log[6:]:
+            model.apply(item)
+            await settled(pilot, app.view)
+            async with ChatApp(folded(log[: item.id + 1])).run_test(size=(60, 20)) as fresh:
+                assert isinstance(fresh.app, ChatApp)
+                await settled(fresh, fresh.app.view)
+                expected = [row.lstrip("▎▌ ") for row in rows(fresh.app.view)]
+            assert [row.lstrip("▎▌ ") for row in rows(app.view)] == expected, item.id
+        app.view.action_cursor_up()
+        app.view.action_fold()

@@ -1,0 +1,40 @@
+"""Lists that are searched by typing: what is found, in which order, and what gives way in a narrow one."""
+
+from __future__ import annotations
+
+import pytest
+from rich.cells import cell_len
+
+from tui.dialogs.search_list import Row, elided, line, ranked
+
+ROWS = [
+    Row("a", "Close tab", "Close this conversation", "ctrl+x w"),
+    Row("b", "Theme", "Choose the colours", "ctrl+x t", "Workspace"),
+    Row("c", "New conversation", "Begin one in a new tab", "ctrl+n"),
+]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [("", "abc"), ("conv", "ca"), ("tab", "ac"), ("NEW", "c"), ("ctrl+n", "c"), ("workspace", "b"), ("tab new", "c")],
+)
+def test_titles_are_found_before_what_only_stands_beside_them(query: str, found: str) -> None:
+    assert "".join(row.key for row in ranked(query, ROWS)) == found
+
+
+@pytest.mark.parametrize("width", range(1, 120, 3))
+@pytest.mark.parametrize("row", [*ROWS, Row("d", "日本語のモデル" * 3, "注釈" * 10, "ctrl+x 日"), Row("", "Heading")])
+def test_a_line_never_is_wider_than_its_list(row: Row, width: int) -> None:
+    assert cell_len(line(row, width, 24).plain.rstrip()) <= width or not row.key
+
+
+def test_the_note_gives_way_before_the_keys() -> None:
+    assert line(ROWS[0], 60, 20).plain.split("  ")[0] == "Close tab"
+    assert "ctrl+x w" in line(ROWS[0], 24).plain
+    assert "this" not in line(ROWS[0], 24).plain
+    assert line(ROWS[0], 12).plain.strip() == "Close tab"
+
+
+def test_what_is_cut_ends_in_a_sign_for_that() -> None:
+    assert [elided("abcdef", width) for width in (6, 5, 1, 0)] == ["abcdef", "abcd…", "…", ""]
+    assert elided("日本語", 4) == "日…"

@@ -1,0 +1,121 @@
+"""The model picker: what can be used first, with what is known of it; quick with thousands; any name can be typed."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from textual.widgets import Input
+
+from core.llm.model_catalogue import KnownModel
+from tests.tui.doubles import ManagerDouble
+from tests.tui.workspace.running_app import Running, running, until
+from tui.dialogs.search_list import SHOWN, Clickable
+from tui.models.screen import ModelPicker, compact_figures, figures
+
+CLAUDE = KnownModel("anthropic/claude-x", "Anthropic", True, "ANTHROPIC_API_KEY", 200_000, 3.0, 15.0, True)
+GPT = KnownModel("openai/gpt-x", "OpenAI", False, "OPENAI_API_KEY", None, None, None, None)
+MANY = [KnownModel(f"groq/model-{n:04}", "Groq", False, "GROQ_API_KEY", 128_000, 0.1, 0.2, False) for n in range(2000)]
+
+
+async def open_picker(it: Running) -> Clickable:
+    await it.press("ctrl+x", "m")
+    await until(it.pilot, lambda: isinstance(it.app.screen, ModelPicker))
+    await it.settle()
+    return it.app.screen.query_one(Clickable)
+
+
+def shown(found: Clickable) -> list[str]:
+    return [option.id for option in found.options if option.id]
+
+
+async def test_recent_ones_come_first_then_what_is_ready_then_the_rest_with_its_figures() -> None:
+    manager = ManagerDouble(catalogue=[CLAUDE, GPT])
+    manager.add(model="ollama_chat/mine")
+    async with running(manager=manager, size=(140, 40)) as it:
+        found = await open_picker(it)
+        assert shown(found) == [
+            "ollama_chat/mine",
+            "anthropic/claude-test",
+            "demo",
+            "anthropic/claude-x",
+            "openai/gpt-x",
+        ]
+        text = it.screen_text()
+        assert "200k     $3.00 in   $15.00 out  sees pictures" in text
+        assert "needs OPENAI_API_KEY" in text
+        assert "answers here" in text
+
+
+async def test_a_name_that_no_table_has_can_be_typed_and_chosen() -> None:
+    async with running(manager=ManagerDouble(catalogue=[CLAUDE])) as it:
+        await open_picker(it)
+        await it.press(*"claude-x", "enter")
+        assert it.session.model_name == "anthropic/claude-x"
+        await open_picker(it)
+        await it.press(*"mistral/brand-new", "enter")
+        assert it.session.model_name == "mistral/brand-new"
+
+
+async def test_what_is_near_is_there_without_the_tables_and_says_why() -> None:
+    local = KnownModel("local:11434/qwen3", "Ollama :11434", True, why="served")
+    mine = KnownModel("mine", "config.toml", True, "", 1000, 1.0, 2.0, None, "named")
+    async with running(manager=ManagerDouble(near=[mine, local]), size=(140, 40)) as it:
+        found = await open_picker(it)
+        assert shown(found)[-2:] == ["mine", "local:11434/qwen3"]
+        text = it.screen_text()
+        for told in ("named in config.toml", "Ollama :11434", "runs on this machine, needs no key", "$1.00 in"):
+            assert told in text
+        await it.press(*"qwen3", "enter")
+        assert it.session.model_name == "local:11434/qwen3"
+
+
+async def test_without_the_tables_the_picker_says_so_and_still_answers() -> None:
+    async with running(manager=ManagerDouble()) as it:
+        await open_picker(it)
+        assert "The list of all models cannot be had." in it.screen_text()
+        await it.press("escape")
+        assert it.shows_the_workspace
+        assert it.session.wishes == []
+
+
+async def test_two_thousand_models_are_narrowed_down_within_a_frame_and_never_all_listed() -> None:
+    async with running(manager=ManagerDouble(catalogue=MANY)) as it:
+        found = await open_picker(it)
+        assert found.option_count <= SHOWN + 1
+        assert "more. Type to narrow down." in str(found.options[-1].prompt)
+        picker = it.app.screen
+        assert isinstance(picker, ModelPicker)
+        picker.query_one("#find", Input).value = "model-19"
+        begun = time.process_time()
+        picker.show()
+        assert time.process_time() - begun < 0.1
+        assert shown(found)[0] == "groq/model-1900"
+        assert len(shown(found)) == 101  # the hundred of them, and what was typed
+
+
+async def test_the_wheel_and_a_double_click_do_what_keys_do() -> None:
+    async with running(manager=ManagerDouble(catalogue=MANY)) as it:
+        found = await open_picker(it)
+        row = found.get_option_index("groq/model-0003")
+        await it.pilot.click(found, offset=(4, row))
+        await it.pilot.pause()
+        assert found.highlighted == row
+        await it.pilot.click(found, offset=(4, row), times=2)
+        await it.settle()
+        assert it.session.model_name == "groq/model-0003"
+
+
+@pytest.mark.parametrize("size", [(160, 48), (100, 30), (80, 24), (20, 5)])
+async def test_at_every_size_the_first_model_can_be_seen(size: tuple[int, int], tmp_path: Path) -> None:
+    async with running(size, ManagerDouble(catalogue=[CLAUDE])) as it:
+        await open_picker(it)
+        await it.press(*"claude-x")
+        assert "claude-" in it.screen_text().replace(it.app.screen.query_one(Input).value, "", 1)
+
+
+def test_what_is_not_known_of_a_model_is_a_dash() -> None:
+    assert figures(GPT).split() == ["—", "—", "in", "—", "out", "—"]
+    assert compact_figures(GPT) == "— —/—"
+    assert compact_figures(CLAUDE) == "200k $3.00/$15.00 pictures"

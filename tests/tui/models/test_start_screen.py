@@ -1,0 +1,149 @@
+"""The first start: from nothing to the first answer by keys alone, each step saying what comes next."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+import pytest
+from textual.widgets import Input
+
+from core.conversations.conversation_manager import ConversationManager
+from core.errors import ConfigurationError
+from core.llm.model_catalogue import KnownModel
+from tests.tui.doubles import ManagerDouble, OfferDouble, SessionDouble
+from tests.tui.workspace.running_app import running, until
+from tui.app import HandloomApp
+from tui.cli.options import StartOptions
+from tui.models.screen import ModelPicker
+from tui.models.start_screen import Offer, StartScreen
+
+DEMO = [OfferDouble("demo", "Demo, without a model")]
+
+
+async def test_without_any_key_enter_twice_leads_to_the_demos_first_message() -> None:
+    async with running(manager=ManagerDouble(models=DEMO), model=None) as it:
+        assert "ANTHROPIC_API_KEY" in it.screen_text()
+        assert "Esc goes to the workspace" in it.screen_text()
+        await it.press("enter")
+        await until(it.pilot, lambda: it.app.current is not None)
+        await it.settle()
+        assert it.app.workspace.prompt.text
+        await it.press("enter")
+        assert it.session.wishes == [("send", "Show me what you can do.")]
+
+
+async def test_a_model_of_this_machine_is_offered_before_the_demo_and_answers() -> None:
+    near = [KnownModel(f"local:11434/m{n}", "Ollama :11434", True, why="served") for n in range(9)]
+    async with running(manager=ManagerDouble(models=DEMO, near=near), model=None) as it:
+        text = it.screen_text()
+        assert "local:11434/m0 runs on this machine, and needs no key." in text
+        assert ("m2 runs" in text, "m3 runs" in text) == (True, False), "the picker has the rest"
+        await it.press("enter")
+        await until(it.pilot, lambda: it.app.current is not None)
+        assert it.session.model_name == "local:11434/m0"
+
+
+async def test_with_a_key_the_provider_is_marked_first_and_nothing_is_said_of_missing_keys() -> None:
+    async with running(model=None) as it:
+        assert "No provider's key" not in it.screen_text()
+        await it.press("enter")
+        await until(it.pilot, lambda: it.app.current is not None)
+        assert it.session.model_name == "anthropic/claude-test"
+
+
+async def test_arrows_go_round_and_escape_leads_back_from_the_fields() -> None:
+    async with running(model=None) as it:
+        await it.press("up", "up", "enter")  # round to the last, then the endpoint
+        screen = it.app.screen
+        assert isinstance(screen, StartScreen)
+        assert screen.query_one("#model", Input).has_focus
+        await it.press("escape", "up", "up", "up", "enter")
+        await until(it.pilot, lambda: it.app.current is not None)
+        assert it.session.model_name == "anthropic/claude-test"
+
+
+async def test_any_model_can_be_named_from_the_start() -> None:
+    async with running(model=None) as it:
+        await it.press("5")
+        await until(it.pilot, lambda: isinstance(it.app.screen, ModelPicker))
+        await it.press(*"mistral/new", "enter")
+        await until(it.pilot, lambda: it.app.current is not None)
+        assert it.session.model_name == "mistral/new"
+
+
+async def test_a_click_chooses() -> None:
+    async with running(model=None) as it:
+        demo = next(offer for offer in it.app.screen.query(Offer) if offer.number == 3)
+        await it.pilot.click(demo)
+        await until(it.pilot, lambda: it.app.current is not None)
+        assert it.session.model_name == "demo"
+
+
+async def test_who_leaves_is_told_how_to_come_back_and_what_they_write_brings_the_question_again() -> None:
+    async with running(model=None) as it:
+        await it.press("escape")
+        assert "ctrl+n asks again" in it.screen_text()
+        assert "no conversation" in it.screen_text()
+        await it.press(*"hello", "enter")
+        await until(it.pilot, lambda: isinstance(it.app.screen, StartScreen))
+        await it.press("3")
+        await until(it.pilot, lambda: it.app.current is not None)
+        await it.settle()
+        assert it.session.wishes == [("send", "hello")]
+
+
+async def test_what_is_sent_while_handloom_starts_is_said_in_order_and_what_is_typed_behind_stays() -> None:
+    started, manager = asyncio.Event(), ManagerDouble()
+
+    async def connect() -> ConversationManager:
+        await started.wait()
+        return cast("ConversationManager", manager)
+
+    app = HandloomApp(connect, StartOptions(workspace="/work", model="demo"))
+    async with app.run_test() as pilot:
+        await pilot.press(*"one", "enter", *"two", "enter", *"rest")
+        started.set()
+        await until(pilot, lambda: len(app.living_tabs) == 1)
+        session = cast("SessionDouble", app.living_tabs[0].session)
+        await until(pilot, lambda: len(session.wishes) == 2)
+        assert session.wishes == [("send", "one"), ("send", "two")]
+        assert app.workspace.prompt.text == "rest"
+
+
+async def test_what_was_sent_before_the_start_screen_was_left_is_in_the_prompt_again() -> None:
+    async with running(model=None) as it:
+        await it.press("escape")
+        await it.press(*"hello", "enter")
+        await until(it.pilot, lambda: isinstance(it.app.screen, StartScreen))
+        await it.press("escape")
+        await until(it.pilot, lambda: it.shows_the_workspace)
+        await it.settle()
+        assert it.app.workspace.prompt.text == "hello"
+
+
+async def test_a_model_that_cannot_be_used_is_told_and_another_can_be_chosen() -> None:
+    manager = ManagerDouble()
+    async with running(manager=manager, model=None) as it:
+        manager.fails_with = ConfigurationError("It needs a key, and X_API_KEY is not set.")
+        await it.press("1")
+        await until(it.pilot, lambda: it.shows_the_workspace)
+        await it.settle()
+        assert "X_API_KEY is not set" in it.screen_text()
+        manager.fails_with = None
+        await it.press("ctrl+n")
+        await until(it.pilot, lambda: isinstance(it.app.screen, StartScreen))
+
+
+async def test_ctrl_q_ends_handloom_from_the_first_screen() -> None:
+    async with running(model=None) as it:
+        await it.pilot.press("ctrl+q")
+    assert it.manager.is_closed
+
+
+@pytest.mark.parametrize("size", [(160, 48), (100, 30), (80, 24), (20, 5)])
+async def test_at_every_size_a_model_can_be_chosen(size: tuple[int, int]) -> None:
+    async with running(size, model=None) as it:
+        await it.press("down", "down", "enter")
+        await until(it.pilot, lambda: it.app.current is not None)
+        assert it.session.model_name == "demo"

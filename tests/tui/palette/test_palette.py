@@ -1,0 +1,77 @@
+"""The palette: commands with their keys, those used last first; conversations and settings are found, too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.tui.doubles import ManagerDouble
+from tests.tui.workspace.running_app import Running, running, until
+from tui.commands import COMMANDS
+from tui.dialogs.search_list import Clickable
+from tui.palette.screen import PaletteScreen
+from tui.settings.screen import SettingsScreen
+
+
+async def open_palette(it: Running) -> Clickable:
+    await it.press("ctrl+p")
+    assert isinstance(it.app.screen, PaletteScreen)
+    await it.settle()
+    return it.app.screen.query_one(Clickable)
+
+
+async def test_every_command_stands_in_it_with_its_keys_at_the_right() -> None:
+    async with running(size=(120, 120)) as it:
+        found = await open_palette(it)
+        listed = {option.id for option in found.options}
+        assert {f"command:{command.id}" for command in COMMANDS if command.in_palette} <= listed
+        (row,) = [row for row in it.screen_text().splitlines() if "New conversation" in row]
+        assert row.rstrip(" │").endswith("ctrl+n  ctrl+x n")
+
+
+async def test_what_was_used_last_stands_first() -> None:
+    async with running() as it:
+        await open_palette(it)
+        await it.press(*"jump", "enter", "escape")
+        found = await open_palette(it)
+        assert [option.id for option in found.options][:2] == [None, "command:app.jump"]
+        assert "Used last" in it.screen_text()
+
+
+async def test_a_conversation_is_found_by_its_title_and_opened() -> None:
+    manager = ManagerDouble()
+    other = manager.add(workspace="/elsewhere", title="Mend the parser")
+    async with running(manager=manager) as it:
+        await open_palette(it)
+        await it.press(*"mend pars", "enter")
+        assert it.session is other
+
+
+async def test_a_setting_is_found_by_what_it_does_and_shown(tmp_path: Path) -> None:
+    async with running(manager=ManagerDouble(home=tmp_path)) as it:
+        await open_palette(it)
+        await it.press(*"max_age", "enter")
+        await until(it.pilot, lambda: isinstance(it.app.screen, SettingsScreen))
+        await it.settle()
+        option = it.app.screen.query_one("#settings-fields", Clickable).highlighted_option
+        assert option is not None
+        assert option.id == "conversations.max_age_days"
+
+
+async def test_escape_leaves_and_nothing_happens() -> None:
+    async with running() as it:
+        await open_palette(it)
+        await it.press(*"quit", "escape")
+        assert it.shows_the_workspace
+        assert it.app.is_running
+
+
+@pytest.mark.parametrize("size", [(160, 48), (100, 30), (80, 24), (20, 5)])
+async def test_at_every_size_what_is_typed_is_found_and_carried_out(size: tuple[int, int]) -> None:
+    async with running(size) as it:
+        await open_palette(it)
+        await it.press(*"theme")
+        assert "Theme" in it.screen_text()
+        await it.press("enter")
+        assert not it.shows_the_workspace

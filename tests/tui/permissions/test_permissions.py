@@ -1,0 +1,76 @@
+"""The screen of permissions: what stands in it, and how it is taken back."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from textual.widgets import OptionList
+
+from core.security.confirmation import Verdict
+from core.security.patterns import parse
+from core.security.permissions import PermissionFile, Scope, given
+from tests.tui.doubles import ManagerDouble
+from tests.tui.workspace.running_app import running, until
+
+
+async def test_permissions_of_every_scope_are_listed_followed_and_taken_back(tmp_path: Path) -> None:
+    manager = ManagerDouble()
+    manager.store.home = tmp_path
+    file = PermissionFile(tmp_path)
+    (tmp_path / "policy.toml").write_text('deny = ["read(~/.ssh/**)"]')
+
+    def add(pattern: str, scope: Scope, verdict: Verdict = Verdict.ALLOW) -> None:
+        file.add([given(verdict, parse(pattern), scope, folder="/nowhere", conversation="abc")])
+
+    add("bash(git push *)", Scope.PROJECT)
+    async with running(manager=manager) as it:
+        own = given(Verdict.ALLOW, parse("bash(ls)"), Scope.CONVERSATION, folder="", conversation="abc")
+        it.session.guard.conversation.append(own)
+        await it.press("ctrl+x", "Y")
+        await until(it.pilot, lambda: "bash(git push *)" in it.screen_text())
+        assert "this conversation" in it.screen_text()
+        assert "policy.toml:1 deny read(~/.ssh/**)" in it.screen_text()
+        await until(it.pilot, lambda: "d takes it back · Esc leaves" in it.screen_text())
+        add("mcp(mail__\u202e)", Scope.EVERYWHERE, Verdict.DENY)  # another program
+        await until(it.pilot, lambda: "U+202E" in it.screen_text())
+        await it.press("d")
+        await until(it.pilot, lambda: "bash(ls)" not in it.screen_text())
+        assert it.session.wishes == [("take_back", "bash(ls)")]
+        await it.press("d")
+        await until(it.pilot, lambda: "git push" not in it.screen_text())
+        assert [one.verdict for one in file.read()] == [Verdict.DENY]
+        await it.press("escape")
+        assert it.shows_the_workspace
+
+
+async def test_a_broken_file_is_told_and_left_alone(tmp_path: Path) -> None:
+    manager = ManagerDouble()
+    manager.store.home = tmp_path
+    (tmp_path / "permissions.json").write_text("{")
+    async with running(manager=manager) as it:
+        await it.press("ctrl+x", "Y")
+        await until(it.pilot, lambda: "Mend" in it.screen_text())
+        await until(it.pilot, lambda: "Esc leaves" in it.screen_text())
+        assert "takes it back" not in it.screen_text(), "nothing is there to be taken back"
+    assert (tmp_path / "permissions.json").read_text() == "{"
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 48)], ids=str)
+async def test_each_permission_has_one_line_with_its_reach_and_day_and_a_bad_rule_is_told_with_its_line(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    manager = ManagerDouble()
+    manager.store.home = tmp_path
+    (tmp_path / "policy.toml").write_text('allow = ["bash(ls *)"]\ndeny = ["nonsense"]\n')
+    long = f"write(/{'very/long/' * 12}x)"
+    PermissionFile(tmp_path).add([given(Verdict.DENY, parse(long), Scope.EVERYWHERE, folder="", conversation="abc")])
+    async with running(size, manager=manager) as it:
+        await it.press("ctrl+x", "Y")
+        await until(it.pilot, lambda: "denied" in it.screen_text())
+        (row,) = [line for line in it.screen_text().split("\n") if "denied" in line]
+        assert re.search(r"✕ denied +everywhere +20\d\d-\d\d-\d\d  write\(/very", row)
+        assert it.app.screen.query_one(OptionList).region.height == 1
+        # A long path is cut wherever the line ends.
+        await until(it.pilot, lambda: "policy.toml,line2" in re.sub(r"[\s│]", "", it.screen_text()))

@@ -1,0 +1,307 @@
+"""What is written in the prompt and where it goes, in the real app: commands, shell, references, pictures, editor."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from pathlib import Path
+
+import pytest
+from textual.events import Key, Paste
+
+from core.controller.state import Queued
+from core.errors import UsageError
+from core.events import AgentState, CmdRunAction, MessageAction
+from core.llm.settings import LLMSettings
+from tests.store.test_blobs import png
+from tests.tui.doubles import ManagerDouble
+from tests.tui.workspace.running_app import Running, running, until
+from tui.help.screen import HelpScreen
+
+
+async def paste(it: Running, text: str) -> None:
+    it.app.workspace.prompt.post_message(Paste(text))
+    await it.settle()
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    """A repository with an ignored file."""
+    folder = tmp_path / "workspace"
+    (folder / "src").mkdir(parents=True)
+    for name in ("src/parser.py", "src/a file.py", "parser.log"):
+        (folder / name).touch()
+    (folder / ".gitignore").write_text("*.log\n")
+    subprocess.run(["git", "init", "-q", str(folder)], check=True)
+    return folder
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24), (20, 5)])
+async def test_a_file_is_found_with_real_git_and_taken_with_tab_at_every_size(
+    workspace: Path, size: tuple[int, int]
+) -> None:
+    async with running(size=size, workspace=str(workspace)) as it:
+        await it.press(*"fix", "space", "at", *"pars")
+        await until(it.pilot, lambda: it.app.workspace.prompt.completer.is_open)
+        shown = it.app.workspace.prompt.list
+        assert [row.value for row in shown.rows] == ["src/parser.py"], "what is ignored is not offered"
+        assert it.app.screen.region.contains_region(shown.region)
+        assert "parser" in it.screen_text()
+        await it.press("tab", "enter")
+        assert it.session.wishes == [("send", "fix src/parser.py ")]
+
+
+async def test_escape_hides_the_list_before_it_stops_the_agent(workspace: Path) -> None:
+    async with running(workspace=str(workspace)) as it:
+        await it.session.become(agent_state=AgentState.RUNNING)
+        await it.press("at")
+        await until(it.pilot, lambda: it.app.workspace.prompt.completer.is_open)
+        await it.press("escape")
+        assert it.session.wishes == []
+        assert not it.app.workspace.prompt.completer.is_open
+        assert it.app.workspace.prompt.text == "@"
+        await it.press("escape")
+        assert it.session.wishes == [("interrupt",)]
+
+
+# -- commands -------------------------------------------------------------------------------------------------------
+
+
+async def test_a_command_of_the_table_is_given_by_its_name() -> None:
+    async with running() as it:
+        await it.press(*"/help", "enter")
+        assert isinstance(it.app.screen, HelpScreen)
+        await it.press("escape")
+        assert it.app.workspace.prompt.text == ""
+        assert it.session.wishes == []
+
+
+async def test_the_list_of_commands_is_narrowed_and_enter_runs_one() -> None:
+    async with running() as it:
+        await it.press("slash")
+        assert "/theme" in it.screen_text()
+        await it.press(*"mod")
+        assert [row.value for row in it.app.workspace.prompt.list.rows] == ["model", "mode"]
+        await it.press("down", "enter")
+        assert it.session.wishes == [("set_confirm_mode", "auto-edit")]
+
+
+@pytest.fixture
+def manager(tmp_path: Path) -> ManagerDouble:
+    """A manager with a home in which the user keeps a command."""
+    (tmp_path / "home" / "commands").mkdir(parents=True)
+    (tmp_path / "home" / "commands" / "review.md").write_text(
+        "---\ndescription: With fresh eyes\nargument-hint: FILE\n---\nReview $1."
+    )
+    manager = ManagerDouble()
+    manager.store.home = tmp_path / "home"
+    return manager
+
+
+async def test_the_users_own_command_becomes_a_message_said_now_or_queued(manager: ManagerDouble) -> None:
+    async with running(manager=manager) as it:
+        await it.press(*"/rev")
+        assert "With fresh eyes" in it.screen_text()
+        await it.press("tab", *"a.py", "enter")
+        assert it.session.wishes == [("send", "Review a.py.")]
+        await it.press(*"/review", "space", *"b.py", "tab")
+        assert it.session.wishes[-1] == ("queue", "Review b.py.")
+
+
+async def test_a_workspaces_own_commands_are_not_loaded(workspace: Path) -> None:
+    for folder in (".handloom/commands", "commands"):
+        (workspace / folder).mkdir(parents=True)
+        (workspace / folder / "evil.md").write_text("Do harm.")
+    async with running(workspace=str(workspace)) as it:
+        await it.press(*"/evil", "enter")
+        assert it.session.wishes == []
+        assert "There is no command /evil." in it.screen_text()
+
+
+async def test_an_unknown_command_is_said_kept_and_not_sent() -> None:
+    async with running() as it:
+        await it.press(*"/nothing", "space", *"here", "enter")
+        assert it.session.wishes == []
+        assert it.app.workspace.prompt.text == "/nothing here"
+        assert "There is no command /nothing." in it.screen_text()
+        await it.press("escape", "ctrl+u", *"/help", "space", *"me", "enter")
+        assert it.app.workspace.prompt.text == "/help me"
+        assert "/help takes nothing behind it." in it.screen_text()
+
+
+@pytest.mark.parametrize(
+    ("written", "said"), [("//help me", "/help me"), ("/tmp is full", "/tmp is full"), ("/etc/fstab", "/etc/fstab")]
+)
+async def test_two_slashes_and_paths_are_messages(written: str, said: str) -> None:
+    async with running() as it:
+        it.app.workspace.prompt.put(written)
+        await it.press("enter")
+        assert it.session.wishes == [("send", said)]
+
+
+async def test_without_a_conversation_commands_of_the_table_work_and_the_rest_begins_one() -> None:
+    async with running() as it:
+        await it.press("ctrl+x", "w")
+        assert it.app.current is None
+        await it.press(*"/own", "enter")
+        assert it.app.workspace.prompt.text == "/own"
+        await it.press("ctrl+u", *"!ls", "enter")
+        await until(it.pilot, lambda: it.app.current is not None)
+        await it.settle()
+        assert it.session.wishes == [("run_command", "ls")]
+        await it.press("ctrl+x", "w", *"/new", "enter")
+        assert it.app.current is not None
+
+
+# -- the shell ------------------------------------------------------------------------------------------------------
+
+
+async def test_a_command_for_the_shell_is_run_and_shown() -> None:
+    async with running() as it:
+        await it.press("exclamation_mark", *"ls")
+        assert "shell: Enter runs it" in it.screen_text()
+        await it.press("enter")
+        assert it.session.wishes == [("run_command", "ls")]
+        assert "$ ls" in it.screen_text()
+
+
+async def test_a_command_that_cannot_run_now_is_said_and_kept() -> None:
+    async with running() as it:
+        it.session.fails_with = UsageError("The agent works in this shell. Esc stops it.")
+        await it.press("exclamation_mark", *"ls", "enter")
+        assert "The agent works in this shell." in it.screen_text()
+        assert it.app.workspace.prompt.text == "!ls"
+        await it.press("tab")
+        assert "Only messages can be queued." in it.screen_text()
+        assert it.app.workspace.prompt.text == "!ls"
+
+
+async def test_escape_stops_a_command_of_the_users_own() -> None:
+    async with running() as it:
+        it.session.runs_command = True
+        await it.press("escape")
+        assert it.session.wishes == [("interrupt",)]
+
+
+# -- references and what goes along ---------------------------------------------------------------------------------
+
+
+async def test_an_event_is_chosen_by_what_it_was_and_its_excerpt_goes_along() -> None:
+    async with running() as it:
+        it.session.stream.store(MessageAction(content="hello"))
+        number = it.session.stream.store(CmdRunAction(command="make all")).id
+        await it.press(*"why", "space", "number_sign", *"make")
+        assert [row.value for row in it.app.workspace.prompt.list.rows] == [str(number)]
+        await it.press("enter", "enter")
+        ((kind, text, context),) = it.session.wishes
+        assert (kind, text) == ("send", f"why #{number} ")
+        assert f"Event #{number} (run, by the agent):\n> Running command: make all" in context
+        assert "> Running command" not in it.screen_text(), "the transcript shows what was typed"
+
+
+async def test_a_paste_goes_whole_and_its_chip_is_unfolded_with_the_key_of_output() -> None:
+    async with running() as it:
+        await paste(it, "line\n" * 20)
+        assert "[pasted 20 lines #1]" in it.screen_text()
+        await it.press("enter")
+        assert it.session.wishes == [("send", "line\n" * 20)]
+        await it.press("up", "ctrl+o")
+        assert it.app.workspace.prompt.text == "line\n" * 20
+
+
+async def test_a_picture_goes_along_and_is_warned_of_where_the_model_sees_none(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(png(12, 7))
+    async with running() as it:
+        it.manager.settings.llm = LLMSettings(vision="no")
+        await paste(it, str(tmp_path / "a.png"))
+        assert "The model is shown no pictures" in it.screen_text()
+        it.session.fails_with = UsageError("Not now.")
+        await it.press("enter")
+        assert it.app.workspace.prompt.text == "[image 12x7 #1]", "it comes back with its picture"
+        it.session.fails_with = None
+        await it.press("enter")
+        kind, text, url = it.session.wishes[-1]
+        assert (kind, text) == ("send", "[image 12x7 #1]")
+        assert url.startswith("data:image/png;base64,")
+
+
+async def test_a_draft_keeps_its_chips_from_tab_to_tab() -> None:
+    async with running() as it:
+        await paste(it, "line\n" * 20)
+        await it.press("ctrl+n")
+        assert it.app.workspace.prompt.text == ""
+        await it.press("ctrl+x", "1", "enter")
+        assert it.session.wishes == [("send", "line\n" * 20)]
+
+
+# -- the past, the editor, the hints --------------------------------------------------------------------------------
+
+
+async def test_what_earlier_sessions_sent_is_found_by_the_arrows_and_by_the_search() -> None:
+    async with running(manager=ManagerDouble(said_before=["newer", "older fix"])) as it:
+        await it.press("up")
+        assert it.app.workspace.prompt.text == "newer"
+        await it.press("ctrl+r", *"fix")
+        assert "Sent before: fix" in it.screen_text()
+        await it.press("escape")
+        assert it.app.workspace.prompt.text == "newer"
+        await it.press("ctrl+r", *"fix", "tab")
+        assert it.app.workspace.prompt.text == "older fix"
+        assert it.session.wishes == []
+
+
+async def test_ctrl_c_leaves_the_search_and_keeps_the_text() -> None:
+    async with running(manager=ManagerDouble(said_before=["newer"])) as it:
+        await it.press(*"draft", "ctrl+r", "ctrl+c")
+        assert it.app.workspace.prompt.text == "draft"
+        assert not it.app.workspace.prompt.list.display
+
+
+async def test_a_screen_that_cannot_be_handed_over_says_so_and_loses_nothing() -> None:
+    async with running() as it:
+        await it.press(*"draft", "ctrl+g")
+        assert "This terminal cannot be handed to an editor." in it.screen_text()
+        assert it.app.workspace.prompt.text == "draft"
+
+
+async def test_a_command_does_not_overtake_the_words_typed_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running() as it:
+        prompt, found = it.app.workspace.prompt, list[str]()
+        monkeypatch.setattr(it.app, "do_prompt_editor", lambda: found.append(prompt.text))
+        for key in (*"draft", "ctrl+g", *" and on", "ctrl+g"):  # all of it stands in the queue at once
+            it.app.post_message(Key(key, key if len(key) == 1 else None))
+        await it.settle()
+        assert found == ["draft", "draft and on"]
+
+
+async def test_a_widget_that_hangs_does_not_hold_the_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tui.app.TYPED_S", 0.01)
+    async with running() as it:
+        end, done = asyncio.Event(), asyncio.Event()
+        monkeypatch.setattr(it.app, "do_prompt_editor", done.set)
+        it.app.workspace.prompt.call_later(end.wait)
+        it.app.post_message(Key("ctrl+g", None))
+        await done.wait()
+        end.set()
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24)])
+async def test_while_the_agent_works_the_prompt_says_what_enter_tab_and_escape_do(size: tuple[int, int]) -> None:
+    async with running(size=size) as it:
+        assert "says it now" not in it.screen_text()
+        await it.session.become(agent_state=AgentState.RUNNING)
+        await it.settle()
+        text = it.screen_text()
+        assert all(words in text for words in ("Enter says it now", "Tab queues it", "Esc stops"))
+        await it.session.become(agent_state=AgentState.FINISHED)
+        await it.settle()
+        assert "says it now" not in it.screen_text()
+
+
+async def test_the_queue_says_how_to_take_it_back() -> None:
+    async with running() as it:
+        await it.session.become(queued=(Queued(0, "one"), Queued(1, "two")))
+        await it.settle()
+        text = it.screen_text()
+        assert "queued: one" in text
+        assert "queued: two   ctrl+x Q takes it back" in text

@@ -1,0 +1,417 @@
+"""What the prompt offers over the transcript, what goes in as a chip, and what the search finds; without the frame."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from textual.app import App, ComposeResult
+from textual.events import Paste
+from textual.geometry import Offset
+from textual.message import Message
+from textual.pilot import Pilot
+from textual.widgets import Static
+
+from tests.store.test_blobs import png
+from tui.prompt import Prompt
+from tui.prompt.attachments import RefusedError
+from tui.prompt.chips import Picture
+from tui.prompt.completion_list import ListOverlay, Row
+from tui.prompt.triggers import Kind
+
+SIZE = (60, 20)
+FILES = ["a.py", "b.py", "sub/a file.py"]
+
+
+class ListApp(App[None]):
+    """A transcript's stand-in, a prompt, and a list over them."""
+
+    CSS = "Screen { layers: base above; } Static { height: 1fr; }"
+
+    def __init__(self, history: list[str] | None = None, rows: int = 0) -> None:
+        super().__init__()
+        self.overlay = ListOverlay()
+        self.prompt = Prompt(history=history, overlay=self.overlay)
+        self.transcript = Static("transcript\n" * 30)
+        self.heard: list[Message] = []
+        self.files = FILES + [f"n{n}.py" for n in range(rows)]
+        self.asked: list[str] = []
+
+    def compose(self) -> ComposeResult:
+        yield self.transcript
+        yield self.prompt
+        yield self.overlay
+
+    def on_mount(self) -> None:
+        self.prompt.cursor_blink = False
+        self.prompt.focus()
+        self.prompt.completer.sources = {Kind.FILE: self.find, Kind.EVENT: self.events, Kind.COMMAND: self.commands}
+
+    async def find(self, query: str) -> Sequence[Row]:
+        self.asked.append(query)
+        return [Row(name, "note", name) for name in self.files if query in name]
+
+    async def events(self, query: str) -> Sequence[Row]:
+        return [Row(f"#{n} run", value=str(n)) for n in (12, 1) if str(n).startswith(query)]
+
+    async def commands(self, query: str) -> Sequence[Row]:
+        return [Row(f"/{name}", value=name) for name in ("help", "review ") if name.startswith(query)]
+
+    async def on_list_overlay_clicked(self) -> None:
+        await self.prompt.take_clicked()
+
+    def on_prompt_submitted(self, message: Prompt.Submitted) -> None:
+        self.heard.append(message)
+
+    def on_prompt_told(self, message: Prompt.Told) -> None:
+        self.heard.append(message)
+
+    @property
+    def sent(self) -> list[str]:
+        return [message.text for message in self.heard if isinstance(message, Prompt.Submitted)]
+
+    @property
+    def told(self) -> list[str]:
+        return [message.text for message in self.heard if isinstance(message, Prompt.Told)]
+
+
+async def write(app: ListApp, pilot: Pilot[None], text: str) -> None:
+    """Type, and let the list follow."""
+    await pilot.press(*text)
+    await app.workers.wait_for_complete()
+    await pilot.pause()
+
+
+async def paste(app: ListApp, pilot: Pilot[None], text: str) -> None:
+    app.prompt.post_message(Paste(text))
+    await pilot.pause()
+    await app.workers.wait_for_complete()
+    await pilot.pause()
+
+
+# -- the list ----------------------------------------------------------------------------------------------------------
+
+
+async def test_typing_opens_the_list_narrows_it_and_tab_takes_a_file() -> None:
+    app = ListApp()
+    async with app.run_test(size=SIZE) as pilot:
+        await write(app, pilot, "see @")
+        assert [row.value for row in app.overlay.rows] == FILES
+        await write(app, pilot, "b.")
+        assert [row.value for row in app.overlay.rows] == ["b.py"]
+        assert await app.prompt.complete()
+        assert app.prompt.text == "see b.py "
+        assert not app.overlay.display
+
+
+async def test_enter_takes_what_the_arrows_chose_and_quotes_a_name_with_a_space() -> None:
+    app = ListApp()
+    async with app.run_test(size=SIZE) as pilot:
+        await write(app, pilot, "@")
+        await pilot.press("up", "enter")
+        assert app.prompt.text == '"sub/a file.py" ', "up from the first row comes in at the last"
+        assert app.sent == []
+        await pilot.press("enter")
+        assert app.sent == ['"sub/a file.py" ']
+
+
+async def test_the_list_floats_over_the_transcript_above_the_prompt_and_pushes_nothing() -> None:
+    app = ListApp(rows=30)
+    async with app.run_test(size=SIZE) as pilot:
+        before = app.transcript.region
+        await write(app, pilot, "@")
+        assert app.transcript.region == before
+        assert app.overlay.region.bottom == app.prompt.region.y
+        assert app.overlay.size.height == 10
+        await pilot.press("ctrl+j")
+        await write(app, pilot, "@")
+        await pilot.pause()
+        assert app.overlay.region.bottom == app.prompt.region.y, "it moves along as the prompt grows"
+
+
+@pytest.mark.parametrize("size", [(80, 24), (20, 5), (10, 4)])
+async def test_the_list_stays_inside_a_small_screen(size: tuple[int, int]) -> None:
+    app = ListApp(rows=30)
+    async with app.run_test(size=size) as pilot:
+        await write(app, pilot, "@")
+        assert app.overlay.display
+        assert app.screen.region.contains_region(app.overlay.region)
+        await pilot.press(*["down"] * 12)
+        assert app.overlay.current == Row("n9.py", "note", "n9.py")
+        lines = ["".join(s.text for s in app.overlay.render_line(y)) for y in range(app.overlay.size.height)]
+        assert any("n9.py" in line for line in lines), "the cursor is in sight"
+
+
+async def test_what_is_left_stays_away_for_this_word_and_comes_back_for_the_next() -> None:
+    app = ListApp()
+    async with app.run_test(size=SIZE) as pilot:
+        await write(app, pilot, "@a")
+        assert app.prompt.leave_list()
+        assert not app.prompt.leave_list()
+        await write(app, pilot, ".")
+        assert not app.overlay.display
+        assert app.prompt.text == "@a."
+        await write(app, pilot, " @")
+        assert app.overlay.display
+
+
+async def test_without_a_match_enter_sends() -> None:
+    app = ListApp()
+    async with app.run_test(size=SIZE) as pilot:
+        await write(app, pilot, "hi @nobody")
+        assert not app.overlay.display
+        await pilot.press("enter")
+        assert app.sent == ["hi @nobody"]
+
+
+async def test_a_whole_number_of_an_event_is_sent_and_a_part_of_one_is_completed() -> None:
+    app = ListApp()
+    async with app.run_test(size=SIZE) as pilot:
+        await write(app, pilot, "see #12")
+        await pilot.press("enter")
+        assert app.sent == ["see #12"]
+        await write(app, pilot, "see #")
+        await pilot.press("enter")
+        assert app.prompt.text == "see #12 "
+
+
+async def test_a_command_runs_at_once_unless_it_wants_words() -> None:
+    app = ListApp()
+    async with app.run_test(size=SIZE) as pilot:
+        await write(app, pilot, "/he")
+        await pilot.press("enter")
+        assert app.sent == ["/help"]
+        await write(app, pilot, "/rev")
+        await pilot.press("enter")
+        assert (app.sent, app.prompt.text) == (["/help"], "/review ")
+
+
+async def test_a_click_takes_a_row_and_the_prompt_keeps_the_focus() -> None:
+    app = ListApp()
+    async with app.run_test(size=SIZE) as pilot:
+        await write(app, pilot, "@")
+        await pilot.click(app.overlay, offset=(3, 1))
+        await pilot.pause()
+        assert app.prompt.text == "b.py "
+        assert app.prompt.has_focus
+
+
+async def test_going_elsewhere_closes_the_list() -> None:
+    app = ListApp()
+    async with app.run_test(size=SIZE) as pilot:
+        await write(app, pilot, "@")
+        app.set_focus(None)
+        await pilot.pause()
+        assert not app.overlay.display
+
+
+async def test_a_name_from_outside_is_drawn_and_not_obeyed() -> None:
+    app = ListApp()
+    app.files = ["a\x1b]0;x\x07[red]b.py"]
+    async with app.run_test(size=SIZE) as pilot:
+        await write(app, pilot, "@")
+        text = "".join(segment.text for segment in app.overlay.render_line(0))
+        assert "\x1b" not in text
+        assert "[red]b.py" in text
+
+
+# -- the search --------------------------------------------------------------------------------------------------------
+
+
+async def test_the_search_narrows_goes_back_and_takes() -> None:
+    app = ListApp(history=["fix one", "other", "fix two"])
+    async with app.run_test(size=SIZE) as pilot:
+        await write(app, pilot, "draft")
+        await pilot.press("ctrl+r", *"fix")
+        assert [row.value for row in app.overlay.rows] == ["fix two", "fix one"]
+        assert app.prompt.text == "draft"
+        await pilot.press("ctrl+r", "enter")
+        assert app.prompt.text == "fix one"
+        assert not app.overlay.display
+        assert app.sent == []
+
+
+async def test_the_search_can_be_left_with_the_text_as_it_was() -> None:
+    app = ListApp(history=["fix one"])
+    async with app.run_test(size=SIZE) as pilot:
+        await write(app, pilot, "draft")
+        await pilot.press("ctrl+r", *"zzz", "backspace", "up")
+        await pilot.press("escape")
+        assert app.prompt.text == "draft"
+        assert not app.overlay.display
+        await write(app, pilot, "s")
+        assert app.prompt.text == "drafts"
+
+
+async def test_input_methods_open_where_the_search_is_typed_and_then_at_the_text_again() -> None:
+    app = ListApp(history=["fix one"])
+    async with app.run_test(size=SIZE) as pilot:
+        await write(app, pilot, "x")
+        home = app.cursor_position
+        await pilot.press("ctrl+r", *"修")
+        await pilot.pause()
+        assert app.cursor_position == Offset(app.overlay.region.x + 1 + len("Sent before: ") + 2, app.overlay.region.y)
+        await pilot.press("escape")
+        assert app.cursor_position == home
+
+
+async def test_earlier_sessions_are_read_once_and_only_when_they_are_needed() -> None:
+    app = ListApp(history=["now"])
+    reads = []
+
+    async def earlier() -> Sequence[str]:
+        reads.append(1)
+        return ["newer", "older"]
+
+    app.prompt.load_history = earlier
+    async with app.run_test(size=SIZE) as pilot:
+        await write(app, pilot, "x")
+        assert reads == []
+        await pilot.press("up", "up", "up", "up")
+        assert app.prompt.text == "older"
+        await pilot.press("down", "down", "down")
+        assert app.prompt.text == "x"
+        assert reads == [1]
+
+
+async def test_the_arrows_that_are_pressed_while_it_is_read_count_afterwards() -> None:
+    app, read = ListApp(), asyncio.Event()
+
+    async def earlier() -> Sequence[str]:
+        await read.wait()
+        return ["newer", "older"]
+
+    app.prompt.load_history = earlier
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("up", "up")
+        assert app.prompt.text == ""
+        read.set()
+        await app.workers.wait_for_complete()
+        assert app.prompt.text == "older"
+
+
+async def test_what_is_brought_back_opens_no_list_that_would_take_the_arrows() -> None:
+    app = ListApp(history=["first", "see @a"])
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("up")
+        await app.workers.wait_for_complete()
+        assert app.prompt.text == "see @a"
+        assert not app.overlay.display
+        await pilot.press("up")
+        assert app.prompt.text == "first"
+
+
+async def test_a_past_that_cannot_be_read_leaves_what_this_session_sent() -> None:
+    async def earlier() -> Sequence[str]:
+        raise OSError("the disk is gone")
+
+    app = ListApp(history=["mine"])
+    app.prompt.load_history = earlier
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("up")
+        await pilot.pause()
+        await pilot.press("up")
+        assert app.prompt.text == "mine"
+
+
+# -- chips -------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_long_paste_is_a_chip_that_backspace_takes_as_one_and_a_key_expands() -> None:
+    app = ListApp()
+    async with app.run_test(size=SIZE) as pilot:
+        await write(app, pilot, "see")
+        await paste(app, pilot, "line\n" * 240)
+        assert app.prompt.text == "see[pasted 240 lines #1]"
+        await pilot.press("backspace")
+        assert app.prompt.text == "see"
+        await pilot.press("ctrl+z")
+        assert app.prompt.text == "see[pasted 240 lines #1]"
+        await pilot.press("left")
+        assert app.prompt.cursor_location == (0, 3), "the cursor goes past it"
+        assert app.prompt.expand_chip()
+        assert app.prompt.text == "see" + "line\n" * 240
+        assert not app.prompt.expand_chip()
+
+
+@pytest.mark.parametrize("key", ["ctrl+w", "delete", "ctrl+u"])
+async def test_no_key_deletes_a_part_of_a_chip(key: str) -> None:
+    app = ListApp()
+    async with app.run_test(size=SIZE) as pilot:
+        await paste(app, pilot, "line\n" * 20)
+        if key == "delete":
+            await pilot.press("home")
+        await pilot.press(key)
+        assert app.prompt.text == ""
+
+
+async def test_the_mouse_cannot_put_the_cursor_into_a_chip() -> None:
+    app = ListApp()
+    async with app.run_test(size=SIZE) as pilot:
+        await paste(app, pilot, "line\n" * 20)
+        await pilot.click(app.prompt, offset=(10, 1))
+        await pilot.press("x")
+        assert app.prompt.text in ("x[pasted 20 lines #1]", "[pasted 20 lines #1]x")
+
+
+async def test_a_short_paste_stays_text() -> None:
+    app = ListApp()
+    async with app.run_test(size=SIZE) as pilot:
+        await paste(app, pilot, "one\ntwo")
+        assert app.prompt.text == "one\ntwo"
+
+
+async def test_the_path_of_a_picture_attaches_it(tmp_path: Path) -> None:
+    (tmp_path / "shot.png").write_bytes(png(12, 7))
+    app = ListApp()
+    async with app.run_test(size=SIZE) as pilot:
+        app.prompt.folder = str(tmp_path)
+        await paste(app, pilot, "shot.png")
+        assert app.prompt.text == "[image 12x7 #1]"
+        (picture,) = app.prompt.chips.pictures(app.prompt.text)
+        assert picture.url.startswith("data:image/png;base64,")
+        await paste(app, pilot, " none.png")
+        assert app.prompt.text == "[image 12x7 #1] none.png", "a path to nothing is text"
+        assert app.told == []
+
+
+async def test_a_picture_that_cannot_be_sent_is_refused_and_its_path_stays(tmp_path: Path) -> None:
+    (tmp_path / "bad.png").write_bytes(b"no picture")
+    app = ListApp()
+    async with app.run_test(size=SIZE) as pilot:
+        await paste(app, pilot, str(tmp_path / "bad.png"))
+        assert app.prompt.text == str(tmp_path / "bad.png")
+        assert app.told == ["bad.png is no PNG, JPEG, WebP or GIF picture, so it was not attached."]
+
+
+async def test_ctrl_v_takes_the_picture_in_the_clipboard_else_text_and_says_what_is_missing() -> None:
+    def none() -> Picture | str:
+        raise RefusedError("The clipboard cannot be read: install xclip.")
+
+    app = ListApp()
+    async with app.run_test(size=SIZE) as pilot:
+        app.prompt.read_clipboard = lambda: Picture("data:x", 3, 2)
+        await pilot.press("ctrl+v")
+        assert app.prompt.text == "[image 3x2 #1]"
+        app.prompt.read_clipboard = lambda: "words"
+        await pilot.press("ctrl+v")
+        assert app.prompt.text == "[image 3x2 #1]words"
+        app.prompt.read_clipboard = none
+        await pilot.press("ctrl+v")
+        assert app.told == ["The clipboard cannot be read: install xclip."]
+        app.copy_to_clipboard("copied in here")
+        await pilot.press("ctrl+v")
+        assert app.prompt.text == "[image 3x2 #1]wordscopied in here"
+
+
+async def test_the_prompt_looks_otherwise_while_it_is_for_the_shell() -> None:
+    app = ListApp()
+    async with app.run_test(size=SIZE) as pilot:
+        await write(app, pilot, "!ls")
+        assert app.prompt.has_class("-shell")
+        assert "shell" in str(app.prompt.border_title)
+        await pilot.press("home", "delete")
+        assert not app.prompt.has_class("-shell")
+        assert not app.prompt.border_title

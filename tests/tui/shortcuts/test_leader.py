@@ -1,0 +1,56 @@
+"""The strip of the leader: every second key, by kind, in pages where it does not fit."""
+
+from __future__ import annotations
+
+import pytest
+from rich.cells import cell_len
+
+from tests.tui.workspace.running_app import running
+from tui.commands import COMMANDS, leader_commands
+from tui.shortcuts.leader import WhichKey, pages
+
+LISTED = list(leader_commands())
+
+
+@pytest.mark.parametrize(("width", "height"), [(158, 44), (98, 26), (78, 20), (40, 10), (18, 3), (18, 1), (8, 1)])
+def test_every_key_stands_on_a_page_and_every_page_fits(width: int, height: int) -> None:
+    made = pages(LISTED, width, height)
+    lines = [line for page in made for line in page.plain.splitlines()]
+    assert all(len(page.plain.splitlines()) <= height for page in made)
+    assert all(cell_len(line.rstrip()) <= max(width, 8) + 1 for line in lines)
+    words = " ".join(lines).split()
+    assert all(command.leader in words for command in LISTED)
+
+
+def test_a_wide_strip_is_one_page_with_the_name_of_each_kind() -> None:
+    (page,) = pages(LISTED, 158, 44)
+    assert all(group in page.plain for group in {command.group for command in LISTED})
+
+
+async def test_the_space_bar_turns_the_page_and_a_key_still_is_a_command() -> None:
+    async with running((40, 12)) as it:
+        await it.press("ctrl+x")
+        strip = it.app.workspace.query_one(WhichKey)
+        strip.reveal()
+        await it.pilot.pause()
+        first = it.screen_text()
+        assert "Space: more (1 of" in first
+        await it.press("space")
+        assert "Space: more (2 of" in it.screen_text()
+        assert it.app.leader_armed
+        await it.press("w")
+        assert it.app.current is None
+        assert not strip.display
+
+
+async def test_a_space_before_the_strip_is_shown_is_no_command() -> None:
+    async with running() as it:
+        await it.press("ctrl+x", "space")
+        assert not it.app.leader_armed
+        assert it.app.workspace.prompt.text == ""
+
+
+def test_the_kinds_stand_in_the_order_of_the_table() -> None:
+    (page,) = pages(LISTED, 158, 44)
+    order = list(dict.fromkeys(command.group for command in COMMANDS if command.leader))
+    assert sorted(order, key=page.plain.index) == order

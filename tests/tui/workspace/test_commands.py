@@ -1,0 +1,64 @@
+"""The command table: one source for bindings, palette, help and README."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tui.app import HandloomApp
+from tui.commands import BY_ID, COMMANDS, Command, Scope, all_keys, by_leader, hints, markdown
+from tui.shortcuts.keymap import clashes
+from tui.shortcuts.shortcut_keys import NEVER
+
+
+def test_no_key_is_given_twice_where_both_would_answer_nor_one_behind_the_leader() -> None:
+    assert list(clashes(COMMANDS)) == []
+
+
+def test_no_id_is_given_twice() -> None:
+    assert len(BY_ID) == len(COMMANDS)
+
+
+def test_no_key_is_one_that_terminals_send_as_something_else() -> None:
+    assert not {key for command in COMMANDS for key in command.keys} & NEVER
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.id)
+def test_every_command_can_be_given_and_is_carried_out(command: Command) -> None:
+    assert command.keys or command.leader or command.slash
+    assert command.native or callable(getattr(HandloomApp, command.method))
+
+
+def test_every_command_that_has_no_widget_of_its_own_is_bound_with_its_id() -> None:
+    bound = {binding.id for binding in HandloomApp.BINDINGS}  # type: ignore[union-attr]
+    assert bound == {command.id for command in COMMANDS if command.keys and not command.native}
+
+
+def test_a_digit_after_the_leader_is_a_tab() -> None:
+    assert by_leader("3") == (BY_ID["conv.goto"], "3")
+    assert by_leader("0") is None
+    assert by_leader("n") == (BY_ID["conv.new"], "")
+    assert by_leader("%") is None
+
+
+def test_keys_are_shown_as_people_write_them() -> None:
+    assert all_keys(BY_ID["conv.next"]) == ["ctrl+PgDn", "ctrl+x ]"]
+    assert all_keys(BY_ID["prompt.help"]) == ["?"]
+    assert all_keys(BY_ID["pane.prev"]) == ["shift+F6"]
+    assert all_keys(BY_ID["browser.back"]) == ["["]
+
+
+@pytest.mark.parametrize("scope", Scope)
+def test_hints_are_few_and_begin_with_those_of_the_scope(scope: Scope) -> None:
+    shown = hints(scope)
+    assert 0 < len(shown) <= 7
+    if scope is Scope.QUESTION:
+        assert shown[1] == ("Enter", "answer")
+
+
+def test_the_readme_table_has_a_row_for_every_command() -> None:
+    printed = subprocess.run([sys.executable, "-m", "tui.commands"], capture_output=True, text=True, check=True).stdout
+    assert printed.strip() == markdown()
+    assert len(printed.strip().splitlines()) == len(COMMANDS) + 2

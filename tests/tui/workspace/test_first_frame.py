@@ -1,0 +1,52 @@
+"""The first frame waits for nothing that it does not draw, and does not keep the loop from its work afterwards."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+
+from tests.blocking import ROOT
+from tests.tui.workspace.running_app import running
+
+HEAVY = ["litellm", "docker", "playwright", "jupyter_client", "mcp", "pydantic", "aiosqlite", "aiohttp", "pyte", "yaml"]
+
+PROGRAM = """
+import asyncio, json, sys
+from tui.app import HandloomApp
+from tui.cli.options import StartOptions
+
+class Looking(HandloomApp):
+    def begin(self, problems):
+        sys.stderr.write(json.dumps(sorted(sys.modules)))
+        self.exit()
+
+async def connect():
+    raise AssertionError("nothing may connect before the first frame")
+
+Looking(connect, StartOptions(workspace="/work", model="demo")).run(headless=True)
+"""
+
+
+def test_what_the_first_frame_loads() -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60, check=True)
+    modules = json.loads(done.stderr)
+    assert [name for name in HEAVY if name in modules] == []
+    ours = [name for name in modules if name.startswith("core.")]
+    assert ours == ["core.home", "core.regular_files", "core.settings", "core.settings.screen_settings"]
+    assert "tui.workspace.screen" in modules
+
+
+async def test_an_idle_workspace_does_nothing() -> None:
+    async with running() as it:
+        await it.settle()
+        assert it.app._pump_timer is None
+        assert it.app._elapsed_timer is not None
+        assert not it.app._elapsed_timer._active.is_set()
+
+
+def test_every_line_to_write_in_has_a_cursor_that_stands_still() -> None:
+    """A blinking cursor wakes an idle program twice a second, and its terminal with it."""
+    found = [p.name for p in (ROOT / "tui").rglob("*.py") if re.search(r"(?<!\w)Input\(", p.read_text("utf-8"))]
+    assert found == []

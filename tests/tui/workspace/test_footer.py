@@ -1,0 +1,143 @@
+"""The footer: what it tells, and what gives way first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from rich.cells import cell_len
+
+from core.controller.exit_reasons import HaltKind
+from tui.workspace.conversation_status import Mark, mark_of, wait_of
+from tui.workspace.footer import Facts, context, dollars, duration, elide_path, pieces, tokens
+
+FACTS = Facts(
+    mark=Mark.RUNNING,
+    state="running",
+    elapsed_s=75,
+    model="anthropic/claude-test",
+    context_used=24_000,
+    context_window=200_000,
+    cost=0.0123,
+    tokens_in=98_000,
+    tokens_out=2_000,
+    iteration=3,
+    max_iterations=100,
+    workspace="/home/me/projects/handloom",
+    confirm_mode="risky",
+    isolated=False,
+)
+
+
+def told(facts: Facts, width: int) -> list[str]:
+    left, right = pieces(facts, width)
+    return [piece.text for piece in (*left, *right)]
+
+
+def test_a_wide_line_tells_everything() -> None:
+    assert told(FACTS, 200) == [
+        "▶ running",
+        "1m15s",
+        "esc to stop",
+        "anthropic/claude-test",
+        "context 12% of 200k",
+        "$0.0123",
+        "98k in / 2k out",
+        "3/100",
+        "/home/me/projects/handloom",
+        "approve risky actions",
+        "NO ISOLATION",
+    ]
+
+
+def test_what_was_not_counted_never_looks_exact() -> None:
+    shown = told(replace(FACTS, estimated=True), 180)
+    assert {"~$0.0123", "~98k in / ~2k out"} <= set(shown)
+    assert "cost —" in told(replace(FACTS, estimated=True, cost=None), 180)
+
+
+@pytest.mark.parametrize("width", range(16, 161))
+def test_every_width_is_kept_and_state_and_warning_stay(width: int) -> None:
+    texts = told(FACTS, width)
+    assert sum(map(cell_len, texts)) + 3 * (len(texts) - 1) <= width
+    assert texts[0].startswith("▶")
+    assert texts[-1] == "NO ISOLATION"
+
+
+def test_what_is_not_known_is_a_dash() -> None:
+    facts = Facts(model="demo", context_window=0, cost=None)
+    assert "context —" in told(facts, 160)
+    assert "cost —" in told(facts, 160)
+
+
+def test_without_a_known_window_the_tokens_of_the_context_are_told() -> None:
+    assert "context 24k" in told(Facts(model="local", context_used=24_000), 160)
+
+
+def test_numbers_are_for_people() -> None:
+    assert [tokens(n) for n in (0, 999, 12_345, 200_000, 999_600, 1_500_000)] == [
+        "0", "999", "12k", "200k", "1M", "1.5M",
+    ]  # fmt: skip
+    assert [duration(n) for n in (0, 59, 60, 3599, 3600, 7_800)] == ["0s", "59s", "1m00s", "59m59s", "1h00m", "2h10m"]
+    assert elide_path("/home/me/projects/handloom", 12) == "/hom…andloom"
+
+
+def test_a_reached_limit_is_a_question_whatever_the_state() -> None:
+    assert mark_of("paused", wait_of("paused", "limit")) == (Mark.WAITING, "reached a limit")
+    assert {mark_of("paused", wait_of("paused", str(kind)))[0] for kind in HaltKind} == {Mark.WAITING}
+    assert mark_of("running", wait_of("running")) == (Mark.RUNNING, "running")
+    assert mark_of("something new", wait_of("something new")) == (Mark.IDLE, "something new")
+
+
+@pytest.mark.parametrize(
+    ("used", "window", "told"),
+    [
+        (0, 0, "—"),
+        (0, 200_000, "—"),
+        (76_000, 200_000, "38% of 200k"),
+        (400, 200_000, "<1% of 200k"),
+        (199_999, 200_000, "99% of 200k"),
+        (200_000, 200_000, "100% of 200k"),
+        (200_100, 200_000, "101% of 200k, too full"),
+        (500_000, 200_000, "250% of 200k, too full"),
+        (24_000, 0, "24k"),
+    ],
+)
+def test_the_context_is_never_rounded_to_what_fits(used: int, window: int, told: str) -> None:
+    assert context(used, window) == told
+
+
+@pytest.mark.parametrize("width", range(40, 181))
+def test_a_context_that_is_too_full_says_so_at_every_width_at_which_it_is_told(width: int) -> None:
+    texts = told(replace(FACTS, context_used=208_000), width)
+    shown = [text for text in texts if text.startswith(("context", "ctx"))]
+    assert all("104%" in text and "too full" in text for text in shown)
+    assert shown or width < 90
+
+
+def test_what_costs_nothing_is_told_apart_from_what_is_not_known() -> None:
+    assert [dollars(cost) for cost in (None, 0.0, 0.0123, 2.04, 1234.5)] == [
+        "cost —", "$0.00", "$0.0123", "$2.04", "$1,234.50",
+    ]  # fmt: skip
+
+
+def test_what_matters_least_gives_way_first_and_is_shortened_before_it_goes() -> None:
+    gone: list[str] = []
+    before = told(FACTS, 180)
+    for width in range(179, 16, -1):
+        texts = told(FACTS, width)
+        gone += [text for text in before if text not in texts and not text.startswith(("/", "…"))]
+        before = texts
+    assert gone == [
+        "98k in / 2k out",
+        "3/100",
+        "anthropic/claude-test",
+        "claude-test",
+        "esc to stop",
+        "$0.0123",
+        "context 12% of 200k",
+        "ctx 12%",
+        "1m15s",
+        "approve risky actions",
+        "▶ running",
+    ]

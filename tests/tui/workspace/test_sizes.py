@@ -1,0 +1,110 @@
+"""Sizes: useful at 80x24, whole at 160x48, and no crash at 20x5."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from core.events import AgentState, CmdRunAction
+from tests.campaign.keystrokes import KINDS
+from tests.tui.workspace.running_app import running
+from tui.approval.view import AnswerRow
+from tui.workspace.layout import Arrangement, arrange
+
+ALL = frozenset({"chat", "events", "terminal"})
+
+
+@pytest.mark.parametrize(
+    ("width", "looked_at", "side", "maximised", "expected"),
+    [
+        (99, "chat", "terminal", False, Arrangement(frozenset({"chat"}), tabs=True)),
+        (99, "events", "events", True, Arrangement(frozenset({"events"}), tabs=True)),
+        (100, "chat", "terminal", False, Arrangement(frozenset({"chat", "terminal"}), tabs=False)),
+        (159, "events", "events", False, Arrangement(frozenset({"chat", "events"}), tabs=False)),
+        (159, "events", "events", True, Arrangement(frozenset({"events"}), tabs=False)),
+        (160, "chat", "terminal", False, Arrangement(ALL, tabs=False)),
+        (160, "terminal", "terminal", True, Arrangement(frozenset({"terminal"}), tabs=False)),
+    ],
+)
+def test_the_panes_that_fit_are_shown(
+    width: int, looked_at: str, side: str, maximised: bool, expected: Arrangement
+) -> None:
+    assert arrange(width, looked_at, side, maximised) == expected
+
+
+@pytest.mark.parametrize("size", [(160, 48), (100, 30), (80, 24), (60, 15), (40, 10), (20, 5)])
+async def test_at_every_size_the_prompt_takes_text_and_the_missing_isolation_is_told(size: tuple[int, int]) -> None:
+    async with running(size=size) as it:
+        await it.session.become(agent_state=AgentState.RUNNING)
+        await it.press(*"hey")
+        prompt = it.app.workspace.prompt
+        assert prompt.region.height >= 1
+        assert it.app.screen.region.contains_region(prompt.region)
+        text = it.screen_text()
+        assert "hey" in text
+        assert "NO ISOLATION" in text
+
+
+@pytest.mark.parametrize("size", [(80, 24), (40, 10)])
+async def test_a_question_can_be_read_and_answered_at_small_sizes(size: tuple[int, int]) -> None:
+    async with running(size=size) as it:
+        await it.session.hold(CmdRunAction(command="make all"))
+        await it.settle()
+        assert "make all" in it.screen_text()
+        assert "NO ISOLATION" in it.screen_text()
+        await it.press("1", "enter")
+        assert it.session.wishes == [("confirm",)]
+
+
+@pytest.mark.parametrize("size", [(20, 5), (20, 12), (80, 9), (60, 15)])
+async def test_a_question_leaves_the_prompt_and_the_highlighted_row_in_sight(size: tuple[int, int]) -> None:
+    async with running(size=size) as it:
+        for begin in KINDS.values():
+            await begin(it)
+            await it.settle()
+            it.app.workspace.prompt.put("")
+            question = it.app.workspace.question
+            assert question is not None
+            question.say("The key was not taken. " * 4)
+            for keys in ((), ("2",), (*"no",)):
+                await it.press(*keys)
+                prompt, seen = it.app.workspace.prompt, it.app.screen.region
+                assert prompt.region.height >= 1
+                assert seen.contains_region(prompt.region)
+                rows = [row for row in question.query(AnswerRow) if row.has_class("-at")]
+                assert len(rows) == 1
+                assert rows[0] in it.app.screen._compositor.visible_widgets
+            await it.session.become(awaiting=None, halt=None, planning=False, queue=())
+
+
+@pytest.mark.parametrize("size", [(20, 5), (40, 7), (40, 12)])
+async def test_at_the_smallest_sizes_the_highlighted_row_says_all_that_it_does(size: tuple[int, int]) -> None:
+    async with running(size=(160, 48)) as it:
+        await it.session.hold(CmdRunAction(command="make all"))
+        await it.settle()
+        await it.press("4")
+        await it.pilot.resize_terminal(*size)
+        await it.settle()
+        shown = " ".join(re.sub("[▁-█▌]", " ", it.screen_text()).split())
+        assert "❯ 4 Deny and stop the agent" in shown
+        assert "make all" in shown
+        assert it.app.screen.region.contains_region(it.app.workspace.prompt.region)
+
+
+async def test_a_storm_of_sizes_leaves_the_layout_whole() -> None:
+    async with running(size=(160, 48)) as it:
+        for n in range(30):
+            await it.session.run(f"echo {n}", f"{n}\n")
+        for size in [(1, 1), (500, 200), (20, 5), (99, 29), (3, 40), (200, 2), (100, 30), (160, 48)]:
+            await it.pilot.resize_terminal(*size)
+        await it.settle()
+        assert [it.app.workspace.pane(name).display for name in sorted(ALL)] == [True, True, True]
+        assert "echo 29" in it.screen_text()
+
+
+async def test_an_isolated_runtime_needs_no_warning() -> None:
+    async with running() as it:
+        it.session.isolation = "docker"
+        await it.settle()
+        assert "NO ISOLATION" not in it.screen_text()

@@ -1,0 +1,475 @@
+"""A turn taken back, in the chat, in the files or in both, and that taken back: real folders, real checkpoints."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.checkpoints.model import ChangeKind, Checkpoint, Restored
+from core.controller.decide import fold
+from core.conversations.conversation_manager import ConversationManager
+from core.errors import CheckpointError, UsageError
+from core.events import (
+    AgentState,
+    CmdOutputObservation,
+    Envelope,
+    EventSource,
+    MessageAction,
+    UndoAction,
+    UndoObservation,
+)
+from core.memory.view import View
+from core.session.agent_session import AgentSession
+from core.session.state_snapshots import restored, written
+from core.undo.undo import INTERRUPTED, NO_CHECKPOINTS
+from runtime.checkpoints.checkpoint_store import WorkspaceCheckpoints
+from runtime.local.local_runtime import LocalRuntime
+from tests.checkpoints.test_turns import FREE, conversation, read, rested
+from tests.doubles import FINISH, ScriptedRuntime, bash, write_script
+
+TURNS = [
+    {"tool_calls": [bash("echo 1 > a")]},
+    FINISH,
+    {"tool_calls": [bash("echo 2 > a; rm mine; echo 2 > b")]},
+    FINISH,
+    {"text": "Answer of the third turn."},
+]
+
+
+async def two_turns(session: AgentSession, workspace: Path) -> list[Envelope]:
+    """After it: `a` is 2, `b` is 2, `mine` is gone; before the second turn `a` was 1 and `mine` was there."""
+    (workspace / "mine").write_text("of the user")
+    for text in ("one", "two"):
+        await session.send(text)
+        await rested(session)
+    return await session.stream.read()
+
+
+def seen(log: Sequence[Envelope]) -> list[str]:
+    """What the model sees of what the user said."""
+    return [e.event.content for e in View.of(log).events if isinstance(e.event, MessageAction)]
+
+
+async def is_consistent(session: AgentSession) -> None:
+    """The live state is the fold of the log, and what a snapshot makes of it is the same."""
+    log = await session.stream.read()
+    assert fold(log, session.state.limits) == session.state
+    assert restored(written(session.state)) == session.state
+
+
+async def test_the_last_turn_is_taken_back_and_had_again(tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+    async with conversation(tmp_path, TURNS) as (session, _):
+        await two_turns(session, workspace)
+        before, finished = read(workspace), session.state
+        preview = await session.undoing.preview()
+        assert preview.text == "two"
+        shown = [(change.path, change.kind, change.added, change.removed) for change in preview.changes]
+        assert shown == [
+            ("a", ChangeKind.CHANGED, 1, 1),
+            ("b", ChangeKind.DELETED, 0, 1),
+            ("mine", ChangeKind.CREATED, 1, 0),
+        ]
+        assert read(workspace) == before, "a preview changes nothing"
+        assert (await session.undoing.undo(preview)).changed == 3
+        assert read(workspace) == {"a": "1\n", "mine": "of the user"}
+        assert session.state.agent_state is AgentState.AWAITING_USER_INPUT
+        assert seen(await session.stream.read()) == ["one"]
+        assert [turn.text for turn in await session.undoing.turns()] == ["one"]
+        await is_consistent(session)
+        assert (await session.undoing.redo()).changed == 3
+        assert read(workspace) == before
+        assert session.state.agent_state is finished.agent_state is AgentState.FINISHED
+        assert seen(await session.stream.read()) == ["one", "two"]
+        await is_consistent(session)
+
+
+async def test_turn_after_turn_is_taken_back_and_had_again_in_the_other_order(tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+    async with conversation(tmp_path, TURNS) as (session, _):
+        await two_turns(session, workspace)
+        at_the_end = read(workspace)
+        await session.undoing.undo()
+        before_two = read(workspace)
+        await session.undoing.undo()
+        assert read(workspace) == {"mine": "of the user"}
+        assert session.state.first_said is None
+        with pytest.raises(UsageError, match="nothing to undo"):
+            await session.undoing.undo()
+        await session.undoing.redo()
+        assert read(workspace) == before_two
+        await session.undoing.redo()
+        assert read(workspace) == at_the_end
+        with pytest.raises(UsageError, match="no undo to take back"):
+            await session.undoing.redo()
+        await is_consistent(session)
+
+
+async def test_several_turns_are_taken_back_at_once(tmp_path: Path) -> None:
+    async with conversation(tmp_path, TURNS) as (session, _):
+        await two_turns(session, tmp_path / "workspace")
+        *_, first = await session.undoing.turns()
+        await session.undoing.undo(first.id)
+        assert read(tmp_path / "workspace") == {"mine": "of the user"}
+        assert seen(await session.stream.read()) == []
+
+
+async def test_after_the_first_turn_the_next_message_is_greeted_again(tmp_path: Path) -> None:
+    async with conversation(tmp_path, TURNS) as (session, _):
+        await session.send("one")
+        await rested(session)
+        await session.undoing.undo()
+        await session.send("anew")
+        log = await rested(session)
+        context = [e.event for e in View.of(log).events if e.event.kind == "recall"]
+        assert [event.recall_type for event in context] == ["workspace_context"] * 2  # type: ignore[attr-defined]
+        assert seen(log) == ["anew"]
+
+
+async def test_chat_alone_leaves_the_files_and_files_alone_leave_the_chat_but_tell_the_model(tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+    async with conversation(tmp_path, TURNS) as (session, _):
+        await two_turns(session, workspace)
+        before = read(workspace)
+        await session.undoing.undo(files=False)
+        assert read(workspace) == before
+        assert seen(await session.stream.read()) == ["one"]
+        await session.undoing.redo()
+        done = await session.undoing.undo(chat=False)
+        assert read(workspace) == {"a": "1\n", "mine": "of the user"}
+        assert seen(await session.stream.read()) == ["one", "two"]
+        assert done.content == "[The user has undone your changes to these files: a, b, mine]"
+        await session.undoing.redo()
+        assert read(workspace) == before
+        await is_consistent(session)
+
+
+async def test_after_a_new_message_what_was_undone_stays_undone(tmp_path: Path) -> None:
+    async with conversation(tmp_path, TURNS) as (session, _):
+        await two_turns(session, tmp_path / "workspace")
+        await session.undoing.undo()
+        await session.send("three")
+        log = await rested(session)
+        assert seen(log) == ["one", "three", "Answer of the third turn."]
+        with pytest.raises(UsageError, match="no undo to take back"):
+            await session.undoing.redo()
+        assert [turn.text for turn in await session.undoing.turns()] == ["three", "one"]
+
+
+async def test_what_others_changed_is_named_and_left_alone_unless_the_user_says_otherwise(tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+    async with conversation(tmp_path, TURNS) as (session, _):
+        await two_turns(session, workspace)
+        (workspace / "a").write_text("edited by the user")
+        (workspace / "notes").write_text("of the user alone")
+        preview = await session.undoing.preview()
+        assert (preview.disputed, preview.others) == (("a",), ("notes",))
+        await session.undoing.undo(preview)
+        spared = {"a": "edited by the user", "notes": "of the user alone", "mine": "of the user"}
+        assert read(workspace) == spared
+        await session.undoing.redo()
+        await session.undoing.undo(overwrite=True)
+        assert read(workspace) == {**spared, "a": "1\n"}
+        await session.undoing.redo()
+        assert read(workspace)["a"] == "edited by the user"
+
+
+async def test_what_the_user_changed_between_turns_is_no_turns(tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+    async with conversation(tmp_path, TURNS) as (session, _):
+        await session.send("one")
+        await rested(session)
+        (workspace / "between").write_text("of the user")
+        await session.send("two")
+        await rested(session)
+        *_, first = await session.undoing.turns()
+        preview = await session.undoing.preview(first.id)
+        assert [change.path for change in preview.changes] == ["a", "b"]
+        await session.undoing.undo(preview)
+        assert read(workspace) == {"between": "of the user"}
+
+
+async def test_what_the_agent_did_before_a_message_that_came_while_it_worked_is_its_own_doing(tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+    turns = [{"tool_calls": [bash("echo 1 > a")]}, {"tool_calls": [bash("while [ ! -e go ]; do :; done")]}, FINISH]
+    async with conversation(tmp_path, turns) as (session, _):
+        await session.send("one")
+        async with asyncio.timeout(30):
+            while not any("go" in str(waiting.action) for waiting in session.state.queue):
+                await session.changed()
+        await session.send("one more thing")
+        (workspace / "go").touch()
+        await rested(session)
+        *_, first = await session.undoing.turns()
+        preview = await session.undoing.preview(first.id)
+        assert "a" in [change.path for change in preview.changes]
+        assert "a" not in preview.disputed
+
+
+async def test_files_that_change_after_the_list_was_shown_stop_it(tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+    async with conversation(tmp_path, TURNS) as (session, _):
+        await two_turns(session, workspace)
+        preview = await session.undoing.preview()
+        (workspace / "a").write_text("meanwhile")
+        before = read(workspace)
+        done = await session.undoing.undo(preview)
+        assert not done.done
+        assert "changed since the list was shown" in done.why
+        assert read(workspace) == before
+        assert seen(await session.stream.read()) == ["one", "two"]
+        await is_consistent(session)
+
+
+async def test_an_agent_at_work_is_stopped_first_by_the_user(tmp_path: Path) -> None:
+    runtime = ScriptedRuntime(lambda action: None)
+    async with conversation(tmp_path, [{"tool_calls": [bash("sleep 9")]}], make_runtime=lambda _: runtime) as (s, _):
+        await s.send("one")
+        async with asyncio.timeout(20):
+            await runtime.started.wait()
+        for wish in (s.undoing.preview(), s.undoing.undo(), s.undoing.redo()):
+            with pytest.raises(UsageError, match="Esc stops it"):
+                await wish
+        await s.interrupt()
+        await rested(s)
+        await s.undoing.undo()
+        assert seen(await s.stream.read()) == []
+
+
+async def test_what_waits_for_a_yes_is_stopped_by_the_undo(tmp_path: Path) -> None:
+    async with conversation(tmp_path, [{"tool_calls": [bash("touch never")]}]) as (session, _):
+        session.set_confirm_mode("always")
+        await session.send("one")
+        log = await rested(session)
+        assert session.state.awaiting is not None
+        await session.undoing.undo()
+        assert session.state.agent_state is AgentState.AWAITING_USER_INPUT
+        assert not session.state.queue
+        assert read(tmp_path / "workspace") == {}
+        assert seen(await session.stream.read()) == []
+        assert not any(isinstance(e.event, CmdOutputObservation) for e in log)
+        await is_consistent(session)
+
+
+async def test_where_there_are_no_checkpoints_the_chat_is_taken_back_alone(tmp_path: Path) -> None:
+    (tmp_path / "workspace").mkdir()
+    async with ConversationManager(tmp_path / "home", FREE, make_runtime=LocalRuntime, environ={}) as manager:
+        session = await manager.create(workspace=str(tmp_path / "workspace"), model=write_script(tmp_path, TURNS))
+        await session.send("one")
+        await rested(session)
+        preview = await session.undoing.preview()
+        assert (preview.changes, preview.why_no_files) == ((), NO_CHECKPOINTS)
+        with pytest.raises(UsageError, match="checkpoints are switched off"):
+            await session.undoing.undo(chat=False)
+        await session.undoing.undo()
+        assert seen(await session.stream.read()) == []
+        assert read(tmp_path / "workspace") == {"a": "1\n"}
+
+
+class Dying(WorkspaceCheckpoints):
+    """Dies in a restore as a process that is killed does: nothing comes after it. `does` says how far it gets."""
+
+    does = "nothing"
+
+    async def restore(self, checkpoint: str, paths: Sequence[str] | None = None) -> Restored:
+        if self.does == "all":
+            await super().restore(checkpoint, paths)
+        elif self.does == "half":
+            await super().restore(checkpoint, list(paths or [])[:1])
+        raise asyncio.CancelledError
+
+    async def take(self, label: str) -> Checkpoint:
+        if label == "after an undo":
+            raise asyncio.CancelledError
+        return await super().take(label)
+
+
+@pytest.mark.parametrize("does", ["nothing", "half", "all"])
+async def test_an_undo_whose_process_died_is_finished_by_the_next_or_nothing_of_it_was_done(
+    tmp_path: Path, does: str
+) -> None:
+    home, workspace, dies = tmp_path / "home", tmp_path / "workspace", [True]
+    workspace.mkdir()
+
+    def checkpoints(folder: str, id: str) -> WorkspaceCheckpoints:
+        made = (Dying if dies else WorkspaceCheckpoints)(home, folder, id)
+        if isinstance(made, Dying):
+            made.does = does
+        return made
+
+    named: Any = {"make_runtime": LocalRuntime, "make_checkpoints": checkpoints, "environ": {}}
+    async with ConversationManager(home, FREE, **named) as manager:
+        session = await manager.create(workspace=str(workspace), model=write_script(tmp_path, TURNS))
+        await two_turns(session, workspace)
+        with pytest.raises(asyncio.CancelledError):
+            await session.undoing.undo()
+    dies.clear()
+    (workspace / "notes").write_text("of the user alone")
+    async with ConversationManager(home, FREE, **named) as manager:
+        session = await manager.open(session.id)
+        (workspace / "notes").unlink()
+        log = await session.stream.read()
+        (asked,) = [e.id for e in log if isinstance(e.event, UndoAction)]
+        (answer,) = [e for e in log if isinstance(e.event, UndoObservation)]
+        assert isinstance(answer.event, UndoObservation)
+        assert answer.cause == asked
+        if does == "nothing":
+            assert answer.event.why == INTERRUPTED
+            assert read(workspace) == {"a": "2\n", "b": "2\n"}
+            assert seen(log) == ["one", "two"]
+            await session.undoing.undo()
+        assert read(workspace) == {"a": "1\n", "mine": "of the user"}
+        assert seen(await session.stream.read()) == ["one"]
+        await session.undoing.redo()
+        assert read(workspace) == {"a": "2\n", "b": "2\n"}
+        await is_consistent(session)
+
+
+async def test_an_undo_that_leaves_every_file_alone_is_finished_though_its_process_died(tmp_path: Path) -> None:
+    home, workspace, dies = tmp_path / "home", tmp_path / "workspace", [True]
+    workspace.mkdir()
+
+    def checkpoints(folder: str, id: str) -> WorkspaceCheckpoints:
+        return (Dying if dies else WorkspaceCheckpoints)(home, folder, id)
+
+    named: Any = {"make_runtime": LocalRuntime, "make_checkpoints": checkpoints, "environ": {}}
+    async with ConversationManager(home, FREE, **named) as manager:
+        session = await manager.create(workspace=str(workspace), model=write_script(tmp_path, TURNS))
+        await two_turns(session, workspace)
+        edited = dict.fromkeys(("a", "b", "mine"), "edited by the user")
+        for name, text in edited.items():
+            (workspace / name).write_text(text)
+        with pytest.raises(asyncio.CancelledError):
+            await session.undoing.undo()
+    dies.clear()
+    async with ConversationManager(home, FREE, **named) as manager:
+        session = await manager.open(session.id)
+        log = await session.stream.read()
+        (answer,) = [e.event for e in log if isinstance(e.event, UndoObservation)]
+        assert (answer.done, answer.why, answer.changed) == (True, "", 0)
+        assert (read(workspace), seen(log)) == (edited, ["one"])
+
+
+async def test_a_message_that_still_waits_is_no_turn(tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+    held = {
+        "tool_calls": [bash("touch held; until [ -e gate ]; do sleep 0.01; done")]
+    }  # at rest it would be said at once
+    async with conversation(tmp_path, [*TURNS[:4], held, FINISH, {"text": "Of the fourth turn."}]) as (session, _):
+        await two_turns(session, workspace)
+        await session.send("three")
+        async with asyncio.timeout(60):
+            while not (workspace / "held").exists():
+                await asyncio.sleep(0.01)
+        await session.stream.append(MessageAction(content="four", queued=True), EventSource.USER)
+        assert [turn.text for turn in await session.undoing.turns()] == ["three", "two", "one"]
+        (workspace / "gate").touch()
+        await rested(session)
+
+
+async def test_what_others_change_while_an_undo_is_done_is_no_turns(tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+
+    class Disturbed(WorkspaceCheckpoints):
+        """Others write a file when the undo has been done, before the turns look at the files again."""
+
+        async def take(self, label: str) -> Checkpoint:
+            taken = await super().take(label)
+            if label == "after an undo":
+                (workspace / "late").write_text("of others")
+            return taken
+
+    async with conversation(tmp_path, TURNS, make=Disturbed) as (session, _):
+        await two_turns(session, workspace)
+        *_, first = await session.undoing.turns()
+        await session.undoing.undo()
+        await rested(session)
+        preview = await session.undoing.preview(first.id)
+        assert "late" not in [change.path for change in preview.changes]
+        assert preview.others == ("late",)
+
+
+async def test_a_store_of_checkpoints_that_fails_is_told_and_nothing_is_undone(tmp_path: Path) -> None:
+    class Failing(WorkspaceCheckpoints):
+        async def restore(self, checkpoint: str, paths: Sequence[str] | None = None) -> Restored:
+            raise CheckpointError("No room. Make some.")
+
+    async with conversation(tmp_path, TURNS, make=Failing) as (session, _):
+        await two_turns(session, tmp_path / "workspace")
+        done = await session.undoing.undo()
+        assert (done.done, done.why) == (False, "No room. Make some.")
+        assert seen(await session.stream.read()) == ["one", "two"]
+        await is_consistent(session)
+
+
+async def test_an_undo_outlives_a_restart(tmp_path: Path) -> None:
+    home, workspace = tmp_path / "home", tmp_path / "workspace"
+    workspace.mkdir()
+    named: Any = {
+        "make_runtime": LocalRuntime,
+        "make_checkpoints": lambda folder, id: WorkspaceCheckpoints(home, folder, id),
+        "environ": {},
+    }
+    async with ConversationManager(home, FREE, **named) as manager:
+        session = await manager.create(workspace=str(workspace), model=write_script(tmp_path, TURNS))
+        await two_turns(session, workspace)
+        await session.undoing.undo()
+    async with ConversationManager(home, FREE, **named) as manager:
+        session = await manager.open(session.id)
+        assert read(workspace) == {"a": "1\n", "mine": "of the user"}
+        await is_consistent(session)
+        await session.undoing.redo()
+        assert read(workspace) == {"a": "2\n", "b": "2\n"}
+        await is_consistent(session)
+
+
+class Breaking(WorkspaceCheckpoints):
+    """Takes no checkpoint that is called so."""
+
+    label = ""
+
+    async def take(self, label: str) -> Checkpoint:
+        if label == self.label:
+            raise CheckpointError("No room. Make some.")
+        return await super().take(label)
+
+
+async def test_where_files_cannot_be_looked_at_the_chat_is_taken_back_and_had_again_alone(tmp_path: Path) -> None:
+    why = "The files cannot be brought back. No room. Make some."
+    async with conversation(tmp_path, TURNS, make=Breaking) as (session, store):
+        assert isinstance(store, Breaking)
+        await two_turns(session, tmp_path / "workspace")
+        with pytest.raises(UsageError, match="There is no undo to take back"):
+            await session.undoing.preview_redo()
+        store.label = "before an undo"
+        preview = await session.undoing.preview()
+        assert (preview.text, preview.changes, preview.why_no_files) == ("two", (), why)
+        with pytest.raises(UsageError, match="No room"):
+            await session.undoing.undo(preview, chat=False)
+        store.label = ""
+        assert (await session.undoing.undo()).done
+        store.label = "before a redo"
+        again = await session.undoing.preview_redo()
+        assert (again.text, again.changes, again.why_no_files, again.chat) == ("two", (), why, True)
+        assert again.redoes is not None
+        store.label = ""
+        assert [change.path for change in (await session.undoing.preview_redo()).changes] == ["a", "b", "mine"]
+        await is_consistent(session)
+
+
+async def test_the_turns_that_can_be_undone_are_listed_the_newest_first(tmp_path: Path) -> None:
+    async with conversation(tmp_path, TURNS) as (session, _):
+        with pytest.raises(UsageError, match="There is nothing to undo yet"):
+            await session.undoing.preview()
+        events = await two_turns(session, tmp_path / "workspace")
+        said = [(e.id, e.event.content) for e in events if isinstance(e.event, MessageAction)]
+        assert [(turn.id, turn.text) for turn in await session.undoing.turns()] == said[::-1]
+        assert [turn.text for turn in await session.undoing._undos.turns(limit=1)] == ["two"]
+        with pytest.raises(UsageError, match="There is no such turn"):
+            await session.undoing.preview(said[1][0] + 1)
+        first = await session.undoing.preview(said[0][0])
+        assert (first.first, first.text, first.events) == (said[0][0], "one", session.stream.latest_id + 1 - said[0][0])

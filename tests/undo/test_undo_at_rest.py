@@ -1,0 +1,102 @@
+"""Undo as the user asks for it: at rest, after what a dead owner had begun is finished."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from core.errors import UsageError
+from core.events import (
+    AgentState,
+    ChangeAgentStateAction,
+    Envelope,
+    EventSource,
+    MessageAction,
+    UndoAction,
+    UndoObservation,
+)
+from core.session.agent_session import AgentSession
+from core.undo.undo_service import Undoing
+from tests.doubles import ScriptedRuntime, bash
+from tests.session.test_session import conversation, of, said_and_settled
+
+Wish = Callable[[Undoing], Awaitable[object]]
+ANSWERS = [{"text": "one"}, {"text": "two"}, {"text": "three"}]
+
+
+async def review(undoing: Undoing) -> None:
+    async with undoing.review() as found:
+        assert found is not None
+
+
+WISHES: dict[str, Wish] = {
+    "review": review,
+    "preview": lambda undoing: undoing.preview(),
+    "preview_redo": lambda undoing: undoing.preview_redo(),
+    "undo": lambda undoing: undoing.undo(),
+    "redo": lambda undoing: undoing.redo(),
+}
+
+
+async def said(session: AgentSession, *texts: str) -> Sequence[Envelope]:
+    for text in texts:
+        await said_and_settled(session, text)
+    return await session.stream.read()
+
+
+async def listed(session: AgentSession) -> list[str]:
+    return [turn.text for turn in await session.undoing.turns()]
+
+
+@pytest.mark.parametrize("wish", WISHES)
+async def test_what_was_begun_and_not_finished_is_finished_before_anything_else_is_done(
+    tmp_path: Path, wish: str
+) -> None:
+    async with conversation(tmp_path, ANSWERS) as session:
+        log = await said(session, "one", "two")
+        first = [e.id for e in log if isinstance(e.event, MessageAction) and e.source is EventSource.USER][-1]
+        begun = await session.stream.append(UndoAction(first=first, chat=True, files=False), EventSource.USER)
+        await session.stream.settle()
+        assert session.state.undoing is not None
+        await WISHES[wish](session.undoing)
+        after = [e for e in await session.stream.read(after=begun.id) if isinstance(e.event, UndoObservation)]
+        assert [(e.cause, e.event.done) for e in after][:1] == [(begun.id, True)]  # type: ignore[attr-defined]
+        assert session.state.undoing is None
+        assert await listed(session) == {"undo": [], "redo": ["two", "one"]}.get(wish, ["one"])
+
+
+async def test_while_the_agent_works_nothing_is_undone_or_looked_at(tmp_path: Path) -> None:
+    runtime = ScriptedRuntime(lambda action: None)
+    async with conversation(tmp_path, [{"tool_calls": [bash("x")]}], make_runtime=lambda _: runtime) as session:
+        await session.send("one")
+        async with asyncio.timeout(20):
+            await runtime.started.wait()
+        for wish in WISHES.values():
+            with pytest.raises(UsageError, match="at work"):
+                await wish(session.undoing)
+        assert of(await session.stream.read(), UndoAction) == []
+
+
+async def test_turns_are_taken_back_and_had_again(tmp_path: Path) -> None:
+    async with conversation(tmp_path, ANSWERS) as session:
+        await said(session, "one", "two", "three")
+        undoing, texts = session.undoing, await listed(session)
+        assert texts == ["three", "two", "one"]
+        assert (await undoing.preview()).text == "three"
+        two = (await undoing.turns())[1]
+        preview = await undoing.preview(two.id)
+        assert (preview.text, preview.first) == ("two", two.id)
+        assert (await undoing.undo(preview)).done
+        assert await listed(session) == ["one"]
+        redo = await undoing.preview_redo()
+        assert (redo.text, redo.chat) == ("two", True)
+        assert (await undoing.redo(redo)).done
+        assert await listed(session) == texts
+        assert (await undoing.undo(two.id)).done
+        assert (await undoing.redo()).done
+        assert await listed(session) == texts
+        actions = of(await session.stream.read(), ChangeAgentStateAction)
+        assert [a for a in actions if a.agent_state is AgentState.STOPPED] == [], "nothing had to be stopped"

@@ -1,0 +1,215 @@
+"""A question to the user as one list: its rows, the highlighted one, what each row does and what it would store.
+
+Pure: neither Textual nor a session. Letters are never answers; they belong to the prompt. Arrows and digits move the
+highlight, and only Enter on an empty prompt takes a row (`tui.approval.view`). Invariants: no row is offered that
+would fail, a row that stores something shows what it stores, and nothing that is risky or not understood starts with
+the highlight on a row that allows it. The handlers carry out the row that was taken (`tui.approval.commands`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from tui.i18n import _
+
+if TYPE_CHECKING:
+    from core.security.suggested_rules import Reach
+    from tui.approval.question import Question
+
+DIGITS = "123456789"
+CUT_CHARACTERS = 40
+"""Of a pattern in a row that stores nothing yet."""
+MOVES = frozenset({"up", "down", *DIGITS})
+"""The keys that move the highlight."""
+
+
+class Does(Enum):
+    """What taking a row does."""
+
+    ALLOW = auto()
+    """Run this action, once."""
+    OPEN = auto()
+    """Show how far a permission or a denial reaches; nothing is stored by that."""
+    PERMIT = auto()
+    """Store a permission, then run the action."""
+    FORBID = auto()
+    """Store a denial, then deny the action."""
+    PATTERN = auto()
+    """Change the pattern that the rows above would store."""
+    DENY = auto()
+    """Deny this action; the agent goes on."""
+    STOP = auto()
+    """Deny this action and those behind it; the agent stops."""
+    WAY = auto()
+    """Take one of the ways out of a halt."""
+    APPROVE_PLAN = auto()
+    EDIT_PLAN = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One answer."""
+
+    does: Does
+    title: str
+    value: str = ""
+    """The scope of a permission or denial, or the name of a way out of a halt."""
+    stores: str = ""
+    """The pattern that is stored when the row is taken; empty where nothing is stored."""
+    denies: bool = False
+    """Whether OPEN and PATTERN are about denials."""
+
+    @property
+    def text(self) -> str:
+        """The row as it is shown."""
+        return f"{self.title}: {self.stores}" if self.stores else self.title
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionList:
+    """The rows of a question, and where the highlight is."""
+
+    rows: tuple[Row, ...]
+    at: int = 0
+    typed: str = ""
+    """What text and Enter do, for people."""
+    above: QuestionList | None = None
+    """The list that Esc goes back to."""
+
+    @property
+    def row(self) -> Row:
+        """The highlighted row."""
+        return self.rows[self.at]
+
+    def moved(self, key: str) -> QuestionList | None:
+        """The list after a key that moves the highlight; None where the key does not belong to the list."""
+        if key == "up":
+            return replace(self, at=max(0, self.at - 1))
+        if key == "down":
+            return replace(self, at=min(len(self.rows) - 1, self.at + 1))
+        if key in DIGITS and int(key) <= len(self.rows):
+            return replace(self, at=int(key) - 1)
+        return None
+
+    def highlighting(self, at: int) -> QuestionList:
+        """The list with the highlight on this row."""
+        return replace(self, at=at)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Everything that a question shows around its list. All texts are clean."""
+
+    title: str
+    body: str
+    why: str = ""
+    """Who asks, and the reasons."""
+    note: str = ""
+    """What is missing from the list and why, or what a pattern would cover beyond the action."""
+    is_warning: bool = False
+    """Whether the note warns."""
+    question: Question | None = None
+    """The action that waits; None for a halt or a plan."""
+
+    @property
+    def action_id(self) -> int | None:
+        """The action that waits; None for a halt or a plan."""
+        return self.question.action_id if self.question is not None else None
+
+
+# -- an action that waits ------------------------------------------------------------------------------------------
+
+
+def action_list(question: Question, reach: Reach | None, pattern: str = "") -> QuestionList:
+    """The answers to an action that waits. `reach` is what the pattern would mean, None where it is not known."""
+    rows = [Row(Does.ALLOW, _("Allow once"))]
+    pattern = pattern or question.pattern
+    if can_permit(question, reach):
+        rows.append(Row(Does.OPEN, _("Always allow {pattern}…").format(pattern=_cut(pattern))))
+    deny = len(rows)
+    rows.append(Row(Does.DENY, _("Deny")))
+    stop = _("Deny and stop the agent")
+    if question.behind:
+        stop = _("Deny this and the {n} behind it, and stop the agent").format(n=question.behind)
+    rows.append(Row(Does.STOP, stop))
+    if can_forbid(question, reach):
+        rows.append(Row(Does.OPEN, _("Always deny {pattern}…").format(pattern=_cut(pattern)), denies=True))
+    typed = _("Or type a message: Enter denies this and tells it to the agent")
+    return QuestionList(tuple(rows), deny if question.starts_at_deny else 0, typed)
+
+
+def _cut(pattern: str) -> str:
+    """The beginning of a pattern: the next list shows all of it."""
+    return pattern if len(pattern) <= CUT_CHARACTERS else f"{pattern[:CUT_CHARACTERS]}…"
+
+
+def can_permit(question: Question, reach: Reach | None) -> bool:
+    """Whether a permission would allow this action from now on."""
+    return not question.stays and reach is not None and reach.is_usable
+
+
+def can_forbid(question: Question, reach: Reach | None) -> bool:
+    """Whether a denial can be stored."""
+    return not question.is_broken and reach is not None and bool(reach.patterns) and not reach.problem
+
+
+def scope_list(above: QuestionList, pattern: str, *, denies: bool) -> QuestionList:
+    """How far a permission or a denial reaches. The highlight starts at the narrowest."""
+    if denies:
+        does, titles = Does.FORBID, _DENY_TITLES
+    else:
+        does, titles = Does.PERMIT, _ALLOW_TITLES
+    rows = [Row(does, title, scope, pattern, denies) for scope, title in titles.items()]
+    rows.append(Row(Does.PATTERN, _("Change what it covers…"), denies=denies))
+    return QuestionList(tuple(rows), 0, above.typed, above)
+
+
+_ALLOW_TITLES = {
+    "conversation": _("Always allow in this conversation"),
+    "project": _("Always allow in this project"),
+    "everywhere": _("Always allow everywhere"),
+}
+_DENY_TITLES = {
+    "conversation": _("Always deny in this conversation"),
+    "project": _("Always deny in this project"),
+    "everywhere": _("Always deny everywhere"),
+}
+
+
+# -- a halt, a plan ------------------------------------------------------------------------------------------------
+
+HALTED = {
+    "limit": _("A limit was reached"),
+    "model": _("The model did not answer"),
+    "sandbox": _("The sandbox has stopped"),
+    "stuck": _("The agent seems stuck in a loop"),
+}
+WAYS = {
+    "retry": _("Try again"),
+    "extend": _("Extend the limit by the same amount"),
+    "condense": _("Compact the conversation, then try again"),
+    "switch_model": _("Choose another model…"),
+    "restart_sandbox": _("Restart the sandbox"),
+    "skip": _("Continue without it: the agent reads the error"),
+    "tell": _("Tell the agent that it is repeating itself"),
+    "cut_loop": _("Remove the loop from what the model sees, and wait for me"),
+    "resend": _("Send my last request again"),
+    "stop": _("Stop here and leave the work as it is"),
+}
+
+
+def halt_list(kind: str, ways: Sequence[str]) -> QuestionList:
+    """The ways out of a halt."""
+    typed = _("Or type a message: Enter sends it to the agent")
+    if kind == "limit":
+        typed = _("Or type a message: Enter sends it, and the agent reads it once the limit is extended")
+    return QuestionList(tuple(Row(Does.WAY, WAYS[way], way) for way in ways), 0, typed)
+
+
+def plan_list() -> QuestionList:
+    """The answers to a plan."""
+    rows = (Row(Does.APPROVE_PLAN, _("Carry out the plan")), Row(Does.EDIT_PLAN, _("Edit the plan first…")))
+    return QuestionList(rows, 0, _("Or type what should be different: Enter sends it to the agent"))

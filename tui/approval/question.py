@@ -1,0 +1,210 @@
+"""What a person has to see before saying yes: the whole of an action, nothing hidden.
+
+Pure, from the event to clean text; loaded with the first conversation.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from core.controller.state import Pending
+from core.events import (
+    Action,
+    AgentDelegateAction,
+    BrowseInteractiveAction,
+    BrowseURLAction,
+    CmdRunAction,
+    Envelope,
+    Event,
+    FileEditAction,
+    FileWriteAction,
+    IPythonRunCellAction,
+    Judged,
+    MCPAction,
+    event_to_dict,
+)
+from core.security.confirmation import Judgement, Verdict
+from core.security.facts import Facts, facts_of
+from core.security.patterns import WorkFolders
+from core.security.suggested_rules import Reach, proposal, reach_of
+from tui.approval.risk_text import BROKEN, NOT_UNDERSTOOD, REASON_CELLS, asker, risk_of, risk_words, rule_words
+from tui.i18n import _
+from tui.terminal_io.sanitizer import sanitize, sanitize_line
+
+MAX_REASONS = 5
+MAX_HEAD_CELLS = 1_000
+MIXED_CHARS = 20_000
+"""Of a body that is looked at for mixed alphabets."""
+UNKNOWN_KINDS = frozenset({"action.unknown", "program.unknown"})
+"""Rules of risk about what nothing is known of."""
+_ABOUT_THE_ACTION = frozenset({"thought", "confirmation_state", "security_risk"})
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """An action that waits for a yes. All texts are clean."""
+
+    action_id: int
+    title: str
+    body: str
+    risk: str
+    """In words, the strictest that anybody said; empty of what is no action."""
+    rule: str = ""
+    """Who asks: a rule, the mode, or another voice."""
+    reasons: tuple[str, ...] = ()
+    stays: bool = False
+    """Whether it asks each time, whatever is permitted."""
+    pattern: str = ""
+    """What a permission would cover; empty where nothing is proposed."""
+    look: Callable[[str], Reach] | None = None
+    """Tells what another pattern would mean. Follows links on the disk."""
+    number: int = 1
+    """Which one it is of those that wait."""
+    of: int = 1
+    behind: int = 0
+    """How many actions stand behind it, whether they ask or not."""
+    diff: tuple[str, ...] = ()
+    """The lines of an edit with their signs; then the first line of the body is what the diff is of."""
+    path: str = ""
+    """The file of an edit."""
+    starts_at_deny: bool = False
+    """Whether it is risky or not understood, so that Enter alone must not allow it."""
+    is_broken: bool = False
+    """Whether a file of rules or permissions cannot be read, so nothing can be stored."""
+
+
+def ask_about(envelope: Envelope, folders: WorkFolders | None = None) -> Question:
+    """Put an action into words. With the folders of the work, a permission is proposed; then links are followed."""
+    event = envelope.event
+    title, body, diff = _words(event)
+    if diff:
+        body = f"{sanitize_line(body, MAX_HEAD_CELLS)}\n{diff}"
+    question = Question(envelope.id, title, sanitize(body).strip("\n"), "")
+    if diff:
+        lines = tuple(sanitize(diff).split("\n"))
+        question = replace(question, diff=lines, path=sanitize_line(str(getattr(event, "path", "")), MAX_HEAD_CELLS))
+    if not isinstance(event, Action):
+        return question
+    judged = event.judgement
+    facts = facts_of(event, workspace=folders.workspace) if folders is not None else None
+    read = facts.risk if facts is not None else None
+    question = replace(question, risk=risk_words(event, read))
+    reasons = (*(judged.reasons if judged is not None else ()), *_look_alikes(body))
+    question = replace(question, reasons=tuple(sanitize_line(reason, REASON_CELLS) for reason in reasons[:MAX_REASONS]))
+    question = replace(question, rule=rule_words(asker(event)), stays=judged is not None and judged.stays)
+    rule = judged.rule if judged is not None else ""
+    starts_at_deny = risk_of(event, read) == "high" or rule in NOT_UNDERSTOOD or _is_unknown(event, facts)
+    question = replace(question, starts_at_deny=starts_at_deny, is_broken=rule == BROKEN)
+    return question if folders is None else _with_proposal(question, event, folders)
+
+
+def _is_unknown(action: Action, facts: Facts | None) -> bool:
+    """Whether it is not known what an action does. A known program may be of unknown risk, such as a push."""
+    if facts is None:
+        return risk_of(action) == "unknown"
+    return bool(facts.not_understood) or not UNKNOWN_KINDS.isdisjoint(facts.rules)
+
+
+def _words(event: Event) -> tuple[str, str, str]:
+    """What is asked, the action in full, and the diff of an edit."""
+    diff = ""
+    match event:
+        case CmdRunAction(command=command, is_input=True):
+            title, body = _("Send input to the running command?"), command
+        case CmdRunAction(command=command):
+            title, body = _("Run this command?"), command
+        case IPythonRunCellAction(code=code):
+            title, body = _("Run this Python?"), code
+        case FileWriteAction(path=path, content=content):
+            title, body, diff = _("Write this file?"), path, _diff("", content)
+        case FileEditAction(command="create", path=path, file_text=text):
+            title, body, diff = _("Create this file?"), path, _diff("", text or "")
+        case FileEditAction(command=command, path=path) if command:
+            title = _("Edit this file?")
+            head = f"{command} {path}"
+            if (line := event.insert_line) is not None:
+                head = _("{command} {path} after line {line}").format(command=command, path=path, line=line)
+            body, diff = head, _diff(event.old_str or "", event.new_str or "")
+        case FileEditAction(path=path, content=content):
+            head = _("{path} from line {first} to {last}").format(path=path, first=event.start, last=event.end)
+            title, body = _("Edit this file?"), f"{head}\n{content}"
+        case AgentDelegateAction(agent=agent, inputs={"task": str(task)}) if len(event.inputs) == 1:
+            title, body = _("Give this task to {agent}?").format(agent=sanitize_line(agent, 60)), task
+        case BrowseURLAction(url=url):
+            title, body = _("Open this page?"), url
+        case BrowseInteractiveAction(browser_actions=code):
+            title, body = _("Do this in the browser?"), code
+        case MCPAction(name=name, arguments=arguments):
+            title, body = _("Call the tool {name}?").format(name=sanitize_line(name, 60)), _json(arguments)
+        case _:
+            title = _("Carry out “{kind}”?").format(kind=sanitize(type(event).kind))
+            arguments = event_to_dict(event).get("args", {})
+            body = _json({name: value for name, value in arguments.items() if name not in _ABOUT_THE_ACTION})
+    return title, body, diff
+
+
+def _with_proposal(question: Question, action: Action, folders: WorkFolders) -> Question:
+    facts = facts_of(action, workspace=folders.workspace)
+
+    def look(text: str) -> Reach:
+        return reach_of(text, action, facts, folders)
+
+    return replace(question, pattern=proposal(action, facts, folders), look=look)
+
+
+_WORD = re.compile(r"[^\W\d_]+")
+
+
+def _look_alikes(text: str) -> Iterator[str]:
+    """Words that mix Latin letters with such of other scripts, which can look the same."""
+    if text.isascii():
+        return
+    for word in dict.fromkeys(_WORD.findall(text[:MIXED_CHARS])):
+        others = [letter for letter in word if not letter.isascii() and _script(letter) in ("CYRILLIC", "GREEK")]
+        if others and any(letter.isascii() for letter in word):
+            codes = ", ".join(f"U+{ord(letter):04X}" for letter in dict.fromkeys(others))
+            yield _("“{word}” mixes alphabets: {codes} only look like Latin letters.").format(word=word, codes=codes)
+
+
+def _script(letter: str) -> str:
+    return unicodedata.name(letter, "").partition(" ")[0]
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+
+
+def _diff(old: str, new: str) -> str:
+    """Every line with its sign; nothing is folded, for a fold could hide something."""
+    lines = difflib.ndiff(old.splitlines(), new.splitlines())
+    return "\n".join(line[0] + line[2:] for line in lines if not line.startswith("?"))
+
+
+def judged_again(envelope: Envelope, judgement: Judgement) -> Envelope:
+    """The action as it is judged now, for `ask_about`: under another mode it may be allowed, asked or denied."""
+    action = envelope.event
+    if not isinstance(action, Action):
+        return envelope
+    judged = Judged(
+        verdict="deny" if judgement.verdict is Verdict.DENY else "ask",
+        rule=judgement.rule,
+        reasons=list(judgement.reasons),
+        stays=judgement.stays,
+        risk=judgement.risk.name.lower(),
+    )
+    return replace(envelope, event=action.model_copy(update={"judgement": judged}))
+
+
+def placed(question: Question, queue: Sequence[Pending]) -> Question:
+    """The question with its number among all that wait for an answer, and how many actions stand behind it."""
+    waiting = [pending for pending in queue if pending.held]
+    own = next((pending for pending in waiting if pending.id == question.action_id), None)
+    if own is None:
+        return question
+    behind = len(queue) - 1 - queue.index(own)
+    return replace(question, number=waiting.index(own) + 1, of=len(waiting), behind=behind)

@@ -1,0 +1,322 @@
+"""The question above the prompt: what is asked, the list of answers, and what typing does.
+
+It has no focus: the prompt keeps it, so that letters always go there, and hands over the keys that belong to a
+question (`takes_key`). Arrows and digits move the highlight while the prompt is empty; Enter on the empty prompt takes
+the highlighted row, which the handlers carry out (`tui.approval.commands`). Keys of the first moments are not taken
+(`tui.dialogs.key_guard`). Nothing here stores or answers anything.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from rich.segment import Segment
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Static
+
+from tui.approval.answer_list import MOVES, Asked, QuestionList, Row
+from tui.commands import keyed
+from tui.dialogs.key_guard import GUARD_S, KeyGuard, LastKey
+from tui.i18n import _
+
+if TYPE_CHECKING:
+    from rich.style import Style
+
+    from tui.chat.view import Where
+
+LONG_LINES = 3
+"""Bodies that are longer say how long they are."""
+LONG_CHARACTERS = 400
+TOO_EARLY = _("The question has just appeared, so this key was not taken. Read it, then press the key again.")
+HIGHLIGHT, NO_HIGHLIGHT = "❯", " "
+Styles = Callable[[], Mapping[str, "Style"]]
+
+
+class DiffBody(Static):
+    """An edit, drawn like the diffs of the chat."""
+
+    def __init__(self, head: str, lines: Sequence[str], path: str, styles: Styles) -> None:
+        super().__init__()
+        self._head, self._lines, self._path, self._styles = head, lines, path, styles
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Draw it for the new width."""
+        from tui.chat.action_text import language_of  # with the first question, not with the first frame
+        from tui.chat.diff_view import DiffLines
+        from tui.chat.diffs import pieces
+
+        styles = self._styles()
+        if not styles:
+            return
+        draw = DiffLines(styles, event.size.width, split=False)
+        text = Text(self._head, end="", no_wrap=False)
+        for piece in pieces(self._lines, language_of(self._path), split=False):
+            for line in draw.lines(piece):
+                text.append("\n")
+                text.append_text(_joined(line))
+        self.update(text)
+
+
+def _joined(line: Sequence[Segment]) -> Text:
+    return Text.assemble(*((segment.text, segment.style or "") for segment in line), end="")
+
+
+class AnswerRow(Static):
+    """One row of the list. A click highlights it and never takes it."""
+
+    class Clicked(Message):
+        """The row was clicked."""
+
+        def __init__(self, at: int) -> None:
+            super().__init__()
+            self.at = at
+
+    def __init__(self, at: int, row: Row) -> None:
+        super().__init__()
+        self._at, self._row = at, row
+
+    def show(self, *, highlighted: bool) -> None:
+        """Draw it with or without the highlight."""
+        self.set_class(highlighted, "-at")
+        mark = HIGHLIGHT if highlighted else NO_HIGHLIGHT
+        self.update(Content(f"{mark} {self._at + 1} {self._row.text}"))
+
+    def on_resize(self) -> None:
+        """Come into sight once there is a place for it, if it has the highlight."""
+        if self.has_class("-at"):
+            self.come_into_sight()
+
+    def come_into_sight(self) -> None:
+        """Scroll the list to this row; to its first line if the list is not high enough for all of it."""
+        if isinstance(self.parent, VerticalScroll):  # a row of a list that was left has no parent
+            self.scroll_visible(animate=False, top=self.size.height >= self.parent.size.height)
+
+    def on_click(self) -> None:
+        """Ask for the highlight."""
+        self.post_message(self.Clicked(self._at))
+
+
+class QuestionView(Vertical):
+    """One question with its list of answers."""
+
+    DEFAULT_CSS = """
+    QuestionView {
+        height: auto; padding: 0 1;
+        border-left: outer $warning; background: $warning 8%;
+        & > .question--title { height: auto; text-style: bold; color: $text-warning; }
+        & > .question--body { height: auto; max-height: 30vh; background: $surface; scrollbar-size-vertical: 1; }
+        & > .question--why, & > .question--note { height: auto; color: $text-muted; }
+        & > .question--note.-warning { color: $text-error; }
+        & > .question--said { height: auto; color: $text-accent; text-style: bold; }
+        & > .question--rows { height: auto; max-height: 40vh; scrollbar-size-vertical: 1; }
+        & > .question--typed { height: auto; color: $text-muted; }
+        & > .-empty { display: none; }
+        & .question--reasons { display: none; color: $text-muted; }
+        &.-typing > .question--typed { color: $text-accent; text-style: bold; }
+        &.-denies { border-left: outer $error; background: $error 8%; }
+        &.-denies > .question--title { color: $text-error; }
+        AnswerRow { height: auto; }
+        AnswerRow.-at { text-style: bold; background: $warning 25%; }
+        &.-typing AnswerRow { color: $text-muted; }
+        &.-typing AnswerRow.-at { text-style: none; background: transparent; }
+    }
+    """
+
+    class Taken(Message):
+        """Enter was pressed on a highlighted row."""
+
+        def __init__(self, view: QuestionView, row: Row) -> None:
+            super().__init__()
+            self.view, self.row = view, row
+
+    def __init__(
+        self,
+        asked: Asked,
+        answers: QuestionList,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        guard_s: float = GUARD_S,
+        styles: Styles = dict,
+    ) -> None:
+        """`styles` are those of the chat, for diffs."""
+        super().__init__()
+        self.asked, self.answers = asked, answers
+        self.pattern = asked.question.pattern if asked.question is not None else ""
+        """What a row that stores something would store."""
+        self.is_answered = False
+        """Whether an answer is being carried out; until that fails, no key is taken."""
+        self.guard = KeyGuard(guard_s)
+        self._clock, self._styles = clock, styles
+        self._rows: list[AnswerRow] = []
+
+    def compose(self) -> ComposeResult:
+        yield Static(classes="question--title")
+        yield VerticalScroll(classes="question--body", can_focus=False)
+        yield Static(classes="question--why")
+        yield VerticalScroll(classes="question--rows", can_focus=False)
+        yield Static(classes="question--note")
+        yield Static(classes="question--typed")
+        yield Static(classes="question--said")
+
+    def on_mount(self) -> None:
+        """Show everything; the guard starts when it has been drawn."""
+        self._show_asked()
+        self._show_rows()
+        self.say("")
+        self.call_after_refresh(self.restart_guard)
+
+    def restart_guard(self) -> None:
+        """Take no key for a moment: the user sees something new."""
+        self.guard.restart(self._clock())
+
+    def hear(self, last: LastKey) -> None:
+        """Know the key that was pressed last before the question appeared."""
+        self.guard.last = last
+
+    # -- what is shown ---------------------------------------------------------------------------------------------
+
+    def change(self, answers: QuestionList, asked: Asked | None = None) -> None:
+        """Show another list, and with it what is asked where that has changed."""
+        self.answers = answers
+        if asked is not None:
+            self.asked = asked
+            self._show_asked()
+        self._show_rows()
+        self.say("")
+        self.restart_guard()
+
+    def _show_asked(self) -> None:
+        asked = self.asked
+        self._line("title", asked.title)
+        self._line("why", asked.why)
+        body = self.query_one(".question--body", VerticalScroll)
+        if body.children:  # the action stays the same: only who asks about it has changed
+            body.query_one(".question--reasons", Static).update(Content(asked.why))
+            return
+        question = asked.question
+        if question is not None and question.diff:
+            head = asked.body.partition("\n")[0]
+            body.mount(DiffBody(head, question.diff, question.path, self._styles))
+        else:
+            body.mount(Static(Content(asked.body)))
+        body.mount(Static(Content(asked.why), classes="question--reasons"))
+
+    def _show_rows(self) -> None:
+        rows = self.query_one(".question--rows", VerticalScroll)
+        for old in rows.children:
+            old.display = False  # removal comes later, and until then they would push the new ones out of sight
+        rows.remove_children()
+        self._rows = [AnswerRow(at, row) for at, row in enumerate(self.answers.rows)]
+        rows.mount(*self._rows)
+        rows.scroll_home(animate=False, immediate=True)
+        above = self.answers.above is not None
+        note = [self.asked.note] if self.asked.is_warning or not above else []
+        note += [keyed(_("{app.back} goes back to the first list."))] if above else []
+        self._line("note", "\n".join(note))
+        self.query_one(".question--note").set_class(self.asked.is_warning, "-warning")
+        self._line("typed", self.answers.typed)
+        self.set_class(any(row.denies for row in self.answers.rows) and above, "-denies")
+        self._show_highlight()
+
+    def _show_highlight(self) -> None:
+        for at, row in enumerate(self._rows):
+            row.show(highlighted=at == self.answers.at)
+        self._keep_in_sight()
+
+    def _keep_in_sight(self) -> None:
+        """Scroll to the highlighted row, once what has changed is laid out."""
+        self.call_after_refresh(self._rows[self.answers.at].come_into_sight)
+
+    def on_resize(self) -> None:
+        """Keep the highlighted row in sight."""
+        self._keep_in_sight()
+
+    def _line(self, name: str, text: str) -> None:
+        line = self.query_one(f".question--{name}", Static)
+        line.update(Content(text))
+        line.set_class(not text, "-empty")
+
+    def say(self, text: str) -> None:
+        """Tell why a key did nothing, next to the list; an empty text ends that."""
+        self._line("said", text)
+        self.set_class(bool(text), "-said")
+        self._keep_in_sight()
+
+    def show_typing(self, *, is_typing: bool) -> None:
+        """Show that Enter would send the text in the prompt and take no row."""
+        self.set_class(is_typing, "-typing")
+
+    # -- keys ------------------------------------------------------------------------------------------------------
+
+    def takes_key(self, event: events.Key, text: str, *, sends: bool) -> bool:
+        """Whether a key that came to the prompt belongs to the question. `sends` tells that it is Enter.
+
+        Call it once for each key. With text in the prompt only an Enter of the first moments belongs to the question:
+        it is not taken, and the text stays. A digit of the first moments is not written into an empty prompt either:
+        with the next Enter it would deny.
+        """
+        if self.is_answered:  # a digit that comes too late is no text either
+            return not text and event.key in MOVES
+        at = self._clock() - max(0.0, time.monotonic() - event.time)  # when it was pressed, however late it came
+        is_taken = self.guard.takes(event.key, at)
+        if sends:
+            if not is_taken:
+                self.say(TOO_EARLY)
+                return True
+            if not text:
+                self.say("")
+                self.post_message(self.Taken(self, self.answers.row))
+            return not text
+        if text or event.key not in MOVES:
+            return False
+        if not is_taken:
+            self.say(TOO_EARLY)
+            return True
+        moved = self.answers.moved(event.key)
+        if moved is None:
+            return False
+        self.answers = moved
+        self.say("")
+        self._show_highlight()
+        return True
+
+    def step_back(self) -> bool:
+        """Go back to the list above. Answers whether there was one."""
+        if self.answers.above is None:
+            return False
+        self.change(self.answers.above)
+        return True
+
+    def on_answer_row_clicked(self, message: AnswerRow.Clicked) -> None:
+        """Highlight the row."""
+        message.stop()
+        if not self.is_answered and message.at < len(self.answers.rows):
+            self.answers = self.answers.highlighting(message.at)
+            self._show_highlight()
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def scroll_body(self, where: Where) -> bool:
+        """Scroll what is asked. Answers whether it is longer than its place."""
+        body = self.query_one(".question--body", VerticalScroll)
+        if body.max_scroll_y <= 0:
+            return False
+        match where:
+            case "line_up" | "line_down":
+                body.scroll_relative(y=1 if where == "line_down" else -1, animate=False)
+            case "page_up":
+                body.scroll_page_up(animate=False)
+            case "page_down":
+                body.scroll_page_down(animate=False)
+            case "home":
+                body.scroll_home(animate=False)
+            case "end":
+                body.scroll_end(animate=False)
+        return True

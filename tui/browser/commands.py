@@ -1,0 +1,154 @@
+"""What the user does on the page of the agent's browser: take it over, click, type, scroll, give it back.
+
+A mixin of the app. The view says what is wanted; here it becomes browser functions, which go through the session's
+stream as the user's own. What is written into a secret field leaves this place once, and stands in no function.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tui.browser.page_elements import PageMark
+from tui.browser.view import KEYS, BrowserView
+from tui.commands import keyed
+from tui.dialogs.line_input import LineScreen
+from tui.i18n import _
+from tui.workspace.frame import Frame
+
+if TYPE_CHECKING:
+    from tui.workspace.conversation import ConversationTab
+
+
+NOT_TAKEN = keyed(_("The agent has the browser. {terminal.take} takes it over, and the agent waits."))
+REPLAYED = _("This is a replay: the page is a picture of what was.")
+NOTHING_THERE = _("Nothing to click is known here. Scroll, or press r to load the page again.")
+NO_FIELD = _("No field has the focus. f shows letters: type those of a field.")
+GIVEN_BACK = _("The agent has the browser again.")
+SIMPLE = {"back": "go_back()", "forward": "go_forward()", "reload": "reload()", "enter": "keyboard_press('Enter')"}
+WRITTEN = frozenset({"text", "secret", "choice", "file"})
+"""Kinds of elements that take a line of text."""
+
+
+class Browsing(Frame):
+    """The user's browsing, as methods of the app."""
+
+    _scrolled = (0, 0)
+    """Pixels that are still to be scrolled."""
+    _scrolls = False
+
+    def on_browser_view_asked(self, message: BrowserView.Asked) -> None:
+        """Do what is wanted, or say what has to come before."""
+        tab = self.living
+        if tab is None:
+            self.flash(REPLAYED)
+        elif message.wish == "take":
+            self.attempt(self._give_browser_back(tab) if tab.session.hands.browser.is_on else self._take_browser(tab))
+        elif not tab.session.hands.browser.is_on:
+            tab.browser.tell(NOT_TAKEN)
+        elif message.wish == "scroll":
+            self._scrolled = self._scrolled[0] + message.place[0], self._scrolled[1] + message.place[1]
+            if not self._scrolls:
+                self.attempt(self._scroll(tab))
+        else:
+            self._act(tab, message)
+
+    def _act(self, tab: ConversationTab, message: BrowserView.Asked) -> None:
+        match message.wish:
+            case "click" if message.mark is not None and message.mark.kind in WRITTEN:
+                self._write(tab, message.mark)
+            case "click" if message.mark is not None:
+                self._do(tab, f"click({message.mark.bid!r})")
+            case "click":
+                self._do(tab, f"mouse_click({message.place[0]}, {message.place[1]})")
+            case "type":
+                page = tab.browser.page
+                mark = tab.browser.look.mark(page.focused) if page is not None else None
+                if mark is None or mark.kind not in WRITTEN:
+                    tab.browser.tell(NO_FIELD)
+                else:
+                    self._write(tab, mark)
+            case "open":
+                shown = tab.browser.live or tab.browser.page
+                address = shown.url if shown is not None else ""
+                self._ask_line(_("Open an address"), "https://", lambda text: self._open(tab, text), text=address)
+            case wish if wish in SIMPLE:
+                self._do(tab, SIMPLE[wish])
+            case _:
+                tab.browser.tell(NOTHING_THERE)
+
+    def leave_hints(self) -> bool:
+        """Take the letters on the page away. Answers whether there were any."""
+        return self.workspace.browser.leave_hints()
+
+    # -- taking over and giving back -----------------------------------------------------------------------------------
+
+    async def _take_browser(self, tab: ConversationTab) -> None:
+        await tab.session.take_browser()
+        tab.browser.go(len(tab.browser.pages))
+        self.flash(KEYS)
+
+    async def _give_browser_back(self, tab: ConversationTab) -> None:
+        self.leave_hints()
+        await tab.session.hands.browser.give_back()
+        self.flash(GIVEN_BACK)
+
+    # -- steps ---------------------------------------------------------------------------------------------------------
+
+    def _do(self, tab: ConversationTab, calls: str, hidden: str = "") -> None:
+        tab.browser.go(len(tab.browser.pages))
+        self.attempt(self._browse(tab, calls, hidden))
+
+    async def _browse(self, tab: ConversationTab, calls: str, hidden: str) -> None:
+        await tab.session.hands.browser.do(calls, hidden)
+
+    async def _scroll(self, tab: ConversationTab) -> None:
+        """Scroll as far as was asked for, all that came meanwhile at once."""
+        self._scrolls = True
+        try:
+            while self._scrolled != (0, 0):
+                (across, down), self._scrolled = self._scrolled, (0, 0)
+                await tab.session.hands.browser.do(f"scroll({across}, {down})")
+                await tab.session.hands.browser.settled()
+        finally:
+            self._scrolls, self._scrolled = False, (0, 0)
+
+    def _open(self, tab: ConversationTab, address: str) -> None:
+        if address.strip():
+            self._do(tab, f"goto({_completed(address.strip())!r})")
+
+    def _write(self, tab: ConversationTab, mark: PageMark) -> None:
+        """Ask for what the field takes, and put it there in the place of what it has."""
+        from core.events import BrowseInteractiveAction
+
+        def put(text: str) -> None:
+            match mark.kind:
+                case "secret":
+                    self._do(tab, f"fill({mark.bid!r}, {BrowseInteractiveAction.HIDDEN!r})", text)
+                case "choice":
+                    self._do(tab, f"select_option({mark.bid!r}, {text!r})")
+                case "file":
+                    self._do(tab, f"upload_file({mark.bid!r}, {text!r})")
+                case _:
+                    self._do(tab, f"fill({mark.bid!r}, {text!r})")
+
+        titles = {
+            "secret": _("Write (kept nowhere)"),
+            "choice": _("Choose, by its words"),
+            "file": _("A file of the workspace"),
+        }
+        self._ask_line(titles.get(mark.kind, _("Write")), mark.label, put, hidden=mark.kind == "secret")
+
+    def _ask_line(self, title: str, placeholder: str, then: Any, *, text: str = "", hidden: bool = False) -> None:
+        def chosen(line: str | None) -> None:
+            if line is not None:
+                then(line)
+
+        self.push_screen(LineScreen(title, placeholder, text, hidden=hidden), chosen)
+
+
+def _completed(address: str) -> str:
+    """The address as a person means it who leaves the scheme out; this machine itself speaks no https."""
+    if "://" in address or address.startswith("about:"):
+        return address
+    host = address.partition("/")[0].partition(":")[0]
+    return f"http{'' if host == 'localhost' or host.startswith('127.') else 's'}://{address}"

@@ -1,0 +1,293 @@
+"""Canvas: the transcript drawn, and the reader's place in it.
+
+Draws line by line what `Column` says and nothing else, so a frame costs what is in sight, however long the
+conversation is. Follows the end until the reader moves; then the reader's row stays where it is, whatever
+grows above or below. Changes are drawn at most FRAMES_PER_S times a second, only their rows, and an idle
+view draws nothing. Imports no `core`: a model is handed in by `attach`, and the view keeps its place in
+each of them. What the reader can do is `view.ChatView`.
+"""
+
+from __future__ import annotations
+
+import re
+from time import monotonic
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from textual.geometry import Region
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from tui.chat.block_layout import Anchor, Column, Row
+from tui.chat.overlays import selected, side_at, with_chip, with_cursor
+from tui.chat.renderer import COLUMN, Renderer
+from tui.chat.styles import ROLES
+from tui.find.find_bar import with_marks
+from tui.i18n import _
+from tui.workspace.line_view import set_lines
+
+if TYPE_CHECKING:
+    from rich.style import Style
+    from textual.selection import Selection
+
+    from tui.chat.blocks import Block
+    from tui.chat.model import ChatModel
+
+FRAMES_PER_S = 20
+EMPTY = _("Say below what you want done. What is said and done will stand here.")
+SELECTED_ROWS = 10_000
+"""Rows that one selection can copy; a larger one is a matter for export."""
+
+SPLIT_FROM = 120
+"""Cells of the pane from which differences stand side by side, unless the reader wants them otherwise."""
+SPLIT_MIN = 60
+"""Below this two sides are too narrow to be read."""
+
+
+class ReaderPlace:
+    """Where the reader is in one model."""
+
+    def __init__(self, column: Column) -> None:
+        self.column = column
+        self.top: Anchor | None = None
+        """What stands on top; None follows the end."""
+        self.cursor: Block | None = None
+        self.last_seen = 0
+        """The serial of the newest block when the end was last in sight."""
+
+
+class Canvas(ScrollView, can_focus=True):
+    """Draws the attached model."""
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._model: ChatModel | None = None
+        self.place: ReaderPlace | None = None
+        self._places: WeakKeyDictionary[ChatModel, ReaderPlace] = WeakKeyDictionary()
+        self.renderer: Renderer | None = None
+        self.styles_used: dict[str, Style] = {}
+        self.side_by_side: bool | None = None
+        """Whether differences stand side by side; None leaves it to the width."""
+        self._moving = False
+        self._flush_wanted = False
+        self._flushed_at = 0.0
+        self._chip_shown = 0
+
+    # What is shown
+
+    def attach(self, model: ChatModel | None) -> None:
+        """Show another conversation, at the place where the reader left it; None shows nothing."""
+        if self._model is not None:
+            self._model.changed = None
+        self._model, self.place = model, None
+        if model is not None:
+            model.changed = self._model_changed
+        self._open_place()
+        self.refresh()
+
+    @property
+    def follows(self) -> bool:
+        """Whether the end stays in sight."""
+        return self.place is None or self.place.top is None
+
+    @property
+    def current(self) -> bool:
+        """Whether all changes of the model are on the screen."""
+        return not self._flush_wanted
+
+    @property
+    def unseen(self) -> int:
+        """How many blocks came since the reader left the end."""
+        if self.place is None or self.place.top is None or not self.place.column.model.blocks:
+            return 0
+        return self.place.column.model.blocks[-1].serial - self.place.last_seen
+
+    @property
+    def cursor(self) -> Block | None:
+        """The block under the block cursor."""
+        return self.place.cursor if self.place is not None else None
+
+    def _open_place(self) -> None:
+        model, renderer = self._model, self.renderer
+        if model is None or renderer is None:
+            return
+        renderer.pictures = model.pictures
+        place = self._places.get(model)
+        if place is None:
+            place = self._places[model] = ReaderPlace(Column(model, renderer))
+        else:
+            place.column.restyle(renderer)
+            place.column.sync()
+        self.place = place
+        self._settle()
+
+    def on_mount(self) -> None:
+        """A theme's component styles may come after `notify_style_update`: those of 16 colours do."""
+        self.app.theme_changed_signal.subscribe(self, lambda _theme: self.call_after_refresh(self._restyle))
+
+    def on_resize(self) -> None:
+        self._restyle()
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._restyle()
+
+    def _restyle(self) -> None:
+        """Draw anew where the width or the theme is another one."""
+        width = self.scrollable_content_region.width
+        if width <= 0 or not self.is_mounted:
+            return
+        styles = {role: self.get_component_rich_style(f"chat--{role}") for role in ROLES}
+        split = width >= SPLIT_MIN and (width >= SPLIT_FROM if self.side_by_side is None else self.side_by_side)
+        drawn = (self.renderer.width, self.renderer.split) if self.renderer is not None else None
+        if drawn == (width, split) and styles == self.styles_used:
+            self._settle()
+            return
+        self.styles_used = styles
+        self.renderer = Renderer(width, styles, getattr(self.app, "reading_width", COLUMN), split=split)
+        self._open_place()
+        self.refresh()
+
+    # What changes
+
+    def _model_changed(self) -> None:
+        if self._flush_wanted:
+            return
+        self._flush_wanted = True
+        period_s = max(getattr(self.app, "period_s", float)(), 1 / FRAMES_PER_S)  # the app's, where it has a pace
+        wait_s = self._flushed_at + period_s - monotonic()
+        if wait_s > 0:
+            self.set_timer(wait_s, self.flush)
+        else:
+            self.call_next(self.flush)
+
+    def flush(self) -> None:
+        """Draw what changed since the last frame."""
+        self._flush_wanted = False
+        self._flushed_at = monotonic()
+        place = self.place
+        if place is None:
+            return
+        top = self.scroll_offset.y
+        self.before_sync(place.column.model)
+        dirty = place.column.sync()
+        self._settle()
+        self.after_sync()
+        height = self.size.height
+        if dirty is None:
+            self.refresh()
+        elif self.scroll_offset.y == top and dirty < top + height:
+            first = max(0, dirty - top)
+            self.refresh(Region(0, first, self.size.width, height - first))
+        self._refresh_chip()
+
+    def before_sync(self, model: ChatModel) -> None:
+        """The model's changes are about to be taken in."""
+
+    def after_sync(self) -> None:
+        """They have been."""
+
+    def held(self) -> None:
+        """The reader has been put at a row."""
+
+    def _refresh_chip(self) -> None:
+        if self.unseen != self._chip_shown:
+            self.refresh(Region(0, self.size.height - 1, self.size.width, 1))
+
+    def _settle(self) -> None:
+        """Make exact what is in sight, and put the scroll position where the reader is."""
+        place = self.place
+        height = self.scrollable_content_region.height
+        if place is None or height <= 0:
+            return
+        column = place.column
+        top = column.settle(place.top, height)
+        if place.top is None and column.model.blocks:
+            place.last_seen = column.model.blocks[-1].serial
+        total = column.heights.total
+        self._moving = True
+        try:
+            set_lines(self, total)
+            if round(self.scroll_y) != top:
+                self.scroll_target_y = self.scroll_y = top
+        finally:
+            self._moving = False
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        if not self._moving and round(old_value) != round(new_value):
+            self._hold(round(new_value))
+
+    def _hold(self, row: int) -> None:
+        """Have the reader at a row, or at the end where that is as far as it goes."""
+        place = self.place
+        if place is None:
+            return
+        last = place.column.heights.total - self.scrollable_content_region.height
+        place.top = None if row >= last else place.column.anchor(max(0, row))
+        self._settle()
+        self._refresh_chip()
+        self.held()
+
+    # What is drawn
+
+    def render_line(self, y: int) -> Strip:
+        width, height = self.scrollable_content_region.size
+        row = self.scroll_offset.y + y
+        place, renderer = self.place, self.renderer
+        if place is None or renderer is None or not len(place.column.heights):
+            return self._empty_line(y, width, height)
+        found = place.column.strip(row)
+        if found is None:
+            return Strip.blank(width, self.styles_used["text"])
+        strip = self.overlaid(found, row)
+        if (selection := self.text_selection) is not None and (span := selection.get_span(row)) is not None:
+            style = self.screen.get_component_rich_style("screen--selection")
+            strip = with_marks(strip, [span], style)
+        # of a copy: what the screen makes of a strip stays with it, and what was drawn is kept for long
+        strip = Strip(list(strip), strip.cell_length).apply_offsets(0, row)
+        if y == height - 1:
+            self._chip_shown = self.unseen
+            if self._chip_shown:
+                new = _("↓ {n} new").format(n=self._chip_shown)
+                strip = with_chip(strip, f" {new} ", self.styles_used["chip"])
+        return strip
+
+    def overlaid(self, found: Row, row: int) -> Strip:
+        """A row with what the reader has put on it: the mark of the block cursor."""
+        place, renderer = self.place, self.renderer
+        cursor = place.cursor if place is not None and self.has_focus else None
+        if renderer is None or place is None or cursor is None or cursor.serial != found.serial:
+            return found.strip
+        if row >= place.column.extent(found.serial)[1] - 1:
+            return found.strip
+        return with_cursor(found.strip, renderer.left_of(found.piece) - 1, self.styles_used["cursor"])
+
+    def _empty_line(self, y: int, width: int, height: int) -> Strip:
+        lines = [EMPTY] if cell_len(EMPTY) <= width else re.split(r"(?<=[.。])\s*(?=\S)", EMPTY)
+        if not 0 <= (at := y - height // 2) < len(lines) or not self.styles_used:
+            return Strip.blank(width, self.styles_used.get("text"))
+        text = lines[at].center(width - cell_len(lines[at]) + len(lines[at]))
+        return Strip([Segment(text, self.styles_used["muted"])]).adjust_cell_length(width)
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """The selected rows as text, without margins, line numbers and other gutters."""
+        place = self.place
+        if place is None:
+            return None
+        first = selection.start.y if selection.start is not None else 0
+        last = selection.end.y if selection.end is not None else place.column.heights.total - 1
+        began = place.column.strip(first)
+        side = side_at(began.strip, selection.start.x if selection.start is not None else 0) if began else ""
+        lines = []
+        for row in range(first, min(last + 1, first + SELECTED_ROWS)):
+            found, span = place.column.strip(row), selection.get_span(row)
+            if found is not None and span is not None:
+                lines.append(selected(found.strip, span, side))
+        return "\n".join(lines), "\n"
+
+    def watch_has_focus(self, _has_focus: bool) -> None:
+        super().watch_has_focus(_has_focus)
+        self.refresh(self.size.region)

@@ -1,0 +1,296 @@
+"""Differences of files: a unified diff made finer, cut into pieces, and compared line by line and word by word.
+
+A piece of a diff holds whole runs of changes where they are short, so that what was removed stands with what was
+added for it, and knows the numbers of its first lines; so it is drawn without its neighbours. Everything here is
+bounded: of a run that is too long to be compared, lines are shown as they come. Clean text in, pure functions; knows
+no terminal.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from typing import NamedTuple
+
+from tui.chat.text_pieces import LITERAL_LIMIT, Piece, PieceKind, shorten
+from tui.i18n import counted
+
+CONTEXT_LINES = 3
+"""Unchanged lines that are kept around a change where a diff is made finer."""
+PIECE_LINES = 32
+RUN_LINES = 96
+"""Lines of a run of changes that still stand in one piece."""
+REFINED_LINES = 1500
+"""Lines of a run up to which it is searched for lines that did not change; more would block the screen."""
+COMPARED = 400
+"""Pairs of lines that are tried for being alike, where as many were removed as added they stand in order."""
+MARKED_WORDS = 80
+"""Words of a line up to which changed ones are marked: comparing takes up to a millisecond by then."""
+ALIKE = 0.5
+KEPT = 0.4
+"""The part of a line that has to be the same for single words of it to count as changed."""
+
+_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@ ?(.*)\Z")
+_WORD = re.compile(r"\w+|\s+|[^\w\s]")
+
+Pair = tuple[int | None, int | None]
+Spans = list[tuple[int, int]]
+
+
+class _Run(NamedTuple):
+    """Lines of a diff that belong together, with their signs: unchanged ones, or those of one change."""
+
+    same: list[str]
+    removed: list[str]
+    added: list[str]
+    hunk: re.Match[str] | None = None
+    """A new hunk begins here; the rest is empty then."""
+
+
+def _runs(lines: Sequence[str]) -> Iterator[_Run]:
+    same: list[str] = []
+    removed: list[str] = []
+    added: list[str] = []
+    for line in lines:
+        sign = line[:1]
+        if sign == "+":
+            into = added
+        elif sign == "-":
+            if added:
+                yield _Run([], removed, added)
+                removed, added = [], []
+            into = removed
+        elif sign == "\\" and (removed or added):
+            into = added or removed
+        elif sign == "@" and (hunk := _HUNK.match(line)) is not None:
+            if same or removed or added:
+                yield _Run(same, removed, added)
+                same, removed, added = [], [], []
+            yield _Run([], [], [], hunk)
+            continue
+        else:
+            if removed or added:
+                yield _Run([], removed, added)
+                removed, added = [], []
+            into = same
+        if into is not same and same:
+            yield _Run(same, [], [])
+            same = []
+        into.append(line)
+    if same or removed or added:
+        yield _Run(same, removed, added)
+
+
+def refined(lines: Sequence[str]) -> list[str]:
+    """The diff with lines that are on both sides of a change shown as unchanged, and long stretches of them left out.
+
+    The runtime tells a change from its first line to its last; people want to see the lines that differ.
+    """
+    lines = [line or " " for line in lines]
+    found: list[str] = []
+    for run in _runs(lines):
+        if run.hunk is not None:
+            found.append(run.hunk.string)
+        elif run.same:
+            found += run.same
+        elif run.removed and run.added and 2 < len(run.removed) + len(run.added) <= REFINED_LINES:
+            found += _finer(run.removed, run.added)
+        else:
+            found += [*run.removed, *run.added]
+    return _regrouped(found) if len(found) != len(lines) else lines
+
+
+def _finer(removed: list[str], added: list[str]) -> list[str]:
+    from difflib import SequenceMatcher  # not needed for the first frame
+
+    olds, news = _with_ends(removed), _with_ends(added)
+    found = []
+    matcher = SequenceMatcher(None, [line[1:] for line in olds], [line[1:] for line in news])
+    for tag, old, old_end, new, new_end in matcher.get_opcodes():
+        if tag == "equal":
+            found += [" " + line[1:] for line in olds[old:old_end]]
+        else:
+            found += [*olds[old:old_end], *news[new:new_end]]
+    return [line for whole in found for line in whole.split("\n")]
+
+
+def _with_ends(lines: list[str]) -> list[str]:
+    """The lines, those without a newline together with the line that says so: they differ by it."""
+    found: list[str] = []
+    for line in lines:
+        if line.startswith("\\"):
+            found[-1] += "\n" + line
+        else:
+            found.append(line)
+    return found
+
+
+def _regrouped(lines: list[str]) -> list[str]:
+    """The hunks anew, each with at most CONTEXT_LINES unchanged lines around its changes."""
+    found: list[str] = []
+    old = new = 0
+    hunk: list[str] = []
+    section = ""
+
+    def close() -> None:
+        if any(not line.startswith(" ") for line in hunk):
+            olds, news = (sum(line[:1] in (" ", sign) for line in hunk) for sign in "-+")
+            found.append(f"@@ -{old - olds},{olds} +{new - news},{news} @@ {section}".rstrip())
+            found.extend(hunk)
+
+    for run in _runs(lines):
+        if run.hunk is not None:
+            close()
+            hunk, section = [], run.hunk[5]
+            old, new = int(run.hunk[1]), int(run.hunk[3])
+            continue
+        changed = [*run.removed, *run.added]
+        if run.same and len(run.same) > 2 * CONTEXT_LINES and hunk:
+            head, rest = run.same[:CONTEXT_LINES], run.same[CONTEXT_LINES:]
+            hunk += head
+            old, new = old + len(head), new + len(head)
+            close()
+            hunk, section = rest[-CONTEXT_LINES:], ""
+            old, new = old + len(rest), new + len(rest)
+        else:
+            hunk += run.same or changed
+            old += sum(line[:1] in " -" for line in run.same or changed)
+            new += sum(line[:1] in " +" for line in run.same or changed)
+    close()
+    return found
+
+
+class _Cutter:
+    """Puts lines into pieces and keeps count of where in the two files they stand."""
+
+    def __init__(self, language: str, digits: int) -> None:
+        self.pieces: list[Piece] = []
+        self._language = language
+        self._digits = digits
+        self._old = self._new = 0
+        self._lines: list[str] = []
+        self._size = 0
+
+    def jump(self, hunk: re.Match[str]) -> None:
+        """Go on at another place of the files, and say how much is left out before it."""
+        self.close()
+        old, new = int(hunk[1]), int(hunk[3])
+        left_out = old - max(1, self._old) if old else 0
+        self._old, self._new = old, new
+        if left_out > 0 or hunk[5]:
+            words = [counted(left_out, "{n} unchanged line", "{n} unchanged lines")] if left_out > 0 else []
+            text = "  ".join(["⋯", *words, *([hunk[5]] if hunk[5] else [])])
+            self.pieces.append(Piece(PieceKind.DIFF_GAP, text, wide=True))
+
+    def add(self, lines: Sequence[str]) -> None:
+        """Take in lines that should not be parted, as far as that is possible."""
+        if self._lines and len(self._lines) + len(lines) > PIECE_LINES:
+            self.close()
+        for line in lines:
+            short = shorten(line)
+            if self._lines and (len(self._lines) >= RUN_LINES or self._size + len(short) > LITERAL_LIMIT):
+                self.close()
+            self._lines.append(short)
+            self._size += len(short)
+
+    def close(self) -> None:
+        """End the piece at hand."""
+        if not self._lines:
+            return
+        text = "\n".join(self._lines)
+        numbers = (self._old, self._new, self._digits)
+        self.pieces.append(
+            Piece(PieceKind.DIFF, text, language=self._language, numbers=numbers if self._digits else None, wide=True)
+        )
+        signs = Counter(line[:1] for line in self._lines)
+        both = len(self._lines) - signs["-"] - signs["+"] - signs["\\"]
+        self._old += both + signs["-"]
+        self._new += both + signs["+"]
+        self._lines, self._size = [], 0
+
+
+def pieces(lines: Sequence[str], language: str, split: bool) -> list[Piece]:
+    """The pieces of a diff; with `split`, long runs of changes are cut so that both sides go on together."""
+    last = 0
+    for line in lines:
+        if line.startswith("@@") and (hunk := _HUNK.match(line)) is not None:
+            last = max(last, int(hunk[1]) + int(hunk[2] or 1), int(hunk[3]) + int(hunk[4] or 1))
+    cutter = _Cutter(language, len(str(last)) if last else 0)
+    for run in _runs(lines):
+        if run.hunk is not None:
+            cutter.jump(run.hunk)
+        elif run.same:
+            for at in range(0, len(run.same), PIECE_LINES):
+                cutter.add(run.same[at : at + PIECE_LINES])
+        elif split and len(run.removed) + len(run.added) > RUN_LINES:
+            cutter.close()
+            for at in range(0, max(len(run.removed), len(run.added)), PIECE_LINES):
+                cutter.add([*run.removed[at : at + PIECE_LINES], *run.added[at : at + PIECE_LINES]])
+                cutter.close()
+        else:
+            cutter.add([*run.removed, *run.added])
+    cutter.close()
+    return cutter.pieces
+
+
+def paired(removed: Sequence[str], added: Sequence[str]) -> list[Pair]:
+    """Which line came for which, in order; a line that is alone has None beside it."""
+    found: list[Pair] = []
+    old = new = 0
+    if len(removed) != len(added) and len(removed) * len(added) <= COMPARED:
+        for index, line in enumerate(removed):
+            match = next((at for at in range(new, len(added)) if _alike(line, added[at])), None)
+            if match is not None:
+                found += zip_longest(range(old, index), range(new, match))
+                found.append((index, match))
+                old, new = index + 1, match + 1
+    return [*found, *zip_longest(range(old, len(removed)), range(new, len(added)))]
+
+
+def _alike(one: str, other: str) -> bool:
+    words, others = Counter(_words(one)), Counter(_words(other))
+    return (words & others).total() * 2 >= ALIKE * (words.total() + others.total()) > 0
+
+
+def _words(line: str) -> list[str]:
+    return [word for word in _WORD.findall(line) if not word.isspace()]
+
+
+def changed_words(old: str, new: str) -> tuple[Spans, Spans] | None:
+    """The characters of both lines that differ; None where the lines have too little in common, or are too long."""
+    from difflib import SequenceMatcher
+
+    olds, news = _WORD.findall(old), _WORD.findall(new)
+    if max(len(olds), len(news)) > MARKED_WORDS:
+        return None
+    marks: tuple[Spans, Spans] = ([], [])
+    kept = at = to = 0
+    for tag, i, i_end, j, j_end in SequenceMatcher(None, olds, news, autojunk=False).get_opcodes():
+        left, right = sum(map(len, olds[i:i_end])), sum(map(len, news[j:j_end]))
+        if tag == "equal":
+            kept += sum(len(word) for word in olds[i:i_end] if not word.isspace())
+        else:
+            same = _common_blanks(old[at : at + left], new[to : to + right])
+            _mark(marks[0], at + same, at + left, old)
+            _mark(marks[1], to + same, to + right, new)
+        at, to = at + left, to + right
+    most = max(sum(map(len, _words(old))), sum(map(len, _words(new))))
+    return marks if kept >= KEPT * most else None
+
+
+def _common_blanks(one: str, other: str) -> int:
+    """How far two texts begin with the same blanks: of a line that moved in, only the step is a change."""
+    count = min(len(one) - len(one.lstrip()), len(other) - len(other.lstrip()))
+    return count if one[:count] == other[:count] else 0
+
+
+def _mark(spans: Spans, start: int, end: int, line: str) -> None:
+    """Add a span; one that only blanks part from the one before becomes one with it."""
+    if start == end:
+        return
+    if spans and not line[spans[-1][1] : start].strip():
+        spans[-1] = (spans[-1][0], end)
+    else:
+        spans.append((start, end))

@@ -1,0 +1,463 @@
+"""ChatModel: a conversation's events and frames, folded into blocks.
+
+What stands in `blocks` follows from the events alone, so live, reload and replay show the same; what is
+transient (the answer that streams, notices) stands in `tail`, after them. An action and its observation
+share one block. An answer that streamed becomes its event's block: same object, same text, nothing is drawn
+twice.
+
+The view reads `blocks`, `tail` and `touched`; nothing here calls it but through `changed`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from core.events import (
+    CONVERSATION_TITLE,
+    Action,
+    ActionConfirmationStatus,
+    AgentDelegateAction,
+    AgentFinishAction,
+    AgentRejectAction,
+    AgentState,
+    AgentStateChangedObservation,
+    AgentThinkAction,
+    ChangeAgentStateAction,
+    CheckpointObservation,
+    CmdOutputObservation,
+    CondensationAction,
+    Envelope,
+    ErrorObservation,
+    Event,
+    EventSource,
+    FileDownloadObservation,
+    Frame,
+    LoopDetectionObservation,
+    MessageAction,
+    ModeAction,
+    Observation,
+    PermissionAction,
+    PlanAction,
+    RecallObservation,
+    SecretMaskedObservation,
+    Status,
+    TaskTrackingAction,
+    TokenDelta,
+    UndoObservation,
+    UnknownAction,
+    UnknownObservation,
+)
+from core.events.reasoning import reasoning_of
+from core.store.blobs import pictures_of
+from tui.approval.risk_text import asked_line
+from tui.chat.action_text import Result, call_title, clean, kind_of, orphan_title, output, path_of, plan_of, result_of
+from tui.chat.blocks import Block, Kind, Mark
+from tui.chat.reverted_turns import UndoneTurns
+from tui.chat.status_blocks import HIDDEN, MASKED, STATE_NOTES, knowledge_block
+from tui.chat.text_pieces import MarkdownSplitter, PieceKind
+from tui.i18n import _, counted, in_words
+from tui.terminal_io.sanitizer import sanitize_line
+from tui.workspace.pane import PaneModel
+
+if TYPE_CHECKING:
+    from tui.terminal_io.graphics.picture_cells import Pictures
+
+LLM_RETRY = "STATUS$LLM_RETRY"
+READY = "STATUS$READY"
+DETAIL_CELLS = 200
+
+
+class ChatModel(PaneModel):
+    """The conversation as blocks."""
+
+    def __init__(self) -> None:
+        self.blocks: list[Block] = []
+        """What the log says, in order; serials have no gaps."""
+        self.pictures: Pictures | None = None
+        """Where the pictures are; set by whoever has the log."""
+        self.touched: set[Block] = set()
+        """Blocks that changed since a view last looked; the view empties it."""
+        self.first_id: int | None = None
+        """The id of the oldest event taken in; older ones exist where it is above 0."""
+        self._folding = -1
+        """The event that is being taken in."""
+        self._calls: dict[int, Block] = {}
+        self._orphans: dict[int, Block] = {}
+        self._left_running: Block | None = None
+        self._answer: Block | None = None
+        self._reasoning: Block | None = None
+        self._answering: int | None = None
+        self._plan: Block | None = None
+        self._statuses: dict[str, Block] = {}
+        self._undone = UndoneTurns()
+        """The id of the event that is taken in."""
+
+    @property
+    def moves(self) -> int:
+        """How often blocks gave up their places or had them again, after which nothing stands where it stood."""
+        return self._undone.moves
+
+    @property
+    def tail(self) -> list[Block]:
+        """What is transient, to be shown after `blocks`."""
+        live = [block for block in (self._reasoning, self._answer) if block is not None]
+        return [*live, *self._statuses.values()]
+
+    def apply(self, envelope: Envelope) -> None:
+        if self.first_id is None:
+            self.first_id = envelope.id
+        if envelope.source is EventSource.AGENT:
+            self._end_notices()
+        self._fold(envelope)
+        self.notify()
+
+    def prepend(self, envelopes: Sequence[Envelope]) -> None:
+        if not envelopes:
+            return
+        page = ChatModel()
+        page._orphans, page._undone = self._orphans, self._undone.of_older()
+        for envelope in envelopes:
+            page._fold(envelope)
+        self.touched |= self._undone.absorb(page.blocks, page._undone)
+        first = self.blocks[0].serial if self.blocks else 0
+        for offset, block in enumerate(reversed(page.blocks), start=1):
+            block.serial = first - offset
+        self.blocks[:0] = page.blocks
+        self.touched |= page.touched - set(page.blocks)
+        self._calls = page._calls | self._calls
+        self.first_id = envelopes[0].id
+        if self._plan is None:
+            self._plan = page._plan
+        elif page._plan is not None:
+            page._plan.folded = True
+            page._plan.touch()
+        self.notify()
+
+    def apply_frame(self, frame: Frame) -> None:
+        match frame:
+            case TokenDelta():
+                self._stream(frame)
+            case Status(id=id) if id == CONVERSATION_TITLE:
+                return
+            case Status(message=""):
+                self._statuses.pop(frame.id, None)
+            case Status():
+                self._show_status(frame)
+            case _:
+                return
+        self.notify()
+
+    def toggle(self, block: Block) -> None:
+        """Fold or unfold a block."""
+        block.folded = not block.folded
+        self._touch(block)
+        self.notify()
+
+    def reveal(self, event_id: int) -> Block | None:
+        """The block that shows an event, unfolded, and so is the line that it may be behind; else the last one before.
+
+        As far as is loaded; None where all blocks come later.
+        """
+        found: Block | None = None
+        for block in self.blocks:
+            for shown in (*block.behind, block):
+                if event_id >= 0 and event_id in (shown.event_id, shown.result_id):
+                    self._unfold(shown)
+                    self._unfold(block)
+                    found = block
+        if found is not None:
+            self.notify()
+            return found
+        at = bisect_right(self.blocks, event_id, key=lambda block: block.event_id)
+        return self.blocks[at - 1] if at else None
+
+    def _unfold(self, block: Block) -> None:
+        if block.folded and block.can_fold:
+            block.folded = False
+        self._touch(block)
+
+    def _touch(self, block: Block) -> None:
+        block.touch()
+        self.touched.add(block)
+
+    def _add(self, block: Block) -> Block:
+        block.event_id = self._folding
+        block.serial = self.blocks[-1].serial + 1 if self.blocks else 0
+        self.blocks.append(block)
+        block.touch()
+        return block
+
+    # What is live
+
+    def _stream(self, delta: TokenDelta) -> None:
+        if delta.cause != self._answering:
+            self._drop_stream()
+            self._answering = delta.cause
+        if delta.channel == "reasoning":
+            if self._reasoning is None:
+                self._reasoning = Block(Kind.THOUGHT, open=MarkdownSplitter(Kind.THOUGHT), folded=False)
+            block = self._reasoning
+        else:
+            if self._answer is None:
+                self._answer = Block(Kind.AGENT, open=MarkdownSplitter())
+            block = self._answer
+        assert block.open is not None
+        block.open.feed(delta.text)
+        block.touch()
+
+    def _drop_stream(self) -> None:
+        self._answer = self._reasoning = self._answering = None
+
+    def _show_status(self, status: Status) -> None:
+        if status.id == LLM_RETRY:
+            self._drop_stream()  # the model begins its answer anew
+        if status.id == READY:
+            self._end_notices()  # the steps that led there
+        mark = Mark.FAILED if status.level == "error" else Mark.NONE
+        block = Block(Kind.STATUS, clean(in_words(status.message), DETAIL_CELLS), mark=mark)
+        block.touch()
+        self._statuses[status.id] = block
+
+    def _end_notices(self) -> None:
+        """An agent that answers is past what the notices told; an error stays until it is taken back."""
+        self._statuses = {key: block for key, block in self._statuses.items() if block.mark is Mark.FAILED}
+
+    # What is stored
+
+    def _fold(self, envelope: Envelope) -> None:
+        event, self._folding = envelope.event, envelope.id
+        self._undone.fold(self.blocks, envelope)
+        self._recall_thoughts(event)
+        if isinstance(event, ChangeAgentStateAction) and event.agent_state is AgentState.USER_CONFIRMED:
+            self._mark_call(self._calls.values(), Mark.AWAITING, Mark.RUNNING)
+        if isinstance(event, RecallObservation) and (block := knowledge_block(event)) is not None:
+            self._add(block)
+        if isinstance(event, HIDDEN) or getattr(event, "hidden", False):
+            return
+        if isinstance(event, AgentStateChangedObservation):
+            self._fold_state(event)
+        elif isinstance(event, Observation):
+            self._fold_observation(event, envelope.cause)
+        elif envelope.source is EventSource.USER and isinstance(event, MessageAction):
+            if not event.queued:  # it is said when its turn has come, by a message of its own
+                self._fold_user_message(event)
+        elif isinstance(event, Action):
+            self._fold_action(event, envelope.id)
+
+    def _recall_thoughts(self, event: Event) -> None:
+        """Keep what the model thought in front of what it then said or did, apart from it and folded."""
+        text = clean(reasoning_of(event)).strip()
+        if text:
+            self._reasoning = None
+            self._add(Block(Kind.THOUGHT, text=text))
+
+    def _fold_user_message(self, event: MessageAction) -> None:
+        pictures = tuple(pictures_of(event))
+        attached = len(event.file_urls or ())
+        text = clean(event.content)
+        if attached:
+            text += "\n" + counted(attached, "[{n} attachment]", "[{n} attachments]")
+        self._statuses.clear()
+        self._add(Block(Kind.USER, text=text.strip("\n"), folded=False, pictures=pictures))
+
+    def _fold_action(self, event: Action, event_id: int) -> None:
+        match event:
+            case MessageAction():
+                self._say(event.content)
+            case AgentThinkAction():
+                self._say("")
+                self._add(Block(Kind.THOUGHT, text=clean(event.thought).strip()))
+            case AgentFinishAction():
+                self._finish(event)
+            case AgentRejectAction():
+                self._say(event.thought_text)
+                self._add(Block(Kind.ERROR, clean(event.message), mark=Mark.REJECTED))
+            case CondensationAction():
+                self._condensed(event)
+            case PlanAction(approved=True):
+                self._statuses.clear()
+                self._settle(self._add(Block(Kind.TOOL, _("You approved the plan"))), plan_of(event, Mark.OK))
+            case PlanAction():
+                self._detail(_("You want another plan; nothing more is changed until you approve it"))
+            case PermissionAction() | ModeAction():
+                self._detail(event.message)
+            case UnknownAction():
+                self._detail(_("unknown event {kind}").format(kind=kind_of(event)) + f" {event.message}")
+            case _ if event.runnable or isinstance(event, AgentDelegateAction):
+                self._call(event, event_id)
+            case _:
+                self._detail(f"{event.kind} {event.message}")
+
+    def _condensed(self, event: CondensationAction) -> None:
+        """A block that opens on the summary; one line where there is none, and nothing where nothing came of it."""
+        if not (event.forgotten or event.summary):
+            if event.note:
+                self._detail(event.note)
+            return
+        told = counted(
+            len(event.forgotten),
+            "The model no longer sees {n} older event",
+            "The model no longer sees {n} older events",
+        )
+        if not event.summary:
+            self._detail(f"{told}. {event.note}" if event.note else told)
+            return
+        title = counted(len(event.forgotten), "condensed: {n} event, summary", "condensed: {n} events, summary")
+        block = self._add(Block(Kind.TOOL, title, clean(event.summary), Mark.OK, body=PieceKind.TEXT, shown=1))
+        self._touch(block)
+
+    def _say(self, content: str) -> Block | None:
+        """Show what the agent says; an answer that streamed turns into it where it stands."""
+        block, text = self._answer, clean(content)
+        self._drop_stream()
+        if not text.strip():
+            return None
+        if block is None:
+            return self._add(Block(Kind.AGENT, text=text, folded=False))
+        block.text, block.open, block.folded = text, None, False
+        return self._add(block)
+
+    def _finish(self, event: AgentFinishAction) -> None:
+        said = self._say(event.thought_text)
+        text = clean(event.final_thought)
+        if said is not None and said.text.strip() == text.strip():
+            text = ""
+        self._add(Block(Kind.FINISH, _("Finished"), text, Mark.OK, folded=False))
+
+    def _call(self, event: Action, event_id: int) -> None:
+        self._say(event.thought_text)
+        awaits = getattr(event, "confirmation_state", None) is ActionConfirmationStatus.AWAITING_CONFIRMATION
+        mark = Mark.AWAITING if awaits else Mark.RUNNING
+        title = call_title(event)
+        if (known := self._orphans.pop(event_id, None)) is not None:
+            known.title = title
+            self._touch(known)
+        elif not awaits and (known := self._same_call_awaiting(title)) is not None:
+            known.mark = mark
+            self._calls[event_id] = known
+            self._touch(known)
+        else:
+            asked = asked_line(event) if awaits else ""
+            known = Block(Kind.TOOL, title, mark=mark, meta=asked, body=PieceKind.OUTPUT, path=path_of(event))
+            self._calls[event_id] = self._add(known)
+        if isinstance(event, TaskTrackingAction) and event.task_list and known.body is not PieceKind.PLAN:
+            self._settle(known, plan_of(event, mark))  # what is planned is known before it is answered
+
+    def _same_call_awaiting(self, title: str) -> Block | None:
+        """The block of an action that was held for consent and now comes again, confirmed, as V0 wrote it."""
+        for event_id, block in self._calls.items():
+            if block.mark is Mark.AWAITING and block.title == title:
+                del self._calls[event_id]
+                return block
+        return None
+
+    def _fold_observation(self, event: Observation, cause: int | None) -> None:
+        block = self._calls.pop(cause, None) if cause is not None else None
+        if block is not None:
+            self._settle(block, result_of(event))
+            if isinstance(event, CmdOutputObservation):
+                self._follow_shell(block)
+            return
+        match event:
+            case ErrorObservation():
+                self._error(event.content)
+            case LoopDetectionObservation():
+                title = _("The agent runs in a circle")
+                self._add(Block(Kind.ERROR, title, output(event.content), Mark.INTERRUPTED))
+            case UndoObservation():
+                self._undo_note(event)
+            case SecretMaskedObservation(masked=kinds):
+                for kind in kinds:
+                    self._add(Block(Kind.NOTE, MASKED.format(kind=clean(kind)), mark=Mark.INTERRUPTED))
+            case CheckpointObservation():
+                pass  # the conversation is not about it; the event log has it
+            case FileDownloadObservation():
+                self._detail(event.message)
+            case UnknownObservation():
+                self._detail(
+                    _("unknown event {kind}").format(kind=kind_of(event)) + f" {event.message or event.content}"
+                )
+            case _ if cause is not None:
+                self._orphan(event, cause)
+            case _:
+                self._detail(f"{event.kind} {event.message or event.content}")
+
+    def _undo_note(self, event: UndoObservation) -> None:
+        """Where no line stands for what was undone."""
+        if not event.done:
+            self._add(Block(Kind.NOTE, _("Not undone"), mark=Mark.FAILED, meta=clean(event.why)))
+        elif event.content:
+            self._detail(event.content)
+
+    def _orphan(self, event: Observation, cause: int) -> None:
+        block = self._add(Block(Kind.TOOL, orphan_title(event), body=PieceKind.OUTPUT, path=path_of(event)))
+        self._orphans[cause] = block
+        self._settle(block, result_of(event))
+
+    def _settle(self, block: Block, result: Result) -> None:
+        block.mark, block.text, block.meta = result.mark, result.text, result.meta
+        block.result_id = self._folding
+        block.body, block.shown, block.folded = result.body, result.shown, result.folded
+        block.language = result.language
+        block.pictures, block.pictures_fold = result.pictures, result.pictures_fold
+        if block.body is PieceKind.PLAN:
+            self._supersede_plan(block)
+        self._touch(block)
+
+    def _supersede_plan(self, block: Block) -> None:
+        """Only the plan as it stands is shown whole; each one before it is a line that says how far it came."""
+        if self._plan is not None and self._plan is not block:
+            self._plan.folded = True
+            self._touch(self._plan)
+        self._plan = block
+
+    def _follow_shell(self, block: Block) -> None:
+        """A command that was left running is past once another one of the shell has ended."""
+        if block.mark is Mark.RUNNING:
+            self._left_running = block
+        elif (left := self._left_running) is not None:
+            left.mark, left.meta = Mark.NONE, _("ran on")
+            self._left_running = None
+            self._touch(left)
+
+    def _error(self, content: str) -> None:
+        """What happened in the first line, what to do about it below."""
+        self._drop_stream()
+        title, _newline, remedy = output(content).partition("\n")
+        self._add(Block(Kind.ERROR, title, remedy.strip(), Mark.FAILED, body=PieceKind.TEXT, folded=False))
+
+    def _fold_state(self, event: AgentStateChangedObservation) -> None:
+        match event.agent_state:
+            case AgentState.AWAITING_USER_CONFIRMATION:
+                self._mark_call(reversed(self._calls.values()), Mark.RUNNING, Mark.AWAITING)
+            case AgentState.USER_CONFIRMED:
+                self._mark_call(self._calls.values(), Mark.AWAITING, Mark.RUNNING)
+            case AgentState.FINISHED if self.blocks and self.blocks[-1].kind is Kind.FINISH:
+                pass
+            case state if state in STATE_NOTES:
+                self._state_note(state, event.reason)
+            case _:
+                pass
+
+    def _mark_call(self, calls: Iterable[Block], old: Mark, new: Mark) -> None:
+        for block in calls:
+            if block.mark is old:
+                block.mark, block.meta = new, ""
+                self._touch(block)
+                return
+
+    def _state_note(self, state: AgentState, reason: str) -> None:
+        if state is AgentState.STOPPED and self._answer is not None and self._answer.open is not None:
+            self._say(self._answer.open.text)  # what was said until then stays in sight
+        if state is not AgentState.RATE_LIMITED:
+            self._drop_stream()
+        mark = Mark.FAILED if state is AgentState.ERROR else Mark.INTERRUPTED
+        text = clean(reason).strip()
+        if self.blocks and text and text.startswith(self.blocks[-1].title) and self.blocks[-1].kind is Kind.ERROR:
+            return  # the error itself has just been told
+        self._add(Block(Kind.NOTE, STATE_NOTES[state], mark=mark, meta=text))
+
+    def _detail(self, text: str) -> None:
+        self._add(Block(Kind.DETAIL, sanitize_line(text, DETAIL_CELLS)))

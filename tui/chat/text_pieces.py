@@ -1,0 +1,288 @@
+"""Text cut into pieces that are cheap to draw.
+
+A piece is small enough to be drawn in a few milliseconds, is drawn without knowing its neighbours, and
+never changes once the text has gone past it. So a long answer costs what its last piece costs, whether it
+streams or is scrolled through, and streamed and stored text look the same because both are cut by the same
+rules. Clean text in (or raw, where a function says that it sanitises), pure functions and one small state
+machine out; knows no terminal.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import NamedTuple
+
+from tui.i18n import _
+from tui.terminal_io.sanitizer import sanitize
+
+LINE_LIMIT = 4096
+"""Characters of one line that are laid out as one: a line of 10 MB would take seconds."""
+PROSE_LIMIT = 2048
+"""Characters of Markdown in one piece; drawing them takes 3 ms."""
+TABLE_LINES = 24
+"""Lines of one table; its header is repeated where the table is cut."""
+LIST_LINES = 16
+CODE_LINES = 24
+LITERAL_LINES = 32
+LITERAL_LIMIT = 8192
+HIGHLIGHT_LIMIT = 20_000
+"""Characters of one fence that are coloured: colouring costs eight times as much as drawing."""
+
+_FENCE = re.compile(r"( {0,3})(`{3,}|~{3,})[ ]*([^\s`]*)[^`]*\Z")
+_FENCE_BEGUN = re.compile(r" {0,3}(`{1,}|~{2,})[\w+-]*\Z")
+_ITEM = re.compile(r"(?:[-*+]|\d{1,9}[.)])(?:[ ]|\Z)")
+_TABLE_RULE = re.compile(r"[ ]*\|?[ ]*:?-+:?[ ]*(?:\|[ ]*:?-+:?[ ]*)*\|?[ ]*\Z")
+
+
+class PieceKind(StrEnum):
+    """How a piece is laid out."""
+
+    TITLE = "title"
+    """One line, cut at the right."""
+    TITLE_PATH = "title_path"
+    """One line that ends in a path, which is cut in its middle."""
+    TITLE_WHOLE = "title_whole"
+    MARKDOWN = "markdown"
+    CODE = "code"
+    CODE_OPEN = "code_open"
+    """Code that still grows: coloured line by line, so that only its last line is worked on."""
+    TEXT = "text"
+    """Literal words, wrapped."""
+    OUTPUT = "output"
+    DIFF = "diff"
+    """Lines of a unified diff with their signs."""
+    DIFF_GAP = "diff_gap"
+    """Says what a diff leaves out."""
+    PLAN = "plan"
+    """A check list, one line a task, its glyph first."""
+    HIDDEN = "hidden"
+    """The line that says how much is folded away."""
+    PICTURE = "picture"
+    """Its text is the picture's reference."""
+    BLANK = "blank"
+
+
+class Piece(NamedTuple):
+    """One drawable part of a block."""
+
+    kind: PieceKind
+    text: str
+    tone: str = ""
+    """Which colours: the state of a title, the kind of block for the rest."""
+    gap: bool = False
+    """Whether a blank line stands before it."""
+    language: str = ""
+    meta: str = ""
+    """What stands dim after a title."""
+    numbers: tuple[int, int, int] | None = None
+    """Of a diff: the numbers of its first line in the old and the new file, and how many digits numbers take."""
+    wide: bool = False
+    """Belongs to a diff, which is wider than the reading column where it stands side by side."""
+
+
+BLANK = Piece(PieceKind.BLANK, "")
+
+
+class MarkdownSplitter:
+    """Cuts Markdown where a blank line ends a paragraph, at fences, and where a piece would grow too long.
+
+    Takes raw text in any portions and sanitises it line by line.
+    """
+
+    def __init__(self, tone: str = "") -> None:
+        self.chars = 0
+        self.newlines = 0
+        self._raw: list[str] = []
+        self._tone = tone
+        self._closed: list[Piece] = []
+        self._lines: list[str] = []
+        self._size = 0
+        self._gap = False
+        self._blank = False
+        self._fence = ""
+        self._indent = 0
+        self._language = ""
+        self._fence_size = 0
+        self._tail = ""
+
+    def feed(self, raw: str) -> None:
+        """Take in more text."""
+        self._raw.append(raw)
+        self.chars += len(raw)
+        self.newlines += raw.count("\n")
+        *whole, tail = (self._tail + raw).split("\n")
+        for line in whole:
+            for part in _cut(line, PROSE_LIMIT):
+                self._take(part)
+        *parts, self._tail = _cut(tail, PROSE_LIMIT)
+        for part in parts:
+            self._take(part)
+
+    @property
+    def text(self) -> str:
+        """All that has been fed, raw."""
+        return "".join(self._raw)
+
+    def pieces(self) -> list[Piece]:
+        """What has been fed so far; every piece but the last is final."""
+        tail = sanitize(self._tail.rstrip("\r"))
+        lines = [*self._lines, tail] if tail and not _FENCE_BEGUN.match(tail) else self._lines
+        if not lines:
+            return list(self._closed)
+        kind = PieceKind.CODE_OPEN if self._fence else PieceKind.MARKDOWN
+        return [*self._closed, self._piece(kind, lines)]
+
+    def finish(self) -> list[Piece]:
+        """All pieces, now that no more text comes."""
+        if self._tail:
+            self._take(self._tail)
+            self._tail = ""
+        self._close(gap=True)
+        return list(self._closed)
+
+    def _piece(self, kind: PieceKind, lines: list[str]) -> Piece:
+        text = "\n".join(lines)
+        language = self._language if kind in (PieceKind.CODE, PieceKind.CODE_OPEN) else ""
+        return Piece(kind, text.rstrip() if kind is PieceKind.MARKDOWN else text, self._tone, self._gap, language)
+
+    def _close(self, gap: bool) -> None:
+        """End the piece at hand; `gap` is whether a blank line stands before the next one."""
+        if self._lines:
+            piece = self._piece(PieceKind.CODE if self._fence else PieceKind.MARKDOWN, self._lines)
+            if self._fence or piece.text:
+                self._closed.append(piece)
+                self._gap = gap
+            self._lines = []
+        elif gap and self._closed:
+            self._gap = True
+        self._size = 0
+        self._blank = False
+
+    def _take(self, raw: str) -> None:
+        line = sanitize(raw.removesuffix("\r"))
+        if self._fence:
+            self._take_code(line)
+        elif (fence := _FENCE.match(line)) is not None:
+            self._close(gap=True)
+            self._indent, self._fence, self._language = len(fence[1]), fence[2], fence[3].lower()
+            self._fence_size = 0
+        else:
+            self._take_prose(line)
+
+    def _take_code(self, line: str) -> None:
+        closing = line.strip()
+        if closing.startswith(self._fence) and set(closing) == {self._fence[0]}:
+            self._close(gap=True)
+            self._fence = ""
+            return
+        self._fence_size += len(line) + 1
+        if self._fence_size > HIGHLIGHT_LIMIT:
+            self._language = ""
+        if len(self._lines) >= CODE_LINES or self._size > LITERAL_LIMIT:
+            self._close(gap=False)
+        lead = len(line) - len(line.lstrip(" "))
+        self._add(line[min(lead, self._indent) :])
+
+    def _take_prose(self, line: str) -> None:
+        is_list = bool(self._lines) and _ITEM.match(self._lines[0]) is not None
+        if not line.strip():
+            if is_list:
+                self._blank = True
+                self._add("")
+            else:
+                self._close(gap=True)
+            return
+        starts_item = _ITEM.match(line) is not None
+        if self._blank and not line.startswith(" "):
+            self._close(gap=True)
+        elif is_list and starts_item and len(self._lines) >= LIST_LINES:
+            self._close(gap=False)
+        elif self._is_table() and len(self._lines) >= TABLE_LINES:
+            header = self._lines[:2]
+            self._close(gap=True)
+            self._lines = header
+        elif self._lines and self._size + len(line) > PROSE_LIMIT:
+            self._close(gap=False)
+        self._blank = False
+        self._add(line)
+
+    def _is_table(self) -> bool:
+        return len(self._lines) > 1 and "|" in self._lines[0] and _TABLE_RULE.match(self._lines[1]) is not None
+
+    def _add(self, line: str) -> None:
+        self._lines.append(line)
+        self._size += len(line) + 1
+
+
+def _cut(line: str, limit: int) -> list[str]:
+    """A line as parts of at most `limit` characters, cut at a space where there is one."""
+    parts = []
+    while len(line) > limit:
+        at = line.rfind(" ", limit // 2, limit)
+        at = limit if at < 0 else at + 1
+        parts.append(line[:at])
+        line = line[at:]
+    return [*parts, line]
+
+
+def markdown(text: str, tone: str = "") -> list[Piece]:
+    """The pieces of a whole Markdown text. Sanitises."""
+    splitter = MarkdownSplitter(tone)
+    splitter.feed(text)
+    return splitter.finish()
+
+
+def fences(text: str) -> list[str]:
+    """The code of each fence of a Markdown text, in order, as it is written; empty ones are left out."""
+    found = []
+    fence, indent = "", 0
+    code: list[str] = []
+    for line in text.split("\n"):
+        closing = line.strip()
+        if fence and closing.startswith(fence) and set(closing) == {fence[0]}:
+            found.append("\n".join(code))
+            fence, code = "", []
+        elif fence:
+            code.append(line[min(len(line) - len(line.lstrip(" ")), indent) :])
+        elif (begun := _FENCE.match(line)) is not None:
+            indent, fence = len(begun[1]), begun[2]
+    return [code for code in [*found, "\n".join(code).rstrip("\n")] if code]
+
+
+def fence_of(pieces: list[Piece], number: int) -> int:
+    """Which of a text's fences a piece belongs to; long code is many pieces without a gap between them."""
+    begun = 0
+    for at, piece in enumerate(pieces[: number + 1]):
+        follows = at > 0 and pieces[at - 1].kind is PieceKind.CODE and not piece.gap
+        begun += piece.kind is PieceKind.CODE and not follows
+    return begun - 1
+
+
+def literal(lines: list[str], kind: PieceKind, tone: str = "", language: str = "") -> list[Piece]:
+    """The pieces of clean lines that are shown as they are.
+
+    Words are wrapped; of output and code, what a line has beyond LINE_LIMIT is counted and left out.
+    """
+    found: list[Piece] = []
+    chunk: list[str] = []
+    size = 0
+    for line in lines:
+        parts = _cut(line, LINE_LIMIT) if kind is PieceKind.TEXT else [shorten(line)]
+        for part in parts:
+            if chunk and (len(chunk) >= LITERAL_LINES or size + len(part) > LITERAL_LIMIT):
+                found.append(Piece(kind, "\n".join(chunk), tone, language=language))
+                chunk, size = [], 0
+            chunk.append(part)
+            size += len(part)
+    if chunk:
+        found.append(Piece(kind, "\n".join(chunk), tone, language=language))
+    return found
+
+
+def shorten(line: str) -> str:
+    """A line that can be laid out: what it has beyond LINE_LIMIT is counted and left out."""
+    left_out = len(line) - LINE_LIMIT
+    if left_out <= 0:
+        return line
+    return f"{line[:LINE_LIMIT]}… {_('{n} more characters').format(n=f'{left_out:,}')}"

@@ -1,0 +1,95 @@
+"""`handloom image build`: the sandbox's image, with progress on standard error and its name on standard output.
+
+A terminal shows the step that is under way with its seconds, drawn again every second; elsewhere each step is one line
+as it begins. What the engine says passes the sanitiser.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+import time
+from types import TracebackType
+from typing import Self, TextIO
+
+from core.errors import RuntimeUnavailableError
+from core.exit_status import ExitStatus
+from core.home import home_folder
+from core.settings.config import load
+from runtime import image
+from runtime.docker.engine import connect
+from tui.cli.output import notice, say
+from tui.terminal_io.sanitizer import sanitize_line
+
+TICK_S = 1.0
+LINE_WIDTH = 400
+"""Cells of a step's name."""
+
+
+async def build(options: argparse.Namespace) -> int:
+    """Build the image unless it is there. Raises ConfigurationError for settings or a base that cannot be.
+
+    The answer is 1 where the engine, the network, the disk or a step failed. Cancelling ends the build.
+    """
+    settings = load(home_folder(os.environ), os.environ).docker
+    base = options.base or settings.base or image.DEFAULT_BASE
+    try:
+        client = await asyncio.to_thread(connect, settings.engine)
+        try:
+            with Steps(sys.stderr) as steps:
+                tag = await image.build(client, base, steps.begin, force=options.force)
+        finally:
+            await asyncio.to_thread(client.close)
+    except RuntimeUnavailableError as error:
+        notice(f"handloom: {error}")
+        return ExitStatus.ERROR
+    say(tag)
+    return ExitStatus.FINISHED
+
+
+class Steps:
+    """Steps that follow each other, each ended by the next one or by leaving. For use on the event loop."""
+
+    def __init__(self, screen: TextIO) -> None:
+        self._screen = screen
+        self._is_terminal = screen.isatty()
+        self._text = ""
+        self._begun_at = self._first_at = time.monotonic()
+        self._tick: asyncio.TimerHandle | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+
+    def begin(self, text: str) -> None:
+        """End the step before, and show this one."""
+        self._end()
+        self._text, self._begun_at = sanitize_line(text, LINE_WIDTH), time.monotonic()
+        if self._is_terminal:
+            self._draw()
+        else:
+            self._write(f"{self._begun_at - self._first_at:6.1f} s  {self._text}\n")
+
+    def _draw(self) -> None:
+        width = os.get_terminal_size(self._screen.fileno()).columns
+        line = f"{time.monotonic() - self._begun_at:6.1f} s  {self._text}"
+        self._write(f"\r\x1b[K{line[: width - 1]}")
+        self._tick = asyncio.get_running_loop().call_later(TICK_S, self._draw)
+
+    def _end(self) -> None:
+        if self._tick is not None:
+            self._tick.cancel()
+            self._draw()
+            self._tick.cancel()
+            self._tick = None
+            self._write("\n")
+
+    def _write(self, text: str) -> None:
+        self._screen.write(text)
+        self._screen.flush()

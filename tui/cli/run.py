@@ -1,0 +1,237 @@
+"""The command that runs a task without a screen. Standard output carries what was asked for, and nothing else.
+
+Notices and the log go to standard error. Everything that did not come from our own source passes the sanitiser before
+it reaches a terminal; JSON is escaped by itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING
+
+from core.acp.acp_selection import OTHER
+from core.conversations.conversation_manager import ConversationManager
+from core.errors import ConfigurationError, HandloomError, UsageError
+from core.events import (
+    Action,
+    AgentFinishAction,
+    CmdOutputObservation,
+    CmdRunAction,
+    Envelope,
+    ErrorObservation,
+    EventSource,
+    MessageAction,
+    SecretMaskedObservation,
+    SystemMessageAction,
+    envelope_to_dict,
+    to_json,
+)
+from core.exit_status import ExitStatus
+from core.headless import run_task
+from core.home import home_folder
+from core.memory.library import MAX_INSTRUCTIONS_CHARS
+from core.security.confirmation import TAINT
+from core.session.compaction import compact_wish
+from core.settings.config import load
+from tui.cli.command_line import KEEPS_AGENT
+from tui.cli.output import YES, answer_to, can_ask, notice, say
+from tui.runtime_factory import Runtimes
+from tui.terminal_io.sanitizer import sanitize
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from core.session.agent_session import AgentSession
+    from core.settings.config import Settings
+
+NOBODY = (
+    "Nobody is here to confirm actions, so this one was not carried out (asked by: {rule}). {reasons}Find another way, "
+    "or end with what is done."
+)
+NOT_DONE = "Not carried out, because nobody is here to agree: {action}{asked_by}"
+HOW = {
+    TAINT: "What foreign content could have asked for asks first. It is allowed beforehand by naming the host in the "
+    'task, by a rule of policy.toml such as allow = ["bash(git push origin *)"], or, where that content is fine, '
+    'allow = ["foreign(https://docs.example/*)"]; --yes agrees to everything.',
+    "": "It is allowed beforehand by a rule of policy.toml; --yes agrees to everything.",
+}
+"""What would have allowed an action, by the rule that asked."""
+ASKED = (
+    "Type yes and press Enter to allow it. Enter alone denies it and stops the agent; any other text denies it and is "
+    "told to the agent: "
+)
+
+
+def interrupts() -> asyncio.Event:
+    """Set as soon as the user or the system wants this process to end, which does not end it any more."""
+    interrupted = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, interrupted.set)
+    return interrupted
+
+
+def manager_of_one(home: Path, settings: Settings) -> ConversationManager:
+    """A manager for one command: nothing is kept ready for a next conversation."""
+    runtimes = Runtimes(home, lambda: settings, os.environ, spares=False)
+    return ConversationManager(
+        home,
+        settings,
+        make_runtime=runtimes,
+        make_checkpoints=runtimes.checkpoints,
+        forget=runtimes.forget,
+        around=runtimes,
+        before_server=runtimes.before_server,
+        environ=os.environ,
+    )
+
+
+# -- run -----------------------------------------------------------------------------------------------------------
+
+
+async def run(options: argparse.Namespace) -> int:
+    """`handloom run`: one task, its events, its exit status. Raises HandloomError before anything has happened."""
+    task = sys.stdin.read() if options.task == "-" else options.task
+    if not task.strip():
+        raise UsageError("The task is empty. Say what to do, or give - and write it to standard input.")
+    if compact_wish(task) is not None and not options.resume:
+        raise UsageError("/compact condenses the history of a conversation. Name it: handloom run --resume ID /compact")
+    if options.resume and options.repo:
+        raise UsageError("A conversation keeps its repository. Give either --resume or --repo.")
+    if options.resume and options.instructions:
+        raise UsageError("A conversation keeps the instructions that it began with. Say in the task what is different.")
+    if len(options.instructions) > MAX_INSTRUCTIONS_CHARS:
+        limit = f"{MAX_INSTRUCTIONS_CHARS:,} letters"
+        raise UsageError(f"--instructions takes at most {limit}. Write the rest into AGENTS.md of the folder.")
+    if options.resume and options.agent:
+        raise UsageError(KEEPS_AGENT)
+    home = home_folder(os.environ)
+    settings = load(
+        home,
+        os.environ,
+        model=options.model,
+        runtime=options.runtime,
+        agent__name=options.agent,
+        agent__max_iterations=options.max_iterations,
+        agent__max_budget=options.max_budget,
+        agent__confirm=options.confirm,
+        llm__record=options.record,
+        trust__projects="always" if options.trust else None,
+    )
+    if not settings.model and not options.resume and settings.agent.name != OTHER:
+        raise ConfigurationError(
+            "No model is configured. Give one with --model (PROVIDER/NAME, scripted:FILE or demo), "
+            "or set HANDLOOM_MODEL."
+        )
+    interrupted = interrupts()
+    async with manager_of_one(home, settings) as manager:
+        if options.resume:
+            session = await manager.open(await manager.store.shelf.resolve(options.resume), model=options.model or "")
+        else:
+            session = await manager.create(
+                workspace=options.workspace,
+                model=options.model or "",
+                title=options.title,
+                repository=options.repo or "",
+            )
+        session.recollection.instructions = options.instructions.strip()
+        session.set_confirm_mode(settings.agent.confirm)  # an option says it here, and counts for this task alone
+        notice(f"conversation {session.info.id}")
+        if session.runtime.isolation == "none":
+            why = f": {session.runtime.why_open}" if session.runtime.why_open else ""
+            notice(f"No isolation: the agent's commands run as you, on this machine{why}.")
+        printer = _Printer(session, _print_json if options.json else _print_text)
+        try:
+            return await run_task(
+                session,
+                task,
+                on_event=printer.take,
+                on_notice=notice,
+                ask=agree if options.yes else ask,
+                interrupted=interrupted,
+                approves=options.approve_plan,
+            )
+        except HandloomError as error:  # the work had begun, so it is no matter of the command line any more
+            notice(f"handloom: {error}")
+            return ExitStatus.ERROR
+
+
+class _Printer:
+    """Prints every event since the conversation was opened, in order: those from before we listened, too."""
+
+    def __init__(self, session: AgentSession, print_event: Callable[[Envelope], None]) -> None:
+        self._session = session
+        self._printed = session.opened_after
+        self._print = print_event
+
+    async def take(self, envelope: Envelope) -> None:
+        """Print up to this event. Raises OSError where the output is gone or full."""
+        if envelope.id > self._printed + 1:
+            for earlier in await self._session.stream.read(after=self._printed, before=envelope.id):
+                self._print(earlier)
+        self._print(envelope)
+        self._printed = envelope.id
+
+
+def _print_json(envelope: Envelope) -> None:
+    say(to_json(envelope_to_dict(envelope)))
+
+
+def _print_text(envelope: Envelope) -> None:
+    """What a person wants to follow: what was said, what was run, what came of it."""
+    match envelope.event:
+        case SystemMessageAction() | CmdRunAction(hidden=True) | CmdOutputObservation(hidden=True):
+            return
+        case MessageAction(content=text) if envelope.source is EventSource.AGENT:
+            say(sanitize(text))
+        case AgentFinishAction(final_thought=text):
+            say(sanitize(text))
+        case Action() as action if action.runnable:
+            if action.thought_text:
+                say(sanitize(action.thought_text))
+            say(sanitize(f"> {action.message}"))
+        case CmdOutputObservation(content=text, metadata=metadata):
+            say(sanitize(text if metadata.exit_code == 0 else f"{text}{metadata.suffix}"))
+        case ErrorObservation(content=text) | SecretMaskedObservation(content=text):
+            notice(text)
+
+
+async def agree(envelope: Envelope) -> str | None:
+    """Answer yes for the user, who said so beforehand."""
+    notice(f"Agreed to: {envelope.event.message}{_asked_by(envelope)}")
+    return None
+
+
+def _asked_by(envelope: Envelope) -> str:
+    """Which rule asks, and why, for people."""
+    judged = envelope.event.judgement if isinstance(envelope.event, Action) else None
+    return f"\nAsked by {judged.rule}. {' '.join(judged.reasons)}".rstrip() if judged is not None else ""
+
+
+async def ask(envelope: Envelope) -> str | None:
+    """Ask on the terminal; where there is none, nobody agrees."""
+    if not can_ask():
+        return _without_answer(envelope)
+    notice(f"The agent wants: {envelope.event.message}{_asked_by(envelope)}")
+    answer = await answer_to(ASKED)
+    return None if answer.lower() == YES else answer
+
+
+def _without_answer(envelope: Envelope) -> str:
+    """Tell who started this what was not done, and how it would be; what the agent is told of it comes back."""
+    judged = envelope.event.judgement if isinstance(envelope.event, Action) else None
+    notice(NOT_DONE.format(action=envelope.event.message, asked_by=_asked_by(envelope)))
+    _tell_once(HOW.get(judged.rule if judged is not None else "", HOW[""]))
+    if judged is None:
+        return NOBODY.format(rule="the settings", reasons="")
+    return NOBODY.format(rule=judged.rule, reasons="".join(f"{reason} " for reason in judged.reasons))
+
+
+@cache
+def _tell_once(text: str) -> None:
+    notice(text)

@@ -1,0 +1,190 @@
+"""What comes up over the workspace: a list to choose from, a question, a text to read. All leave with Esc.
+
+Texts handed in are clean already. Each answers with its result, None where the user left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from tui.dialogs.choice_dialog import YesNoScreen
+from tui.dialogs.input_field import Field
+from tui.i18n import _
+
+_BOX = """
+    align: center middle; background: $background 60%;
+    & > Vertical {
+        width: 90%; max-width: 110; height: auto; max-height: 90%; padding: 0 1;
+        background: $surface; border: round $accent;
+        border-title-color: $text-accent; border-title-style: bold; border-subtitle-color: $text-muted;
+    }
+"""
+_LEAVE = Binding("escape", "leave", "Leave")
+
+
+class Choice(NamedTuple):
+    """One line of a list."""
+
+    key: str
+    """What is answered when it is chosen."""
+    title: str
+    note: str = ""
+
+
+class ChoiceScreen(ModalScreen[str | None]):
+    """Choose one of a list; typing narrows it down."""
+
+    DEFAULT_CSS = f"""
+    ChoiceScreen {{ {_BOX}
+        OptionList {{ height: auto; max-height: 100%; border: none; background: $surface; padding: 0; }}
+        Input, Input:focus {{ height: 1; border: none; background: $panel; padding: 0 1; margin-bottom: 1; }}
+    }}
+    """
+    BINDINGS = [
+        _LEAVE,
+        Binding("up", "move(-1)", show=False, priority=True),
+        Binding("down", "move(1)", show=False, priority=True),
+    ]
+
+    def __init__(
+        self, title: str, choices: Sequence[Choice], *, free: str = "", empty: str = _("Nothing here.")
+    ) -> None:
+        super().__init__()
+        self._title, self._choices, self._empty = title, choices, empty
+        self._free = free
+        """What a text that matches no line stands for; empty where only the lines can be chosen."""
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as box:
+            box.border_title = self._title
+            box.border_subtitle = _("Enter chooses · Esc leaves")
+            yield Field(placeholder=self._free or _("Type to narrow down"))
+            yield OptionList(markup=False)
+
+    def on_mount(self) -> None:
+        """Everything is offered at first."""
+        self._narrow("")
+        self.query_one(Input).focus()
+
+    def _narrow(self, text: str) -> None:
+        wanted = text.casefold().split()
+        lines = self.query_one(OptionList)
+        lines.clear_options()
+        for choice in self._choices:
+            if all(word in f"{choice.title} {choice.note}".casefold() for word in wanted):
+                label = Content.assemble((choice.title, "bold"), (f"  {choice.note}", "$text-muted"))
+                lines.add_option(Option(label, id=choice.key))
+        if not lines.option_count:
+            lines.add_option(Option(Content(text if self._free and text else self._empty), disabled=not self._free))
+        lines.highlighted = 0
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Narrow the list down."""
+        self._narrow(event.value)
+
+    def on_input_submitted(self) -> None:
+        """Choose the highlighted line, or the text itself where that is allowed."""
+        lines = self.query_one(OptionList)
+        option = lines.highlighted_option
+        if option is not None and option.id is not None:
+            self.dismiss(option.id)
+        elif self._free and (text := self.query_one(Input).value.strip()):
+            self.dismiss(text)
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """A click chooses."""
+        if event.option_id is not None:
+            self.dismiss(event.option_id)
+
+    def action_move(self, step: int) -> None:
+        """Move the highlight while the text field keeps the focus."""
+        lines = self.query_one(OptionList)
+        (lines.action_cursor_down if step > 0 else lines.action_cursor_up)()
+
+    def action_leave(self) -> None:
+        """Choose nothing."""
+        self.dismiss(None)
+
+
+class SureScreen(YesNoScreen):
+    """A question before something dangerous; the highlight starts at the answer that does nothing."""
+
+    DEFAULT_CSS = f"""
+    SureScreen {{ {_BOX}
+        & > Vertical {{ max-width: 64; border: round $warning; }}
+        #sure-question {{ height: auto; margin-bottom: 1; }}
+    }}
+    """
+
+    def __init__(self, question: str, yes: str) -> None:
+        super().__init__(_("Cancel"), yes[:1].upper() + yes[1:])
+        self._question = question
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as box:
+            box.border_subtitle = _("↑ ↓ choose · Enter answers · Esc cancels")
+            yield Static(Content(self._question), id="sure-question")
+            yield from self.answer_rows()
+
+
+class TextScreen(ModalScreen[None]):
+    """A long text to scroll through."""
+
+    DEFAULT_CSS = f"""
+    TextScreen {{ {_BOX}
+        & > Vertical {{ height: 90%; }}
+    }}
+    """
+    BINDINGS = [
+        Binding("escape,q,enter", "leave", "Leave"),
+        Binding("down,j", "scroll(1)", show=False),
+        Binding("up,k", "scroll(-1)", show=False),
+        Binding("pagedown,f,space", "page(1)", show=False),
+        Binding("pageup,b", "page(-1)", show=False),
+        Binding("home,g", "top", show=False),
+        Binding("end,G", "end", show=False),
+    ]
+
+    def __init__(self, title: str, text: Content) -> None:
+        super().__init__()
+        self._title, self._text = title, text
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as box:
+            box.border_title = self._title
+            box.border_subtitle = _("↑ ↓ PgUp PgDn scroll · Esc leaves")
+            with VerticalScroll(can_focus=False):
+                yield Static(self._text)
+
+    @property
+    def _scroll(self) -> VerticalScroll:
+        return self.query_one(VerticalScroll)
+
+    def action_leave(self) -> None:
+        """Leave."""
+        self.dismiss()
+
+    def action_scroll(self, lines: int) -> None:
+        """Scroll by lines."""
+        self._scroll.scroll_relative(y=lines, animate=False)
+
+    def action_page(self, pages: int) -> None:
+        """Scroll by pages."""
+        self._scroll.scroll_relative(y=pages * max(1, self._scroll.size.height - 1), animate=False)
+
+    def action_top(self) -> None:
+        """To the start."""
+        self._scroll.scroll_home(animate=False)
+
+    def action_end(self) -> None:
+        """To the end."""
+        self._scroll.scroll_end(animate=False)

@@ -1,0 +1,198 @@
+"""A list that is searched by typing: what the palette and the model picker have in common.
+
+Invariant: what it costs to narrow down and to draw follows the rows that are shown, at most `SHOWN`, however many there
+are. Rows are clean text. A click highlights, a second one chooses; Enter chooses, Esc leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar, NamedTuple
+
+from rich.cells import cell_len, set_cell_size
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input, OptionList
+from textual.widgets.option_list import Option
+
+from tui.dialogs.input_field import Field
+from tui.i18n import _
+
+SHOWN = 150
+"""Rows in the list at once; more than anybody reads, few enough to be there within a frame."""
+_GAP = 2
+_NOTE_FROM = 12
+"""Cells below which a note is not worth its place."""
+
+
+class Row(NamedTuple):
+    """One line of the list. Without a key it is a heading."""
+
+    key: str
+    title: str
+    note: str = ""
+    right: str = ""
+    """Stands at the right edge: keys, figures."""
+    words: str = ""
+    """What else it is found by."""
+
+
+class Clickable(OptionList):
+    """A list in which a click highlights and a double click chooses."""
+
+    DEFAULT_CSS = """
+    Clickable {
+        scrollbar-size-vertical: 1; scrollbar-gutter: stable; text-wrap: nowrap; text-overflow: ellipsis;
+        & > .option-list--option { padding: 0; }
+        & > .option-list--option-highlighted { background: $primary-muted; color: $foreground; text-style: none; }
+        &:focus > .option-list--option-highlighted { background: $primary-muted; color: $foreground; text-style: none; }
+        &:focus { background-tint: $foreground 0%; }
+    }
+    """
+
+    async def _on_click(self, event: events.Click) -> None:
+        event.prevent_default()  # Textual's own list chooses at once
+        number = event.style.meta.get("option")
+        if number is None or number < 0 or self.get_option_at_index(number).disabled:
+            return
+        self.highlighted = number
+        if event.chain > 1:
+            self.action_select()
+
+
+class Finder(ModalScreen[str | None]):
+    """Find a line by typing, choose it by Enter; answers with its key, or None."""
+
+    DEFAULT_CSS = """
+    Finder {
+        align: center top; background: $background 60%;
+        & > Vertical {
+            width: 90%; max-width: 110; height: auto; max-height: 90%; margin-top: 2; padding: 0 1;
+            background: $surface; border: round $accent;
+            border-title-color: $text-accent; border-title-style: bold; border-subtitle-color: $text-muted;
+        }
+        Input, Input:focus { height: 1; border: none; background: $panel; padding: 0 1; margin-bottom: 1; }
+        Clickable { height: auto; max-height: 100%; border: none; background: $surface; padding: 0; }
+        Clickable:focus { border: none; }
+    }
+    Finder.-low > Vertical { margin-top: 0; width: 100%; max-height: 100%; }
+    Finder.-low Input { margin-bottom: 0; }
+    """
+    TITLE_TEXT: ClassVar[str] = ""
+    PLACEHOLDER: ClassVar[str] = _("Type to narrow down")
+    COLUMN: ClassVar[int] = 0
+    """Where notes begin, so that they stand below each other; 0 lets them follow the title."""
+    EMPTY: ClassVar[str] = _("Nothing matches.")
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "Leave"),
+        Binding("up", "move('cursor_up')", show=False, priority=True),
+        Binding("down", "move('cursor_down')", show=False, priority=True),
+        Binding("pageup", "move('page_up')", show=False, priority=True),
+        Binding("pagedown", "move('page_down')", show=False, priority=True),
+    ]
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as box:
+            box.border_title = self.TITLE_TEXT
+            box.border_subtitle = _("↑ ↓ move · Enter chooses · Esc leaves")
+            yield Field(placeholder=self.PLACEHOLDER, id="find")
+            yield Clickable(markup=False, id="found")
+
+    def rows(self, query: str) -> Sequence[Row]:
+        """The rows for what was typed, the best first."""
+        raise NotImplementedError
+
+    def on_mount(self) -> None:
+        """Everything is offered at first."""
+        self.query_one("#find", Input).focus()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Lines are made for a width."""
+        self.set_class(event.size.height < 16, "-low")
+        self.call_after_refresh(self.show)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Narrow the list down."""
+        self.show(keep=False)
+
+    def show(self, keep: bool = True) -> None:
+        """Fill the list anew; `keep` leaves the highlight on its row."""
+        found = self.query_one(Clickable)
+        before = found.highlighted_option.id if keep and found.highlighted_option else None
+        rows = self.rows(self.query_one("#find", Input).value.strip())
+        width = found.scrollable_content_region.width or self.size.width
+        options = [
+            Option(line(row, width, self.COLUMN), id=row.key or None, disabled=not row.key) for row in rows[:SHOWN]
+        ]
+        if len(rows) > SHOWN:
+            left = _("… and {count} more. Type to narrow down.").format(count=f"{len(rows) - SHOWN:,}")
+            options.append(Option(Content.styled(left, "$text-muted"), disabled=True))
+        if not options:
+            options.append(Option(Content.styled(self.EMPTY, "$text-muted"), disabled=True))
+        found.clear_options()
+        found.add_options(options)
+        ids = [option.id for option in options]
+        first = next((number for number, id in enumerate(ids) if id is not None), None)
+        found.highlighted = ids.index(before) if before in ids and before is not None else first
+
+    def on_input_submitted(self) -> None:
+        """Choose the highlighted row."""
+        self.query_one(Clickable).action_select()
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Enter, or a double click."""
+        self.dismiss(event.option_id)
+
+    def action_move(self, how: str) -> None:
+        """Move the highlight while the text field keeps the focus."""
+        getattr(self.query_one(Clickable), f"action_{how}")()
+
+    def action_leave(self) -> None:
+        """Choose nothing."""
+        self.dismiss(None)
+
+
+def ranked(query: str, rows: Iterable[Row]) -> list[Row]:
+    """The rows in which every word of the query is found: in the title's beginning first, in the title, elsewhere."""
+    words = query.casefold().split()
+    found: list[tuple[int, Row]] = []
+    for row in rows:
+        title = row.title.casefold()
+        if all(word in title for word in words):
+            place = 0 if title.startswith(query.casefold()) else 1 if f" {words[0] if words else ''}" in title else 2
+            found.append((place, row))
+        elif all(word in f"{title} {row.note} {row.right} {row.words}".casefold() for word in words):
+            found.append((3, row))
+    return [row for place, row in sorted(found, key=lambda pair: pair[0])]
+
+
+def line(row: Row, width: int, column: int = 0) -> Content:
+    """A row in `width` cells: the note gives way first, then what stands at the right, then the title's end.
+
+    Notes begin at `column` where the title leaves room for that.
+    """
+    if not row.key:
+        return Content.assemble((elided(row.title, width), "bold $text-accent"), (f"  {row.note}", "$text-muted"))
+    right = row.right if cell_len(row.title) + cell_len(row.right) + _GAP <= width else ""
+    title = elided(row.title, width)
+    if row.note and column + _GAP + _NOTE_FROM + cell_len(right) < width:
+        title += " " * max(0, column - cell_len(title))
+    room = width - cell_len(title) - cell_len(right) - _GAP * (1 + bool(right))
+    note = elided(row.note, room) if room >= _NOTE_FROM else ""
+    used = cell_len(title) + cell_len(right) + (cell_len(note) + _GAP if note else 0)
+    parts = [(title, "bold")]
+    if note:
+        parts.append((" " * _GAP + note, "$text-muted"))
+    parts += [(" " * max(0, width - used), ""), (right, "$text-secondary")]
+    return Content.assemble(*parts)
+
+
+def elided(text: str, width: int) -> str:
+    """A text in at most `width` cells, its end given up."""
+    if cell_len(text) <= width:
+        return text
+    return set_cell_size(text, max(0, width - 1)).rstrip() + "…" if width > 0 else ""

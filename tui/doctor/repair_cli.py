@@ -1,0 +1,127 @@
+"""`handloom doctor --mend`: looks through what Handloom keeps, and puts right what is damaged.
+
+What it finds is told for each file before anything is changed; then a terminal is asked, and a script says `--yes`.
+A file that only its user can put right, such as settings, is told of and left as it is. `--index` has the index for
+search made anew in any case.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from core.errors import StoreError
+from core.exit_status import ExitStatus
+from core.home import home_folder
+from core.store.event_store import EventStore
+from core.store.integrity import Part, Trouble, look
+from core.store.repair import Mended, database_of, mend
+from tui.cli.output import can_ask, is_confirmed, say
+from tui.i18n import _, counted
+from tui.terminal_io.sanitizer import sanitize
+
+NAMED = 20
+"""Ranges of lost events that people are told of; `--json` has them all."""
+Found = Mapping[Path, Sequence[str]]
+"""What is wrong with each file; nothing where it is whole."""
+
+
+async def run(options: argparse.Namespace) -> int:
+    """Look, ask, mend; the answer is 1 where something is damaged and stays so. Raises HandloomError."""
+    home = home_folder(os.environ)
+    path = database_of(home)
+    try:
+        troubles = look(path)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error.strerror or error}. Make it readable.") from error
+    if options.index and not troubles and path.exists():
+        troubles = [Trouble(Part.INDEX, _("the index for search is to be made anew"))]
+    found: Found = {path: [trouble.what for trouble in troubles], **own_files(home)}
+    if not options.json:
+        _tell(found)
+    wanted = bool(troubles) and (options.yes or (not options.json and _is_sure()))
+    mended = mend(home, troubles, datetime.now()) if wanted else None
+    indexed = await _index(home) if mended is not None else None
+    is_whole = not any(each for file, each in found.items() if file != path or mended is None)
+    if options.json:
+        say(json.dumps(_as_dict(found, mended, indexed, is_whole)))
+    else:
+        _tell_what_was_done(troubles, mended)
+    return ExitStatus.FINISHED if is_whole else ExitStatus.ERROR
+
+
+async def _index(home: Path) -> int:
+    """Make the index for search; how many events are in it."""
+    async with EventStore(home) as store:
+        await store.index()
+        return sum(info.event_count for info in await store.conversations(limit=2**31))
+
+
+def own_files(home: Path) -> dict[Path, list[str]]:
+    """The small files of a home that are read as a whole, and what is wrong with each."""
+    found: dict[Path, list[str]] = {}
+    for pattern in ("*.toml", "*.json", "marks/*.json"):
+        for file in sorted(home.glob(pattern)):
+            try:
+                text = file.read_text("utf-8")
+                found[file] = []
+                (tomllib.loads if file.suffix == ".toml" else json.loads)(text)
+            except (OSError, ValueError, RecursionError) as error:
+                found[file] = [str(error)]
+    return found
+
+
+def _tell(found: Found) -> None:
+    for file, troubles in found.items():
+        say(sanitize(f"{file}: " + (_("is whole") if not troubles else _("is damaged"))))
+        for what in troubles:
+            say(sanitize(f"  {' '.join(what.split())}"))
+
+
+def _is_sure() -> bool:
+    """Whether the user, asked on the terminal, says yes; nobody does where there is no terminal."""
+    return can_ask() and is_confirmed(_("Repair it? The damaged files are kept, as they are."))
+
+
+def _tell_what_was_done(troubles: Sequence[Trouble], mended: Mended | None) -> None:
+    if mended is None:
+        if troubles:
+            say(_("Nothing was changed. Mend it with: handloom doctor --mend --yes"))
+        return
+    saved = mended.salvage
+    if saved is not None:
+        events = counted(saved.events, "{n} event", "{n} events")
+        conversations = counted(saved.conversations, "{n} conversation", "{n} conversations")
+        say(_("Saved: {events} in {conversations}.").format(events=events, conversations=conversations))
+        for lost in saved.lost[:NAMED]:
+            what = _("Lost: events {first} to {last} of conversation {id}.")
+            say(what.format(first=lost.first, last=lost.last, id=lost.conversation_id))
+        if (more := len(saved.lost) - NAMED) > 0:
+            say(_("And {n} more such places; --json names them all.").format(n=more))
+        if not saved.lost:
+            say(_("No event is lost."))
+    if mended.kept is not None:
+        say(sanitize(_("The damaged database is kept: {file}").format(file=mended.kept)))
+    say(_("Mended. The index for search is up to date."))
+
+
+def _as_dict(found: Found, mended: Mended | None, indexed: int | None, is_whole: bool) -> dict[str, Any]:
+    """All of it for scripts. Fields are added, and never changed."""
+    saved = mended.salvage if mended is not None else None
+    return {
+        "ok": is_whole,
+        "mended": mended is not None,
+        "files": [{"file": str(file), "found": list(troubles)} for file, troubles in found.items()],
+        "kept": str(mended.kept) if mended is not None and mended.kept is not None else None,
+        "conversations": saved.conversations if saved is not None else None,
+        "events": saved.events if saved is not None else None,
+        "lost": [asdict(lost) for lost in saved.lost] if saved is not None else [],
+        "indexed": indexed,
+    }

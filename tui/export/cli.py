@@ -1,0 +1,78 @@
+"""`handloom export`: a conversation leaves as a file or on standard output, after it was looked through for secrets.
+
+Standard output carries the export and nothing else; what was found and what could not be written is said on standard
+error. What looks like a secret leaves only where somebody says so, or masked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from core.errors import UsageError
+from core.exit_status import ExitStatus
+from core.home import home_folder
+from core.import_export.exporter import export as write
+from core.import_export.formats import FORMATS
+from core.import_export.secret_scan import Cleaner, Findings, Patterns, look_through
+from core.store.reader import EventReader
+from tui.cli.output import answer_to, can_ask, notice
+
+MASK, WRITE = "mask", "write"
+"""What a question is answered with: whole words, so that no letter lets anything leave."""
+LISTED = 20
+"""Findings that are told one by one."""
+
+
+async def export(options: argparse.Namespace) -> int:
+    """Write a conversation; the exit status. Raises HandloomError where nothing was written."""
+    wanted = FORMATS[options.format]
+    output = None if options.output in (None, Path("-")) else options.output
+    if output is None and not wanted.is_text and sys.stdout.isatty():
+        raise UsageError(f"The format {wanted.name} is nothing for a terminal. Name a file with -o.")
+    patterns = Patterns.of(os.environ)
+    async with EventReader(home_folder(os.environ)) as reader:
+        conversation_id = await reader.shelf.resolve(options.id)
+        findings = await look_through(reader, conversation_id, patterns, wanted)
+        tell(findings)
+        masks = options.mask
+        if findings.secrets and not (options.mask or options.allow_secrets):
+            answer = await _ask(findings)
+            if answer not in (MASK, WRITE):
+                notice("Nothing was written.")
+                return ExitStatus.ERROR
+            masks = answer == MASK
+        await write(
+            reader,
+            conversation_id,
+            wanted.name,
+            output or sys.stdout.buffer,
+            cleaner=Cleaner(patterns) if masks else None,
+            note=notice,
+        )
+    return ExitStatus.FINISHED
+
+
+def tell(findings: Findings) -> None:
+    """Show what was found, secrets first."""
+    for finding in findings.all[:LISTED]:
+        notice(str(finding).replace("\n", "␊"))
+    if (more := len(findings.all) - LISTED + findings.left_out) > 0:
+        notice(f"… and {more} more.")
+    if findings.pictures:
+        notice(f"Pictures that leave and were not searched for secrets: {len(findings.pictures)}.")
+
+
+async def _ask(findings: Findings) -> str:
+    """`mask`, `write` or anything else. Raises UsageError where nobody is there to answer."""
+    count = len(findings.secrets)
+    what = "What looks like a secret" if count == 1 else f"{count} different things that look like secrets"
+    if not can_ask():
+        raise UsageError(
+            f"{what} would leave with this conversation, so nothing was written. "
+            "Give --mask to write it masked, or --allow-secrets to write it as it is."
+        )
+    how = f"Type {MASK} to write it masked or {WRITE} to write it as it is; only Enter writes nothing: "
+    return (await answer_to(f"{what} would leave. {how}")).lower()

@@ -1,1 +1,0 @@
-"""What the app does when it is asked to: one mixin a subject."""

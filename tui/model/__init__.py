@@ -1,1 +1,0 @@
-"""What the workspace knows of its conversations. No Textual in here."""

@@ -1,0 +1,216 @@
+"""The screen of permissions: what was allowed or denied for this conversation, this project and everywhere.
+
+Each with its pattern, its scope, when and in which conversation it was given; `d` takes one back. It follows the file,
+which other programs write, too. Rules of the policy stand below: they are changed in their files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len, set_cell_size
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from core.errors import ConfigurationError, HandloomError
+from core.security.permissions import Permission, PermissionFile, Scope
+from core.security.policy import POLICY, PROJECT_POLICY, read_policy
+from tui.file_watcher import Watch, watch
+from tui.i18n import _
+from tui.terminal_io.sanitizer import sanitize, sanitize_line
+from tui.workspace.footer import UNKNOWN
+
+if TYPE_CHECKING:
+    from core.session.agent_session import AgentSession
+
+VERDICTS = {"allow": _("allowed"), "deny": _("denied")}
+SIGNS = {"allow": "✓", "deny": "✕"}
+"""Signs and no colours: the line under the cursor has its own."""
+SCOPES = {
+    "conversation": _("this conversation"),
+    "project": _("project"),
+    "everywhere": _("everywhere"),
+}
+
+
+SCOPE_CELLS = max(cell_len(words) for words in SCOPES.values())
+DAY = len("2026-11-22")
+
+
+def line_of(permission: Permission) -> Content:
+    """One permission in one line: what comes last is what gives way."""
+    return Content.assemble(
+        f"{SIGNS[permission.verdict]} {set_cell_size(VERDICTS[permission.verdict], 7)}  ",
+        set_cell_size(SCOPES[permission.scope], SCOPE_CELLS) + "  ",
+        f"{sanitize_line(permission.at[:DAY], DAY) or UNKNOWN:<{DAY}}  ",
+        (sanitize_line(str(permission.pattern), 200), "bold"),
+    )
+
+
+def about(permission: Permission) -> str:
+    """All that is known of one."""
+    lines = [str(permission.pattern)]
+    if permission.folder:
+        lines.append(_("Project: {folder}").format(folder=permission.folder))
+    given = _("Given at {time} in the conversation {conversation}.")
+    lines.append(given.format(time=permission.at or "?", conversation=permission.conversation or "?"))
+    return sanitize("\n".join(lines))
+
+
+class PermissionsScreen(ModalScreen[None]):
+    """What the user has answered for good."""
+
+    DEFAULT_CSS = """
+    PermissionsScreen {
+        align: center middle; background: $background 60%;
+        & > Vertical {
+            width: 90%; max-width: 110; height: 90%; padding: 0 1;
+            background: $surface; border: round $accent;
+            border-title-color: $text-accent; border-title-style: bold; border-subtitle-color: $text-muted;
+        }
+        OptionList, OptionList:focus { height: auto; max-height: 50%; border: none; background: $surface; padding: 0; }
+        OptionList { text-wrap: nowrap; text-overflow: ellipsis; }
+        Static { height: auto; }
+        #permission-about { margin-top: 1; height: 1fr; }
+    }
+    """
+    BINDINGS = [
+        Binding("escape,q", "leave", "Leave"),
+        Binding("d,delete", "revoke", show=False),
+        Binding("pagedown,space", "page(1)", show=False, priority=True),
+        Binding("pageup", "page(-1)", show=False, priority=True),
+    ]
+
+    def __init__(self, file: PermissionFile, session: AgentSession | None) -> None:
+        """`session` is the conversation that is shown; None where none is."""
+        super().__init__()
+        self._file, self._session = file, session
+        self._shown: Sequence[Permission] = ()
+        self._rules = self._problem = self._broken = ""
+        self._watch: Watch | None = None
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as box:
+            box.border_title = _("Permissions")
+            yield OptionList(markup=False)
+            with VerticalScroll(id="permission-about", can_focus=False):
+                yield Static(id="permission-text")
+
+    def on_mount(self) -> None:
+        """Show what there is, and follow the file."""
+        self._watch = watch(self._file.path.parent, self._follow)
+        self._load()
+        self.query_one(OptionList).focus()
+
+    def on_unmount(self) -> None:
+        """Follow no more."""
+        if self._watch is not None:
+            self._watch.close()
+
+    def _follow(self) -> None:
+        self._load()
+
+    @work(exclusive=True, group="permissions")
+    async def _load(self) -> None:
+        own = list(self._session.guard.conversation) if self._session is not None else []
+        self._problem = ""
+        try:
+            kept = await asyncio.to_thread(self._file.read)
+        except ConfigurationError as error:
+            kept, self._problem = (), str(error)
+        self._shown = [*own, *kept]
+        self._rules, self._broken = await asyncio.to_thread(self._policy)
+        self._show()
+
+    def _policy(self) -> tuple[str, str]:
+        """What the policies say, and what is wrong with them, for people. Blocking."""
+        files = [(self._file.path.parent / POLICY, POLICY, False)]
+        if self._session is not None:
+            files.append((self._session.guard.project_file, str(PROJECT_POLICY), True))
+        told: list[str] = []
+        wrong: list[str] = []
+        for file, name, tightens in files:
+            policy = read_policy(file, name=name, tightens=tightens)
+            told += [str(rule) for rule in policy.rules]
+            wrong += filter(None, (policy.broken, policy.ignored))
+        where = _("Rules for everything that agents do are yours to write in {file}.").format(file=files[0][0])
+        return "\n".join([*told, where]), "\n".join(wrong)
+
+    def _show(self) -> None:
+        lines = self.query_one(OptionList)
+        at = lines.highlighted or 0
+        lines.clear_options()
+        lines.add_options([Option(line_of(permission)) for permission in self._shown])
+        lines.display = bool(self._shown)
+        if self._shown:
+            lines.highlighted = min(at, len(self._shown) - 1)
+        self._tell()
+        self.call_after_refresh(self._show_keys)
+
+    def _show_keys(self) -> None:
+        """Name the keys that do something here: what is to be taken back, and a text that is longer than its place."""
+        keys = [_("d takes it back")] * bool(self._shown)
+        keys += [_("PgDn scroll")] * (self.query_one(VerticalScroll).max_scroll_y > 0)
+        self.query_one(Vertical).border_subtitle = " · ".join([*keys, _("Esc leaves")])
+
+    def on_resize(self) -> None:
+        """Another size, in which other keys do something."""
+        self.call_after_refresh(self._show_keys)
+
+    def on_option_list_option_highlighted(self) -> None:
+        """Tell of the one under the cursor."""
+        self._tell()
+
+    @property
+    def _chosen(self) -> Permission | None:
+        index = self.query_one(OptionList).highlighted
+        return self._shown[index] if index is not None and index < len(self._shown) else None
+
+    def _tell(self) -> None:
+        chosen = self._chosen
+        parts: list[str | tuple[str, str]] = []
+        if problem := "\n".join(filter(None, (self._problem, self._broken))):
+            parts.append((f"{sanitize(problem)}\n\n", "$text-error"))
+        if chosen is not None:
+            parts.append(f"{about(chosen)}\n\n")
+        elif not self._problem:
+            parts.append(_("Nothing is allowed or denied for good yet. A card that asks offers it.") + "\n\n")
+        parts.append((sanitize(self._rules), "$text-muted"))
+        self.query_one("#permission-text", Static).update(Content.assemble(*parts))
+
+    # -- what the user says --------------------------------------------------------------------------------------------
+
+    def action_revoke(self) -> None:
+        """Take back the one under the cursor."""
+        if (chosen := self._chosen) is not None:
+            self._revoke(chosen)
+
+    @work
+    async def _revoke(self, permission: Permission) -> None:
+        try:
+            if permission.scope is Scope.CONVERSATION and self._session is not None:
+                await self._session.permitting.take_back(permission)
+            else:
+                await asyncio.to_thread(self._file.revoke, [permission.id])
+        except HandloomError as error:
+            self._problem = str(error)
+            self._tell()
+            return
+        self._load()
+
+    def action_page(self, step: int) -> None:
+        """Scroll what is told."""
+        body = self.query_one("#permission-about", VerticalScroll)
+        (body.scroll_page_down if step > 0 else body.scroll_page_up)(animate=False)
+
+    def action_leave(self) -> None:
+        """Go back to the workspace."""
+        self.dismiss()

@@ -1,0 +1,121 @@
+"""ChipText: the text area of the prompt, in which a chip is one thing.
+
+The cursor goes past a chip and never into it, and a deletion takes all of a chip or nothing. Keys that belong to the
+app are not bound here. Everything else, undo and the hardware cursor for input methods too, is Textual's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+from textual.binding import Binding
+from textual.document._document import EditResult, Location, Selection
+from textual.widgets import TextArea
+
+from tui.commands import BY_ID
+from tui.prompt.chips import Chips
+
+if TYPE_CHECKING:
+    from textual.document._edit import Edit
+
+LEFT_TO_OTHERS = frozenset(
+    {"f6", "f7", "ctrl+c", "ctrl+x", "ctrl+d", "ctrl+v", "pageup", "pagedown", "shift+up", "shift+down", "up", "down"}
+)
+"""Keys of TextArea that the app or the prompt itself gives another meaning."""
+ACTIONS = {
+    "prompt.up": "up",
+    "prompt.down": "down",
+    "prompt.search": "search",
+    "prompt.paste": "paste_clipboard",
+    "prompt.page_up": "scroll_chat('page_up')",
+    "prompt.page_down": "scroll_chat('page_down')",
+    "prompt.home": "scroll_chat('home')",
+    "prompt.end": "scroll_chat('end')",
+}
+"""What the prompt itself does for commands of the table."""
+
+
+def editing_keys() -> list[Binding]:
+    """TextArea's bindings without those of LEFT_TO_OTHERS."""
+    kept = []
+    for binding in TextArea.BINDINGS:
+        assert isinstance(binding, Binding)
+        keys = [key for key in binding.key.split(",") if key not in LEFT_TO_OTHERS]
+        if keys:
+            kept.append(replace(binding, key=",".join(keys)))
+    return kept
+
+
+def own_keys() -> list[Binding]:
+    """The bindings of ACTIONS, by the keys that the commands have."""
+    commands = (BY_ID[id] for id in ACTIONS)
+    return [Binding(",".join(c.keys), ACTIONS[c.id], c.title, show=False, id=c.id) for c in commands if c.keys]
+
+
+class ChipText(TextArea, inherit_bindings=False):
+    """Text with chips in it."""
+
+    COMPONENT_CLASSES = {"prompt--chip"}
+    DEFAULT_CSS = """
+    ChipText > .prompt--chip { color: $text-accent; background: $accent-muted; }
+    """
+
+    chips: Chips
+
+    def edited(self) -> None:
+        """Called after every change of the text or the cursor."""
+
+    def edit(self, edit: Edit) -> EditResult:
+        result = super().edit(edit)
+        self.edited()
+        return result
+
+    def _watch_selection(self, previous_selection: Selection, selection: Selection) -> None:
+        super()._watch_selection(previous_selection, selection)
+        self.edited()
+
+    def insert_here(self, text: str) -> None:
+        """Put text in the place of the selection, the cursor behind it."""
+        if (result := self._replace_via_keyboard(text, *self.selection)) is not None:
+            self.move_cursor(result.end_location)
+
+    def expand_chip(self) -> bool:
+        """Put a pasted text in the place of its chip, the one at the cursor. Answers whether there was one."""
+        row, column = self.cursor_location
+        for start, end in self.chips.spans(self.document[row]):
+            text = self.chips.pasted(self.document[row][start:end])
+            if text is not None and start <= column <= end:
+                result = self.replace(text, (row, start), (row, end), maintain_selection_offset=False)
+                self.move_cursor(result.end_location)
+                return True
+        return False
+
+    # -- a chip is one thing -------------------------------------------------------------------------------------------
+
+    def _outside(self, location: Location, *, after: bool) -> Location:
+        """The location, moved out of the chip that it is in."""
+        row, column = location
+        for start, end in self.chips.spans(self.document[row]):
+            if start < column < end:
+                return row, end if after else start
+        return location
+
+    def _validate_selection(self, selection: Selection) -> Selection:
+        """Keep the cursor out of chips: at the end that it was not at before."""
+        start, end = super()._validate_selection(selection)
+        came_from = self.selection.end
+        end = self._outside(end, after=end > came_from)
+        return Selection(end if selection.is_empty else self._outside(start, after=start > end), end)
+
+    def _delete_via_keyboard(self, start: Location, end: Location) -> EditResult | None:
+        start, end = sorted((start, end))
+        return super()._delete_via_keyboard(self._outside(start, after=False), self._outside(end, after=True))
+
+    def get_line(self, line_index: int) -> Text:
+        """A line with its chips marked."""
+        line = super().get_line(line_index)
+        for start, end in self.chips.spans(line.plain):
+            line.stylize(self.get_component_rich_style("prompt--chip"), start, end)
+        return line

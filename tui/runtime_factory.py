@@ -1,0 +1,274 @@
+"""Where conversations get their runtimes from: the one place that knows them all, and chooses by the settings.
+
+Blocks where it looks at the machine, so the manager calls it off the event loop. What containers share is made when the
+first one is wished for, and is left with the manager.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import glob
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from core.autorun_paths import NAMES
+from core.errors import ConfigurationError, RuntimeUnavailableError
+
+if TYPE_CHECKING:
+    from core.protocols import Checkpoints, Runtime
+    from core.settings.config import DockerSettings, RemoteSettings, SandboxSettings, Settings
+    from core.store.conversations import ConversationInfo
+    from runtime.docker.container_spec import ContainerOptions
+    from runtime.docker.warm_pool import Fleet
+    from runtime.isolation.confinement import Isolation
+
+MB = 1024 * 1024
+SANDBOXES = "sandboxes"
+"""The folder in the home in which sandboxes keep what outlasts them, each under its conversation's id."""
+CONTAINED = ".docker"
+"""What is added to that name where it is a container's."""
+
+
+class Runtimes:
+    """Makes the runtime of each conversation. Use as an async context manager; leaving it takes away what was shared.
+
+    `settings` gives the settings as they are now; without `spares` nothing is kept ready for a next conversation.
+    """
+
+    def __init__(
+        self, home: Path, settings: Callable[[], Settings], environ: Mapping[str, str], *, spares: bool = True
+    ) -> None:
+        self._home = home
+        self._settings = settings
+        self._environ = environ
+        self._spares = spares
+        self._fleet: Fleet | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        if self._fleet is not None:
+            await self._fleet.aclose()
+
+    def __call__(self, workspace: str) -> Runtime:
+        """A runtime that works in this folder, not started. Blocks. Raises ConfigurationError.
+
+        It enforces the rules of files; a conversation tells it to enforce its own, too.
+        """
+        from core.security.guard import guard_of_files
+
+        runtime = self._made(workspace)
+        runtime.deny(guard_of_files(self._home, workspace).denials)
+        return runtime
+
+    def _made(self, workspace: str) -> Runtime:
+        from runtime.isolation.session_folder import remove_abandoned
+
+        settings = self._settings()
+        remove_abandoned()
+        if settings.runtime == "docker":
+            from runtime.docker.docker_runtime import DockerRuntime
+
+            return DockerRuntime(self._shared_fleet(settings), workspace)
+        if settings.runtime == "remote":
+            return _remote(settings.remote, self._environ)
+        from runtime.local.local_runtime import LocalRuntime
+
+        isolation = isolation_of(settings.sandbox, self._home)
+        return LocalRuntime(workspace, isolation=isolation, options=_plugin_options(settings.sandbox))
+
+    def before_server(self, folder: str) -> tuple[str, ...]:
+        """The words that stand before the command of an MCP server that a workspace names: they isolate it.
+
+        Empty without isolation. Blocks. Raises RuntimeUnavailableError where it is wanted and cannot be.
+        """
+        from core.security.guard import guard_of_files
+        from runtime.isolation.confinement import Confinement
+        from runtime.isolation.isolated_program import words
+
+        settings = self._settings()
+        isolation, is_contained = isolation_of(settings.sandbox, self._home), settings.runtime == "docker"
+        if isolation.kind == "none" and not is_contained:
+            return ()
+        workspace = Path(folder).resolve()
+        why = Confinement(workspace, replace(isolation, kind="auto")).why_open
+        if not why:
+            return words(workspace, isolation, guard_of_files(self._home, str(workspace)).denials())
+        if isolation.kind == "bubblewrap" or is_contained:
+            raise RuntimeUnavailableError(
+                f"This workspace's server cannot be isolated: {why}. To run it on this machine as you, name it under "
+                "[mcp.servers] of your own config.toml."
+            )
+        return ()
+
+    @property
+    def label(self) -> str:
+        """The label of this home's containers; empty where there are none."""
+        return self._fleet.label if self._fleet is not None else ""
+
+    def checkpoints(self, workspace: str, conversation_id: str) -> Checkpoints | None:
+        """Where the checkpoints of a workspace are kept; None where the settings want none."""
+        settings = self._settings()
+        if not settings.sandbox.checkpoints or _is_elsewhere(settings):
+            return None
+        from runtime.checkpoints.checkpoint_store import WorkspaceCheckpoints
+
+        return WorkspaceCheckpoints(self._home, workspace, conversation_id)
+
+    async def forget(self, info: ConversationInfo, *, later: bool = False) -> None:
+        """Remove what runtimes of any kind have kept of a conversation: checkpoints, container and volumes, folders.
+
+        Whatever the settings are by now; where `later`, a container whose engine does not answer goes once it does.
+        Raises CheckpointError, ConfigurationError, RuntimeUnavailableError, and OutOfReachError for such a container.
+        """
+        from runtime.checkpoints.checkpoint_store import WorkspaceCheckpoints, is_kept
+
+        if await asyncio.to_thread(is_kept, self._home, info.workspace):
+            await WorkspaceCheckpoints(self._home, info.workspace, info.id).delete()
+        folder = self._home / SANDBOXES / info.id
+        if await asyncio.to_thread(folder.with_name(f"{info.id}{CONTAINED}").exists):
+            fleet = await asyncio.to_thread(self._shared_fleet, self._settings())
+            await fleet.forget(info.id, later=later)
+        await asyncio.to_thread(_remove, folder)
+
+    async def warm(self, workspace: str) -> None:
+        """Have a container ready for the first conversation in this folder, where there are containers.
+
+        Returns before it is. Raises ConfigurationError.
+        """
+        if self._settings().runtime == "docker":
+            runtime = await asyncio.to_thread(self, workspace)
+            assert self._fleet is not None
+            self._fleet.warm(runtime)  # type: ignore[arg-type]
+
+    def _shared_fleet(self, settings: Settings) -> Fleet:
+        from runtime.docker.warm_pool import Fleet
+
+        if self._fleet is None:
+            docker = settings.docker if self._spares else settings.docker.model_copy(update={"spares": 0})
+            options = _container_options(docker, self._environ)
+            isolation = isolation_of(settings.sandbox, self._home)
+            self._fleet = Fleet(self._home, options, isolation, _plugin_options(settings.sandbox))
+        return self._fleet
+
+
+def _remove(folder: Path) -> None:
+    """Remove a sandbox's folder and what is beside it under its name. Blocks. Raises RuntimeUnavailableError."""
+    try:
+        for path in folder.parent.glob(f"{glob.escape(folder.name)}*"):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+    except OSError as error:
+        where = error.filename or folder
+        raise RuntimeUnavailableError(
+            f"{where} cannot be removed: {error.strerror or error}. Remove it, then delete the conversation again."
+        ) from error
+
+
+def _is_elsewhere(settings: Settings) -> bool:
+    """Whether the work is not in the workspace's folder while it is done."""
+    if settings.runtime == "docker":
+        from runtime.docker.engine import is_far
+
+        return is_far(settings.docker.engine)
+    return settings.runtime == "remote"
+
+
+def _remote(settings: RemoteSettings, environ: Mapping[str, str]) -> Runtime:
+    """Raises ConfigurationError."""
+    from runtime.remote.remote_address import key_from, parsed
+    from runtime.remote.remote_runtime import RemoteRuntime
+
+    return RemoteRuntime(
+        parsed(settings.url),
+        lambda: key_from(environ, settings.key_env, settings.key_file),
+        ca_file=settings.ca_file,
+        working_dir=settings.working_dir,
+        patience_s=settings.patience_s,
+    )
+
+
+def isolation_of(settings: SandboxSettings, home: Path) -> Isolation:
+    """What separates a sandbox from this machine, by the settings."""
+    from runtime.isolation.cgroups import Limits
+    from runtime.isolation.confinement import Isolation
+
+    own_mb = settings.max_memory_mb
+    limits = Limits(
+        memory_bytes=own_mb * MB if own_mb else os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * 3 // 4,
+        memory_of_each_bytes=own_mb and own_mb * MB,
+        cpus=settings.max_cpus,
+        processes=settings.max_processes,
+        file_bytes=settings.max_file_mb and settings.max_file_mb * MB,
+        free_bytes=settings.min_free_mb and settings.min_free_mb * MB,
+    )
+    return Isolation(
+        kind=settings.isolation,
+        allowed_hosts=settings.allowed_hosts,
+        readable_paths=settings.readable_paths,
+        hidden_paths=(home,),
+        protected_paths=NAMES if settings.protected_paths is None else settings.protected_paths,
+        limits=limits,
+    )
+
+
+def _plugin_options(settings: SandboxSettings) -> tuple[str, ...]:
+    return ("--lazy-plugins", "--plugins", ",".join(settings.plugins)) if settings.plugins else ()
+
+
+def _container_options(settings: DockerSettings, environ: Mapping[str, str]) -> ContainerOptions:
+    """Raises ConfigurationError that names the setting."""
+    from runtime.docker.container_spec import ContainerOptions
+    from runtime.docker.engine import is_far
+
+    far = is_far(settings.engine)
+    return ContainerOptions(
+        engine=settings.engine,
+        image=settings.image,
+        base=settings.base,
+        network=settings.network,
+        extra_hosts=dict(_pair("extra_hosts", text, ":") for text in settings.extra_hosts),
+        environment=dict(_variable(text, environ) for text in settings.environment),
+        volumes=tuple(_volume(text, is_far=far) for text in settings.volumes),
+        gpus=settings.gpus,
+        spares=settings.spares,
+        on_close=settings.on_close,
+        idle_s=settings.idle_minutes * 60,
+    )
+
+
+def _pair(setting: str, text: str, between: str) -> tuple[str, str]:
+    name, found, value = text.partition(between)
+    if not (name and found and value):
+        raise ConfigurationError(f"docker.{setting} cannot be {text!r}: write NAME{between}VALUE.")
+    return name, value
+
+
+def _variable(text: str, environ: Mapping[str, str]) -> tuple[str, str]:
+    """A variable of the container. One that is named alone has the value that it has here."""
+    if "=" in text:
+        return _pair("environment", text, "=")
+    if text not in environ:
+        raise ConfigurationError(f"docker.environment names {text}, which is not set here. Set it, or take it out.")
+    return text, environ[text]
+
+
+def _volume(text: str, *, is_far: bool) -> tuple[str, str, bool]:
+    """A folder of the machine that the engine is on, where it is seen, and whether it can be written."""
+    source, _, rest = text.partition(":")
+    target, _, mode = rest.partition(":")
+    folder = Path(source).expanduser()
+    if not target.startswith("/") or mode not in ("", "ro", "rw"):
+        raise ConfigurationError(f"docker.volumes cannot be {text!r}: write FOLDER:/PATH or FOLDER:/PATH:ro.")
+    if is_far and source.startswith("/"):
+        return source, target, mode != "ro"
+    if not folder.is_dir():
+        raise ConfigurationError(f"docker.volumes names {folder}, which is no folder. Make it, or take it out.")
+    return str(folder.resolve()), target, mode != "ro"

@@ -1,0 +1,92 @@
+"""What the user is told of a conversation's sandbox: what separates it, what it may, what it uses. Pure text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from tui.i18n import _
+from tui.terminal_io.sanitizer import sanitize, sanitize_line
+
+if TYPE_CHECKING:
+    from core.sandbox_usage import Job, SandboxUsage
+    from core.settings.config import SandboxSettings
+
+OPEN = _("Nothing separates it from this machine: commands run as you.")
+WALLED = _(
+    "It sees the system's programs and the workspace. The home folder is hidden, /tmp is its own, and it knows of no "
+    "other process. What your own programs would carry out later is read-only in the workspace."
+)
+ELSEWHERE = _("It is on another machine: nothing of this one is in its reach, and its files are there.")
+LEFT = _(
+    "Since the conversation began it holds what your own programs would carry out; look at each before you use it:"
+)
+JOB_STATES = {
+    "running": _("running"),
+    "sleeping": _("sleeping"),
+    "waiting for a disk": _("waiting for a disk"),
+    "stopped": _("stopped"),
+    "ending": _("ending"),
+}
+"""As the sandbox tells them, in words."""
+MB = 1024 * 1024
+
+
+def sandbox_text(
+    isolation: str, why_open: str, settings: SandboxSettings, usage: SandboxUsage | None, left: Sequence[str] = ()
+) -> str:
+    """Paragraphs, clean."""
+    if isolation == "none":
+        told = f"{OPEN} {_('Reason: {why}.').format(why=why_open)}" if why_open else OPEN
+        network = _("Network: as you have it.")
+    elif isolation == "remote":
+        told, network = ELSEWHERE, _("Network: as that machine has it.")
+    else:
+        told = f"{_('Isolated by {what}.').format(what=isolation)} {WALLED}"
+        hosts = ", ".join(settings.allowed_hosts)
+        network = _("Network: none (sandbox.allowed_hosts in config.toml).")
+        if hosts:
+            network = _("Network: to {hosts} (sandbox.allowed_hosts in config.toml).").format(hosts=hosts)
+    parts = [told, network]
+    if settings.readable_paths and isolation not in ("none", "remote"):
+        paths = ", ".join(map(str, settings.readable_paths))
+        parts.append(_("In sight beyond that: {paths}.").format(paths=paths))
+    if usage is None:
+        parts.append(_("It does not run; it is started for the next action."))
+    else:
+        parts += _used(usage)
+    if left:
+        parts.append("\n".join([LEFT, *(f"- {what}" for what in left)]))
+    return sanitize("\n\n".join(parts))
+
+
+def _used(usage: SandboxUsage) -> list[str]:
+    told = _(
+        "Uses {processes} processes, {memory} MB of memory and {cpu} s of CPU in {uptime} s. "
+        "{free} MB are free where the workspace is."
+    ).format(
+        processes=usage.processes,
+        memory=f"{usage.memory_bytes / MB:,.0f}",
+        cpu=f"{usage.cpu_s:,.1f}",
+        uptime=f"{usage.uptime_s:,.0f}",
+        free=f"{usage.disk_free_bytes / MB:,.0f}",
+    )
+    limits = _("At most: {limits}.").format(limits="; ".join(usage.limits))
+    return [told, limits if usage.limits else _("At most: no limits are set.")]
+
+
+def job_lines(jobs: Sequence[Job]) -> list[tuple[str, str]]:
+    """Of each job its command, and what it does; clean."""
+    return [(sanitize_line(job.command, 80), sanitize_line(_about(job), 120)) for job in jobs]
+
+
+def _about(job: Job) -> str:
+    began = f"{datetime.fromtimestamp(job.started_at):%H:%M:%S}"
+    parts = [
+        str(job.pid),
+        JOB_STATES.get(job.state, job.state),
+        _("since {time}").format(time=began),
+        _("{seconds} s of CPU").format(seconds=f"{job.cpu_s:.1f}"),
+    ]
+    return " · ".join([*parts, _("the agent waits for it")] if job.foreground else parts)

@@ -1,0 +1,183 @@
+"""Answers to questions where lines are typed: may this action be carried out, and does what a folder brings count.
+
+Every answer is a line that begins with a whole word: a letter that was meant for something else says nothing. An answer
+names the action that was read out, and a permission is given only where its pattern covers that action.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from core.security.confirmation import NOT_WANTED, Verdict
+from core.security.permissions import Scope
+from tui.approval.question import Question, ask_about
+from tui.i18n import _
+from tui.terminal_io.glyphs import in_ascii
+from tui.terminal_io.sanitizer import sanitize, sanitize_line
+
+if TYPE_CHECKING:
+    from core.conversations.folder_trust import Trusting
+    from core.events import Envelope
+    from core.security.suggested_rules import Reach
+    from core.session.agent_session import AgentSession
+    from core.trust.folder_survey import Piece
+    from core.trust.trust_store import Standing
+
+SCOPES = {str(scope): scope for scope in Scope}
+LINE_CELLS = 300
+SHOWN_PROBLEMS = 5
+
+
+async def asked_about(session: AgentSession, envelope: Envelope) -> tuple[Question, Reach | None]:
+    """The question about an action that waits, and what its pattern would mean; None where none is proposed."""
+
+    def look() -> tuple[Question, Reach | None]:
+        question = ask_about(envelope, session.guard.folders)
+        return question, question.look(question.pattern) if question.look and question.pattern else None
+
+    return await asyncio.to_thread(look)
+
+
+def question_lines(question: Question, reach: Reach | None) -> list[str]:
+    """What is asked, which rule asks, and what can be answered."""
+    title = _("Question: {question}").format(question=question.title)
+    if question.risk:
+        title = _("Question: {question} Risk: {risk}.").format(question=question.title, risk=question.risk)
+    lines = [title, *question.body.split("\n")]
+    if question.rule:
+        lines.append(in_ascii(_("Asked by: {rule}").format(rule=question.rule)))
+    lines += [in_ascii(reason) for reason in question.reasons]
+    if question.stays:
+        lines.append(_("It asks each time, whatever is permitted."))
+    lines.append(_("Answer yes, no, no and a reason, or stop, which denies it and stops the agent."))
+    if reach is not None and reach.is_usable:
+        pattern = sanitize_line(question.pattern, LINE_CELLS)
+        if not question.stays:
+            told = _("To allow {pattern} from now on: always conversation, always project or always everywhere.")
+            lines.append(told.format(pattern=pattern))
+        told = _("To deny {pattern} from now on: never conversation, never project or never everywhere.")
+        lines.append(told.format(pattern=pattern))
+        lines.append(_("You may write another pattern behind it."))
+    return lines
+
+
+async def answer(session: AgentSession, question: Question, text: str) -> str:
+    """Do what an answer says; what is said back where it says nothing. Raises HandloomError."""
+    id = question.action_id
+    word, _space, rest = text.partition(" ")
+    match word.lower().rstrip(",.:"), rest.strip():
+        case "yes", "":  # "yes, but only in build" is no yes
+            await session.confirm(id)
+        case "no", reason:
+            await session.reject(reason or NOT_WANTED, id)
+        case "stop", "":
+            await session.reject("", id)
+        case ("always" | "never") as verb, said if said:
+            scope, _space, pattern = said.partition(" ")
+            if scope.lower() not in SCOPES:
+                return _("Say how far: conversation, project or everywhere. Nothing was carried out.")
+            pattern = pattern.strip() or question.pattern
+            return await _permit(session, question, SCOPES[scope.lower()], pattern, is_never=verb == "never")
+        case _:
+            return _("Answer yes, no, stop, always or never. Nothing was carried out.")
+    return ""
+
+
+async def _permit(session: AgentSession, question: Question, scope: Scope, pattern: str, *, is_never: bool) -> str:
+    if question.stays and not is_never:
+        return _("This rule asks every time. Answer yes to allow the action once.")
+    reach = await asyncio.to_thread(question.look, pattern) if question.look is not None and pattern else None
+    if reach is None:
+        return _("This action is too complex to always allow. Answer yes to allow it once.")
+    if reach.problem:
+        return sanitize(reach.problem)
+    if reach.uncovered and not is_never:
+        what = ", ".join(sanitize_line(part, 80) for part in reach.uncovered[:3])
+        return _("It does not cover this action: {what}.").format(what=what)
+    await session.permitting.permit(pattern, scope, Verdict.DENY if is_never else Verdict.ALLOW)
+    if is_never:
+        await session.reject(NOT_WANTED, question.action_id)
+    else:
+        await session.permitting.confirm_allowed(question.action_id)
+    return ""
+
+
+class TrustTalk:
+    """The question about what a folder brings, while it is asked."""
+
+    def __init__(self, trust: Trusting, folder: Callable[[], str]) -> None:
+        self._trust, self._folder_of = trust, folder
+        self._folder = ""
+        self._standing: Standing | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the next line is an answer to it."""
+        return self._standing is not None
+
+    async def begin(self) -> list[str]:
+        """Ask, where the workspace would ask before a conversation; else nothing is said."""
+        if not self._trust.asks:
+            return []
+        self._folder = self._folder_of()
+        standing = await self._trust.look(self._folder)
+        return self._ask(standing) if standing.is_open else []
+
+    async def again(self, along: Sequence[str]) -> list[str]:
+        """Ask because the user wants to see it."""
+        self._folder = self._folder_of()
+        standing = await self._trust.look(self._folder, along)
+        if not (standing.waiting or standing.trusted):
+            return [_("This folder brings nothing that would need your yes.")]
+        return self._ask(standing)
+
+    def _ask(self, standing: Standing) -> list[str]:
+        self._standing = standing
+        folder = sanitize_line(standing.survey.folder, LINE_CELLS)
+        if not standing.waiting:
+            told = [_("You said yes to these files of {folder}.").format(folder=folder)]
+            keys = _("Answer revoke to take it back, read and a number to read a file, or no to leave it as it is.")
+        else:
+            what = _(
+                "Question: Trust {folder}? It brings files that would direct your agent or run commands. "
+                "Until you say yes, the agent works as if they were not there."
+            )
+            told = [what.format(folder=folder)]
+            if standing.changed:
+                told.append(_("You said yes to this folder before. What is listed has changed since, or is new."))
+            keys = _("Answer yes, as long as they stay like this, no, or read and a number to read a file.")
+        for n, piece in enumerate(self._pieces, 1):
+            path, count = sanitize_line(piece.path, LINE_CELLS), piece.text.count("\n") + 1
+            told.append(_("{n}. {path}, {kind}, lines: {count}").format(n=n, path=path, kind=piece.kind, count=count))
+        told += [sanitize_line(problem, LINE_CELLS) for problem in standing.survey.problems[:SHOWN_PROBLEMS]]
+        return [*told, keys]
+
+    @property
+    def _pieces(self) -> Sequence[Piece]:
+        assert self._standing is not None
+        return self._standing.waiting or self._standing.trusted
+
+    async def answer(self, text: str) -> list[str]:
+        """Do what an answer says, and say what came of it. Raises ConfigurationError; then it is still asked."""
+        standing = self._standing
+        assert standing is not None
+        word, _space, rest = text.lower().partition(" ")
+        if word == "read" and rest.strip().isdecimal() and 0 < int(rest) <= len(self._pieces):
+            piece = self._pieces[int(rest) - 1]
+            return [sanitize_line(piece.path, LINE_CELLS), *sanitize(piece.text).rstrip("\n").split("\n")]
+        if word == "yes" and not rest and standing.waiting:
+            await self._trust.give(self._folder, standing)
+            said = _("It counts from your next message on, as long as it stays like this.")
+        elif word == "no":
+            if standing.waiting:
+                await self._trust.refuse(standing)
+            said = _("It stays as it is. /trust asks again.")
+        elif word == "revoke" and not standing.waiting:
+            await self._trust.revoke(self._folder)
+            said = _("Taken back. What the agent was told already, it knows.")
+        else:
+            return [_("That is no answer to the question about the folder. Answer with one of the words above.")]
+        self._standing = None
+        return [said]

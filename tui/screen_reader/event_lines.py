@@ -1,0 +1,142 @@
+"""Events as lines that can be read aloud: each begins with who or what it is from, and none is drawn with.
+
+Pure, from events and states to clean text. Nothing is told by place, colour or glyph. Thoughts and outputs are whole up
+to `LINES`; what is left out is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from core.events import (
+    Action,
+    AgentFinishAction,
+    AgentRejectAction,
+    AgentThinkAction,
+    AgentThinkObservation,
+    CmdOutputObservation,
+    CmdRunAction,
+    CondensationAction,
+    CondensationRequestAction,
+    Envelope,
+    ErrorObservation,
+    EventSource,
+    FileEditAction,
+    FileEditObservation,
+    FileReadAction,
+    IPythonRunCellAction,
+    MCPAction,
+    MessageAction,
+    NullAction,
+    NullObservation,
+    Observation,
+    PlanAction,
+    RecallObservation,
+    SecretMaskedObservation,
+    SystemMessageAction,
+    TaskTrackingAction,
+)
+from tui.approval.answer_list import WAYS
+from tui.i18n import _
+from tui.memory.compaction_text import condensed
+from tui.terminal_io.sanitizer import sanitize, sanitize_line, without_colours
+from tui.workspace.conversation_status import mark_of_stored
+
+if TYPE_CHECKING:
+    from core.controller.exit_reasons import Halt, Way
+    from core.controller.state import State
+
+PLANNED_CELLS = 200
+LINES = 40
+"""Of one output; more is a matter for the export."""
+
+
+def spoken(envelope: Envelope) -> list[str]:
+    """What is said of an event; nothing of what only machines need."""
+    event = envelope.event
+    thought = _labelled(_("Agent"), event.thought_text) if isinstance(event, Action) else []
+    match event:
+        case MessageAction(content=text):
+            return _labelled(_("You") if envelope.source is EventSource.USER else _("Agent"), text)
+        case AgentThinkAction(thought=text):
+            return _labelled(_("Agent thinks"), text)
+        case AgentFinishAction(final_thought=text):
+            return _labelled(_("Agent, finished"), text or event.thought_text)
+        case AgentRejectAction():
+            return _labelled(_("Agent, declined"), event.message)
+        case CmdRunAction(hidden=True) | CmdOutputObservation(hidden=True) | SystemMessageAction() | NullAction():
+            return []
+        case CmdRunAction(command=text):
+            return [*thought, *_labelled(_("Command"), text)]
+        case CmdOutputObservation(content=text, metadata=metadata):
+            return [*_labelled(_("Output"), without_colours(text)), _("Exit {code}").format(code=metadata.exit_code)]
+        case IPythonRunCellAction(code=text):
+            return [*thought, *_labelled(_("Python"), text)]
+        case FileReadAction(path=path):
+            return [*thought, *_labelled(_("Read"), path)]
+        case FileEditAction(path=path):
+            return [*thought, *_labelled(_("Edit"), path)]
+        case FileEditObservation(diff=diff) if diff:
+            return _labelled(_("Changed"), diff)
+        case MCPAction(name=name):
+            return [*thought, *_labelled(_("Tool"), name)]
+        case PlanAction(approved=True):
+            return [_("You approved the plan")]
+        case PlanAction():
+            return [_("You want another plan; nothing more is changed until you approve it")]
+        case TaskTrackingAction():
+            return [*thought, *_labelled(_("Plan"), event.message)]
+        case SecretMaskedObservation(content=text):
+            return _labelled(_("Status"), text)
+        case CondensationAction():
+            return [condensed(event)]
+        case CondensationRequestAction():
+            return []
+        case ErrorObservation(content=text):
+            return _labelled(_("Error"), text)
+        case AgentThinkObservation() | RecallObservation() | NullObservation():
+            return []
+        case Action() if event.acts:
+            return [*thought, *_labelled(_("Action"), event.message)]
+        case Observation(content=text) if envelope.source is not EventSource.USER and envelope.cause is not None:
+            return _labelled(_("Result"), without_colours(text))
+    return []
+
+
+def planned(tasks: Sequence[Mapping[str, object]]) -> list[str]:
+    """A plan that waits for the user's approval."""
+    lines = [sanitize_line(f"{n}. {task.get('title', '')}", PLANNED_CELLS) for n, task in enumerate(tasks[:LINES], 1)]
+    return [*lines, _("Answer yes to have this plan carried out, or say what to change.")]
+
+
+def _labelled(label: str, text: str) -> list[str]:
+    """The clean text behind its label, further lines below it."""
+    lines = sanitize(text).strip("\n").split("\n")
+    if not any(line.strip() for line in lines):
+        return []
+    left_out = len(lines) - LINES
+    if left_out > 0:
+        lines = [
+            *lines[: LINES // 2],
+            _("{count} lines are left out here.").format(count=left_out),
+            *lines[-LINES // 2 :],
+        ]
+    return [f"{label}: {lines[0]}", *lines[1:]]
+
+
+def spoken_ways(halt: Halt) -> list[Way]:
+    """The ways out that can be taken here: another model is chosen on the command line."""
+    return [way for way in halt.ways if way != "switch_model"]
+
+
+def way_out(halt: Halt, reason: str) -> list[str]:
+    """What stands in the way, and the ways out with their numbers."""
+    ways = [f"{n}. {WAYS[way]}." for n, way in enumerate(spoken_ways(halt), 1)]
+    return [*_labelled(_("Halted"), reason), _("Question: How shall it go on?"), *ways]
+
+
+def status(state: State) -> str:
+    """How the conversation stands, in one line."""
+    words = mark_of_stored(state.agent_state)[1]
+    return _("Status: {state}, after {count} answers of the model.").format(state=words, count=state.iteration)

@@ -1,0 +1,263 @@
+"""The screen-reader mode: a conversation as plain lines on the normal screen, typed and answered line by line.
+
+The same sessions as the workspace, and no other program: what is said here is there later, and the other way round.
+Nothing is drawn, moved or repainted; each line is written once, whole. Ctrl+C stops the agent, Ctrl+D leaves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from core.errors import HandloomError, UsageError
+from core.events import CONVERSATION_TITLE, Envelope, EventSource, Frame, MessageAction, Status
+from core.exit_status import ExitStatus
+from core.session.compaction import compact_wish
+from core.stream import EventStreamSubscriber
+from tui.i18n import _, in_words
+from tui.screen_reader.answers import TrustTalk, answer, asked_about, question_lines
+from tui.screen_reader.event_lines import planned, spoken, spoken_ways, status, way_out
+from tui.terminal_io.glyphs import in_ascii
+from tui.terminal_io.sanitizer import sanitize
+
+if TYPE_CHECKING:
+    from core.controller.exit_reasons import Way
+    from core.conversations.conversation_manager import ConversationManager
+    from core.session.agent_session import AgentSession
+    from tui.approval.question import Question
+    from tui.cli.options import StartOptions
+
+RECALLED = 20
+"""Events of an earlier time that are said again when a conversation is opened."""
+HOW_TO = _(
+    "Type a message and press Enter. Ctrl+C stops the agent, Ctrl+D leaves. A \\ at the end goes on in a new line."
+)
+NO_MODEL = _(
+    "No model is configured. Give one with --model (PROVIDER/NAME, scripted:FILE or demo), or set HANDLOOM_MODEL."
+)
+
+
+async def run(options: StartOptions, connect: Callable[[], Awaitable[ConversationManager]]) -> int:
+    """Open the conversation that the workspace would open, and talk until the input ends. Raises HandloomError."""
+    manager = await connect()
+    try:
+        session = await _open(options, manager)
+        await manager.attach(session.info.id)
+        await Reader(session, TrustTalk(manager.trust, lambda: session.recollection.folder)).talk()
+    finally:
+        await manager.aclose()
+    return ExitStatus.FINISHED
+
+
+async def _open(options: StartOptions, manager: ConversationManager) -> AgentSession:
+    wanted = options.resume or ""
+    if not wanted and not options.demo and not options.repository:
+        here = [c for c in await manager.list() if c.workspace == options.workspace and not c.parent]
+        wanted = here[0].id if here else ""
+    if wanted:
+        return await manager.open(await manager.store.shelf.resolve(wanted), model=options.model or "")
+    model = options.model or manager.settings.model
+    if not model:
+        raise UsageError(NO_MODEL)
+    return await manager.create(workspace=options.workspace, model=model, repository=options.repository)
+
+
+def _keyboard() -> int:
+    """Where lines are typed. A terminal is opened anew, to be read without waiting: Ctrl+C drops what was typed.
+
+    On the one that we were given this would hold for whoever has it next, too.
+    """
+    given = sys.stdin.fileno()
+    with suppress(OSError):  # it is no terminal, or one that cannot be opened by its name
+        return os.open(os.ttyname(given), os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    return given
+
+
+class Reader:
+    """One conversation, read out and answered."""
+
+    def __init__(self, session: AgentSession, trust: TrustTalk) -> None:
+        self._session = session
+        self._trust = trust
+        self._question: Question | None = None
+        """The action that was read out last, to be answered."""
+        self._lines: asyncio.Queue[str | None] = asyncio.Queue()
+        """What was typed; None is the end of the input."""
+        self._typed = b""
+        self._is_prompting = False
+        """Whether the cursor stands behind a prompt of ours, where nothing was typed yet."""
+        self._obeying = asyncio.Lock()
+        """Held while a typed line is obeyed: what it changes on the way is not how things stand."""
+        self._told = -1
+        """The latest event when the state was last told."""
+
+    async def talk(self) -> None:
+        """Talk until the input ends."""
+        session, loop = self._session, asyncio.get_running_loop()
+        session.attended = True
+        opened = _("Handloom. Model: {model}. Folder: {folder}.")
+        self._say(opened.format(model=session.model_name, folder=session.info.workspace))
+        if session.runtime.isolation == "none":
+            self._say(_("No isolation: the agent's commands run as you, on this machine."))
+        for envelope in await session.stream.page(limit=RECALLED):
+            self._say(*spoken(envelope))
+        self._say(HOW_TO)
+        session.stream.subscribe(EventStreamSubscriber.MAIN, self._hear, "reader")
+        unwatch = session.frames.watch(self._hear_frame)
+        loop.add_signal_handler(signal.SIGINT, self._stop_agent)
+        loop.add_signal_handler(signal.SIGTERM, self._lines.put_nowait, None)
+        typed = _keyboard()
+        loop.add_reader(typed, self._read, typed)
+        if asks := await self._trust.begin():
+            self._say(*asks)
+            self._prompt(_("Answer: "))
+        follower = asyncio.create_task(self._follow())
+        try:
+            await self._answer_lines()
+        finally:
+            follower.cancel()
+            loop.remove_reader(typed)
+            loop.remove_signal_handler(signal.SIGINT)
+            unwatch()
+            session.stream.unsubscribe(EventStreamSubscriber.MAIN, "reader")
+            if session.state.is_busy:
+                await session.interrupt()
+            self._say(_("Left. What was said is kept."))
+
+    # -- what is heard -------------------------------------------------------------------------------------------------
+
+    def _say(self, *lines: str) -> None:
+        if lines and self._is_prompting:
+            sys.stdout.write("\n")
+            self._is_prompting = False
+        for line in lines:
+            sys.stdout.write(sanitize(line) + "\n")
+        sys.stdout.flush()
+
+    async def _hear(self, envelope: Envelope) -> None:
+        typed_here = isinstance(envelope.event, MessageAction) and envelope.source is EventSource.USER
+        if not typed_here:
+            self._say(*spoken(envelope))
+
+    def _hear_frame(self, frame: Frame) -> None:
+        if isinstance(frame, Status) and frame.message and frame.id != CONVERSATION_TITLE:
+            label = _("Error") if frame.level == "error" else _("Status")
+            self._say(f"{label}: {in_ascii(in_words(frame.message))}")
+
+    async def _follow(self) -> None:
+        """Tell how things stand, and what is asked, whenever the agent has come to rest."""
+        session = self._session
+        while True:
+            await session.settled()
+            async with self._obeying:
+                pass
+            await session.settled()
+            if not self._trust.is_open and session.stream.latest_id != self._told:
+                self._told = session.stream.latest_id
+                await self._tell_state()
+            await session.changed()
+
+    async def _tell_state(self) -> None:
+        session, state = self._session, self._session.state
+        if state.halt is not None:
+            self._say(*way_out(state.halt, state.reason))
+            self._prompt(_("Answer: "))
+        elif state.awaiting is not None:
+            (envelope,) = await session.stream.read(after=state.awaiting - 1, limit=1)
+            self._question, reach = await asked_about(session, envelope)
+            self._say(*question_lines(self._question, reach))
+            self._prompt(_("Answer: "))
+        else:
+            self._say(status(state))
+            if state.planning and (tasks := await session.planning.tasks()):
+                self._say(*planned(tasks))
+            self._prompt(_("You: "))
+
+    def _prompt(self, text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        self._is_prompting = True
+
+    # -- what is typed -------------------------------------------------------------------------------------------------
+
+    def _read(self, typed: int) -> None:
+        try:
+            got = os.read(typed, 65536)
+        except BlockingIOError:  # Ctrl+C has taken it back
+            return
+        self._typed += got
+        *lines, self._typed = self._typed.split(b"\n")
+        self._is_prompting = self._is_prompting and not lines
+        for line in lines:
+            self._lines.put_nowait(line.decode("utf-8", "replace"))
+        if not got:
+            asyncio.get_running_loop().remove_reader(typed)
+            self._lines.put_nowait(None)
+
+    def _stop_agent(self) -> None:
+        if self._session.state.is_busy or self._session.state.awaiting is not None:
+            self._say(_("Stopping the agent."))
+            self._stopping = asyncio.create_task(self._session.interrupt())
+        else:
+            self._say(_("Nothing runs. Ctrl+D leaves."))
+
+    async def _answer_lines(self) -> None:
+        begun: list[str] = []
+        while (line := await self._lines.get()) is not None:
+            if line.endswith("\\"):
+                begun.append(line[:-1])
+                continue
+            text = "\n".join([*begun, line]).strip()
+            begun.clear()
+            if text:
+                try:
+                    async with self._obeying:
+                        await self._answer(text)
+                except HandloomError as error:
+                    self._say(f"{_('Error')}: {error}")
+
+    async def _answer(self, text: str) -> None:
+        session, state = self._session, self._session.state
+        if self._trust.is_open:
+            await self._answer_trust(text)
+        elif text == "/trust":
+            self._say(*await self._trust.again(session.recollection.along))
+            self._prompt(_("Answer: ") if self._trust.is_open else _("You: "))
+        elif state.halt is not None:
+            await self._take(text, spoken_ways(state.halt))
+        elif state.planning and text.lower() == "yes" and (tasks := await session.planning.tasks()):
+            await session.planning.approve(tasks)
+        elif state.awaiting is not None:
+            await self._answer_question(text, state.awaiting)
+        elif (keep := compact_wish(text)) is not None:
+            await session.compact(keep)
+        else:
+            await session.send(text)
+
+    async def _answer_question(self, text: str, awaiting: int) -> None:
+        question = self._question
+        if question is None or question.action_id != awaiting:
+            self._say(_("The question has only just come up. Hear it, then answer again."))
+        elif said := await answer(self._session, question, text):
+            self._say(said)
+            self._prompt(_("Answer: "))
+
+    async def _answer_trust(self, text: str) -> None:
+        self._say(*await self._trust.answer(text))
+        if self._trust.is_open:
+            self._prompt(_("Answer: "))
+            return
+        await self._session.recollection.refresh()
+        self._told = self._session.stream.latest_id
+        await self._tell_state()
+
+    async def _take(self, text: str, ways: Sequence[Way]) -> None:
+        if text.isdecimal() and 0 < int(text) <= len(ways):
+            await self._session.ways.take(ways[int(text) - 1])
+        else:
+            self._say(_("Answer with one of the numbers above."))

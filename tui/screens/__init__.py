@@ -1,1 +1,0 @@
-"""The screens: the workspace, and what comes up over it and goes again."""

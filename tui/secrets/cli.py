@@ -1,0 +1,94 @@
+"""`handloom secrets`: keep, list and forget what commands may use, move keys out of the settings, allow a kind.
+
+A value comes from a terminal that does not echo, from a variable or from standard input, never from an argument, and
+is never printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import json
+import os
+import sys
+from dataclasses import asdict
+
+from core.errors import ConfigurationError
+from core.exit_status import ExitStatus
+from core.home import home_folder
+from core.secrets.backends import Both
+from core.secrets.command_secrets import MAX_BYTES
+from core.secrets.vault import Secret, Vault, scope_of, wrong_with
+from core.settings.config import load, save_settings
+from core.settings.key_migration import adopt
+from tui.cli.output import can_ask, notice, say
+from tui.i18n import _
+from tui.terminal_io.sanitizer import sanitize_line
+
+WIDTH = 400
+
+
+def secrets(options: argparse.Namespace) -> int:
+    """Do one step. Raises ConfigurationError, whose text has no value in it."""
+    vault = Vault(home_folder(os.environ))
+    match options.step:
+        case "set":
+            _set(vault, options)
+        case "list":
+            for secret in vault.all():
+                say(json.dumps(asdict(secret)) if options.json else sanitize_line(line_of(secret), WIDTH))
+        case "remove":
+            if not vault.remove(options.name, scope_of(options.folder or "", options.conversation or "")):
+                raise ConfigurationError(f"There is no such secret {options.name!a}. handloom secrets list has them.")
+            notice(_("It is forgotten."))
+        case "adopt":
+            _adopt(vault)
+        case _:
+            _allow(options.kind)
+    return ExitStatus.FINISHED
+
+
+def line_of(secret: Secret) -> str:
+    """What is shown of a secret."""
+    used = secret.used_at[:10] if secret.used_at else _("never")
+    return _("{name}  {description}  ({scope}; last used: {used})").format(
+        name=secret.name, description=secret.description, scope=secret.scope, used=used
+    )
+
+
+def _set(vault: Vault, options: argparse.Namespace) -> None:
+    scope = scope_of(options.folder or "", options.conversation or "")
+    if wrong := wrong_with(options.name, "x" * 8):
+        raise ConfigurationError(wrong)
+    if options.file:
+        vault = Vault(home_folder(os.environ), Both(home_folder(os.environ)))
+    vault.put(options.name, _value(options), description=options.description, scope=scope)
+    notice(
+        _("Kept in {place}. Commands that name ${name} get it.").format(place=vault.backend.place, name=options.name)
+    )
+
+
+def _value(options: argparse.Namespace) -> str:
+    if options.from_env:
+        if (value := os.environ.get(options.from_env)) is None:
+            raise ConfigurationError(f"The variable {options.from_env!a} is not set.")
+        return value
+    if options.stdin:
+        return sys.stdin.read(MAX_BYTES + 1).removesuffix("\n")
+    if not can_ask():
+        raise ConfigurationError("The value is typed in a terminal. Or hand it over by --stdin or --from-env VARIABLE.")
+    return getpass.getpass(_("Value of {name} (not shown): ").format(name=options.name))
+
+
+def _adopt(vault: Vault) -> None:
+    moved = adopt(home_folder(os.environ), vault)
+    for setting, name in moved:
+        notice(_("{setting} is the secret {name} now.").format(setting=setting, name=name))
+    notice(_("Nothing is left in config.toml that looks like a key.") if moved else _("config.toml holds no key."))
+
+
+def _allow(kind: str) -> None:
+    home = home_folder(os.environ)
+    shown = load(home, os.environ).secrets.shown_kinds
+    save_settings(home, {"secrets.shown_kinds": sorted({*shown, kind})})
+    notice(_("From the next start on, {kind} is shown.").format(kind=sanitize_line(kind, WIDTH)))

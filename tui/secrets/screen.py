@@ -1,0 +1,152 @@
+"""The screen of secrets: names, what each is for and where, and when a command last had it. Values are never shown.
+
+Answers with what to do: None to leave, `add`, or the number of the secret that is to be forgotten. Texts handed in are
+clean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from tui.dialogs.input_field import Field
+from tui.dialogs.line_input import LineScreen
+from tui.i18n import _
+from tui.terminal_io.sanitizer import sanitize
+
+ADD = "add"
+
+
+class SecretsScreen(ModalScreen[str | int | None]):
+    """One line for each secret."""
+
+    DEFAULT_CSS = """
+    SecretsScreen {
+        align: center middle; background: $background 60%;
+        & > Vertical {
+            width: 90%; max-width: 110; height: auto; max-height: 90%; padding: 0 1;
+            background: $surface; border: round $accent;
+            border-title-color: $text-accent; border-title-style: bold; border-subtitle-color: $text-muted;
+        }
+        OptionList, OptionList:focus { height: auto; max-height: 20; border: none; background: $surface; padding: 0; }
+        Static { height: auto; margin-top: 1; color: $text-muted; }
+    }
+    """
+    BINDINGS = [
+        Binding("escape,q", "leave", "Leave"),
+        Binding("a", "add", show=False),
+        Binding("d,delete", "forget", show=False),
+    ]
+
+    def __init__(self, lines: Sequence[str], place: str) -> None:
+        """`place` says where the values are."""
+        super().__init__()
+        self._lines, self._place = lines, place
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as box:
+            box.border_title = _("Secrets")
+            box.border_subtitle = _("a add · d forget · Esc leaves")
+            yield OptionList(
+                *(Option(Content(line)) for line in self._lines or [_("There are none yet.")]), markup=False
+            )
+            told = _("Commands that name $NAME get the value; the agent sees names and descriptions. Values: {place}")
+            yield Static(Content(told.format(place=self._place)))
+
+    def on_mount(self) -> None:
+        """The list takes the keys."""
+        self.query_one(OptionList).focus()
+
+    def action_leave(self) -> None:
+        """Answer with nothing."""
+        self.dismiss(None)
+
+    def action_add(self) -> None:
+        """Answer that there is to be another one."""
+        self.dismiss(ADD)
+
+    def action_forget(self) -> None:
+        """Answer with the one that is marked."""
+        if self._lines and (marked := self.query_one(OptionList).highlighted) is not None:
+            self.dismiss(marked)
+
+
+class NameScreen(LineScreen):
+    """Asks for a line until nothing is wrong with it; `check` says what is, for people."""
+
+    DEFAULT_CSS = """
+    NameScreen Static { height: auto; color: $text-error; }
+    """
+
+    def __init__(self, title: str, placeholder: str, check: Callable[[str], str], *, hidden: bool = False) -> None:
+        super().__init__(title, placeholder, hidden=hidden)
+        self._check = check
+
+    def compose(self) -> ComposeResult:
+        """The line, and below it what is wrong with it."""
+        with Vertical() as box:
+            box.border_title, box.border_subtitle = self._title, _("Enter takes it · Esc leaves")
+            yield self.field()
+            yield Static(markup=False)
+
+    def field(self) -> Field:
+        """What is written into."""
+        return Field(placeholder=self._placeholder, password=self._hidden, compact=True)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """What was wrong is being mended."""
+        event.stop()
+        self.query_one(Static).update("")
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Answer with the line, or say what is wrong with it; the handler of LineScreen would answer at once."""
+        event.stop()
+        event.prevent_default()
+        answer = self.answer(event.value)
+        if answer and (wrong := self._check(answer)):
+            self.query_one(Static).update(sanitize(wrong))
+        else:
+            self.dismiss(answer)
+
+    def answer(self, line: str) -> str:
+        """What is meant by the line."""
+        return line.strip()
+
+
+class ValueField(Field):
+    """A line that is not shown, or a text of several that was pasted: then the line is empty."""
+
+    def __init__(self, placeholder: str) -> None:
+        super().__init__(placeholder=placeholder, password=True, compact=True)
+        self.pasted = ""
+
+    def _on_paste(self, event: events.Paste) -> None:
+        text = event.text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n")
+        if "\n" in text:
+            event.prevent_default()
+            event.stop()
+            self.value, self.pasted = "", text
+            self.placeholder = _("{n} lines were pasted; Enter takes them").format(n=text.count("\n") + 1)
+
+
+class ValueScreen(NameScreen):
+    """Asks for a value that is not shown. What is typed after a paste of several lines takes its place."""
+
+    def __init__(self, title: str, check: Callable[[str], str]) -> None:
+        super().__init__(title, _("Type or paste it; a key may have many lines"), check, hidden=True)
+
+    def field(self) -> ValueField:
+        """Dots in place of letters."""
+        return ValueField(self._placeholder)
+
+    def answer(self, line: str) -> str:
+        """The line as it is, or what was pasted."""
+        return line or self.query_one(ValueField).pasted

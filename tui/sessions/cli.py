@@ -1,0 +1,222 @@
+"""`handloom list`, `search`, `rename` and `delete`: conversations on the command line.
+
+For people, aligned lines as wide as the terminal; for scripts (`--json`), one object a line whose fields stay. Text
+from outside is made one clean line before it is laid out; JSON is escaped by itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from shutil import get_terminal_size
+from typing import Any
+
+from rich.cells import cell_len, set_cell_size
+
+from core.errors import HandloomError, UsageError
+from core.exit_status import ExitStatus
+from core.home import home_folder
+from core.secrets import Masker, from_environment
+from core.secrets.redactor import without_secrets
+from core.settings.config import load
+from core.store.conversations import ConversationFilter, ConversationInfo
+from core.store.event_store import EventStore
+from core.store.reader import EventReader
+from core.store.search_index import Hit
+from tui.cli.output import can_ask, is_confirmed, notice, say
+from tui.i18n import _, counted
+from tui.sessions.filter_chips import STATES
+from tui.sessions.number_format import bytes_of, dollars
+from tui.terminal_io.sanitizer import sanitize_line
+from tui.workspace.conversation_status import mark_of_stored
+
+LONGEST = 400
+"""Cells of a title or a path that is looked at."""
+ALL = 2**31
+"""More conversations than a home has."""
+TITLE_CHARS = 120
+"""A longer name is no name."""
+MARK_STYLE = ("\x1b[1m", "\x1b[0m")
+"""What stands around a found word, on a terminal."""
+
+
+async def list_conversations(options: argparse.Namespace) -> int:
+    """`handloom list`: one line a conversation, the newest first."""
+    where = ConversationFilter(
+        workspace=_folder(options.workspace),
+        model=options.model or "",
+        states=STATES.get(options.state or "", frozenset()),
+        since=datetime.now(UTC) - timedelta(days=options.since) if options.since is not None else None,
+        parents=not options.all,
+    )
+    async with EventReader(home_folder(os.environ)) as reader:
+        found = await reader.conversations(limit=ALL, where=where)
+    for info in found:
+        say(json.dumps(info_to_dict(info)) if options.json else info_line(info, _width()))
+    return ExitStatus.FINISHED
+
+
+def info_to_dict(info: ConversationInfo) -> dict[str, Any]:
+    """A conversation as `--json` tells of it. Fields are added, and never changed."""
+    return {
+        "conversation_id": info.id,
+        "title": info.title,
+        "workspace": info.workspace,
+        "model": info.model,
+        "created_at": info.created_at.isoformat(),
+        "updated_at": info.updated_at.isoformat(),
+        "event_count": info.event_count,
+        "first_line": info.first_line,
+        "state": info.state or None,
+        "cost": info.cost,
+        "size_bytes": info.size,
+        "origin": info.origin or None,
+        "origin_of": info.origin_of or None,
+        "parent": info.parent or None,
+    }
+
+
+def info_line(info: ConversationInfo, width: int = 0) -> str:
+    """A conversation in one clean line of at most `width` cells, 0 for as many as it takes.
+
+    The folder gives way first, then the title; id, time and figures stay.
+    """
+    mark = mark_of_stored(info.state)[0].glyph if info.state else "•"
+    when = info.updated_at.astimezone().strftime("%Y-%m-%d %H:%M")
+    events = _("{count} events").format(count=f"{info.event_count:5d}")
+    head = f"{sanitize_line(info.id, 64)}  {when}  {events}  "
+    figures = f"{dollars(info.cost):>8} {bytes_of(info.size):>7} {mark} "
+    if not width or width >= cell_len(head) + cell_len(figures) + 24:
+        head += figures
+    title = ("└ " if info.parent else "") + sanitize_line(info.title or info.first_line or _("Untitled"), LONGEST)
+    folder = f"  ({sanitize_line(info.workspace, LONGEST)})" if info.workspace else ""
+    line = head + title + folder
+    if not width or cell_len(line) <= width:
+        return line
+    if cell_len(head) + 8 > width:
+        return sanitize_line(line, max(width, 1))
+    room = width - cell_len(head)
+    cut = sanitize_line(title, max(8, room - 14)) if room >= 30 else sanitize_line(title, room)
+    return head + cut + (sanitize_line(folder, room - cell_len(cut)) if room - cell_len(cut) >= 8 else "")
+
+
+async def search(options: argparse.Namespace) -> int:
+    """`handloom search Q`: what was said, done or printed, the newest conversation first."""
+    if not options.query.strip():
+        raise UsageError("There is nothing to search for. Give the words that you remember.")
+    async with EventStore(home_folder(os.environ)) as store:
+        await store.index()
+        hits = await store.search(options.query, limit=options.limit)
+        infos: dict[str, ConversationInfo] = {}
+        for hit in hits:
+            if hit.conversation_id not in infos:
+                (infos[hit.conversation_id],) = await store.conversations(conversation_id=hit.conversation_id)
+    if options.json:
+        for hit in hits:
+            say(json.dumps(hit_to_dict(hit, infos[hit.conversation_id])))
+        return ExitStatus.FINISHED
+    before = ""
+    for hit in hits:
+        if hit.conversation_id != before:
+            before = hit.conversation_id
+            say(_cut(info_line(infos[before], _width())))
+        say(hit_text(hit, _width(), is_marked=sys.stdout.isatty()))
+    if not hits:
+        notice(_("Nothing was found."))
+    return ExitStatus.FINISHED
+
+
+def hit_to_dict(hit: Hit, info: ConversationInfo) -> dict[str, Any]:
+    """A hit as `--json` tells of it."""
+    return {
+        "conversation_id": hit.conversation_id,
+        "title": info.title,
+        "event_id": hit.event_id,
+        "timestamp": hit.timestamp.isoformat(),
+        "kind": hit.kind,
+        "text": hit.text,
+        "spans": [list(span) for span in hit.spans],
+    }
+
+
+def hit_text(hit: Hit, width: int, *, is_marked: bool) -> str:
+    """A hit in one clean line, below its conversation."""
+    head = f"  #{hit.event_id:<7} {set_cell_size(sanitize_line(hit.kind.partition(':')[2] or hit.kind, 14), 14)} "
+    left, at, line = (width or LONGEST) - cell_len(head), 0, head
+    for start, end in [*hit.spans, (len(hit.text), len(hit.text))]:
+        for text, marked in ((hit.text[at:start], False), (hit.text[start:end], is_marked)):
+            clean = sanitize_line(text, left) if left > 0 and text else ""
+            left -= cell_len(clean)
+            line += f"{MARK_STYLE[0]}{clean}{MARK_STYLE[1]}" if marked and clean else clean
+        at = end
+    return line
+
+
+async def rename(options: argparse.Namespace) -> int:
+    """`handloom rename ID TITLE`."""
+    title = " ".join(options.title.split())[:TITLE_CHARS]
+    if not title:
+        raise UsageError("A conversation needs a name. Give a few words.")
+    title = without_secrets(title, Masker(from_environment(os.environ)))
+    async with EventStore(home_folder(os.environ)) as store:
+        await store.rename(await store.shelf.resolve(options.id), title)
+    return ExitStatus.FINISHED
+
+
+async def delete(options: argparse.Namespace) -> int:
+    """`handloom delete ID...`: asks on a terminal; elsewhere it wants `--yes`. Says on standard error what went."""
+    from tui.cli.run import manager_of_one  # all of the system, which no other of these commands needs
+
+    home = home_folder(os.environ)
+    settings = load(home, os.environ)
+    async with manager_of_one(home, settings) as manager:
+        ids = [await manager.store.shelf.resolve(text) for text in dict.fromkeys(options.ids)]
+        if not options.yes:
+            for id in ids:
+                await _tell_what_goes(manager.store, id)
+            if not _is_sure(len(ids)):
+                notice(_("Nothing was deleted."))
+                return ExitStatus.ERROR
+        status = ExitStatus.FINISHED
+        for id in dict.fromkeys(ids):
+            try:
+                await manager.delete(id, later=options.without_engine)
+            except HandloomError as error:
+                notice(f"handloom: {error}")
+                status = ExitStatus.ERROR
+            else:
+                notice(_("Deleted: {id}").format(id=id))
+    return status
+
+
+async def _tell_what_goes(store: EventReader, conversation_id: str) -> None:
+    (info,) = await store.conversations(conversation_id=conversation_id)
+    notice(_cut(info_line(info, _width())))
+    below = len(await store.descendants(conversation_id))
+    if below:
+        notice("  " + counted(below, "{n} delegate", "{n} delegates"))
+
+
+def _is_sure(count: int) -> bool:
+    """Whether the user, asked on the terminal, says yes. Raises UsageError where there is no terminal."""
+    if not can_ask():
+        raise UsageError("Nobody can be asked here. Give --yes to delete without a question.")
+    return is_confirmed(counted(count, "Delete this conversation for good?", "Delete these {n} for good?"))
+
+
+def _folder(text: str | None) -> str:
+    """A folder as conversations store it; empty for none."""
+    return str(Path(text).expanduser().absolute()) if text else ""
+
+
+def _width() -> int:
+    """The columns of the terminal; 0 where the output goes elsewhere, and nothing is cut."""
+    return get_terminal_size().columns if sys.stdout.isatty() else 0
+
+
+def _cut(line: str) -> str:
+    return line if not (width := _width()) else sanitize_line(line, width)

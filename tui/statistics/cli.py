@@ -1,0 +1,250 @@
+"""`handloom show`: what a conversation took, or all of them together, as aligned text or as one JSON object.
+
+What can be counted is counted by `core.statistics`; this room only says it. A log is read page by page, so that the
+longest one fits into memory. A figure that is not known is a dash or the word unknown, never 0. Text from outside is
+made one clean line before it is laid out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from datetime import date, datetime
+from typing import Any
+
+from rich.cells import cell_len, set_cell_size
+
+from core.errors import UsageError
+from core.exit_status import ExitStatus
+from core.home import home_folder
+from core.statistics import Durations, Statistics, Tally
+from core.store.conversations import ConversationInfo
+from core.store.event_store import EventStore
+from core.store.writer import Spent
+from tui.cli.output import say
+from tui.i18n import _
+from tui.sessions.cli import info_line, info_to_dict
+from tui.terminal_io.sanitizer import sanitize_line
+
+PAGE = 500
+"""Events read at once."""
+NAME_WIDTH, LINE_WIDTH = 48, 400
+"""Cells of a name in a table, and of a line of its own: a title or a path."""
+UNKNOWN = "—"
+Rows = Sequence[Sequence[str]]
+
+
+async def report(store: EventStore, conversation_id: str) -> str:
+    """What one conversation took, for people. Raises UsageError where there is no such conversation."""
+    return await _show_one(store, conversation_id, as_json=False)
+
+
+async def show(options: argparse.Namespace) -> int:
+    """`handloom show [ID]`. Raises UsageError where there is no such conversation."""
+    async with EventStore(home_folder(os.environ)) as store:
+        if options.id is None:
+            say(await _show_all(store, options.json))
+        else:
+            say(await _show_one(store, await store.shelf.resolve(options.id), options.json))
+    return ExitStatus.FINISHED
+
+
+# -- one conversation ------------------------------------------------------------------------------------------------
+
+
+async def _show_one(store: EventStore, conversation_id: str, as_json: bool) -> str:
+    found = await store.conversations(conversation_id=conversation_id)
+    if not found:
+        raise UsageError(f"There is no conversation {conversation_id}. `handloom list` shows those that there are.")
+    (info,), tally, after = found, Tally(), -1
+    while page := await store.read(conversation_id, after=after, limit=PAGE):
+        for envelope in page:
+            tally.add(envelope)
+        after = page[-1].id
+    statistics, descendants = tally.statistics(), await store.descendants(conversation_id)
+    if as_json:
+        return _to_json(_one_to_dict(info, statistics, descendants))
+    return "\n".join([*_heading(info), *_figures(statistics), *_delegates(info, descendants)])
+
+
+def _one_to_dict(
+    info: ConversationInfo, statistics: Statistics, descendants: Sequence[ConversationInfo]
+) -> dict[str, Any]:
+    delegates = [{**_info_to_dict(below), "depth": depth} for depth, below in _tree(info.id, descendants)]
+    return {**_info_to_dict(info), "statistics": asdict(statistics), "delegates": delegates}
+
+
+def _info_to_dict(info: ConversationInfo) -> dict[str, Any]:
+    return {
+        **info_to_dict(info),
+        "parent": info.parent or None,
+        "parent_action": info.parent_action,
+        "repository": info.repository or None,
+    }
+
+
+def _heading(info: ConversationInfo) -> Iterator[str]:
+    facts = {
+        _("title"): info.title or _("Untitled"),
+        _("folder"): info.workspace,
+        _("repository"): info.repository,
+        _("model"): info.model,
+        _("parent"): info.parent,
+        _("created"): _moment(info.created_at),
+        _("updated"): _moment(info.updated_at),
+    }
+    if info.parent_action is not None:
+        facts[_("parent")] = _("{parent}, action {number}").format(parent=info.parent, number=info.parent_action)
+    yield _("Conversation {id}").format(id=sanitize_line(info.id, LINE_WIDTH))
+    for name, value in facts.items():
+        if value:
+            yield f"  {set_cell_size(name, 11)}{sanitize_line(value, LINE_WIDTH)}"
+
+
+def _figures(of: Statistics) -> Iterator[str]:
+    yield ""
+    yield from _table(
+        [
+            [_("events"), f"{of.events:,}"],
+            [_("messages of the user"), f"{of.user_messages:,}"],
+            [_("answers of the model"), f"{of.answers:,}"],
+            [_("time worked"), _duration(of.worked_s)],
+            [_("from first to last event"), _duration(_span_s(of.first_at, of.last_at))],
+        ]
+    )
+    if of.calls.count:
+        yield from ["", _("Calls of models")]
+        yield from _table(_call_rows(of))
+    timed = {_("model"): of.latency, **{kind: actions.durations for kind, actions in of.actions.items()}}
+    if any(durations.count for durations in timed.values()):
+        yield from ["", _("Time")]
+        yield from _table(_time_rows(timed))
+    if of.actions:
+        yield from ["", _("Actions")]
+        rows = [[kind, f"{a.count:,}", f"{a.failed:,}", f"{a.refused:,}"] for kind, a in of.actions.items()]
+        yield from _table([["", _("count"), _("failed"), _("refused")], *rows])
+
+
+def _call_rows(of: Statistics) -> Iterator[Sequence[str]]:
+    yield ["", _("calls"), _("prompt"), _("completion"), _("cache read"), _("cache write"), _("cost")]
+    named = {name or _("(model unknown)"): calls for name, calls in of.calls_by_model.items()}
+    for name, calls in {**(named if len(named) > 1 else {}), _("all"): of.calls}.items():
+        counts = (
+            calls.count,
+            calls.prompt_tokens,
+            calls.completion_tokens,
+            calls.cache_read_tokens,
+            calls.cache_write_tokens,
+        )
+        yield [name, *(f"{count:,}" for count in counts), _cost(calls.cost, calls.unpriced)]
+
+
+def _time_rows(timed: Mapping[str, Durations]) -> Iterator[Sequence[str]]:
+    yield ["", _("count"), _("median"), "95 %", _("longest"), _("in all")]
+    for name, of in timed.items():
+        yield [name, f"{of.count:,}", *map(_duration, (of.median_s, of.p95_s, of.max_s, of.total_s))]
+
+
+def _delegates(info: ConversationInfo, descendants: Sequence[ConversationInfo]) -> Iterator[str]:
+    if descendants:
+        yield from ["", _("Delegated to")]
+    for depth, below in _tree(info.id, descendants):
+        yield "  " * depth + info_line(below)
+
+
+def _tree(root: str, descendants: Sequence[ConversationInfo]) -> Iterator[tuple[int, ConversationInfo]]:
+    """Those below `root` with their depth (1 and more), each before its own; every one once."""
+    children: dict[str, list[ConversationInfo]] = {}
+    for info in descendants:
+        children.setdefault(info.parent, []).append(info)
+    waiting = [(1, info) for info in reversed(children.pop(root, []))]
+    while waiting:
+        depth, info = waiting.pop()
+        yield depth, info
+        waiting += [(depth + 1, child) for child in reversed(children.pop(info.id, []))]
+
+
+# -- all conversations -----------------------------------------------------------------------------------------------
+
+
+async def _show_all(store: EventStore, as_json: bool) -> str:
+    kinds, spent, days = await store.events_by_kind(), await store.spent(), await store.spent_by_day()
+    conversations = await store.count_conversations()
+    if as_json:
+        return _to_json(
+            {
+                "conversations": conversations,
+                "events": sum(kinds.values()),
+                "events_by_kind": kinds,
+                "spent": _spent_to_dict(spent),
+                "spent_by_day": {day.isoformat(): _spent_to_dict(of) for day, of in days.items()},
+            }
+        )
+    lines = ["All conversations", ""]
+    lines += _table([["conversations", f"{conversations:,}"], ["events", f"{sum(kinds.values()):,}"]])
+    lines += ["", "Spent (days are UTC)", *_table(_spent_rows(spent, days))]
+    if kinds:
+        lines += ["", "Events by kind", *_table([[kind, f"{count:,}"] for kind, count in kinds.items()])]
+    return "\n".join(lines)
+
+
+def _spent_rows(spent: Spent, days: Mapping[date, Spent]) -> Iterator[Sequence[str]]:
+    yield ["", "calls", "tokens", "worked", "cost"]
+    for name, of in {**{day.isoformat(): of for day, of in days.items()}, "ever": spent}.items():
+        yield [name, f"{of.calls:,}", f"{of.tokens:,}", _duration(of.seconds), _cost(_known_cost(of), of.unpriced)]
+
+
+def _spent_to_dict(spent: Spent) -> dict[str, Any]:
+    return {**asdict(spent), "cost": _known_cost(spent)}
+
+
+def _known_cost(spent: Spent) -> float | None:
+    return None if spent.calls and spent.calls == spent.unpriced else spent.cost
+
+
+# -- words and figures -----------------------------------------------------------------------------------------------
+
+
+def _table(rows: Rows | Iterator[Sequence[str]]) -> Iterator[str]:
+    """Indented lines with aligned columns: names to the left, figures to the right."""
+    clean = [[sanitize_line(row[0], NAME_WIDTH), *row[1:]] for row in rows]
+    widths = [max(cell_len(cell) for cell in column) for column in zip(*clean, strict=True)]
+    for first, *figures in clean:
+        cells = [
+            set_cell_size(first, widths[0]),
+            *(" " * (width - cell_len(cell)) + cell for cell, width in zip(figures, widths[1:], strict=True)),
+        ]
+        yield "  " + "  ".join(cells).rstrip()
+
+
+def _cost(cost: float | None, unpriced: int) -> str:
+    """US dollars for people; calls of unknown price are said beside it."""
+    known = "" if cost is None else f"${cost:.4f}" if cost < 1 else f"${cost:,.2f}"
+    if not unpriced:
+        return known
+    return " + ".join(filter(None, [known, _("{count} unknown").format(count=f"{unpriced:,}")]))
+
+
+def _duration(seconds: float | None) -> str:
+    """A duration for people: 0.35 s, 3m05s, 2h10m."""
+    if seconds is None:
+        return UNKNOWN
+    if seconds < 60:
+        return f"{seconds:.2f} s"
+    whole = round(seconds)
+    return f"{whole // 60}m{whole % 60:02}s" if whole < 3600 else f"{whole // 3600}h{whole % 3600 // 60:02}m"
+
+
+def _span_s(first: datetime | None, last: datetime | None) -> float | None:
+    return None if first is None or last is None else max(0.0, (last - first).total_seconds())
+
+
+def _moment(at: datetime) -> str:
+    return at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _to_json(data: Mapping[str, Any]) -> str:
+    return json.dumps(data, default=datetime.isoformat)

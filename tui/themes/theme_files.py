@@ -1,0 +1,180 @@
+"""Themes from files: one TOML file each, ours in `themes/`, the user's own beside them.
+
+A file names its colours by role and nothing else; Textual makes the tints. A file that cannot be read, lacks a colour
+or whose text falls below its contrast is reported and left out, and the rest is loaded; `contrast` in the file asks for
+more than `MIN_CONTRAST`, never for less. A file with `ansi = true` takes the terminal's own sixteen colours, whose
+contrast is the terminal's affair. Reading does no more than parsing, because the first frame waits for it.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from textual.color import Color, ColorParseError
+from textual.theme import Theme
+
+from tui.i18n import _
+
+MIN_CONTRAST = 4.5
+"""WCAG 2.2 AA for text of normal size."""
+DEFAULT_DARK = "loom-dark"
+DEFAULT_ANSI = "loom-ansi-dark"
+OURS = Path(__file__).resolve().parents[2] / "themes"
+
+COLOURS = ("primary", "secondary", "accent", "success", "warning", "error")
+GROUNDS = ("background", "surface", "panel")
+TEXTS = ("muted", "primary", "secondary", "accent", "success", "warning", "error")
+TINTED = (
+    ("foreground", "secondary", 0.15),
+    ("foreground", "warning", 0.08),
+    ("foreground", "error", 0.10),
+    ("text-primary", "primary", 0.30),
+    ("text-warning", "warning", 0.08),
+    ("text-success", "success", 0.10),
+    ("text-error", "error", 0.10),
+)
+"""Texts that also stand on a tint, as the style sheets have it: messages, cards, chips, diffs."""
+
+HUES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
+"""Of the terminal's sixteen colours; each is there once more as a bright one."""
+FAINT = "ansi_bright_black"
+"""Stands for dim text in a theme of sixteen colours: many terminals draw the colour itself as good as invisible."""
+MARKED = "ansi_bright_blue"
+"""Stands for what is selected or under the cursor in a theme of sixteen colours, drawn in reverse."""
+
+
+class ThemeError(ValueError):
+    """A theme file that cannot be used; its text says where and why."""
+
+
+def load(path: Path) -> Theme:
+    """Read one theme. Raises ThemeError."""
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ThemeError(_("{file} cannot be read: {error}").format(file=path.name, error=error)) from error
+    colours, texts = data.get("colors"), data.get("text")
+    if not isinstance(colours, dict) or not isinstance(texts, dict):
+        raise ThemeError(_("{file} needs the tables [colors] and [text].").format(file=path.name))
+    name, dark = str(data.get("name") or path.stem), bool(data.get("dark", True))
+    if data.get("ansi"):
+        return _ansi(path, name, dark, colours, texts)
+    wanted = {f"[colors] {key}": colours.get(key) for key in (*COLOURS, *GROUNDS, "foreground")}
+    wanted |= {f"[text] {key}": texts.get(key) for key in TEXTS}
+    for place, value in wanted.items():
+        try:
+            colour = Color.parse(value if isinstance(value, str) else "")
+        except ColorParseError as error:
+            told = _('{file}: {place} must be a colour such as "#6CA8D6".')
+            raise ThemeError(told.format(file=path.name, place=place)) from error
+        if colour.ansi is not None:
+            told = _('{file}: {place} is one of the terminal\'s colours, which need "ansi = true".')
+            raise ThemeError(told.format(file=path.name, place=place))
+    theme = Theme(
+        name=name,
+        dark=dark,
+        variables=_variables(colours, texts),
+        **{key: colours[key] for key in (*COLOURS, *GROUNDS, "foreground")},
+    )
+    faint = too_faint(theme, _contrast(path, data))
+    if faint:
+        told = _("{file} cannot be read by everyone: {pairs}.")
+        raise ThemeError(told.format(file=path.name, pairs="; ".join(faint)))
+    return theme
+
+
+def _contrast(path: Path, data: dict[str, Any]) -> float:
+    asked = data.get("contrast", MIN_CONTRAST)
+    if not isinstance(asked, int | float) or asked < MIN_CONTRAST:
+        told = _("{file}: contrast must be a number, {least} or more.")
+        raise ThemeError(told.format(file=path.name, least=MIN_CONTRAST))
+    return float(asked)
+
+
+def _variables(colours: dict[str, str], texts: dict[str, str]) -> dict[str, str]:
+    """What Textual would derive otherwise: the text roles, and scrollbars that keep quiet until they are used."""
+    thumb = Color.parse(colours["panel"]).blend(Color.parse(texts["muted"]), 0.3).hex
+    variables = {f"text-{key}": texts[key] for key in TEXTS}
+    variables |= {"scrollbar": thumb, "scrollbar-hover": colours["primary"], "scrollbar-active": colours["primary"]}
+    grounds = ("scrollbar-background", "scrollbar-background-hover", "scrollbar-background-active")
+    return variables | dict.fromkeys((*grounds, "scrollbar-corner-color"), colours["background"])
+
+
+def _ansi(path: Path, name: str, dark: bool, colours: dict[str, Any], texts: dict[str, Any]) -> Theme:
+    """A theme of the terminal's own colours; `tui.terminal_io.line_style` draws what is faint and what is marked."""
+    named = {f"ansi_{bright}{hue}" for bright in ("", "bright_") for hue in HUES}
+    possible = named - {FAINT, MARKED} | {"ansi_default"}
+    wanted = {f"[colors] {key}": colours.get(key) for key in COLOURS}
+    wanted |= {f"[text] {key}": texts.get(key) for key in TEXTS if key != "muted"}
+    for place, value in wanted.items():
+        if value not in possible:
+            told = _("{file}: {place} must be one of {names}.")
+            raise ThemeError(told.format(file=path.name, place=place, names=", ".join(sorted(possible))))
+    variables = {f"text-{key}": texts[key] for key in TEXTS if key != "muted"}
+    faint = ("text-muted", "text-disabled", "foreground-muted", "foreground-disabled", "panel", "border-blurred")
+    variables |= dict.fromkeys(faint, FAINT)
+    variables |= dict.fromkeys(("ansi-background", "ansi-foreground", "surface-active"), "ansi_default")
+    marked = ("block-cursor", "block-cursor-blurred", "input-selection", "screen-selection", "input-cursor")
+    for part in marked:
+        variables |= {f"{part}-background": MARKED, f"{part}-foreground": "ansi_default"}
+    variables |= dict.fromkeys(("scrollbar", "scrollbar-hover", "scrollbar-active"), MARKED)
+    grounds = ("scrollbar-background", "scrollbar-background-hover", "scrollbar-background-active")
+    variables |= dict.fromkeys((*grounds, "scrollbar-corner-color", "block-hover-background"), "ansi_default")
+    return Theme(
+        name=name,
+        dark=dark,
+        ansi=True,
+        variables=variables,
+        foreground="ansi_default",
+        background="ansi_default",
+        surface="ansi_default",
+        panel=FAINT,
+        **{key: colours[key] for key in COLOURS},
+    )
+
+
+def too_faint(theme: Theme, least: float = MIN_CONTRAST) -> list[str]:
+    """The pairs of text and ground whose contrast is below `least`, in words."""
+    grounds = {name: Color.parse(getattr(theme, name)) for name in GROUNDS}
+    texts = {"foreground": Color.parse(theme.foreground or "")}
+    texts |= {f"text-{key}": Color.parse(theme.variables[f"text-{key}"]) for key in TEXTS}
+    pairs = [(text, name, ground) for text in texts for name, ground in grounds.items()]
+    for text, tint, share in TINTED:
+        ground = grounds["background"].blend(Color.parse(getattr(theme, tint)), share)
+        pairs.append((text, _("a tint of {colour}").format(colour=tint), ground))
+    found = []
+    for text, name, ground in pairs:
+        contrast = contrast_ratio(texts[text], ground)
+        if contrast < least:
+            told = _("{text} on {ground} has a contrast of {contrast}, {least} is the least")
+            found.append(told.format(text=text, ground=name, contrast=f"{contrast:.1f}", least=f"{least:g}"))
+    return found
+
+
+def contrast_ratio(one: Color, other: Color) -> float:
+    """How well two colours can be told apart, from 1 to 21, as WCAG 2.2 defines it."""
+    high, low = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def _luminance(colour: Color) -> float:
+    channels = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour.normalized]
+    return 0.2126 * channels[0] + 0.7152 * channels[1] + 0.0722 * channels[2]
+
+
+def load_all(folders: Iterable[Path]) -> tuple[list[Theme], list[str]]:
+    """Every usable theme of these folders, the later ones winning, and what is wrong with the others."""
+    themes: dict[str, Theme] = {}
+    problems = []
+    for folder in folders:
+        for path in sorted(folder.glob("*.toml")):
+            try:
+                theme = load(path)
+            except ThemeError as error:
+                problems.append(str(error))
+            else:
+                themes[theme.name] = theme
+    return list(themes.values()), problems

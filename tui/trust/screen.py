@@ -1,0 +1,178 @@
+"""What a folder brings, to be read before it counts: the files in a list, the whole text of the one under the cursor.
+
+The answers stand above the files in the same list, and Enter takes the highlighted one. Answers with True for a yes,
+False for a no, None where nothing was asked or said. Everything shown is foreign, and clean. It starts at no.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from tui.approval.answer_list import DIGITS
+from tui.dialogs.choice_dialog import SENDS, GuardedScreen
+from tui.i18n import _
+from tui.terminal_io.sanitizer import sanitize, sanitize_line
+
+if TYPE_CHECKING:
+    from core.trust.folder_survey import Piece
+    from core.trust.trust_store import Standing
+
+PATH_CELLS = 70
+SHOWN_PROBLEMS = 5
+
+QUESTION = _(
+    "This folder brings files that would direct your agent or run commands. Until you say yes, the agent works as if "
+    "they were not there. Read them; ↑ ↓ goes from one to the next."
+)
+CHANGED = _("You said yes to this folder before. What is marked ● has changed since, or is new.")
+KINDS = {
+    "instructions": _("instructions"),
+    "microagent": _("microagent"),
+    "skill": _("skill"),
+    "command": _("slash command"),
+    "agent": _("agent"),
+    "hooks": _("hooks"),
+    "MCP servers": _("MCP servers"),
+}
+STANDS = _("You trust all of these files as they are.")
+NO, YES, REVOKE, KEEP = "no", "yes", "revoke", "keep"
+ANSWERS = {
+    NO: _("Do not trust them: the agent works without them"),
+    YES: _("Trust them, as long as they stay as they are"),
+    KEEP: _("Leave it as it is"),
+    REVOKE: _("Stop trusting them"),
+}
+
+
+class _Lines(OptionList, can_focus=False):
+    """The answers and the files. It takes no focus, because the screen moves the highlight and guards every key."""
+
+
+class TrustScreen(GuardedScreen[bool | None]):
+    """The pieces of one folder."""
+
+    DEFAULT_CSS = """
+    TrustScreen {
+        align: center middle; background: $background 60%;
+        & > Vertical {
+            width: 90%; max-width: 120; height: 90%; padding: 0 1; background: $surface; border: round $warning;
+            border-title-color: $text-warning; border-title-style: bold; border-subtitle-color: $text-muted;
+        }
+        & #trust-told { height: auto; margin-bottom: 1; color: $text-warning; }
+        OptionList, OptionList:focus { height: auto; max-height: 10; border: none; background: $surface; padding: 0; }
+        & #trust-path { height: 1; margin-top: 1; color: $text-accent; text-style: bold; }
+        VerticalScroll { height: 1fr; background: $panel; padding: 0 1; scrollbar-size-vertical: 1; }
+        &.-low > Vertical { height: 100%; width: 100%; }
+        &.-low #trust-told { max-height: 2; margin: 0; }
+        &.-low OptionList { max-height: 4; }
+        &.-low #trust-path { margin: 0; }
+    }
+    """
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (20, "-high")]
+    BINDINGS = [
+        Binding("escape", "leave", "Leave"),
+        Binding("pagedown,space", "page(1)", show=False, priority=True),
+        Binding("pageup", "page(-1)", show=False, priority=True),
+    ]
+
+    def __init__(self, standing: Standing, *, asks: bool) -> None:
+        """`asks` where a no is an answer, too, and is remembered."""
+        super().__init__()
+        self._standing, self._asks = standing, asks
+        self._answers = (NO, YES) if standing.waiting else (KEEP, REVOKE) if standing.trusted else ()
+        self._pieces: Sequence[Piece] = [*standing.waiting, *standing.trusted]
+        self.is_revoked = False
+        """Whether the user takes everything back."""
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as box:
+            folder = sanitize_line(self._standing.survey.folder, PATH_CELLS)
+            box.border_title = _("Trust {folder}?").format(folder=folder) if self._standing.waiting else folder
+            box.border_subtitle = _("↑ ↓ choose or read · Enter answers · PgDn scrolls · Esc leaves")
+            yield Static(Content(self._told()), id="trust-told")
+            answers = [Option(Content.styled(ANSWERS[answer], "bold"), id=answer) for answer in self._answers]
+            files = [Option(_line(piece, self._standing)) for piece in self._pieces]
+            yield _Lines(*answers, *files, markup=False)
+            yield Static(id="trust-path")
+            with VerticalScroll(can_focus=False):
+                yield Static(id="trust-text")
+
+    def _told(self) -> str:
+        standing = self._standing
+        told = CHANGED if standing.changed or (standing.trusted and standing.waiting) else QUESTION
+        lines = [told if standing.waiting else STANDS]
+        lines += [sanitize_line(f"! {problem}", 200) for problem in standing.survey.problems[:SHOWN_PROBLEMS]]
+        return "\n".join(lines)
+
+    def on_mount(self) -> None:
+        """Show the first file, with the highlight on the first answer."""
+        lines = self.query_one(OptionList)
+        lines.highlighted = 0 if self._answers or self._pieces else None
+        if self._pieces:
+            self._show(self._pieces[0])
+
+    def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
+        """Show the whole text of the file under the cursor."""
+        if (at := event.option_index - len(self._answers)) >= 0:
+            self._show(self._pieces[at])
+
+    def _show(self, piece: Piece) -> None:
+        self.query_one("#trust-path", Static).update(Content(sanitize_line(piece.path, PATH_CELLS)))
+        self.query_one("#trust-text", Static).update(Content(sanitize(piece.text)))
+        self.query_one(VerticalScroll).scroll_home(animate=False)
+
+    def on_key(self, event: events.Key) -> None:
+        """Move the highlight or answer, with no key that may have been meant for something else."""
+        lines = self.query_one(OptionList)
+        if not self.is_taken(event):
+            return
+        if event.key == SENDS:
+            self._take()
+        elif event.key == "up":
+            lines.action_cursor_up()
+        elif event.key == "down":
+            lines.action_cursor_down()
+        elif event.key in DIGITS and int(event.key) <= len(self._answers):
+            lines.highlighted = int(event.key) - 1
+
+    def _take(self) -> None:
+        """Answer as highlighted; of a file, read on."""
+        option = self.query_one(OptionList).highlighted_option
+        match option.id if option is not None else None:
+            case "yes":
+                self.dismiss(True)
+            case "no":
+                self.dismiss(False)
+            case "keep":
+                self.dismiss(None)
+            case "revoke":
+                self.is_revoked = True
+                self.dismiss(None)
+            case _:
+                self.action_page(1)
+
+    def action_page(self, pages: int) -> None:
+        """Scroll the text."""
+        text = self.query_one(VerticalScroll)
+        text.scroll_relative(y=pages * max(1, text.size.height - 1), animate=False)
+
+    def action_leave(self) -> None:
+        """No, or nothing."""
+        self.dismiss(False if self._asks and self._standing.waiting else None)
+
+
+def _line(piece: Piece, standing: Standing) -> Content:
+    waits = piece in standing.waiting
+    mark = ("● ", "$text-warning") if waits else ("✓ ", "$text-success")
+    return Content.assemble(
+        mark, (sanitize_line(piece.path, PATH_CELLS), "bold"), (f"  {KINDS[piece.kind]}", "$text-muted")
+    )

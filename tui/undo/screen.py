@@ -1,0 +1,228 @@
+"""The dialog before an undo or a redo: which turn, what of it, and which files would change, before any of them does.
+
+The turns are listed, the newest first; what undoing the highlighted one would do is asked for and shown below. Answers
+with what was chosen, None where the user left. Texts of events and names of files are cleaned here. Writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from core.errors import HandloomError
+from tui.i18n import _, counted
+from tui.terminal_io.sanitizer import sanitize_line
+
+if TYPE_CHECKING:
+    from core.checkpoints.model import FileChange
+    from core.undo.undo import Turn, UndoPreview
+
+MAX_FILES = 500
+"""Files that are listed; nobody reads on."""
+CELLS = 90
+WHAT = ((True, True), (True, False), (False, True))
+"""Of chat and files, in the order of the Tab key."""
+KINDS = {
+    "created": ("+", _("comes back"), "$text-success"),
+    "changed": ("~", _("as it was"), "$text-warning"),
+    "deleted": ("−", _("goes"), "$text-error"),
+}
+"""By what would become of a file."""
+
+
+class UndoChoice(NamedTuple):
+    """What is to be undone."""
+
+    preview: UndoPreview
+    chat: bool
+    files: bool
+    overwrite: bool
+
+
+class UndoScreen(ModalScreen[UndoChoice | None]):
+    """Choose a turn and what of it; or, for a redo, see what it does."""
+
+    DEFAULT_CSS = """
+    UndoScreen {
+        align: center middle; background: $background 60%;
+        & > Vertical {
+            width: 90%; max-width: 100; height: auto; max-height: 90%; padding: 0 1;
+            background: $surface; border: round $accent;
+            border-title-color: $text-accent; border-title-style: bold; border-subtitle-color: $text-muted;
+        }
+        OptionList, OptionList:focus { height: auto; max-height: 8; border: none; background: $surface; padding: 0; }
+        Static { height: auto; }
+        #undo-what { margin-top: 1; }
+        #undo-files { height: auto; max-height: 16; }
+    }
+    """
+    BINDINGS = [
+        Binding("escape", "leave", "Leave"),
+        Binding("tab", "next_what", show=False, priority=True),
+        Binding("o", "overwrite", show=False),
+        Binding("pagedown", "page(1)", show=False, priority=True),
+        Binding("pageup", "page(-1)", show=False, priority=True),
+    ]
+
+    def __init__(
+        self,
+        turns: Sequence[Turn],
+        preview: Callable[[int], Awaitable[UndoPreview]],
+        *,
+        first: int | None = None,
+        beside: Sequence[str] = (),
+        redo: bool = False,
+    ) -> None:
+        super().__init__()
+        self._turns, self._ask, self._beside, self._redo = turns, preview, beside, redo
+        self._begin = next((index for index, turn in enumerate(turns) if turn.id == first), 0)
+        self._what = 0
+        self._overwrite = False
+        self._preview: UndoPreview | None = None
+        self._problem = ""
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as box:
+            box.border_title = _("Redo") if self._redo else _("Undo this message and all that came after it")
+            yield OptionList(*(Option(_turn(turn), id=str(turn.id)) for turn in self._turns), markup=False)
+            yield Static(id="undo-what")
+            with VerticalScroll(id="undo-files", can_focus=False):
+                yield Static(id="undo-list")
+            yield Static(id="undo-warnings")
+
+    def on_mount(self) -> None:
+        """The last turn, or the one that was asked for."""
+        turns = self.query_one(OptionList)
+        turns.focus()
+        turns.highlighted = self._begin
+        self._show()
+
+    def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
+        """Ask what undoing it would do."""
+        self._preview, self._problem, self._overwrite = None, "", False
+        self._show()
+        self._load(int(event.option_id or 0))
+
+    @work(exclusive=True)
+    async def _load(self, first: int) -> None:
+        try:
+            self._preview = await self._ask(first)
+        except HandloomError as error:
+            self._problem = str(error)
+        self._show()
+
+    # -- what is possible ----------------------------------------------------------------------------------------------
+
+    @property
+    def _choices(self) -> Sequence[tuple[bool, bool]]:
+        preview = self._preview
+        if preview is None or not preview.changes:
+            return ((True, False),)
+        return ((preview.chat, True),) if self._redo else WHAT
+
+    @property
+    def _chosen(self) -> tuple[bool, bool]:
+        return self._choices[self._what % len(self._choices)]
+
+    def action_next_what(self) -> None:
+        """Chat and files, the chat, the files, and round again."""
+        self._what = (self._what + 1) % len(self._choices)
+        self._show()
+
+    def action_overwrite(self) -> None:
+        """Take along what others have changed too, or leave it alone again."""
+        if self._preview is not None and self._preview.disputed:
+            self._overwrite = not self._overwrite
+            self._show()
+
+    def action_page(self, pages: int) -> None:
+        """Scroll the list of files."""
+        files = self.query_one("#undo-files", VerticalScroll)
+        files.scroll_relative(y=pages * max(1, files.size.height - 1), animate=False)
+
+    def on_option_list_option_selected(self) -> None:
+        """Take it, once it has been shown what it does."""
+        if self._preview is not None:
+            self.dismiss(UndoChoice(self._preview, *self._chosen, self._overwrite))
+
+    def action_leave(self) -> None:
+        """Undo nothing."""
+        self.dismiss(None)
+
+    # -- what is shown -------------------------------------------------------------------------------------------------
+
+    def _show(self) -> None:
+        chat, files = self._chosen
+        names = {(True, True): _("chat and files"), (True, False): _("the chat"), (False, True): _("the files")}
+        parts: list[Content | str | tuple[str, str]] = []
+        for choice in self._choices:
+            parts += [(f" {names[choice]} ", "reverse" if choice == (chat, files) else "$text-muted"), " "]
+        self.query_one("#undo-what", Static).update(Content.assemble(*parts))
+        self.query_one("#undo-list", Static).update(Content("\n").join(list(self._file_lines(files))))
+        self.query_one("#undo-warnings", Static).update(Content("\n").join(list(self._warnings(files))))
+        keys = [_("Tab what of it")] if len(self._choices) > 1 else []
+        keys += [_("Enter does it"), _("Esc leaves")]
+        self.query_one(Vertical).border_subtitle = " · ".join(keys)
+
+    def _file_lines(self, files: bool) -> Iterator[Content]:
+        preview = self._preview
+        if self._problem:
+            yield Content.styled(self._problem, "$text-error")
+        elif preview is None:
+            yield Content.styled(_("Looking at the files …"), "$text-muted")
+        elif preview.why_no_files:
+            yield Content.styled(preview.why_no_files, "$text-muted")
+        elif not preview.changes:
+            yield Content.styled(_("No file changes."), "$text-muted")
+        elif not files:
+            yield Content.styled(_("The files stay as they are."), "$text-muted")
+        else:
+            spared = frozenset() if self._overwrite else frozenset(preview.disputed)
+            for change in preview.changes[:MAX_FILES]:
+                yield _file(change, stays=change.path in spared)
+            if (more := len(preview.changes) - MAX_FILES) > 0:
+                yield Content(counted(more, "and {n} more file", "and {n} more files"))
+
+    def _warnings(self, files: bool) -> Iterator[Content]:
+        preview = self._preview
+        if preview is None:
+            return
+        if files and preview.disputed:
+            told = counted(
+                len(preview.disputed),
+                "{n} of them was changed by others too.",
+                "{n} of them were changed by others too.",
+            )
+            key = _("o leaves it alone") if self._overwrite else _("It stays as it is; o takes it along.")
+            yield Content.styled(f"{told} {key}", "$text-warning")
+        if files and preview.others:
+            told = counted(
+                len(preview.others),
+                "{n} file that others alone changed is left alone.",
+                "{n} files that others alone changed are left alone.",
+            )
+            yield Content.styled(told, "$text-muted")
+        for title in self._beside if files else ():
+            told = _("“{title}” is at work in the same folder; what it writes may be mixed up with this.")
+            yield Content.styled(told.format(title=sanitize_line(title, 40)), "$text-warning")
+
+
+def _turn(turn: Turn) -> Content:
+    at = turn.at.astimezone().strftime(_("%d %b %H:%M"))
+    return Content.assemble((at, "$text-muted"), "  ", sanitize_line(turn.text, CELLS - 15))
+
+
+def _file(change: FileChange, *, stays: bool) -> Content:
+    glyph, word, colour = ("·", _("stays"), "$text-muted") if stays else KINDS[change.kind]
+    lines = _("binary") if change.binary else f"+{change.added} −{change.removed}"
+    path = sanitize_line(change.path, CELLS - 30)
+    return Content.assemble((f"{glyph} ", colour), path, (f"  {word}  {lines}", "$text-muted"))

@@ -1,1 +1,0 @@
-"""What stands around the panes: tabs, cards, footer, transport bar, the line of a search."""

@@ -1,0 +1,110 @@
+"""The chats of the workspace: that of the shown conversation, and where the user wants it another beside it.
+
+A view stays on its side and with its conversation while the two change roles, so neither moves under the reader's eyes.
+The second view is made when it is wanted first. Knows whose chat is whose and nothing of other panes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.content import Content
+from textual.message import Message
+
+from tui.chat.view import ChatView
+from tui.i18n import _
+
+if TYPE_CHECKING:
+    from tui.workspace.tab import Tab
+
+
+class Chats(Horizontal):
+    """One chat, or two side by side."""
+
+    DEFAULT_CSS = """
+    Chats {
+        width: 3fr;
+        & > ChatView { width: 1fr; }
+    }
+    """
+    TITLE = _("Chat")
+
+    class OtherChosen(Message):
+        """The user went to the chat beside the one that is shown."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._views = [ChatView(id="chat")]
+        """That of the shown conversation, and the other once there was one."""
+        self._tab: Tab | None = None
+        self.beside: Tab | None = None
+        """The conversation beside the one that is shown."""
+
+    def compose(self) -> ComposeResult:
+        """One chat to begin with."""
+        yield self.shown
+
+    @property
+    def shown(self) -> ChatView:
+        """The chat of the shown conversation."""
+        return self._views[0]
+
+    def on_mount(self) -> None:
+        """Every pane has a title."""
+        self.shown.border_title = self.TITLE
+
+    def attach(self, tab: Tab | None) -> None:
+        """Show this conversation; with the one beside it, the shown one changes roles."""
+        before, self._tab = self._tab, tab
+        if tab is not None and tab is self.beside:
+            self._views.reverse()
+            self.beside = before
+        self.shown.attach(tab.chat if tab is not None else None)
+
+    def split(self, tab: Tab) -> None:
+        """Show this conversation beside the one that is shown."""
+        if len(self._views) == 1:
+            self._views.append(ChatView(id="beside"))
+            self.mount(self._views[1])
+        self.beside = tab
+        self._views[1].attach(tab.chat)
+
+    def end_split(self) -> None:
+        """Show one conversation."""
+        if self.beside is not None:
+            self._views[1].attach(None)
+            self.beside = None
+
+    def make_room(self, visible: Collection[str]) -> None:
+        """Be seen as far as there is room."""
+        self.set_class("beside" in visible, "-split")
+        self.display = self.shown.display = "chat" in visible
+        for other in self._views[1:]:
+            other.display = "beside" in visible
+
+    def title(self) -> None:
+        """Say whose chat is whose, where there are two, and to which of them the prompt belongs."""
+        for view, tab in zip(self._views, (self._tab, self.beside), strict=False):
+            title = Content(self.TITLE)
+            if self.beside is not None and tab is not None:
+                title = Content(f"{tab.mark.glyph} {tab.title}")
+            if view.border_title != title.markup:
+                view.border_title = title
+            view.set_class(self.beside is not None and view is self.shown, "-owner")
+
+    def redraw(self) -> None:
+        """Draw anew, such as when a picture has come."""
+        for view in self._views:
+            view.refresh()
+
+    def tab_of(self, view: object) -> Tab | None:
+        """Whose chat this is."""
+        return self._tab if view is self.shown else self.beside
+
+    def on_descendant_focus(self) -> None:
+        """Tell where the user went to the other chat."""
+        if self.beside is not None and self._views[1].has_focus:
+            self.post_message(self.OtherChosen())

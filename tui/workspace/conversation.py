@@ -1,0 +1,179 @@
+"""One living conversation as the workspace holds it: its session, and what comes of it. No Textual in here.
+
+A tab takes every event once and in order, whether its page was read or the event came live, and every frame. A tab that
+nobody looks at goes on collecting. Loaded after the first frame, because it brings pydantic with it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from core.controller.decide import RESTARTED
+from core.errors import UsageError
+from core.events import Envelope, EventSource, Frame, MessageAction
+from core.stream import EventStreamSubscriber
+from tui.i18n import _
+from tui.plan.plan_approval import waits_for_approval
+from tui.terminal_io.sanitizer import sanitize_line
+from tui.workspace.conversation_status import Mark, Wait, mark_of, wait_of
+from tui.workspace.footer import Facts
+from tui.workspace.tab import PAGE, Tab, short_title
+
+if TYPE_CHECKING:
+    from core.session.agent_session import AgentSession
+
+
+class ConversationTab(Tab):
+    """A session with its pane models. Made open, closed once by `aclose`."""
+
+    def __init__(
+        self,
+        session: AgentSession,
+        wake: Callable[[ConversationTab], None],
+        clock: Callable[[], float] = time.monotonic,
+        level: int = 0,
+    ) -> None:
+        super().__init__(session.stream, wake, clock)
+        self.session = session
+        self.level = level
+        session.attended = True
+        self._first_said = ""
+        self._seen = -1
+        self._waiting: list[Envelope] | None = []
+        """Events that came live before the last page was read; None from then on."""
+        self._unwatch: Callable[[], None] | None = None
+
+    @property
+    def id(self) -> str:
+        return self.session.info.id
+
+    @property
+    def title(self) -> str:
+        """Its title, else the first words of its task."""
+        title = self.session.info.title or self._first_said
+        return short_title(title) or _("new conversation")
+
+    @property
+    def folder(self) -> str:
+        return self.session.info.workspace
+
+    @property
+    def model_name(self) -> str:
+        return self.session.model_name
+
+    @property
+    def mark(self) -> Mark:
+        return self._mark_and_words()[0]
+
+    @property
+    def state_words(self) -> str:
+        """Its state in words."""
+        return self._mark_and_words()[1]
+
+    def _mark_and_words(self) -> tuple[Mark, str]:
+        return mark_of(self.session.state.agent_state, self.waits_for, self.session.asleep)
+
+    @property
+    def waits_for(self) -> Wait | None:
+        """What the user is waited for; None where nothing is."""
+        state, halt = self.session.state, self.session.state.halt
+        return wait_of(
+            state.agent_state,
+            str(halt.kind) if halt is not None else "",
+            halt.what if halt is not None else "",
+            said=state.first_said is not None,
+            reads_terminal=self.terminal.waits and not self.has_terminal and (self.running or self.runs_command),
+            has_plan=waits_for_approval(state, self),
+            was_interrupted=state.reason == RESTARTED,
+        )
+
+    @property
+    def running(self) -> bool:
+        return mark_of(self.session.state.agent_state)[0] is Mark.RUNNING and self.session.state.halt is None
+
+    @property
+    def runs_command(self) -> bool:
+        return self.session.runs_command
+
+    @property
+    def has_terminal(self) -> bool:
+        """Whether the user has the agent's terminal."""
+        return self.session.hands.terminal.is_on
+
+    @property
+    def queued(self) -> Sequence[str]:
+        return [queued.text for queued in self.session.state.queued]
+
+    @property
+    def facts(self) -> Facts:
+        session, state = self.session, self.session.state
+        usage = state.metrics.accumulated_token_usage
+        return Facts(
+            mark=self.mark,
+            state=self.state_words,
+            elapsed_s=int(self._clock() - self.running_since) if self.running_since is not None else None,
+            model=sanitize_line(session.model_name, 40),
+            context_used=usage.per_turn_token,
+            context_window=usage.context_window,
+            tokens_in=usage.prompt_tokens,
+            tokens_out=usage.completion_tokens,
+            estimated=usage.is_estimated,
+            cost=state.metrics.accumulated_cost,
+            iteration=state.iteration,
+            max_iterations=state.allowed.max_iterations or 0,
+            workspace=sanitize_line(session.info.workspace, 300),
+            confirm_mode=str(session.confirm_mode),
+            isolated=session.runtime.isolation != "none",
+        )
+
+    async def start(self) -> None:
+        """Subscribe, then load the last page. Events that come in between are neither lost nor shown twice."""
+        stream = self.session.stream
+        stream.subscribe(EventStreamSubscriber.MAIN, self._take, f"tab-{self.id}")
+        self._unwatch = self.session.frames.watch(self._take_frame)
+        page = await stream.page(limit=PAGE)
+        for envelope in page:
+            self._apply(envelope, stored=True)
+        self._oldest = page[0].id if page else None
+        waiting, self._waiting = self._waiting or [], None
+        for envelope in waiting:
+            self._apply(envelope)
+        self.unread = False
+        self.browser.taken = self.session.hands.browser.is_on  # whatever the log of one that was killed says
+        self.note_state()
+        self._wake()
+
+    async def aclose(self) -> None:
+        """Stop listening. The session lives on; its owner closes it. May be called twice."""
+        with suppress(UsageError):  # a delegate's stream ends with its work
+            self.session.stream.unsubscribe(EventStreamSubscriber.MAIN, f"tab-{self.id}")
+        if self._unwatch is not None:
+            self._unwatch()
+            self._unwatch = None
+
+    async def _take(self, envelope: Envelope) -> None:
+        if self._waiting is not None:
+            self._waiting.append(envelope)
+            return
+        self._apply(envelope)
+        self.note_state()
+        self._wake()
+
+    def _apply(self, envelope: Envelope, *, stored: bool = False) -> None:
+        if envelope.id <= self._seen:
+            return
+        self._seen = envelope.id
+        if isinstance(envelope.event, MessageAction) and not self._first_said and envelope.source is EventSource.USER:
+            self._first_said = envelope.event.content[:200]
+        if not stored and not self.shown:
+            self.unread = True
+        for model in self.models:
+            model.apply(envelope)
+
+    def _take_frame(self, frame: Frame) -> None:
+        for model in self.models:
+            model.apply_frame(frame)
+        self._wake()

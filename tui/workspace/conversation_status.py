@@ -1,0 +1,163 @@
+"""The state of a conversation in one glyph and one word, the same on tabs, in lists and in the footer.
+
+Standard library only: the first frame needs it.
+
+What a conversation waits for the user for: the one place that says so, for tabs, title, notices, lists and `next`.
+
+Pure, and standard library only: the first frame needs it. Everything here follows from the log but what the terminal
+tells, so that it is still there after a restart.
+
+When somebody who looks elsewhere wants to be told: the agent asks, waits, failed, or ended a long piece of work.
+
+Pure: what is told, and whether anybody is away, is the caller's affair. Each change of state is news once.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from tui.i18n import _
+
+
+class Wait(Enum):
+    """One thing that only the user can do. Values: the words."""
+
+    APPROVAL = _("asks you")
+    INPUT = _("a command waits for input")
+    PLAN = _("a plan waits for your yes")
+    KEY = _("the model needs a key")
+    MODEL = _("the model failed")
+    SANDBOX = _("the sandbox is gone")
+    LIMIT = _("reached a limit")
+    STUCK = _("goes round in a circle")
+    ERROR = _("error")
+    RESTART = _("interrupted by a restart")
+    QUESTION = _("waits for you")
+
+
+_BY_HALT = {"limit": Wait.LIMIT, "model": Wait.MODEL, "sandbox": Wait.SANDBOX, "stuck": Wait.STUCK}
+_WAITS_BY_STATE = {
+    "awaiting_user_confirmation": Wait.APPROVAL,
+    "awaiting_user_input": Wait.QUESTION,
+    "error": Wait.ERROR,
+}
+NEEDS_KEY = "authentication"
+"""The kind of a model's error that a key mends."""
+
+
+def wait_of(
+    agent_state: str,
+    halt: str = "",
+    what: str = "",
+    *,
+    said: bool = True,
+    reads_terminal: bool = False,
+    has_plan: bool = False,
+    was_interrupted: bool = False,
+) -> Wait | None:
+    """What is waited for, None where nothing is.
+
+    `halt` and `what` are the kind and the cause of what stands in the agent's way. A conversation in which nothing was
+    `said` rests, it does not ask. `was_interrupted` tells that a stopped one was at work when its process ended.
+    """
+    if halt:
+        return Wait.KEY if (halt, what) == ("model", NEEDS_KEY) else _BY_HALT.get(halt, Wait.ERROR)
+    if reads_terminal:
+        return Wait.INPUT
+    if has_plan:
+        return Wait.PLAN
+    if agent_state == "stopped" and was_interrupted:
+        return Wait.RESTART
+    found = _WAITS_BY_STATE.get(agent_state)
+    return None if found is Wait.QUESTION and not said else found
+
+
+class Mark(Enum):
+    """How a conversation stands, for one who looks at it from outside. Values: glyph, word, theme variable."""
+
+    RUNNING = ("▶", _("running"), "$text-primary")
+    WAITING = ("◆", _("waits for you"), "$text-accent")
+    PAUSED = ("‖", _("paused"), "$text-accent")
+    DONE = ("✓", _("finished"), "$text-success")
+    ASLEEP = ("z", _("asleep"), "$text-muted")
+    REPLAY = ("↺", _("replay"), "$text-secondary")
+    IDLE = ("•", _("idle"), "$text-muted")
+
+    @property
+    def glyph(self) -> str:
+        """One cell."""
+        return self.value[0]
+
+    @property
+    def word(self) -> str:
+        """For people."""
+        return self.value[1]
+
+    @property
+    def colour(self) -> str:
+        """A theme variable; never the only sign."""
+        return self.value[2]
+
+
+_BY_STATE = {
+    "loading": (Mark.IDLE, _("starting")),
+    "running": (Mark.RUNNING, _("running")),
+    "user_confirmed": (Mark.RUNNING, _("running")),
+    "user_rejected": (Mark.RUNNING, _("running")),
+    "rate_limited": (Mark.RUNNING, _("rate limited, waits")),
+    "awaiting_user_input": (Mark.WAITING, _("waits for you")),
+    "paused": (Mark.PAUSED, _("paused")),
+    "stopped": (Mark.IDLE, _("stopped")),
+    "finished": (Mark.DONE, _("finished")),
+    "rejected": (Mark.IDLE, _("declined the task")),
+}
+
+
+def mark_of(agent_state: str, wait: Wait | None = None, asleep: bool = False) -> tuple[Mark, str]:
+    """The mark and the words for a controller's state, and for what the user is waited for.
+
+    What is waited for has one look whatever it is, and is told even of a conversation that sleeps.
+    """
+    if wait is not None:
+        return Mark.WAITING, wait.value
+    return (Mark.ASLEEP, _("asleep")) if asleep else _BY_STATE.get(agent_state, (Mark.IDLE, agent_state))
+
+
+def mark_of_stored(agent_state: str) -> tuple[Mark, str]:
+    """As `mark_of`, of a conversation of which only its last state is known."""
+    return mark_of(agent_state, wait_of(agent_state))
+
+
+URGENT = (Mark.WAITING,)
+"""Marks of conversations that do not go on by themselves, the most urgent first."""
+
+
+LONG_S = 20.0
+"""Work that ends sooner was watched to its end."""
+
+
+ENDS = frozenset({Mark.DONE, Mark.IDLE})
+"""Work has ended; what the user paused or what fell asleep is no news."""
+
+
+class Attention:
+    """The states of the conversations as they were last seen."""
+
+    def __init__(self) -> None:
+        self._standings: dict[str, Mark | Wait] = {}
+        self._working_since: dict[str, float] = {}
+
+    def is_news(self, conversation_id: str, standing: Mark | Wait, now: float) -> bool:
+        """Take note of what is waited for, else of the mark, at a time in seconds; whether it is worth interrupting."""
+        before = self._standings.get(conversation_id)
+        self._standings[conversation_id] = standing
+        if standing is Mark.RUNNING:
+            if before is not Mark.RUNNING:
+                self._working_since[conversation_id] = now
+            return False
+        since = self._working_since.pop(conversation_id, None)
+        if before is None or before is standing:
+            return False
+        if standing in ENDS:
+            return since is not None and now - since > LONG_S
+        return isinstance(standing, Wait)

@@ -1,0 +1,565 @@
+"""The workspace: tabs, panes, questions, prompt and footer of the conversation that is shown.
+
+One widget tree for the whole app; `show` attaches it to another conversation's models. Knows where the focus is and
+which panes fit, and nothing of sessions: what the user does goes up as messages and commands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import aclosing, suppress
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, cast
+from weakref import WeakKeyDictionary
+
+from rich.cells import cell_len
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import TextArea
+
+from tui.approval.view import QuestionView
+from tui.browser.view import BrowserView
+from tui.chat.view import ChatView
+from tui.commands import WORKING, Scope, hints, key_of, keyed
+from tui.dialogs.key_guard import LastKey
+from tui.events.event_tree import EventTree
+from tui.events.filter_bar import FilterBar
+from tui.events.view import EventsView
+from tui.find.find_bar import FindInput
+from tui.i18n import _
+from tui.plan.view import PlanLine, PlanPanel
+from tui.prompt import Prompt
+from tui.prompt.completion_list import ListOverlay
+from tui.replay.transport_bar import Transport
+from tui.shortcuts.leader import WhichKey
+from tui.terminal.input_hint import WaitsHint
+from tui.terminal.view import TerminalView
+from tui.workspace.chats import Chats
+from tui.workspace.footer import Footer, Hints
+from tui.workspace.layout import LEAST, LOW, NARROW, PANES, SMALL, TINY, arrange
+from tui.workspace.notice_cards import Notice, Queue
+from tui.workspace.tab_bar import TabStrip
+
+if TYPE_CHECKING:
+    from tui.terminal_io.graphics.picture_cells import Pixels
+    from tui.workspace.conversation import ConversationTab
+    from tui.workspace.tab import Tab
+
+PLACEHOLDER = keyed(_("Say what you want done. {prompt.send} sends."))
+DETAIL_FROM = 120
+"""Columns from which a log that fills the screen leaves room for an event beside it."""
+WORKING_HINT = " · ".join(f"{key} {word}" for key, word in WORKING)
+"""On the prompt's border where there is no line for hints."""
+KEYS_HINT = " · ".join(f"{key} {word}" for key, word in hints(Scope.REPLAY)[:4])
+"""On the transport bar's border where there is no line for hints."""
+GIVE_BACK = [(key_of("terminal.take"), _("give the terminal back")), ("ctrl+]", _("as well"))]
+"""All that the workspace answers to while the user types into the agent's terminal."""
+
+
+class _Look(NamedTuple):
+    """What the user looks at in a conversation."""
+
+    looked_at: str
+    side: str
+    maximised: bool
+    focus: str
+    """The pane with the focus; empty for the prompt."""
+
+
+_LOOK = _Look("chat", "terminal", False, "")
+
+
+class Workspace(Screen[None]):
+    """The one main screen."""
+
+    DEFAULT_CSS = """
+    Workspace {
+        background: $background; layers: base above;
+        #body { height: 1fr; }
+        #side { width: 2fr; }
+        #chat, #beside, #events, #terminal, #browser {
+            height: 1fr; background: $background;
+            border-top: solid $panel; border-title-color: $text-muted; border-title-style: none;
+            padding: 0 0 0 1;
+        }
+        #events, #terminal, #browser, .-split > #beside { border-left: solid $panel; }
+        #chats.-split > .-owner { border-top: solid $accent; border-title-color: $text-accent; }
+        #detail {
+            display: none; width: 1fr; height: 1fr; background: $background;
+            border: solid $panel; border-right: none; padding: 0 0 0 1;
+            border-title-color: $text-muted; border-subtitle-color: $text-muted;
+        }
+        #detail:focus { border-top: heavy $accent; border-title-color: $text-accent; border-title-style: bold; }
+        #side > #browser { height: 2fr; }
+        #chat:focus, #beside:focus, #events:focus, #terminal:focus, #browser:focus {
+            border-top: heavy $accent; border-title-color: $text-accent; border-title-style: bold;
+        }
+        #terminal.-taken { border-top: heavy $warning; border-title-color: $text-warning; }
+        #filter-bar { border-left: solid $panel; }
+        &.-one-pane #chat, &.-one-pane #events, &.-one-pane #terminal, &.-one-pane #browser, &.-one-pane #filter-bar {
+            border-left: none;
+        }
+        &.-one-pane #body > * { width: 1fr; }
+        #bottom { height: auto; max-height: 80%; }
+        &.-low Hints { display: none; }
+        &.-low Hints.-tells { display: block; }
+        &.-low Footer.-gives-way { display: none; }
+        &.-low WhichKey { margin-bottom: 1; }
+        &.-low QuestionView > .question--body { max-height: 4; }
+        &.-low QuestionView > .question--rows { max-height: 6; }
+        &.-small #prompt { border: none; min-height: 1; padding: 0; }
+        &.-small #bottom { max-height: 90%; }
+        &.-small QuestionView > .question--title { max-height: 1; }
+        &.-small QuestionView > .question--body { max-height: 3; }
+        &.-small QuestionView > .question--rows { max-height: 2; }
+        &.-small QuestionView > .question--why { display: none; }
+        &.-small QuestionView > .question--note { max-height: 1; }
+        &.-small QuestionView > .question--typed { max-height: 1; }
+        &.-small QuestionView .question--reasons { display: block; }
+        &.-small QuestionView > .question--said { max-height: 2; }
+        &.-small QuestionView.-said > .question--why, &.-small QuestionView.-said > .question--typed { display: none; }
+        &.-tiny QuestionView > .question--body { max-height: 1; }
+        &.-tiny QuestionView > .question--rows { max-height: 2; }
+        &.-tiny QuestionView > .question--why, &.-tiny QuestionView > .question--note { display: none; }
+        &.-tiny QuestionView .question--reasons { display: none; }
+        &.-tiny QuestionView > .question--typed { display: none; }
+        &.-tiny QuestionView > .question--said { max-height: 20vh; }
+        &.-tiny QuestionView.-said > .question--title { display: none; }
+        &.-tiny #bottom { max-height: 100%; scrollbar-size: 0 0; }
+        &.-least QuestionView > .question--title { display: none; }
+        &.-least QuestionView.-said > .question--rows { max-height: 1; }
+        &.-tiny TabStrip { display: none; }
+        &.-tiny #filter-bar { height: 1; }
+        &.-tiny #queue { max-height: 1; }
+        &.-tiny #transport { border: none; height: 1; padding: 0; }
+        &.-tiny #prompt { border: none; min-height: 1; height: 1; scrollbar-size: 0 0; }
+        &.-tiny #chat, &.-tiny #beside, &.-tiny #events, &.-tiny #terminal, &.-tiny #browser { border: none; }
+    }
+    """
+    AUTO_FOCUS = "#prompt"
+    TITLES = {"events": _("Events"), "terminal": _("Terminal"), "browser": _("Browser")}
+
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, on_ready: Callable[[], None] = lambda: None
+    ) -> None:
+        """`on_ready` is called once, when every part is there and no key has come yet."""
+        super().__init__()
+        self._clock = clock
+        self.last_key: Callable[[], LastKey] = LastKey
+        """Tells the key that was pressed last."""
+        self._on_ready = on_ready
+        self.looked_at = "chat"
+        self.side = "terminal"
+        self.maximised_pane = False
+        self.typed_at = float("-inf")
+        self._tab: Tab | None = None
+        self._looks: WeakKeyDictionary[Tab, _Look] = WeakKeyDictionary()
+        self._has_pages = False
+        self._watched: ConversationTab | None = None
+        """The conversation whose page is watched while it changes."""
+
+    def compose(self) -> ComposeResult:
+        """Everything that there ever is but the question."""
+        overlay = ListOverlay(id="list")
+        yield TabStrip(id="tabs")
+        with Horizontal(id="body"):
+            yield Chats(id="chats")
+            with Vertical(id="side"):
+                yield PlanPanel(id="plan")
+                yield EventsView(id="events")
+                yield FilterBar(id="filter-bar")
+                yield TerminalView(id="terminal")
+                yield BrowserView(id="browser")
+            yield EventTree(id="detail")
+        with Vertical(id="bottom"):
+            yield PlanLine(id="plan-line")
+            yield Notice(id="notice")
+            yield WaitsHint(id="waits")
+            yield Queue(id="queue")
+            yield Transport(id="transport")
+            yield Prompt(id="prompt", overlay=overlay)
+        yield Footer(id="footer")
+        yield Hints(id="hints")
+        yield WhichKey(id="which-key")
+        yield overlay
+
+    def on_mount(self) -> None:
+        """The prompt has the focus from the start."""
+        for pane, title in self.TITLES.items():
+            self.pane(pane).border_title = title
+        self.detail.border_subtitle = _("Enter unfolds · c copies · r as JSON")
+        self.prompt.cursor_blink = False  # an idle screen paints nothing
+        self.prompt.stands_in = self.query_one("#bottom")
+        self._on_ready()
+        self.prompt.focus()
+
+    # -- parts ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def tabs(self) -> TabStrip:
+        return self.query_one(TabStrip)
+
+    @property
+    def queue(self) -> Queue:
+        return self.query_one(Queue)
+
+    @property
+    def prompt(self) -> Prompt:
+        return self.query_one(Prompt)
+
+    @property
+    def transport(self) -> Transport:
+        return self.query_one(Transport)
+
+    @property
+    def helm(self) -> Widget:
+        """Where the keys go that no pane has: the prompt, or the transport bar of a replay."""
+        return self.transport if self.transport.display else self.prompt
+
+    @property
+    def chats(self) -> Chats:
+        return self.query_one(Chats)
+
+    @property
+    def chat(self) -> ChatView:
+        """The chat of the shown conversation."""
+        return self.chats.shown
+
+    @property
+    def events_view(self) -> EventsView:
+        return self.query_one(EventsView)
+
+    @property
+    def filter_bar(self) -> FilterBar:
+        return self.query_one(FilterBar)
+
+    @property
+    def detail(self) -> EventTree:
+        """The event under the cursor of the log, beside it."""
+        return self.query_one("#detail", EventTree)
+
+    @property
+    def terminal(self) -> TerminalView:
+        return self.query_one(TerminalView)
+
+    @property
+    def browser(self) -> BrowserView:
+        return self.query_one(BrowserView)
+
+    @property
+    def footer(self) -> Footer:
+        return self.query_one(Footer)
+
+    @property
+    def hints(self) -> Hints:
+        return self.query_one(Hints)
+
+    @property
+    def notice(self) -> Notice:
+        return self.query_one(Notice)
+
+    @property
+    def question(self) -> QuestionView | None:
+        """The question that waits for an answer."""
+        return self.prompt.question
+
+    def pane(self, name: str) -> Widget:
+        """A pane by its name; of two chats, the one of the shown conversation."""
+        return self.chat if name == "chat" else self.query_one(f"#{name}")
+
+    def _name_of(self, widget: Widget | None) -> str:
+        """The pane that a widget is; empty for any other."""
+        if widget is not None and widget is self.chat:
+            return "chat"
+        name = widget.id if widget is not None else None
+        return name if name in PANES and name != "chat" else ""
+
+    # -- what is shown -------------------------------------------------------------------------------------------------
+
+    def show(self, tab: Tab | None) -> None:
+        """Attach the panes to this conversation, and keep what was typed and looked at for the one before."""
+        before, self._tab = self._tab, tab
+        look = self._looks.get(tab, _LOOK) if tab is not None else _LOOK
+        if before is not tab:
+            self._leave(before)
+            if before is not None and (tab is None or tab is not self.beside):
+                before.shown, before.pictures.on_wanted = False, None
+            if before is not None:
+                self.looked_at, self.side, self.maximised_pane, _focus = look
+            if before is not None or (tab is not None and tab.draft):
+                self.prompt.put(tab.draft if tab else "")  # what was typed before any tab was there stays
+            self.typed_at = float("-inf")
+        self._take_helm(tab)
+        self.chats.attach(tab)
+        self.events_view.attach(tab.events if tab else None)
+        self.terminal.attach(tab.terminal if tab else None)
+        self.browser.attach(tab.browser if tab else None)
+        if tab is not None:
+            self._see(tab)
+        self.arrange_panes()
+        if before is not tab and before is not None:
+            self._focus(look.focus)
+
+    def _take_helm(self, tab: Tab | None) -> None:
+        """Have the transport bar in the place of the prompt where a replay is shown; whoever had the focus keeps it."""
+        replays = tab is not None and tab.is_replay
+        if replays is not self.transport.display:
+            before = self.helm
+            self.transport.display, self.prompt.display = replays, not replays
+            if self.focused in (before, None) and self.app.screen is self:
+                self.helm.focus()
+            if tab is not None and (reel := tab.reel) is not None:
+                self.transport.show(reel)
+
+    def _leave(self, tab: Tab | None) -> None:
+        """Remember what stood in the prompt and what was looked at."""
+        if tab is not None:
+            tab.draft = self.prompt.text
+            self._looks[tab] = _Look(self.looked_at, self.side, self.maximised_pane, self._name_of(self.focused))
+
+    def _focus(self, pane: str) -> None:
+        """Have the focus in a pane, or in the prompt."""
+        if self.app.screen is self:
+            (self.pane(pane) if pane else self.helm).focus()
+
+    def _see(self, tab: Tab) -> None:
+        """Somebody sees this conversation."""
+        tab.shown, tab.unread = True, False
+        tab.pictures.on_wanted = lambda: self._load_pictures(tab)
+        self._load_pictures(tab)
+
+    # -- two conversations ---------------------------------------------------------------------------------------------
+
+    @property
+    def beside(self) -> Tab | None:
+        """The conversation whose chat stands beside the one that is shown."""
+        return self.chats.beside
+
+    def split(self, tab: Tab) -> None:
+        """Show the chat of this conversation beside the one that is shown."""
+        self.chats.split(tab)
+        self._see(tab)
+        self.looked_at, self.maximised_pane = "chat", False
+        self.arrange_panes()
+
+    def end_split(self) -> None:
+        """Show one conversation."""
+        if self.beside is not None:
+            self.beside.shown, self.beside.pictures.on_wanted = False, None
+            self.chats.end_split()
+        self.arrange_panes()
+
+    def _watch_page(self) -> None:
+        """Watch the page of the shown conversation for as long as its browser is in sight, and no other."""
+        living = self._tab is not None and not self._tab.is_replay
+        wanted = cast("ConversationTab", self._tab) if living and self.browser.display else None
+        if wanted is self._watched:
+            return
+        self._watched = wanted
+        self.workers.cancel_group(self, "page")
+        if wanted is not None:
+            begin = partial(_follow_page, wanted)  # no coroutine yet: the worker may end before it runs
+            self.run_worker(begin, group="page")  # type: ignore[arg-type]
+
+    def watch_anew(self) -> None:
+        """Have the living page from its beginning, such as when more of its pixels are wanted."""
+        self._watched = None
+        self.workers.cancel_group(self, "page")
+        self._watch_page()
+
+    def _load_pictures(self, tab: Tab) -> None:
+        """Fetch the pictures that the panes ask for. A tab that is left keeps what it asked for."""
+        self.run_worker(self._fetch_pictures(tab), group=f"pictures-{tab.id}", exclusive=True)
+
+    async def _fetch_pictures(self, tab: Tab) -> None:
+        if await tab.pictures.load() and tab in (self._tab, self.beside):
+            self.chats.redraw()
+            if tab is self._tab:
+                self.browser.redraw()
+
+    def sync(self) -> bool:
+        """Let the panes take over what changed. Answers whether one of them has more to do in the next frame."""
+        if self._tab is not None:
+            self.events_view.tell(self._tab.log.latest_id + 1)
+            self.chats.title()
+            if (reel := self._tab.reel) is not None:
+                self.transport.show(reel)
+            if self._has_pages is not bool(self._tab.browser.pages):
+                self.arrange_panes()
+        self.show_hints()
+        self.events_view.sync()
+        self._sync_plan()
+        return self.terminal.sync()
+
+    def _sync_plan(self) -> None:
+        """Draw the plan where it is shown."""
+        plan = self._tab.plan if self._tab is not None else None
+        for part in (self.query_one(PlanPanel), self.query_one(PlanLine)):
+            if part.has_class("-shown"):
+                part.sync(plan, self._tab is not None and self._tab.running)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Arrange the panes for the new size."""
+        self.set_class(event.size.height < LOW, "-low")
+        self.set_class(event.size.height < SMALL, "-small")
+        self.set_class(event.size.height < TINY, "-tiny")
+        self.set_class(event.size.height < LEAST, "-least")
+        # Textual 8.2 divides by the width of the text when it lays out a placeholder.
+        self.prompt.placeholder = PLACEHOLDER if event.size.width > cell_len(PLACEHOLDER) else ""
+        self.arrange_panes()
+
+    def arrange_panes(self) -> None:
+        """Show the panes that fit."""
+        self._has_pages = self._tab is not None and bool(self._tab.browser.pages)
+        split = self.beside is not None
+        shown = arrange(self.size.width, self.looked_at, self.side, self.maximised_pane, self._has_pages, split=split)
+        for name in PANES:
+            self.pane(name).display = name in shown.visible
+        self.chats.make_room(shown.visible)
+        if "events" not in shown.visible:
+            self.filter_bar.close()
+        self.detail.display = shown.visible == {"events"} and self.size.width >= DETAIL_FROM
+        self.query_one("#side").display = bool(shown.visible - {"chat", "beside"})
+        self.set_class(len(shown.visible) == 1, "-one-pane")
+        wants_plan, beside = self._tab is not None and self._tab.plan.shown, bool(shown.visible - {"chat"})
+        fits = self.size.width >= NARROW and not self.maximised_pane and self.size.height >= LOW // 2
+        self.query_one(PlanPanel).set_class(wants_plan and beside and fits, "-shown")
+        self.query_one(PlanLine).set_class(wants_plan and not (beside and fits) and self.size.height >= TINY, "-shown")
+        self._sync_plan()
+        self.tabs.show_panes(PANES if shown.tabs else (), self.looked_at)
+        self._watch_page()
+
+    # -- focus ---------------------------------------------------------------------------------------------------------
+
+    def choose_pane(self, name: str) -> None:
+        """Go to a pane; there already, fill the screen with it; that too, restore."""
+        if self.focused is self.pane(name):
+            self.maximised_pane = not self.maximised_pane
+        elif self.looked_at != name:
+            self.maximised_pane = False
+        self.look_at(name)
+
+    def look_at(self, name: str) -> None:
+        """Show a pane and give it the focus."""
+        self.looked_at = name
+        if name != "chat":
+            self.side = name
+        self.arrange_panes()
+        self.pane(name).focus()
+
+    def restore(self) -> bool:
+        """Undo a maximised pane. Answers whether there was one."""
+        was, self.maximised_pane = self.maximised_pane, False
+        self.arrange_panes()
+        return was
+
+    def cycle(self, step: int) -> None:
+        """Move the focus on through prompt and panes."""
+        stops = [self.helm, *(self.pane(name) for name in PANES)]
+        here = next((n for n, stop in enumerate(stops) if stop.has_focus), len(stops) - 1 if step > 0 else 0)
+        stop = stops[(here + step) % len(stops)]
+        if name := self._name_of(stop):
+            if self.maximised_pane and name != self.looked_at:
+                self.maximised_pane = False
+            self.look_at(name)
+        else:
+            stop.focus()
+
+    @property
+    def scope(self) -> Scope:
+        """Where the keys go now."""
+        focused = self.focused
+        if focused is self.prompt:
+            return Scope.PROMPT
+        if focused is self.transport:
+            return Scope.REPLAY
+        if isinstance(focused, FindInput):
+            return Scope.FIND
+        if focused is self.chat:
+            return Scope.CHAT
+        if focused is self.events_view:
+            return Scope.EVENTS
+        if focused is self.browser:
+            return Scope.BROWSER
+        return Scope.LIST if self._name_of(focused) else Scope.GLOBAL
+
+    @property
+    def keys_scope(self) -> Scope:
+        """Whose keys are told: those of a question come before those of the prompt below it."""
+        return Scope.QUESTION if self.question is not None and self.focused is self.prompt else self.scope
+
+    def on_descendant_focus(self) -> None:
+        """The hints follow the focus; what is hidden has none, in whatever order it was given to it and hidden."""
+        if self.focused in (self.prompt, self.transport) and self.focused is not self.helm:
+            self.helm.focus()
+        self.show_hints()
+
+    def on_descendant_blur(self) -> None:
+        """The hints follow the focus."""
+        self.show_hints()
+
+    def show_hints(self) -> None:
+        """Name the keys that answer here, and while the agent works what the prompt's do then."""
+        working = self._tab is not None and self._tab.running
+        has_terminal = self.terminal.taken and self.terminal.has_focus
+        self.hints.show(GIVE_BACK if has_terminal else hints(self.keys_scope, working=working))
+        self.transport.border_subtitle = KEYS_HINT if self.has_class("-low") else ""
+        hint = WORKING_HINT if working and self.has_class("-low") else ""
+        if hint != (self.prompt.border_subtitle or ""):  # to say the same again would draw the prompt again
+            self.prompt.border_subtitle = hint
+
+    def flash(self, text: str) -> None:
+        """Tell a clean line in the place of the hints, or of the footer where they have none; empty ends that."""
+        self.hints.flash(text)
+        self.hints.set_class(bool(text), "-tells")
+        self.footer.set_class(bool(text), "-gives-way")
+
+    async def on_list_overlay_clicked(self) -> None:
+        """A click takes a row of the list over the transcript."""
+        await self.prompt.take_clicked()
+
+    def on_text_area_changed(self, event: TextArea.Changed) -> None:
+        """Remember that the user is typing: a question must not take the next key."""
+        if event.text_area is self.prompt:
+            self.typed_at = self._clock() if self.prompt.text else float("-inf")
+
+    # -- questions -----------------------------------------------------------------------------------------------------
+
+    def ask(self, question: QuestionView | None) -> None:
+        """Put this question above the prompt; None takes away the one there is."""
+        if (old := self.question) is not None:
+            old.remove()
+        self.prompt.question = question
+        if question is not None:
+            question.hear(self.last_key())
+            question.show_typing(is_typing=bool(self.prompt.text))
+            self.query_one("#bottom").mount(question, before="#prompt")
+        self.show_hints()
+
+    def on_screen_resume(self) -> None:
+        """A question that was behind a dialog is seen only now."""
+        if self.question is not None:
+            self.question.restart_guard()
+
+
+async def _follow_page(tab: ConversationTab) -> None:
+    """Bring the living page to the tab's model until cancelled, or until it turns out that there is no browser."""
+    from core.errors import UsageError
+    from tui.terminal_io.graphics.picture_cells import PictureError, decoded
+
+    with suppress(UsageError):
+        async with aclosing(tab.session.runtime.watch_page()) as pages:
+            try:
+                async for page in pages:
+                    try:
+                        pixels: Pixels | str = await asyncio.to_thread(decoded, page.data, tab.browser.side)
+                    except PictureError as error:
+                        pixels = str(error)
+                    tab.browser.show_live(page, pixels)
+            finally:
+                tab.browser.end_live()
