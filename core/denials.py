@@ -1,7 +1,7 @@
 """What rules of the user deny as far as a sandbox can enforce it: files, folders and hosts. Pure data.
 
-Made by `core.security.sandbox_rules`, enforced by the runtime, which knows no rules. A file or folder that does not exist
-is not among them, because there is nothing to mount on.
+Made by `core.security.sandbox_rules`, enforced by the runtime, which knows no rules. A file or folder that does not
+exist is not among them, because there is nothing to mount on.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Our themes, one TOML file each, read by `tui.display.themes`. To add one, add a file; a test checks its contrast."""
+"""Our themes, one TOML file each, read by `tui.themes.theme_files`. To add one, add a file: a test checks contrast."""

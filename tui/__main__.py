@@ -53,43 +53,43 @@ def _plain(options: argparse.Namespace) -> int:
             case "acp":
                 return _acp(options)
             case "again":
-                from tui.rerun import cli as again_lines
+                from tui.rerun import cli as rerun_cli
 
-                return int(asyncio.run(again_lines.run(options)))
+                return int(asyncio.run(rerun_cli.run(options)))
             case "list" | "search" | "rename" | "delete":
                 return int(asyncio.run(_session_command(options)))
             case "serve":
-                from tui.serve import cli
+                from tui.serve import cli as serve_cli
 
-                return asyncio.run(cli.serve(options))
+                return asyncio.run(serve_cli.serve(options))
             case "doctor":
                 return _doctor(options)
             case "agents":
-                from tui.agents import cli as agent_lines
+                from tui.agents import cli as agents_cli
 
-                return agent_lines.agents(options)
+                return agents_cli.agents(options)
             case "memory":
-                from tui.memory import cli
+                from tui.memory import cli as memory_cli
 
-                return cli.memory(options)
+                return memory_cli.memory(options)
             case "secrets":
-                from tui.secrets import cli as secret_lines
+                from tui.secrets import cli as secrets_cli
 
-                return int(secret_lines.secrets(options))
+                return int(secrets_cli.secrets(options))
             case "trust":
-                from tui.trust import cli as trust_lines
+                from tui.trust import cli as trust_cli
 
-                return trust_lines.trust(options)
+                return trust_cli.trust(options)
             case "keys":
                 return _keys(options)
             case "permissions":
-                from tui.permissions import cli as permission_lines
+                from tui.permissions import cli as permissions_cli
 
-                return permission_lines.permissions(options)
+                return permissions_cli.permissions(options)
             case "show":
-                from tui.statistics import cli
+                from tui.statistics import cli as statistics_cli
 
-                return int(asyncio.run(cli.show(options)))
+                return int(asyncio.run(statistics_cli.show(options)))
             case "import":
                 from tui.export import import_cli
 
@@ -99,9 +99,9 @@ def _plain(options: argparse.Namespace) -> int:
 
                 return int(asyncio.run(image.build(options)))
             case _:
-                from tui.export import cli
+                from tui.export import cli as export_cli
 
-                return int(asyncio.run(cli.export(options)))
+                return int(asyncio.run(export_cli.export(options)))
     except HandloomError as error:
         output.notice(f"handloom: {error}")
         return ExitStatus.USAGE  # nothing has happened yet: what fails later is told by the command itself
@@ -128,13 +128,13 @@ def _acp(options: argparse.Namespace) -> int:
 
 
 async def _session_command(options: argparse.Namespace) -> int:
-    from tui.sessions import cli as session_commands
+    from tui.sessions import cli as sessions_cli
 
     commands = {
-        "list": session_commands.list_conversations,
-        "search": session_commands.search,
-        "rename": session_commands.rename,
-        "delete": session_commands.delete,
+        "list": sessions_cli.list_conversations,
+        "search": sessions_cli.search,
+        "rename": sessions_cli.rename,
+        "delete": sessions_cli.delete,
     }
     return await commands[options.command](options)
 
@@ -167,9 +167,9 @@ def _keys(options: argparse.Namespace) -> int:
     home = home_folder(os.environ)
     speak(screen_settings.read(home, os.environ).language)
     keymap.use(keymap.read(home, os.environ))
-    from tui.shortcuts import cli
+    from tui.shortcuts import cli as shortcuts_cli
 
-    return cli.keys(options)
+    return shortcuts_cli.keys(options)
 
 
 def _workspace(options: argparse.Namespace) -> int:
@@ -218,7 +218,7 @@ def _replay(options: argparse.Namespace) -> int:
     from core.errors import HandloomError
     from core.home import home_folder
     from tui.cli.options import ReplayStart, StartOptions
-    from tui.replay import cli
+    from tui.replay import cli as replay_cli
 
     home = home_folder(os.environ)
     with ExitStack() as stack:
@@ -228,7 +228,7 @@ def _replay(options: argparse.Namespace) -> int:
             sys.stderr.write(f"handloom: {wrong}\n")
             return 2
         try:
-            kept, conversation_id = cli.find(options.what, home, stack)
+            kept, conversation_id = replay_cli.find(options.what, home, stack)
         except HandloomError as error:
             sys.stderr.write(f"handloom: {error}\n")
             return 2

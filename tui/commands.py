@@ -3,9 +3,9 @@
 Bindings, leader keys, palette, help, footer hints and the README's table are made from it, so none of them can promise
 a key that another does not know. A command is carried out by `HandloomApp.do_<id with _ for .>`. `NATIVE` rows are
 keys that a widget answers to by itself; they are listed for help and bound by nobody. The rows are English and have the
-default keys; `COMMANDS` has them in the language of the screen, with the keys that the user gave them (`tui.shortcuts.keymap`).
-So a text never writes a key of a command: it writes the command's id as a place, and `keyed` fills it. Invariants, held
-by tests: no key twice where both would answer, none of `keys.NEVER`, no id twice.
+default keys; `COMMANDS` has them in the language of the screen, with the keys that the user gave them
+(`tui.shortcuts.keymap`). So a text never writes a key of a command: it writes the command's id as a place, and `keyed`
+fills it. Invariants, held by tests: no key twice where both would answer, none of `keys.NEVER`, no id twice.
 
 `python -m tui.commands` prints the table in Markdown.
 """

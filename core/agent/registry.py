@@ -1,8 +1,8 @@
 """The agents by name: ours, those of other packages, and those that are written down in Markdown files.
 
 To add one of ours, add its class to `_OURS`. Another package adds one by the entry point group `handloom.agents`, whose
-entries name a subclass of `core.agent.tool_agent.ToolAgent`. Whoever has no Python writes a file (`core.agent.agent_files`).
-Everything here reads files and metadata, so it is called beside the loop.
+entries name a subclass of `core.agent.tool_agent.ToolAgent`. Whoever has no Python writes a file
+(`core.agent.agent_files`). Everything here reads files and metadata, so it is called beside the loop.
 """
 
 from __future__ import annotations

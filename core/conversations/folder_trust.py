@@ -1,8 +1,8 @@
 """Trusting: the one yes of the user to all that a folder brings, and the way back.
 
-What a project's agents and servers need of consent is kept with them (`core.agent.agent_files`, `core.mcp.agreements`); a yes to
-the folder is a yes to those that were shown with it, and to nothing that changed since. Used by the conversation
-manager, and by `handloom trust`.
+What a project's agents and servers need of consent is kept with them (`core.agent.agent_files`, `core.mcp.agreements`);
+a yes to the folder is a yes to those that were shown with it, and to nothing that changed since. Used by the
+conversation manager, and by `handloom trust`.
 """
 
 from __future__ import annotations

@@ -23,7 +23,6 @@ from core.controller.state import Limits
 from core.conversations.agent_factory import AgentFactory, Made
 from core.conversations.known_secrets import kept_values, values_of
 from core.delegation.delegation import CloseChild, MakeChild
-from core.llm.factory import DEMO
 from core.llm.no_model import AGAIN
 from core.llm.registry import LLMRegistry, model_for
 from core.mcp.supervisor import BeforeServer, Supervisor

@@ -1,8 +1,9 @@
 """Events of a file in their order here: ids from 0 without gaps, causes that come before, times that can be.
 
 Invariant of this room: nothing of an event is lost, and none is left out. What has to be another than in the file, its
-id, its cause, its time, is kept as it stood (`core.import_export.imported_conversation`), and the user is told how often. An event of a
-known kind that does not fit it, from a newer version perhaps, is kept whole as one that is not understood. Pure.
+id, its cause, its time, is kept as it stood (`core.import_export.imported_conversation`), and the user is told how
+often. An event of a known kind that does not fit it, from a newer version perhaps, is kept whole as one that is not
+understood. Pure.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Export: a conversation of a home written to a file or a stream, in one of the formats of `core.import_export.formats`.
+"""Export: a conversation of a home written to a file or a stream, in one of the formats of
+`core.import_export.formats`.
 
 A file appears whole or not at all: it is written beside its place under another name (mode 0600), synced, and moved.
 The conversation streams through page by page, so its length costs time and no memory.

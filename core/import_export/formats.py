@@ -1,7 +1,7 @@
 """The formats in which a conversation can be written: one row each, and the one place to add another.
 
-A format is a module with a class `Writer` (see `core.import_export.export_pages.Writer`), loaded when it is asked for, so that the
-command line can name the formats without it.
+A format is a module with a class `Writer` (see `core.import_export.export_pages.Writer`), loaded when it is asked for,
+so that the command line can name the formats without it.
 """
 
 from __future__ import annotations

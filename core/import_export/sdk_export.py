@@ -7,9 +7,10 @@ being complete. An event's id follows from the event. Pure. Shapes: `openhands/s
 
 The folder of a conversation of the OpenHands SDK (V1), zipped.
 
-    events/event-<number>-<id>.json    one event: as it was imported, or in the SDK's words (`core.import_export.sdk_export`)
-    base_state.json                    beside the folder, where it was imported; else the SDK makes its own
-    v0.jsonl                           what the SDK's words do not hold (`core.import_export.sdk_sidecar`)
+    events/event-<number>-<id>.json    one event: as it was imported, or in the SDK's words
+    (`core.import_export.sdk_export`) base_state.json                    beside the folder, where it was imported; else
+    the SDK makes its own v0.jsonl                           what the SDK's words do not hold
+    (`core.import_export.sdk_sidecar`)
 
 The same conversation makes the same bytes. The list of names is kept to the end, as every zip has it there.
 """

@@ -1,8 +1,9 @@
 """Events of the OpenHands SDK (V1) in the words of V0.
 
 What has a counterpart is put into it, so that the panes, the search and a replay know it; what has none becomes an
-event of an unknown kind, `sdk.` and its name. The originals go along whole (`core.import_export.imported_conversation`), so that nothing
-depends on this table being complete. Pure functions. Shapes: `openhands/sdk/event` and `openhands/tools` of the SDK.
+event of an unknown kind, `sdk.` and its name. The originals go along whole
+(`core.import_export.imported_conversation`), so that nothing depends on this table being complete. Pure functions.
+Shapes: `openhands/sdk/event` and `openhands/tools` of the SDK.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """An event in the form in which it goes back to OpenHands: whole pictures, and whatever its file said. Pure.
 
-An imported event carries the parts that ours does not hold (`core.import_export.imported_conversation`). They are put back. Ids and
-causes are those of the log, because a conversation that went on after an import has events of both.
+An imported event carries the parts that ours does not hold (`core.import_export.imported_conversation`). They are put
+back. Ids and causes are those of the log, because a conversation that went on after an import has events of both.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 By construction: a Player is made of an EventReader and a conversation's id, so it has no runtime, no model, no network
 and no store that writes in its hands, and this room imports none of them (a contract of the layers holds that).
 
-The time line is that of the log (`core.replay.timeline`). Time is counted in seconds that were waited through, so that a
-pause, another speed and "skip waiting" need no sums of their own. One wait to the next item, no looking again and
+The time line is that of the log (`core.replay.timeline`). Time is counted in seconds that were waited through, so that
+a pause, another speed and "skip waiting" need no sums of their own. One wait to the next item, no looking again and
 again.
 """
 

@@ -1,9 +1,9 @@
 """What can be read of a damaged database becomes a database that is whole.
 
-The rows are found by their shape in all pages that can be read (`core.store.page_reader`), so neither the file's head nor its
-tree of pages is needed. An event counts where it is one that a reader would get; what was derived is left to be made
-anew. Ids of a conversation have no gaps, so in the place of a lost event stands a mark: the first of a range says which
-are lost, the others say nothing. Blocks; call it where nothing else runs. Never writes to what it reads.
+The rows are found by their shape in all pages that can be read (`core.store.page_reader`), so neither the file's head
+nor its tree of pages is needed. An event counts where it is one that a reader would get; what was derived is left to be
+made anew. Ids of a conversation have no gaps, so in the place of a lost event stands a mark: the first of a range says
+which are lost, the others say nothing. Blocks; call it where nothing else runs. Never writes to what it reads.
 """
 
 from __future__ import annotations

@@ -209,7 +209,8 @@ class EventReader:
     async def descendants(self, conversation_id: str) -> list[ConversationInfo]:
         """The conversations to which this one delegated, and those to which they did; the oldest first."""
         rows = await self._fetch(
-            f"{_BELOW} SELECT {conversations.COLUMNS} FROM conversations c WHERE c.id IN below AND c.id <> ?1 ORDER BY c.key",  # noqa: S608
+            f"{_BELOW} SELECT {conversations.COLUMNS} FROM conversations c"  # noqa: S608
+            " WHERE c.id IN below AND c.id <> ?1 ORDER BY c.key",
             (conversation_id,),
         )
         return [conversations.info(row) for row in rows]

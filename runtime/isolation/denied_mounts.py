@@ -1,7 +1,7 @@
 """Mounts that enforce the rules of the user: denied files are hidden or read-only, whatever a program inside does.
 
-Merged with the mounts that protect the workspace (`runtime.isolation.protected_paths`), of which the stricter one counts. Only what
-exists is mounted on, so nothing is created in the user's folder. Used by WorkspaceGuard.
+Merged with the mounts that protect the workspace (`runtime.isolation.protected_paths`), of which the stricter one
+counts. Only what exists is mounted on, so nothing is created in the user's folder. Used by WorkspaceGuard.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """The way out of a sandbox without a network: a proxy on the host that knows whom it may call.
 
-`python -m runtime.isolation.egress_proxy --uds PATH --allow NAME ...` listens on a socket that the sandbox can see. For every CONNECT
-and every plain request it looks the name up in the list of who is allowed, resolves it here, refuses every address that
-is not public, and connects to the very address that it looked at: what a name resolves to a moment later, and where an
-answer redirects to, is looked at anew. Names in the list are `example.org`, `*.example.org` (all below, not itself), or
-`*`; with `:port` another port than 80 and 443; an address of a private network only where it stands there itself. What
-`--deny GLOB RULE` names is refused all the same, and each such call is a line of standard output.
+`python -m runtime.isolation.egress_proxy --uds PATH --allow NAME ...` listens on a socket that the sandbox can see. For
+every CONNECT and every plain request it looks the name up in the list of who is allowed, resolves it here, refuses
+every address that is not public, and connects to the very address that it looked at: what a name resolves to a moment
+later, and where an answer redirects to, is looked at anew. Names in the list are `example.org`, `*.example.org` (all
+below, not itself), or `*`; with `:port` another port than 80 and 443; an address of a private network only where it
+stands there itself. What `--deny GLOB RULE` names is refused all the same, and each such call is a line of standard
+output.
 """
 
 from __future__ import annotations

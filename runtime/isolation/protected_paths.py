@@ -2,8 +2,9 @@
 
 A hook, an editor's task, a shell's start file: what a sandbox could write there would run with the user's rights. What
 exists when a sandbox starts is read-only in it. A mount needs something to be mounted on, and the user's folder stays
-as it is, so a name that does not exist is only watched: `runtime.isolation.workspace_guard` moves it away when it appears. Inside `.git`,
-where nobody looks and git itself would obey a file at once, missing names get a placeholder to mount on instead.
+as it is, so a name that does not exist is only watched: `runtime.isolation.workspace_guard` moves it away when it
+appears. Inside `.git`, where nobody looks and git itself would obey a file at once, missing names get a placeholder to
+mount on instead.
 """
 
 from __future__ import annotations

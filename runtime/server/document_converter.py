@@ -1,4 +1,5 @@
-"""Writes the document on standard input to standard output, as Markdown: `python -m runtime.server.document_converter KIND`.
+"""Writes the document on standard input to standard output, as Markdown: `python -m runtime.server.document_converter
+KIND`.
 
 A program of its own, that `documents` starts. It takes its own rights away before it looks at the document: memory,
 time, the size of what it writes, the network, and the starting of programs. The libraries are imported after that.

@@ -1,4 +1,5 @@
-"""`python -P -m runtime.server.proxied_program SOCKET COMMAND...`: runs a program that is told of the sandbox's proxy."""
+"""`python -P -m runtime.server.proxied_program SOCKET COMMAND...`: runs a program that is told of the sandbox's
+proxy."""
 
 from __future__ import annotations
 

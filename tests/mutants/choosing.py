@@ -1,8 +1,8 @@
 """Choose the tests that touch a module: those of its mirrored path first, then those that import it.
 
 What a test imports is read from its syntax tree, and so is what the modules import that it imports: a test of
-`core.conversations` touches `core.session`, which the manager imports. Long campaigns, benches, journeys and what starts
-other people's programs are left out; `--tests` names others.
+`core.conversations` touches `core.session`, which the manager imports. Long campaigns, benches, journeys and what
+starts other people's programs are left out; `--tests` names others.
 """
 
 from __future__ import annotations

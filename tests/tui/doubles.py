@@ -1,7 +1,7 @@
 """Public doubles of what the workspace talks to: a manager, its sessions and their streams, all in memory.
 
-They have the shape of `core.conversations.conversation_manager` and `core.session.agent_session` and none of their work: a
-test says what happens (`session.say`, `session.publish`, `session.become`), and reads what the user wished
+They have the shape of `core.conversations.conversation_manager` and `core.session.agent_session` and none of their
+work: a test says what happens (`session.say`, `session.publish`, `session.become`), and reads what the user wished
 (`session.wishes`).
 """
 

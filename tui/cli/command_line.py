@@ -9,7 +9,8 @@ from typing import Any
 FORMATS = ("trajectory", "archive", "html", "markdown", "openhands-events", "openhands-sdk", "asciicast")
 """What can be written; `core.import_export.formats` has them, and a test holds that these are they."""
 STATES = ("waits", "finished", "error", "stopped", "running")
-"""The states by which conversations are listed; `tui.sessions.filter_chips` knows what they mean, and a test that it does."""
+"""The states by which conversations are listed; `tui.sessions.filter_chips` knows what they mean, and a test that it
+does."""
 MAX_DAYS = 36_500
 """A century: dates have a beginning."""
 KEEPS_AGENT = "A conversation keeps its agent. Give either --resume or --agent."

@@ -1,6 +1,7 @@
 """What the search through all conversations found: hits below the conversation that they are in. No Textual.
 
-More is read when the reader comes near the end. Invariant as in `tui.sessions.conversation_list`: nothing of an earlier search.
+More is read when the reader comes near the end. Invariant as in `tui.sessions.conversation_list`: nothing of an earlier
+search.
 """
 
 from __future__ import annotations

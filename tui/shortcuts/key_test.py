@@ -1,7 +1,8 @@
 """What each key sends: its bytes, its name, and the command that it gives. The terminal is left as it was found.
 
-Bytes become keys here as they do in the workspace, by Textual's parser with what `tui.terminal_io.textual_patches.escape_bursts` mends of it; so
-what is shown is what a command would hear. Draws nothing but lines.
+Bytes become keys here as they do in the workspace, by Textual's parser with what
+`tui.terminal_io.textual_patches.escape_bursts` mends of it; so what is shown is what a command would hear. Draws
+nothing but lines.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """What is done to every line on its way to the terminal, whichever widget drew it: colours and glyphs.
 
 Line filters of Textual's, chosen once by `filters`: sixteen colours where the theme is of the terminal's own, no colour
-at all under NO_COLOR (https://no-color.org), ASCII where `tui.terminal_io.glyphs` says so. Widgets and themes know nothing
-of it, so none of them can forget it. What colour alone would tell apart, selection and cursor, is in reverse without
-it.
+at all under NO_COLOR (https://no-color.org), ASCII where `tui.terminal_io.glyphs` says so. Widgets and themes know
+nothing of it, so none of them can forget it. What colour alone would tell apart, selection and cursor, is in reverse
+without it.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Textual and Rich write a segment's text and a link's target to the terminal as they are, so one Static with
 tool output could set the clipboard. `install` puts a check where strips become bytes, which covers every
-widget there is and will be. Models sanitise first (`tui.terminal_io.sanitizer`), so that people see what was there; here,
-what slipped through is dropped, because layout has already counted it as zero cells wide. Cells of a picture that the
-terminal has get their colour here, after every tint.
+widget there is and will be. Models sanitise first (`tui.terminal_io.sanitizer`), so that people see what was there;
+here, what slipped through is dropped, because layout has already counted it as zero cells wide. Cells of a picture that
+the terminal has get their colour here, after every tint.
 
 Called once by the composition root, before the app runs. Widgets never call it.
 """

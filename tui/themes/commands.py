@@ -1,7 +1,7 @@
 """The look of the app: its themes, what the user makes of them while it runs, and who remembers the choice.
 
-A mixin of the app. Only themes that passed the contrast check of `tui.themes.theme_files` are offered. A file of the user's
-that changes is taken over as soon as it is complete; one that is wrong is told about and changes nothing.
+A mixin of the app. Only themes that passed the contrast check of `tui.themes.theme_files` are offered. A file of the
+user's that changes is taken over as soon as it is complete; one that is wrong is told about and changes nothing.
 """
 
 from __future__ import annotations

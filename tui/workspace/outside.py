@@ -1,8 +1,8 @@
 """What the workspace does to the world around it: clipboard, notifications, the terminal's title, its mouse.
 
-A mixin of the app. Everything that leaves for the terminal is made by `tui.terminal_io.escapes`; programs run in threads.
-Nothing is copied that nobody asked for, and whatever is copied says which way it went. Who is told while away is
-decided by `tui.workspace.conversation_status`; only a terminal that said it lost the focus counts as away.
+A mixin of the app. Everything that leaves for the terminal is made by `tui.terminal_io.escapes`; programs run in
+threads. Nothing is copied that nobody asked for, and whatever is copied says which way it went. Who is told while away
+is decided by `tui.workspace.conversation_status`; only a terminal that said it lost the focus counts as away.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 What a tab has: the models of its panes, the log they are read from, and what the frame tells of the conversation (its
 mark, its words, the facts of the footer). What goes on in it is a kind's own: `tui.workspace.conversation` has a living
-session, `tui.replay.replay_tab` a player. A tab paints nothing: it calls `wake` when something changed, and whoever shows it
-reads the models at their own pace.
+session, `tui.replay.replay_tab` a player. A tab paints nothing: it calls `wake` when something changed, and whoever
+shows it reads the models at their own pace.
 """
 
 from __future__ import annotations

@@ -229,8 +229,8 @@ class Attention(Condenser):
             return None
         most = max(1, self._max_size // 4)
         task = (
-            f"Call the tool {ATTENTION_TOOL} once, with the numbers in brackets of at most {most} events of the record that the "
-            "agent still has to see as they are, the most important first."
+            f"Call the tool {ATTENTION_TOOL} once, with the numbers in brackets of at most {most} events of the record "
+            "that the agent still has to see as they are, the most important first."
         )
         request = replace(request_of(work, cut, self._max_event_chars, task), tools=[_attention_schema()])
         response = await asked(work, request)

@@ -88,7 +88,7 @@ class _Seen:
     def __init__(self, picture: bytes, text: str, extraction: Extraction, marked: bytes, cuts: list[str]) -> None:
         self.picture, self.text, self.extraction, self.marked, self.cuts = (
             picture,
-            observation_text,
+            text,
             extraction,
             marked,
             cuts,

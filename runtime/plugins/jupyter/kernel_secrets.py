@@ -1,7 +1,7 @@
 """Secrets in a kernel's environment for as long as one cell runs.
 
-They go in by a pipe (`runtime.server.secret_handover`), so no code that the kernel runs, keeps or traces has a value in it. A
-variable that the kernel has of its own stays as it is. What the cell started keeps its own copy.
+They go in by a pipe (`runtime.server.secret_handover`), so no code that the kernel runs, keeps or traces has a value in
+it. A variable that the kernel has of its own stays as it is. What the cell started keeps its own copy.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """An agent of its own: it tells the time and does nothing else."""
 
-from handloom_clock.tools import TOOLS
-
 from core.agent.tool_agent import ToolAgent, read_prompt
 from core.agent.tools import FINISH
+from handloom_clock.tools import TOOLS
 
 
 class ClockKeeper(ToolAgent):

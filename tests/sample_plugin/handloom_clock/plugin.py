@@ -5,9 +5,9 @@ from datetime import datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from aiohttp import web
-from handloom_clock.events import TellTimeAction, TimeObservation
 
 from core.events import ErrorObservation, Observation
+from handloom_clock.events import TellTimeAction, TimeObservation
 from runtime.plugins.base import Place
 from runtime.server.action_executor import Emit, Table
 

@@ -1,8 +1,7 @@
 """The tool by which a model asks."""
 
-from handloom_clock.events import TellTimeAction
-
 from core.agent.tools import Tool
+from handloom_clock.events import TellTimeAction
 
 TOOLS = (
     Tool(

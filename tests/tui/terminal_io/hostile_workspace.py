@@ -1,4 +1,5 @@
-"""The whole workspace on a real terminal, full of hostile text: `python -m tests.tui.terminal_io.hostile_workspace live|page`.
+"""The whole workspace on a real terminal, full of hostile text: `python -m tests.tui.terminal_io.hostile_workspace
+live|page`.
 
 Every event of `hostile_events`, live or read as a page of the log, and hostile titles, models, files and messages; then
 every screen of the tour, drawn to the end. Ends by itself.

@@ -1,7 +1,7 @@
 """The workspace in a language that nobody speaks: every word of ours in brackets, so that the others stand out.
 
-`python -m tests.tui.workspace.pseudo_language` walks through all screens and prints which words without brackets each has drawn: what
-a catalogue could not reach, besides the texts of the conversation, names and keys.
+`python -m tests.tui.workspace.pseudo_language` walks through all screens and prints which words without brackets each
+has drawn: what a catalogue could not reach, besides the texts of the conversation, names and keys.
 """
 
 from __future__ import annotations

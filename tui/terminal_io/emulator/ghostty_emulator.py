@@ -1,9 +1,10 @@
 """The emulator of libghostty, by the optional package `pyghostty`: a hundred times as fast as pyte, and more exact.
 
-Behaves as `tui.terminal_io.emulator.pyte_emulator.Emulator` does, held by the same tests. Rows are taken from the library as text with SGR,
-all of the screen in one call, and only once per change. What could reach out of the terminal is off: pictures, and so
-the files that programs would have them read from; and answers that promise what `tui.terminal.key_bytes` does not do,
-such as kitty's keys, or that give a program's own words back to the shell, such as those about clipboards and colours.
+Behaves as `tui.terminal_io.emulator.pyte_emulator.Emulator` does, held by the same tests. Rows are taken from the
+library as text with SGR, all of the screen in one call, and only once per change. What could reach out of the terminal
+is off: pictures, and so the files that programs would have them read from; and answers that promise what
+`tui.terminal.key_bytes` does not do, such as kitty's keys, or that give a program's own words back to the shell, such
+as those about clipboards and colours.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ them. Pictures are answered by nothing (`q=2`), and a question sent behind one i
 Cells that stand for a part of a picture which the terminal has: kitty's Unicode placeholders. Pure, and small.
 
 A cell is U+10EEEE and three marks: its row, its column, and the highest byte of the picture's number. The other bytes
-are the cell's colour. That colour is put in at the choke point (`tui.terminal_io.strip_filter`), because what lies under a dialog
-is tinted before. Without it a placeholder is nobody's, and becomes what no terminal draws.
+are the cell's colour. That colour is put in at the choke point (`tui.terminal_io.strip_filter`), because what lies
+under a dialog is tinted before. Without it a placeholder is nobody's, and becomes what no terminal draws.
 """
 
 from __future__ import annotations
