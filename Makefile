@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD := 1
 
-.PHONY: help setup browser run test test-all compiled check format bench campaign mutants peers documents lock engine pictures casts clean
+.PHONY: help setup browser run test test-all compiled check format bench campaign mutants structure peers documents lock engine pictures casts clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ campaign: setup ## the full counts of kills, faults and fuzzed inputs that the t
 
 mutants: setup ## small bugs that no test notices, in the last change or in PACKAGE=core/store (COUNT=60 SEED= SINCE=COMMIT)
 	@$(BIN)/python -m tests.mutants $(if $(PACKAGE),--package $(PACKAGE)) $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED)) $(if $(SINCE),--since $(SINCE))
+
+structure: $(STAMP) ## the structure of the code beside its budgets: sizes, circles of imports, longest files
+	@$(BIN)/python -m tests.structure
 
 peers: setup ## OpenHands' published client, BrowserGym itself and MCP servers of others, with ours; installs them at the first run, some minutes
 	@$(BIN)/python -m tests.peers
