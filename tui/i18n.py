@@ -4,8 +4,6 @@
 before anything else of the screen is imported. A catalogue is a folder `locales/LANGUAGE` of TOML files whose keys are
 the English texts; what it lacks stays English. Places for values are `{names}`, filled by `str.format` afterwards.
 Texts of the model, of tools and of errors that `core` tells are nobody's to translate. Standard library only.
-
-Notices of core in the language of the screen.
 """
 
 from __future__ import annotations
@@ -13,8 +11,6 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-
-from core.status_messages import said_as
 
 LOCALES = Path(__file__).with_name("locales")
 VARIABLES = ("LC_ALL", "LC_MESSAGES", "LANG")
@@ -55,4 +51,6 @@ def use(language: str) -> None:
 
 def in_words(notice: str) -> str:
     """A notice as it is shown; one whose form is not known stays as it came. Not clean."""
+    from core.status_messages import said_as  # the first frame does without
+
     return said_as(notice, _)

@@ -29,8 +29,8 @@ CODE = (
     "core/globs.py",
     "core/image_types.py",
     "core/plugin_requirements.py",
-    *(f"core/secrets/{name}.py" for name in ("__init__", "dumps", "encodings", "finder", "layouts", "lent", "masker")),
-    *(f"core/secrets/{name}.py" for name in ("names", "quoting")),
+    *(f"core/secrets/{name}.py" for name in ("__init__", "byte_dumps", "byte_search", "command_secrets", "encodings")),
+    *(f"core/secrets/{name}.py" for name in ("layouts", "redactor", "variable_names")),
     "core/sandbox_usage.py",
     "runtime",
 )

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core import errors
+from runtime import protocol
 from runtime.isolation import protected_paths, seccomp
 from runtime.isolation.protected_paths import Mount, Mounts
 
@@ -234,7 +235,7 @@ def _bwrap() -> str:
 
 def programs() -> tuple[Path, ...]:
     """The folders of the interpreter, and of our own packages, which need not be below it."""
-    own = (Path(module.__file__ or "").parent.resolve() for module in (errors, protected_paths))
+    own = (Path(module.__file__ or "").parent.resolve() for module in (errors, protocol))
     return (Path(sys.prefix), Path(sys.base_prefix), *own)
 
 

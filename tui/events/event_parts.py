@@ -12,7 +12,6 @@ import json
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from core.events import envelope_to_dict
 from tui.i18n import _, counted
 from tui.terminal_io.sanitizer import sanitize, sanitize_line
 
@@ -154,6 +153,8 @@ MAX_CHARS = 200_000
 
 def whole(envelope: Envelope) -> str:
     """An event as it is stored. Not clean: for the clipboard, not for the screen."""
+    from core.events import envelope_to_dict  # the first frame does without
+
     return json.dumps(envelope_to_dict(envelope), indent=2, ensure_ascii=False, default=str)
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from runtime.server import processes
 
-PROGRAM = Path(__file__).with_name("program.py")
+PROGRAM = Path(__file__).with_name("kernel_program.py")
 START_TIMEOUT_S = 20.0
 """Half a second where the machine is idle, several where it is not."""
 LAST_WORDS_LINES = 8

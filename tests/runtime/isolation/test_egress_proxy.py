@@ -384,7 +384,7 @@ async def test_a_redirect_is_looked_at_anew(tmp_path: Path) -> None:
 @pytest.mark.bubblewrap
 async def test_without_a_name_there_is_no_way_out_and_no_process_for_one(tmp_path: Path) -> None:
     async with walled(repository(tmp_path / "workspace")) as runtime:
-        assert (await run(runtime, "env | grep -i -c proxy")).content == "0"
+        assert (await run(runtime, "env | grep -i -c _proxy=")).content == "0"
     listing = subprocess.run(["ps", "-eo", "ppid,args"], capture_output=True, text=True, check=True).stdout
     assert not [line for line in listing.splitlines() if line.split()[0] == str(os.getpid()) and "egress" in line]
 

@@ -49,9 +49,9 @@ def test_nothing_else_of_ours_starts_git_on_the_host() -> None:
                 if words and isinstance(words[0], ast.Constant) and words[0].value == "git":
                     found.append(str(file.relative_to(ROOT)))
     assert sorted(found) == [
+        "runtime/checkpoints/shadow_git.py",  # with a repository and settings of our own
         "runtime/git_files.py",
         "runtime/isolation/git_identity.py",
-        "runtime/checkpoints/shadow_git.py",  # with a repository and settings of our own
         "tui/doctor/checks.py",  # a row that is called so
         "tui/doctor/checks.py",  # for its version
     ]

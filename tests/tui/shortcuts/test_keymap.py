@@ -227,8 +227,8 @@ def test_hostile_files_stop_nothing(tmp_path: Path, text: str, problems: int) ->
 
 REMAPPED = """
 import asyncio
-from tui import key_rows, keymap
-keymap.use(key_rows.Wanted({
+from tui.shortcuts import keymap
+keymap.use(keymap.Wanted({
     "app.help": ["f9", "leader h"], "app.leader": "ctrl+b", "app.quit": "alt+q", "conv.goto": [], "find": "f1",
     "prompt.send": "alt+s", "prompt.newline": ["enter", "ctrl+j"], "conv.nwe": "f7",
 }))

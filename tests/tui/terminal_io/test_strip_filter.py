@@ -37,7 +37,7 @@ def raw_output_of(mode: str, program: str = "hostile_app", rows: int = ROWS) -> 
         "COLORTERM": "truecolor",
         "TEXTUAL_ANIMATIONS": "none",
     }
-    command = [sys.executable, "-m", f"tests.tui.text.{program}", mode]
+    command = [sys.executable, "-m", f"tests.tui.terminal_io.{program}", mode]
     process = subprocess.Popen(
         command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True
     )

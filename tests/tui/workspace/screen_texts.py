@@ -17,9 +17,9 @@ TUI = Path(__file__).parents[3] / "tui"
 LOOKED_UP = {
     "commands.py": {"self.title", "self.help", "self.group", "self.hint", "self.words", "self.value"},
     "i18n.py": {"one if number == 1 else many"},
-    "handlers/panels.py": {"setting.help"},
-    "screens/models.py": {"offer.label"},
-    "screens/settings.py": {
+    "workspace/panels.py": {"setting.help"},
+    "models/screen.py": {"offer.label"},
+    "settings/screen.py": {
         "setting.help",
         "setting.kind",
         "setting.effect",
@@ -27,7 +27,7 @@ LOOKED_UP = {
         "self._sections.get(section, '')",
         "said",
     },
-    "screens/start.py": {"offer.label"},
+    "models/start_screen.py": {"offer.label"},
 }
 """What is looked up and is no literal where it stands, by file; `from_tables` knows the texts that it can be."""
 
