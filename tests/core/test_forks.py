@@ -35,10 +35,10 @@ from core.ports import Checkpoints
 from core.session.agent_session import AgentSession
 from core.store.listing import NewConversation
 from runtime.checkpoints import WorkspaceCheckpoints
-from runtime.local import LocalRuntime
 from tests.core.test_preparation import make_repository
 from tests.core.test_turns import FREE, read, rested
 from tests.doubles import FINISH, bash, write_script
+from tests.warm_servers import WarmRuntime
 
 TURNS = [
     {"tool_calls": [bash("echo 1 > a")]},
@@ -58,7 +58,7 @@ async def manager_of(tmp_path: Path) -> AsyncIterator[ConversationManager]:
         return WorkspaceCheckpoints(home, workspace, conversation_id)
 
     (tmp_path / "workspace").mkdir(exist_ok=True)
-    named = {"make_runtime": LocalRuntime, "make_checkpoints": checkpoints}
+    named = {"make_runtime": WarmRuntime, "make_checkpoints": checkpoints}
     async with ConversationManager(home, FREE, environ={}, **named) as manager:  # type: ignore[arg-type]
         yield manager
 

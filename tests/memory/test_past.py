@@ -14,15 +14,15 @@ from core.manager.conversation_manager import ConversationManager
 from core.memory.past import MAX_CONVERSATIONS, NOTHING, RECORD, Past
 from core.memory.pins import MAX_CHARS, MAX_FACTS, SHOWN_CHARS, Fact, Pins, told
 from core.settings.config import Settings
-from runtime.local import LocalRuntime
 from tests.doubles import FINISH, bash, call, write_script
+from tests.warm_servers import WarmRuntime
 
 FREE = Settings.model_validate({"agent": {"confirm": "never"}, "sandbox": {"checkpoints": False, "plugins": ()}})
 
 
 @pytest.fixture
 async def manager(tmp_path: Path) -> AsyncIterator[ConversationManager]:
-    async with ConversationManager(tmp_path / "home", FREE, make_runtime=LocalRuntime, environ={}) as manager:
+    async with ConversationManager(tmp_path / "home", FREE, make_runtime=WarmRuntime, environ={}) as manager:
         yield manager
 
 
@@ -89,7 +89,7 @@ async def test_what_is_told_is_bounded(manager: ConversationManager, tmp_path: P
 
 async def test_nothing_is_offered_where_the_settings_say_so(tmp_path: Path) -> None:
     off = FREE.model_copy(update={"memory": FREE.memory.model_copy(update={"recall": "off"})})
-    async with ConversationManager(tmp_path / "home", off, make_runtime=LocalRuntime, environ={}) as manager:
+    async with ConversationManager(tmp_path / "home", off, make_runtime=WarmRuntime, environ={}) as manager:
         (tmp_path / "w").mkdir()
         turns = [{"tool_calls": [call("recall_conversations", query="x")]}, FINISH]
         session = await manager.create(workspace=str(tmp_path / "w"), model=write_script(tmp_path, turns))
