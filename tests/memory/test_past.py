@@ -11,7 +11,7 @@ import pytest
 from core.errors import ConfigurationError, UsageError
 from core.events import Envelope, MCPObservation, RecallObservation
 from core.manager.conversation_manager import ConversationManager
-from core.memory.past import MAX_CONVERSATIONS, NOTHING, RECORD, Past
+from core.memory.past import MAX_CONVERSATIONS, MAX_HITS, NOTHING, RECORD, Past
 from core.memory.pins import MAX_CHARS, MAX_FACTS, SHOWN_CHARS, Fact, Pins, told
 from core.settings.config import Settings
 from tests.doubles import FINISH, bash, call, write_script
@@ -80,10 +80,11 @@ async def test_what_was_deleted_is_not_recalled(manager: ConversationManager, tm
 
 async def test_what_is_told_is_bounded(manager: ConversationManager, tmp_path: Path) -> None:
     for number in range(MAX_CONVERSATIONS + 2):
-        text = f"{number} quokka " + "quokka words " * 2000
-        await finished(manager, tmp_path / "w", text, *["seq 1 5000; echo quokka"] * 2, answer=text)
+        text = f"{number} quokka " + "quokka words " * 400
+        await finished(manager, tmp_path / "w", text, *["seq 1 1000; echo quokka"] * 2, answer=text)
     found = await asked(manager, tmp_path / "w", "quokka")
     assert found.count("# conversation ") == MAX_CONVERSATIONS
+    assert found.count("\nevent ") == MAX_CONVERSATIONS * MAX_HITS
     assert len(found) < 15_000
 
 
