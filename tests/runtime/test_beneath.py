@@ -17,7 +17,7 @@ from typing import cast
 import pytest
 
 from runtime.server import beneath, textfile
-from runtime.server.beneath import FileError, Location, Roots
+from runtime.server.beneath import MAX_LINKS, FileError, Location, Roots
 from runtime.server.syscalls import RESOLVE_BENEATH, openat2
 from tests.repeated import leaves_nothing
 
@@ -83,6 +83,17 @@ def test_links_that_stay_beneath_lead_where_they_say(base: Path, make: Callable[
         if name in ("plain", "dots") or folders[0] != root / "a/b":
             assert read(roots, path) == "h"
             assert real_path(roots, path) == str(root / "a/b/h")
+
+
+def test_a_path_may_have_as_many_links_as_for_the_kernel(base: Path, make: Callable[..., Roots]) -> None:
+    path = base / "root/a/b/h"
+    for number in range(MAX_LINKS):
+        path = Path(link(base / f"root/l{number}", path.name if number else path))
+    one_more = Path(link(base / "root/one_more", path))
+    assert path.read_text() == read(make(base / "root"), path) == "h"
+    for reading in (one_more.read_text, lambda: read(make(base / "root"), one_more)):
+        with pytest.raises(OSError, match="Too many levels of symbolic links"):
+            reading()
 
 
 ESCAPES: dict[str, Callable[[Path], str]] = {
