@@ -91,9 +91,10 @@ def test_a_path_may_have_as_many_links_as_for_the_kernel(base: Path, make: Calla
         path = Path(link(base / f"root/l{number}", path.name if number else path))
     one_more = Path(link(base / "root/one_more", path))
     assert path.read_text() == read(make(base / "root"), path) == "h"
-    for reading in (one_more.read_text, lambda: read(make(base / "root"), one_more)):
-        with pytest.raises(OSError, match="Too many levels of symbolic links"):
-            reading()
+    with pytest.raises(OSError, match="Too many levels of symbolic links"):
+        one_more.read_text()
+    with pytest.raises(OSError, match="Too many levels of symbolic links"):
+        read(make(base / "root"), one_more)
 
 
 ESCAPES: dict[str, Callable[[Path], str]] = {
