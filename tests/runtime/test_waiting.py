@@ -24,6 +24,13 @@ pytestmark = [
 ANNOUNCED = Status("info", WAITING_FOR_INPUT, "The command waits for input.")
 WITHDRAWN = Status("info", WAITING_FOR_INPUT, "")
 PYTHON = f"{sys.executable} -I -c"
+_CALLS = 'import ctypes, select, struct; libc = ctypes.CDLL(None); second = struct.pack("=qq", 1, 0)\n'
+PPOLL = _CALLS + 'entry = struct.pack("=ihh", 0, 1, 0)\nwhile True: libc.ppoll(entry, 1, {}, None)'
+EPOLL_PWAIT2 = (
+    _CALLS + "e = select.epoll(); e.register(0, 1); room = ctypes.create_string_buffer(12)\n"
+    "while True: libc.syscall(441, e.fileno(), room, 1, {}, None, 8)"
+)
+"""Calls that Python makes by itself nowhere, with their limit of time."""
 READERS = {
     "cat": "cat",
     "a pipe's first": "cat | sort",
@@ -38,6 +45,8 @@ READERS = {
     "select": f"{PYTHON} 'import select; select.select([0], [], [])'",
     "poll": f"{PYTHON} 'import select; p = select.poll(); p.register(0, select.POLLIN); p.poll()'",
     "epoll": f"{PYTHON} 'import select; p = select.epoll(); p.register(0, select.EPOLLIN); p.poll()'",
+    "ppoll": f"{PYTHON} '{PPOLL.format(None)}'",
+    "epoll_pwait2": f"{PYTHON} '{EPOLL_PWAIT2.format(None)}'",
     "an event loop": f"{PYTHON} 'import asyncio as a; l = a.new_event_loop(); l.add_reader(0, int); l.run_forever()'",
 }
 WORKERS = {
@@ -53,6 +62,8 @@ WORKERS = {
     "ticks of select": f"{PYTHON} 'import select\nwhile True: select.select([0], [], [], 1)'",
     "ticks of poll": f"{PYTHON} 'import select; p = select.poll(); p.register(0, 1)\nwhile True: p.poll(1000)'",
     "ticks of epoll": f"{PYTHON} 'import select; p = select.epoll(); p.register(0, 1)\nwhile True: p.poll(1)'",
+    "ticks of ppoll": f"{PYTHON} '{PPOLL.format('second')}'",
+    "ticks of epoll_pwait2": f"{PYTHON} '{EPOLL_PWAIT2.format('second')}'",
     "a writer": f"{PYTHON} 'import select; select.select([], [], [1], 100)'",
 }
 
