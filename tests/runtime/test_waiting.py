@@ -12,7 +12,8 @@ import pytest
 
 from core.events import CmdOutputObservation, CmdRunAction, Status
 from runtime.server import hints, waiting
-from runtime.server.bash import WAITING_FOR_INPUT, BashSession
+from runtime.server.bash import LOOK_AGAIN_S, WAITING_FOR_INPUT, BashSession
+from runtime.server.terminal import Terminal
 from tests.runtime.conftest import NO_CHANGE_TIMEOUT_S, Shell
 from tests.runtime.walled import own, run, walled
 
@@ -94,6 +95,22 @@ async def test_programs_that_draw_wait_for_keys(shell: Shell, program: str) -> N
 @pytest.mark.parametrize("command", WORKERS.values(), ids=WORKERS)
 async def test_who_works_or_waits_for_something_else_is_not(shell: Shell, command: str) -> None:
     observation = await shell.run(command)
+    assert observation.metadata.suffix == hints.no_new_output(NO_CHANGE_TIMEOUT_S)
+    assert ANNOUNCED not in shell.watcher.frames
+
+
+async def test_who_reads_for_a_moment_only_is_not_announced(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads_until = 0.0
+
+    def waits(terminal: Terminal | None) -> bool:
+        nonlocal reads_until
+        now = asyncio.get_running_loop().time()
+        reads_until = reads_until or now + LOOK_AGAIN_S / 2  # from the first look on
+        return now < reads_until
+
+    monkeypatch.setattr(waiting, "waits_for_terminal", waits)
+    observation = await shell.run("sleep 100")
+    assert reads_until
     assert observation.metadata.suffix == hints.no_new_output(NO_CHANGE_TIMEOUT_S)
     assert ANNOUNCED not in shell.watcher.frames
 
