@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD := 1
+unexport PYTHONDONTWRITEBYTECODE # each worker of the tests would compile every test anew, twelve seconds of its processor
 
 .PHONY: help setup browser run test test-all compiled check format bench campaign mutants structure peers documents lock engine pictures casts clean
 
@@ -17,7 +18,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m compileall -q -j 0 $(VENV)/lib core runtime tui >/dev/null || true
+	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib core runtime tui >/dev/null || true
 	@touch $@
 
 browser:
@@ -37,7 +38,7 @@ test-all: setup compiled ## every test, as CI runs them (HANDLOOM_REQUIRE=docker
 	exit $$failed
 
 compiled: $(STAMP) # programs that tests start write no bytecode, so it has to be there before
-	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m compileall -q -j 0 core runtime tui tests >/dev/null || true
+	@$(BIN)/python -m compileall -q -j 0 core runtime tui tests >/dev/null || true
 
 check: $(STAMP) ## lint, format, types, layers
 	$(BIN)/ruff check .
@@ -53,7 +54,7 @@ format: $(STAMP) ## put every file in shape
 	$(BIN)/ruff format .
 
 bench: setup ## every figure beside its limit and its target (BENCH_JSON=FILE keeps them)
-	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m tests.bench
+	@$(BIN)/python -m tests.bench
 
 campaign: setup ## the full counts of kills, faults and fuzzed inputs that the tests run in short form
 	@$(BIN)/python -m tests.campaign

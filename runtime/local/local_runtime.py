@@ -13,7 +13,7 @@ import os
 import secrets
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from importlib import import_module
 from pathlib import Path
@@ -131,19 +131,28 @@ class LocalRuntime(ServedRuntime):
     async def _make_server(
         self, launch: Launch, folder: SessionFolder, listener: socket.socket, key_file: Path, stderr: BinaryIO
     ) -> None:
-        self._server = await asyncio.create_subprocess_exec(
+        command = [
             *launch.command,
             *(sys.executable, "-P", "-m", "runtime.server", "--stdin-lifeline"),
             *("--working-dir", str(self._working_dir), "--key-file", str(key_file)),
             *("--listen-fd", str(listener.fileno()), "--private-dir", str(folder.inside)),
             *launch.options,
             *self._options,
-            pass_fds=(*launch.fds, listener.fileno()),
+        ]
+        environ = {**without_secrets(os.environ), **launch.environ}
+        self._server = await self._spawn(command, (*launch.fds, listener.fileno()), stderr, environ)
+
+    async def _spawn(
+        self, command: Sequence[str], fds: Sequence[int], stderr: BinaryIO, environ: Mapping[str, str]
+    ) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            *command,
+            pass_fds=fds,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=stderr,
             cwd="/",
-            env={**without_secrets(os.environ), **launch.environ},
+            env=environ,
             start_new_session=True,
         )
 

@@ -109,7 +109,6 @@ class Upload:
             raise TransferError(f"{quoted(name)} is no name of a file. Send one without folders.")
         self._file.flush()
         _put(self._temporary, self._folder, name, self._folder, 0o666 & ~self._umask)
-        self._made_folders.clear()
 
     def unpack(self) -> None:
         """Put the files of the archive that was written beneath the destination, in place of those that are there.
@@ -170,7 +169,7 @@ class Upload:
             os.chmod(folder, 0o777 & ~self._umask)
 
     def _remove_folders(self) -> None:
-        """Take back the folders that were made for what did not come."""
+        """Take back the folders that were made and into which nothing came."""
         for folder in reversed(self._made_folders):
             with suppress(OSError):
                 os.rmdir(folder)

@@ -34,9 +34,9 @@ from core.llm.prompted_tools import TOOLS_STATUS
 from core.memory.conversation_memory import APPROVED, REPLAN, build_messages
 from core.session.agent_session import AgentSession
 from core.settings.config import Settings
-from runtime.local.local_runtime import LocalRuntime
 from tests.doubles import FINISH, bash, call, write_script
 from tests.openai_server import KEY, OpenAIServer, answers, fails
+from tests.warm_servers import WarmRuntime
 
 WITHIN_S = 60
 TASKS: list[dict[str, JsonValue]] = [
@@ -59,7 +59,7 @@ async def managing(
     (tmp_path / "workspace" / "a.txt").write_text("a needle\n")
     settings = Settings.model_validate({"agent": {"confirm": "never", **agent}, "llm": {"num_retries": 1}})
     async with ConversationManager(
-        tmp_path / "home", settings, make_runtime=LocalRuntime, environ=environ or {}
+        tmp_path / "home", settings, make_runtime=WarmRuntime, environ=environ or {}
     ) as manager:
         yield manager
 

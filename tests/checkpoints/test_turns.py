@@ -39,9 +39,9 @@ from core.pub_sub import Frames
 from core.session.agent_session import AgentSession
 from core.settings.config import Settings
 from runtime.checkpoints.checkpoint_store import WorkspaceCheckpoints
-from runtime.local.local_runtime import LocalRuntime
 from tests.doubles import FINISH, ScriptedRuntime, bash, call, write_script
 from tests.streams import heard, opened_stream
+from tests.warm_servers import WarmRuntime
 
 FREE = Settings.model_validate({"agent": {"confirm": "never"}})
 
@@ -72,7 +72,7 @@ async def conversation(
     tmp_path: Path,
     turns: list[dict[str, Any]],
     *,
-    make_runtime: Callable[[str], Runtime] = LocalRuntime,
+    make_runtime: Callable[[str], Runtime] = WarmRuntime,
     make: Callable[[Path, str, str], Checkpoints] = WorkspaceCheckpoints,
 ) -> AsyncIterator[tuple[AgentSession, Checkpoints]]:
     """A new conversation in a folder of its own, and the store of its checkpoints."""

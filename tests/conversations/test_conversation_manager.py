@@ -31,8 +31,8 @@ from core.session.slots import TOO_MANY
 from core.session.task_group import TASK_STATUS
 from core.settings.config import Settings
 from core.store.event_store import EventStore
-from runtime.local.local_runtime import LocalRuntime
 from tests.doubles import FINISH, ScriptedRuntime, bash, write_script
+from tests.warm_servers import WarmRuntime
 
 ONE_STEP: list[dict[str, Any]] = [{"tool_calls": [bash("work")]}, FINISH]
 
@@ -254,7 +254,7 @@ async def test_a_sandbox_that_cannot_be_ended_keeps_nobody_awake(tmp_path: Path)
 
 
 async def test_a_real_shell_ends_with_the_sleep_and_starts_anew_after_it(tmp_path: Path) -> None:
-    runtime = LocalRuntime(tmp_path)
+    runtime = WarmRuntime(tmp_path)
     turns = [{"tool_calls": [bash("echo once")]}, FINISH, {"tool_calls": [bash("echo again")]}, FINISH]
     async with house(tmp_path, runtime, max_concurrent=1) as rooms:
         session = await rooms.create(turns)

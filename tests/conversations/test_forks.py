@@ -35,10 +35,10 @@ from core.protocols import Checkpoints
 from core.session.agent_session import AgentSession
 from core.store.conversations import NewConversation
 from runtime.checkpoints.checkpoint_store import WorkspaceCheckpoints
-from runtime.local.local_runtime import LocalRuntime
 from tests.checkpoints.test_turns import FREE, read, rested
 from tests.doubles import FINISH, bash, write_script
 from tests.session.test_setup import make_repository
+from tests.warm_servers import WarmRuntime
 
 TURNS = [
     {"tool_calls": [bash("echo 1 > a")]},
@@ -58,7 +58,7 @@ async def manager_of(tmp_path: Path) -> AsyncIterator[ConversationManager]:
         return WorkspaceCheckpoints(home, workspace, conversation_id)
 
     (tmp_path / "workspace").mkdir(exist_ok=True)
-    named = {"make_runtime": LocalRuntime, "make_checkpoints": checkpoints}
+    named = {"make_runtime": WarmRuntime, "make_checkpoints": checkpoints}
     async with ConversationManager(home, FREE, environ={}, **named) as manager:  # type: ignore[arg-type]
         yield manager
 

@@ -12,9 +12,9 @@ from core.events import AgentState, CmdRunAction, Envelope, ErrorObservation
 from core.events.reasoning import reasoning_of
 from core.session.agent_session import AgentSession
 from core.settings.config import Settings
-from runtime.local.local_runtime import LocalRuntime
 from tests.llm.shapes import ANTHROPIC, ProviderServer
 from tests.openai_server import Behaviour, answers, events_of_answer, fails, sends
+from tests.warm_servers import WarmRuntime
 
 WITHIN_S = 60
 SIGNED = {"type": "thinking", "thinking": "I should look.", "signature": "c2ln"}
@@ -90,7 +90,7 @@ async def test_a_conversation_moves_from_a_thinking_model_to_one_without_tools_a
         settings = Settings.model_validate({"agent": {"confirm": "never"}, "llm": {"num_retries": 1}, "models": models})
         (tmp_path / "workspace").mkdir()
         async with ConversationManager(
-            tmp_path / "home", settings, make_runtime=LocalRuntime, environ=ENVIRON
+            tmp_path / "home", settings, make_runtime=WarmRuntime, environ=ENVIRON
         ) as manager:
             server.then(sends(*ANTHROPIC.events), said_text())
             session = await manager.create(workspace=str(tmp_path / "workspace"), model="thinks")

@@ -34,9 +34,9 @@ from core.protocols import Runtime
 from core.session.agent_session import AgentSession
 from core.settings.config import Settings
 from core.stream import EventStream
-from runtime.local.local_runtime import LocalRuntime
 from tests.doubles import FINISH, ScriptedRuntime, bash, call, write_script
 from tests.streams import opened_stream
+from tests.warm_servers import WarmRuntime
 
 DELEGATE = call("delegate", task="count the files")
 
@@ -91,7 +91,7 @@ def results(events: Sequence[Envelope]) -> list[Observation]:
 async def test_a_delegate_works_in_a_conversation_of_its_own_and_answers_its_parent(tmp_path: Path) -> None:
     child = [{"tool_calls": [bash("ls | wc -l > count; cat count")]}, {"tool_calls": [call("finish", message="3")]}]
     turns = [{"tool_calls": [DELEGATE]}, {"expect": "finishes task with 3", **FINISH}]
-    async with parent(tmp_path, turns, child, make_runtime=LocalRuntime) as (manager, session):
+    async with parent(tmp_path, turns, child, make_runtime=WarmRuntime) as (manager, session):
         events = await settled(session)
         assert session.state.agent_state is AgentState.FINISHED
         (result,) = results(events)
@@ -109,7 +109,7 @@ async def test_a_delegate_works_in_a_conversation_of_its_own_and_answers_its_par
 
 
 async def test_a_delegate_shares_a_sandbox_whose_workspace_is_elsewhere(tmp_path: Path) -> None:
-    class Elsewhere(LocalRuntime):
+    class Elsewhere(WarmRuntime):
         is_elsewhere = True
 
     made: list[Elsewhere] = []

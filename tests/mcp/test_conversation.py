@@ -27,11 +27,11 @@ from core.mcp.server_status import CONSENT, ServerState
 from core.session.agent_session import AgentSession
 from core.settings.config import Settings
 from core.store.blobs import BlobRef
-from runtime.local.local_runtime import LocalRuntime
 from tests.doubles import FINISH, bash, call, write_script
 from tests.mcp.killing import killed_at_work, pid_of, until_ready
 from tests.mcp.supervised import GOOD, START_S, faulty, good
 from tests.stopped_clock import stopped_clock
+from tests.warm_servers import WarmRuntime
 
 
 def settings(servers: dict[str, Any], confirm: str = "never") -> Settings:
@@ -48,7 +48,7 @@ async def conversation(
     """A new conversation whose servers have settled."""
     workspace = tmp_path / "workspace"
     workspace.mkdir(exist_ok=True)
-    async with ConversationManager(tmp_path / "home", chosen, make_runtime=LocalRuntime, environ={}) as manager:
+    async with ConversationManager(tmp_path / "home", chosen, make_runtime=WarmRuntime, environ={}) as manager:
         session = await manager.create(workspace=str(workspace), model=write_script(tmp_path, turns))
         await manager.mcp.settled(str(workspace), START_S)
         yield manager, session
@@ -197,7 +197,7 @@ async def test_the_key_of_a_server_is_masked_whatever_its_variable_is_called(tmp
     key, script = "canary-0123456789-value", write_script(tmp_path, [FINISH])
     chosen = settings({"s": {"url": "https://tickets.example/mcp", "key_env": "ODDLY_NAMED", "enabled": False}})
     environ = {"ODDLY_NAMED": key}
-    async with ConversationManager(tmp_path / "home", chosen, make_runtime=LocalRuntime, environ=environ) as manager:
+    async with ConversationManager(tmp_path / "home", chosen, make_runtime=WarmRuntime, environ=environ) as manager:
         session = await manager.create(workspace=str(tmp_path), model=script)
         said = await session.send(f"the key is {key}")
         await session.settled()

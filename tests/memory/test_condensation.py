@@ -16,8 +16,8 @@ from core.errors import UsageError
 from core.events import AgentState, CondensationAction, CondensationRequestAction, Envelope
 from core.session.agent_session import AgentSession
 from core.settings.config import Settings
-from runtime.local.local_runtime import LocalRuntime
 from tests.doubles import bash, call, write_script
+from tests.warm_servers import WarmRuntime
 
 SUMMARY: dict[str, Any] = {"text": "They echoed numbers.", "usage": {"prompt_tokens": 70, "completion_tokens": 9}}
 
@@ -38,7 +38,7 @@ async def conversation(
     turns = [{"tool_calls": [bash(f"echo {n}")]} for n in range(steps)]
     turns += [{"tool_calls": [call("finish", message=f"Done {n}.")]} for n in range(3)]
     (tmp_path / "w").mkdir()
-    async with ConversationManager(tmp_path / "home", settings, make_runtime=LocalRuntime, environ={}) as manager:
+    async with ConversationManager(tmp_path / "home", settings, make_runtime=WarmRuntime, environ={}) as manager:
         yield await manager.create(workspace=str(tmp_path / "w"), model=write_script(tmp_path, turns))
 
 

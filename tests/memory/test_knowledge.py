@@ -26,8 +26,8 @@ from core.memory.conversation_memory import build_messages
 from core.session.agent_session import AgentSession
 from core.session.recall import ERROR_MEMORY, KNOWLEDGE_PROBLEMS, UNTRUSTED
 from core.settings.config import Settings
-from runtime.local.local_runtime import LocalRuntime
 from tests.doubles import FINISH, bash, write_script
+from tests.warm_servers import WarmRuntime
 
 WITHIN_S = 60
 SKILL = "---\nname: greeting\ndescription: How people are greeted here.\n---\nRun greet.sh.\n"
@@ -55,7 +55,7 @@ def workspace(tmp_path: Path) -> Path:
 async def managing(tmp_path: Path, **settings: Any) -> AsyncIterator[ConversationManager]:
     given = Settings.model_validate({"agent": {"confirm": "never"}, **settings})
     async with ConversationManager(
-        tmp_path / "home", given, make_runtime=LocalRuntime, environ={"HOME": str(tmp_path / "user")}
+        tmp_path / "home", given, make_runtime=WarmRuntime, environ={"HOME": str(tmp_path / "user")}
     ) as manager:
         yield manager
 

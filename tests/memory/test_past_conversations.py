@@ -11,18 +11,18 @@ import pytest
 from core.conversations.conversation_manager import ConversationManager
 from core.errors import ConfigurationError, UsageError
 from core.events import Envelope, MCPObservation, RecallObservation
-from core.memory.past_conversations import MAX_CONVERSATIONS, NOTHING, RECORD, Past
+from core.memory.past_conversations import MAX_CONVERSATIONS, MAX_HITS, NOTHING, RECORD, Past
 from core.memory.saved_facts import MAX_CHARS, MAX_FACTS, SHOWN_CHARS, Fact, Pins, told
 from core.settings.config import Settings
-from runtime.local.local_runtime import LocalRuntime
 from tests.doubles import FINISH, bash, call, write_script
+from tests.warm_servers import WarmRuntime
 
 FREE = Settings.model_validate({"agent": {"confirm": "never"}, "sandbox": {"checkpoints": False, "plugins": ()}})
 
 
 @pytest.fixture
 async def manager(tmp_path: Path) -> AsyncIterator[ConversationManager]:
-    async with ConversationManager(tmp_path / "home", FREE, make_runtime=LocalRuntime, environ={}) as manager:
+    async with ConversationManager(tmp_path / "home", FREE, make_runtime=WarmRuntime, environ={}) as manager:
         yield manager
 
 
@@ -80,16 +80,17 @@ async def test_what_was_deleted_is_not_recalled(manager: ConversationManager, tm
 
 async def test_what_is_told_is_bounded(manager: ConversationManager, tmp_path: Path) -> None:
     for number in range(MAX_CONVERSATIONS + 2):
-        text = f"{number} quokka " + "quokka words " * 2000
-        await finished(manager, tmp_path / "w", text, *["seq 1 5000; echo quokka"] * 2, answer=text)
+        text = f"{number} quokka " + "quokka words " * 400
+        await finished(manager, tmp_path / "w", text, *["seq 1 1000; echo quokka"] * 2, answer=text)
     found = await asked(manager, tmp_path / "w", "quokka")
     assert found.count("# conversation ") == MAX_CONVERSATIONS
+    assert found.count("\nevent ") == MAX_CONVERSATIONS * MAX_HITS
     assert len(found) < 15_000
 
 
 async def test_nothing_is_offered_where_the_settings_say_so(tmp_path: Path) -> None:
     off = FREE.model_copy(update={"memory": FREE.memory.model_copy(update={"recall": "off"})})
-    async with ConversationManager(tmp_path / "home", off, make_runtime=LocalRuntime, environ={}) as manager:
+    async with ConversationManager(tmp_path / "home", off, make_runtime=WarmRuntime, environ={}) as manager:
         (tmp_path / "w").mkdir()
         turns = [{"tool_calls": [call("recall_conversations", query="x")]}, FINISH]
         session = await manager.create(workspace=str(tmp_path / "w"), model=write_script(tmp_path, turns))

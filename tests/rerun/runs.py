@@ -14,8 +14,8 @@ from core.rerun.runner import Again, begin
 from core.session.agent_session import AgentSession
 from core.settings.config import Settings
 from runtime.checkpoints.checkpoint_store import WorkspaceCheckpoints
-from runtime.local.local_runtime import LocalRuntime
 from tests.doubles import write_script
+from tests.warm_servers import WarmRuntime
 
 FREE = Settings.model_validate({"agent": {"confirm": "never"}})
 LONG_S = 60
@@ -26,7 +26,7 @@ async def managing(
     tmp_path: Path,
     *,
     settings: Settings = FREE,
-    make_runtime: Callable[[str], Runtime] = LocalRuntime,
+    make_runtime: Callable[[str], Runtime] = WarmRuntime,
     environ: Mapping[str, str] | None = None,
     keep: bool = True,
 ) -> AsyncIterator[ConversationManager]:

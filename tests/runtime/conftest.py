@@ -28,6 +28,7 @@ from runtime.server.file_actions import Files
 from runtime.server.request_guard import Guard
 from runtime.server.terminal_routes import TerminalRoutes
 from tests.runtime.action_server import KEY, Process, Server
+from tests.warm_servers import WarmRuntime
 
 WITHIN_S = 60.0
 """Until something has to have happened: a guard against hanging, generous because other tests may have the cores."""
@@ -117,7 +118,7 @@ async def shell(tmp_path: Path) -> AsyncIterator[Shell]:
 @pytest.fixture
 async def local(tmp_path: Path) -> AsyncIterator[LocalRuntime]:
     """A local runtime that is started."""
-    runtime = LocalRuntime(tmp_path, options=("--no-change-timeout", "1"))
+    runtime = WarmRuntime(tmp_path, options=("--no-change-timeout", "1"))
     await runtime.start()
     yield runtime
     await runtime.aclose()

@@ -13,9 +13,9 @@ from core.events import AgentState, CmdRunAction
 from core.session.agent_session import AgentSession
 from core.settings.config import Settings
 from core.settings.security_settings import SecuritySettings
-from runtime.local.local_runtime import LocalRuntime
 from tests.doubles import FINISH, call
 from tests.session.test_session import conversation, said_and_settled
+from tests.warm_servers import WarmRuntime
 from tui.approval.question import Question, ask_about
 from tui.approval.risk_text import asked_line
 from tui.chat.blocks import Mark
@@ -69,7 +69,7 @@ async def test_the_strictest_risk_and_who_asks_are_the_same_wherever_they_are_sh
         assert reason in " ".join(seen.reasons)
         assert seen.rule in told
         assert f"(risk: {seen.risk})" in told
-    async with ConversationManager(tmp_path / "home", settings, make_runtime=LocalRuntime, environ={}) as manager:
+    async with ConversationManager(tmp_path / "home", settings, make_runtime=WarmRuntime, environ={}) as manager:
         again = await manager.open(id)
         assert await card_of(again) == seen
         assert await chat_of(again) == told

@@ -14,10 +14,10 @@ from core.conversations.conversation_manager import ConversationManager
 from core.events import AgentState, MCPAction
 from core.mcp.server_status import ServerState
 from core.settings.config import Settings
-from runtime.local.local_runtime import LocalRuntime
 from tests.doubles import FINISH, bash, call, write_script
 from tests.mcp.supervised import START_S, supervised
 from tests.session.test_session import of
+from tests.warm_servers import WarmRuntime
 
 MARKED = """
 import json, os, sys
@@ -60,7 +60,7 @@ async def rules(tmp_path: Path, tool: str, *, mode: str = "never") -> list[str]:
     settings = Settings.model_validate({"agent": {"confirm": mode}, "mcp": {"servers": {"m": marked(tmp_path, MARKS)}}})
     environ = {"MARKS": str(tmp_path / "marks.json")}
     turns = [READS, {"tool_calls": [call(f"m__{tool}", text="a secret")]}, FINISH]
-    async with ConversationManager(tmp_path / "home", settings, make_runtime=LocalRuntime, environ=environ) as manager:
+    async with ConversationManager(tmp_path / "home", settings, make_runtime=WarmRuntime, environ=environ) as manager:
         session = await manager.create(workspace=str(workspace), model=write_script(tmp_path, turns))
         await manager.mcp.settled(str(workspace), START_S)
         async with asyncio.timeout(START_S):

@@ -17,10 +17,10 @@ from core.security.permissions import PermissionFile, Scope, given
 from core.security.suggested_rules import reach_of
 from core.session.agent_session import AgentSession
 from core.settings.config import Settings
-from runtime.local.local_runtime import LocalRuntime
 from tests.doubles import FINISH, bash, write_script
 from tests.program import Handloom
 from tests.session.test_session import FREE, conversation, of
+from tests.warm_servers import WarmRuntime
 
 READS = {"tool_calls": [bash("cat ~/Downloads/notes.txt 2>/dev/null; echo read")]}
 PUSHES = [{"tool_calls": [bash(f"git push origin {branch}")]} for branch in ("one", "two", "three")]
@@ -74,7 +74,7 @@ class TestAnswersAreKept:
             assert await settled(session) is AgentState.FINISHED
             assert await rules(session) == ["", "taint", ""]
             id = session.info.id
-        async with ConversationManager(tmp_path / "home", FREE, make_runtime=LocalRuntime, environ={}) as manager:
+        async with ConversationManager(tmp_path / "home", FREE, make_runtime=WarmRuntime, environ={}) as manager:
             again = await manager.open(id)
             assert await said(again, "and more") is AgentState.FINISHED
             assert await rules(again) == ["", "taint", "", ""]

@@ -43,10 +43,10 @@ from core.settings.config import Settings
 from core.store.conversations import ConversationInfo
 from core.store.writer import Draft
 from core.stream import EventStream, EventStreamSubscriber
-from runtime.local.local_runtime import LocalRuntime
 from tests.doubles import FINISH, bash, call
 from tests.session.test_session import conversation, of, said_and_settled
 from tests.streams import opened_stream
+from tests.warm_servers import WarmRuntime
 from tui.chat.model import ChatModel
 
 ASKS = Settings()
@@ -122,7 +122,7 @@ async def test_a_permission_for_the_conversation_survives_a_restart_and_a_fork(t
         assert made(tmp_path, "b")
         assert session.state.agent_state is AgentState.AWAITING_USER_INPUT
         id, last = session.id, (await session.stream.page(limit=1))[0].id
-    async with ConversationManager(tmp_path / "home", ASKS, make_runtime=LocalRuntime, environ={}) as manager:
+    async with ConversationManager(tmp_path / "home", ASKS, make_runtime=WarmRuntime, environ={}) as manager:
         for again in (await manager.open(id), await manager.fork(id, last, copy_files=False)):
             assert (await again.guard.judge(CmdRunAction(command="touch x"))).verdict is Verdict.ALLOW
             assert (await again.guard.judge(CmdRunAction(command="rm x"))).verdict is Verdict.ASK
@@ -265,12 +265,12 @@ async def test_the_mode_is_kept_over_a_restart_and_a_fork_and_the_one_of_the_set
         await session.permitting.keep_mode(ConfirmMode.AUTO_EDIT)
         id, last = session.id, (await session.stream.page(limit=1))[0].id
     home, careful = tmp_path / "home", Settings.model_validate({"agent": {"confirm": "risky"}})
-    async with ConversationManager(home, careful, make_runtime=LocalRuntime, environ={}) as manager:
+    async with ConversationManager(home, careful, make_runtime=WarmRuntime, environ={}) as manager:
         again = await manager.open(id)
         fork = await manager.fork(id, last, copy_files=False)
         assert (again.confirm_mode, fork.confirm_mode) == (ConfirmMode.AUTO_EDIT, ConfirmMode.AUTO_EDIT)
         await again.permitting.keep_mode(ConfirmMode.RISKY, own=True)
-    async with ConversationManager(home, ASKS, make_runtime=LocalRuntime, environ={}) as manager:
+    async with ConversationManager(home, ASKS, make_runtime=WarmRuntime, environ={}) as manager:
         assert (await manager.open(id)).confirm_mode is ConfirmMode.ALWAYS
 
 
@@ -291,7 +291,7 @@ async def test_an_undo_takes_back_what_was_allowed_in_its_turns_and_a_redo_does_
         await session.undoing.redo()
         assert patterns(session) == ["bash(touch *)", "bash(git push *)"]
         id = session.id
-    async with ConversationManager(tmp_path / "home", ASKS, make_runtime=LocalRuntime, environ={}) as manager:
+    async with ConversationManager(tmp_path / "home", ASKS, make_runtime=WarmRuntime, environ={}) as manager:
         assert patterns(await manager.open(id)) == ["bash(touch *)", "bash(git push *)"]
 
 
@@ -305,7 +305,7 @@ async def test_what_an_undo_took_back_is_not_allowed_where_the_process_ended_bef
         await session.undoing.undo(files=False)
         assert patterns(session) == ["bash(rm *)"]
         id = session.id
-    async with ConversationManager(tmp_path / "home", ASKS, make_runtime=LocalRuntime, environ={}) as manager:
+    async with ConversationManager(tmp_path / "home", ASKS, make_runtime=WarmRuntime, environ={}) as manager:
         assert patterns(await manager.open(id)) == []
 
 

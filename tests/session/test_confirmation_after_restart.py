@@ -9,10 +9,10 @@ import pytest
 
 from core.conversations.conversation_manager import ConversationManager
 from core.settings.config import Settings
-from runtime.local.local_runtime import LocalRuntime
 from tests.doubles import bash, call, write_script
 from tests.killed import killed
 from tests.session.test_session import FREE
+from tests.warm_servers import WarmRuntime
 from tui.workspace.conversation import ConversationTab
 from tui.workspace.conversation_status import Mark, Wait
 
@@ -51,7 +51,7 @@ async def test_it_still_waits_after_the_process_was_killed(
     home, workspace = tmp_path / "home", tmp_path / "workspace"
     model = write_script(tmp_path, turns)
     id = await killed(home, workspace, model, settings, reads=before is Wait.INPUT, agent=planner)
-    async with ConversationManager(home, settings, make_runtime=LocalRuntime, environ={}) as manager:
+    async with ConversationManager(home, settings, make_runtime=WarmRuntime, environ={}) as manager:
         session = await manager.open(id)
         await session.settled()
         tab = ConversationTab(session, lambda tab: None)

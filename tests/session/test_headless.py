@@ -10,9 +10,9 @@ from core.events import Envelope
 from core.exit_status import ExitStatus
 from core.headless import run_task
 from core.settings.config import Settings
-from runtime.local.local_runtime import LocalRuntime
 from tests.doubles import FINISH, write_script
 from tests.stopped_clock import stopped_clock
+from tests.warm_servers import WarmRuntime
 
 FREE = Settings.model_validate({"agent": {"confirm": "never"}})
 
@@ -27,7 +27,7 @@ async def test_a_run_ends_with_the_agent_and_not_at_the_next_look(tmp_path: Path
     async def note(envelope: Envelope) -> None:
         pass
 
-    async with ConversationManager(tmp_path / "home", FREE, make_runtime=LocalRuntime, environ={}) as manager:
+    async with ConversationManager(tmp_path / "home", FREE, make_runtime=WarmRuntime, environ={}) as manager:
         session = await manager.create(workspace=str(tmp_path), model=write_script(tmp_path, [FINISH]))
         with stopped_clock():
             status = await run_task(

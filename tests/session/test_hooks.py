@@ -41,9 +41,9 @@ from core.store.conversations import ConversationInfo
 from core.trust.folder_survey import survey_project
 from core.trust.hook_file import Moment
 from core.trust.trust_store import Gate
-from runtime.local.local_runtime import LocalRuntime
 from tests.doubles import FINISH, ScriptedRuntime, bash, ignore, write_script
 from tests.streams import heard, opened_stream
+from tests.warm_servers import WarmRuntime
 
 WITHIN_S = 60
 
@@ -78,7 +78,7 @@ async def conversation(
             "trust": {"projects": "always" if trusts else "ask"},
         }
     )
-    async with ConversationManager(home, settings, make_runtime=LocalRuntime, environ={}) as manager:
+    async with ConversationManager(home, settings, make_runtime=WarmRuntime, environ={}) as manager:
         yield await manager.create(workspace=str(workspace), model=write_script(tmp_path, turns))
 
 

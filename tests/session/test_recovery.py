@@ -30,10 +30,10 @@ from core.events import (
 from core.session.recovery import TELL, WaysOut
 from core.settings.config import Settings
 from core.stream import EventStream
-from runtime.local.local_runtime import LocalRuntime
 from tests.doubles import FINISH, ScriptedRuntime, bash, call, gone, write_script
 from tests.session.test_session import FREE, conversation, of, said_and_settled
 from tests.streams import opened_stream
+from tests.warm_servers import WarmRuntime
 
 FAILS = {**FINISH, "fault": "server_error"}
 """Fails the first time that it is asked."""
@@ -103,7 +103,7 @@ async def test_a_sandbox_that_is_gone_is_started_anew(tmp_path: Path) -> None:
 
 async def test_a_real_sandbox_is_started_anew_with_a_fresh_shell(tmp_path: Path) -> None:
     turns = [{"tool_calls": [bash("x=1; kill -9 $PPID")]}, {"tool_calls": [bash("echo [$x]")]}, FINISH]
-    async with conversation(tmp_path, turns, make_runtime=LocalRuntime) as session:
+    async with conversation(tmp_path, turns, make_runtime=WarmRuntime) as session:
         await said_and_settled(session)
         assert session.state.halt == Halt(HaltKind.SANDBOX)
         events = await take(session, Way.RESTART_SANDBOX)
@@ -183,7 +183,7 @@ async def test_a_halt_is_still_there_after_a_restart_with_its_ways(tmp_path: Pat
     async with conversation(tmp_path, [FAILS]) as session:
         await said_and_settled(session)
         id = session.info.id
-    async with ConversationManager(tmp_path / "home", FREE, make_runtime=LocalRuntime, environ={}) as manager:
+    async with ConversationManager(tmp_path / "home", FREE, make_runtime=WarmRuntime, environ={}) as manager:
         again = await manager.open(id)
         assert again.state.halt == Halt(HaltKind.MODEL, "server")
         await again.ways.take(Way.STOP)
@@ -200,7 +200,7 @@ async def test_a_limit_of_the_day_counts_all_conversations_and_is_looked_at_befo
         assert session.state.agent_state is AgentState.FINISHED
     other = tmp_path / "other"
     other.mkdir()
-    async with ConversationManager(tmp_path / "home", settings, make_runtime=LocalRuntime, environ={}) as manager:
+    async with ConversationManager(tmp_path / "home", settings, make_runtime=WarmRuntime, environ={}) as manager:
         second = await manager.create(workspace=str(other), model=write_script(other, dear))
         await said_and_settled(second)
         assert second.state.agent_state is AgentState.FINISHED

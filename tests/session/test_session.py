@@ -37,9 +37,9 @@ from core.protocols import Runtime
 from core.security.confirmation import ConfirmMode
 from core.session.agent_session import AgentSession
 from core.settings.config import Settings, load
-from runtime.local.local_runtime import LocalRuntime
 from tests.doubles import FINISH, ScriptedRuntime, bash, call, gone, write_script
 from tests.stopped_clock import stopped_clock
+from tests.warm_servers import WarmRuntime
 
 FREE = Settings.model_validate({"agent": {"confirm": "never"}})
 
@@ -50,7 +50,7 @@ async def conversation(
     turns: Sequence[dict[str, Any]],
     *,
     settings: Settings = FREE,
-    make_runtime: Callable[[str], Runtime] = LocalRuntime,
+    make_runtime: Callable[[str], Runtime] = WarmRuntime,
 ) -> AsyncIterator[AgentSession]:
     """A new conversation in a folder of its own, with a scripted model."""
     workspace = tmp_path / "workspace"
@@ -132,7 +132,7 @@ async def test_a_conversation_is_found_again_as_it_was(tmp_path: Path) -> None:
     turns = [FINISH, {"text": "Again.", "tool_calls": [bash("echo second")]}, FINISH]
     async with conversation(tmp_path, turns) as session:
         first, id = await said_and_settled(session), session.info.id
-    async with ConversationManager(tmp_path / "home", FREE, make_runtime=LocalRuntime, environ={}) as manager:
+    async with ConversationManager(tmp_path / "home", FREE, make_runtime=WarmRuntime, environ={}) as manager:
         again = await manager.open(id)
         assert (await again.stream.read())[: len(first)] == first
         assert again.state.agent_state is AgentState.FINISHED
@@ -209,7 +209,7 @@ async def test_closing_in_the_middle_of_a_command_leaves_nothing_open(tmp_path: 
         await session.send("go")
         async with asyncio.timeout(20):
             await ready.wait()
-    async with ConversationManager(tmp_path / "home", FREE, make_runtime=LocalRuntime, environ={}) as manager:
+    async with ConversationManager(tmp_path / "home", FREE, make_runtime=WarmRuntime, environ={}) as manager:
         again = await manager.open(id)
         events = await again.stream.read()
         (action,) = [e for e in events if isinstance(e.event, CmdRunAction)]
@@ -237,7 +237,7 @@ async def test_a_question_is_still_there_after_a_restart(tmp_path: Path) -> None
     async with conversation(tmp_path, turns, settings=Settings()) as session:
         await said_and_settled(session)
         id = session.info.id
-    async with ConversationManager(tmp_path / "home", Settings(), make_runtime=LocalRuntime, environ={}) as manager:
+    async with ConversationManager(tmp_path / "home", Settings(), make_runtime=WarmRuntime, environ={}) as manager:
         again = await manager.open(id)
         assert again.state.awaiting is not None
         await again.confirm()
@@ -378,7 +378,7 @@ async def test_closing_while_the_disk_is_full_does_not_wait_for_it(
         async with asyncio.timeout(20):
             await full.wait()
             await session.aclose()
-    async with ConversationManager(tmp_path / "home", FREE, make_runtime=LocalRuntime, environ={}) as manager:
+    async with ConversationManager(tmp_path / "home", FREE, make_runtime=WarmRuntime, environ={}) as manager:
         again = await manager.open(id)
         await again.settled()
         events = await again.stream.read()
@@ -407,7 +407,7 @@ async def test_a_message_that_cannot_be_stored_was_not_said(tmp_path: Path, monk
 
 
 async def test_a_workspace_or_model_that_cannot_be_used_is_said_before_anything_is_made(tmp_path: Path) -> None:
-    async with ConversationManager(tmp_path / "home", FREE, make_runtime=LocalRuntime, environ={}) as manager:
+    async with ConversationManager(tmp_path / "home", FREE, make_runtime=WarmRuntime, environ={}) as manager:
         with pytest.raises(UsageError, match="is no folder"):
             await manager.create(workspace=str(tmp_path / "nope"), model="demo:x")
         with pytest.raises(ConfigurationError):
@@ -418,7 +418,7 @@ async def test_a_workspace_or_model_that_cannot_be_used_is_said_before_anything_
 
 
 async def test_conversations_do_not_disturb_each_other(tmp_path: Path) -> None:
-    async with ConversationManager(tmp_path / "home", FREE, make_runtime=LocalRuntime, environ={}) as manager:
+    async with ConversationManager(tmp_path / "home", FREE, make_runtime=WarmRuntime, environ={}) as manager:
         sessions = []
         for n in range(4):
             turns = [{"tool_calls": [bash(f"echo number {n}")]}, FINISH]
@@ -444,7 +444,7 @@ async def test_a_model_that_was_chosen_is_remembered_and_the_demo_is_not(tmp_pat
     home = tmp_path / "home"
     home.mkdir()
     (home / "config.toml").write_text("# mine\n[agent]\nmax_iterations = 7\n")
-    async with ConversationManager(home, FREE, make_runtime=LocalRuntime, environ={}) as manager:
+    async with ConversationManager(home, FREE, make_runtime=WarmRuntime, environ={}) as manager:
         await manager.choose_model("demo")
         assert load(home, {}).model == ""
         with pytest.raises(ConfigurationError):

@@ -25,9 +25,9 @@ from core.settings.config import Settings
 from core.store.event_store import EventStore
 from core.store.writer import Draft
 from core.stream import EventStreamSubscriber
-from runtime.local.local_runtime import LocalRuntime
 from tests.doubles import FINISH, ScriptedRuntime, bash, write_script
 from tests.stopped_clock import stopped_clock
+from tests.warm_servers import WarmRuntime
 
 FREE = Settings.model_validate({"agent": {"confirm": "never"}})
 
@@ -45,7 +45,7 @@ async def test_who_listens_hears_the_last_words_of_a_conversation_that_is_closed
 
     begun = asyncio.Event()
     model = write_script(tmp_path, [{"tool_calls": [bash("echo begun; sleep 600")]}, FINISH])
-    async with ConversationManager(tmp_path / "home", FREE, make_runtime=LocalRuntime, environ={}) as manager:
+    async with ConversationManager(tmp_path / "home", FREE, make_runtime=WarmRuntime, environ={}) as manager:
         session = await manager.create(workspace=str(tmp_path), model=model)
         session.stream.subscribe(EventStreamSubscriber.MAIN, hear, "test")
         session.frames.watch(notice)
@@ -99,7 +99,7 @@ async def test_closing_interrupts_a_sandbox_that_starts_and_waits_for_nothing_el
 
 async def test_a_conversation_that_delegated_is_opened_with_its_whole_history(tmp_path: Path) -> None:
     model = write_script(tmp_path, [FINISH])
-    async with ConversationManager(tmp_path / "home", FREE, make_runtime=LocalRuntime, environ={}) as manager:
+    async with ConversationManager(tmp_path / "home", FREE, make_runtime=WarmRuntime, environ={}) as manager:
         session = await manager.create(workspace=str(tmp_path), model=model)
         await session.send("go")
         async with asyncio.timeout(20):
@@ -113,7 +113,7 @@ async def test_a_conversation_that_delegated_is_opened_with_its_whole_history(tm
             result = Draft(AgentDelegateObservation(content="done"), EventSource.AGENT, cause=asked.id)
             await store.append(lease, [result])
         stored = await store.read(id)
-    async with ConversationManager(tmp_path / "home", FREE, make_runtime=LocalRuntime, environ={}) as manager:
+    async with ConversationManager(tmp_path / "home", FREE, make_runtime=WarmRuntime, environ={}) as manager:
         again = await manager.open(id)
         assert again._controller is not None
         assert list(await again._controller.history.until(len(stored))) == stored

@@ -29,13 +29,13 @@ from core.session.agent_session import POLICY_STATUS
 from core.session.slots import TOO_MANY
 from core.store.sqlite import sqlite3
 from core.stream import EventStreamSubscriber
-from runtime.local.local_runtime import LocalRuntime
 from tests.checkpoints.test_turns import Slow, records
 from tests.checkpoints.test_turns import conversation as checkpointed
 from tests.doubles import FINISH, ScriptedRuntime, bash, call, write_script
 from tests.session.test_session import FREE, conversation, of, said_and_settled
 from tests.stopped_clock import stopped_clock
 from tests.streams import heard
+from tests.warm_servers import WarmRuntime
 
 STEP: list[dict[str, Any]] = [{"tool_calls": [bash("true")]}, FINISH]
 
@@ -84,7 +84,7 @@ async def test_secrets_are_described_to_the_agent_and_lent_to_the_command_that_n
     home.mkdir(mode=0o700)
     await asyncio.to_thread(Vault(home, FileBackend(home)).put, "TOKEN", "twelve-chars", description="For the forge.")
     turns = [{"tool_calls": [bash('echo "${#TOKEN} of it"; touch named')]}, FINISH]
-    async with ConversationManager(home, FREE, make_runtime=LocalRuntime, environ={}) as manager:
+    async with ConversationManager(home, FREE, make_runtime=WarmRuntime, environ={}) as manager:
         manager.vault._backend = FileBackend(home)
         session = await manager.create(workspace=str(tmp_path), model=write_script(tmp_path, turns))
         events = await said_and_settled(session)

@@ -40,9 +40,9 @@ from core.session.agent_session import AgentSession
 from core.session.setup import NO_ISOLATION, SCRIPTS_NOT_RUN
 from core.settings.config import Settings
 from core.stream import EventStreamSubscriber
-from runtime.local.local_runtime import LocalRuntime
 from tests.doubles import FINISH, ScriptedRuntime, bash, write_script
 from tests.stopped_clock import stopped_clock
+from tests.warm_servers import WarmRuntime
 
 SETUP, HOOK = ".openhands/setup.sh", ".openhands/pre-commit.sh"
 RUNS_IN_A_SESSION = re.compile("AgentSession|AgentController|Preparation|EnvironmentShell|EventStream[.]_serve")
@@ -88,7 +88,7 @@ def make_repository(path: Path, files: dict[str, str], *, branch: str = "") -> s
     return str(path)
 
 
-class Isolated(LocalRuntime):
+class Isolated(WarmRuntime):
     """Says that it separates the agent from the machine."""
 
     @property
@@ -110,7 +110,7 @@ async def conversation(
     repository: str = "",
     *,
     with_settings: Settings | None = None,
-    make_runtime: Callable[[str], Runtime] = LocalRuntime,
+    make_runtime: Callable[[str], Runtime] = WarmRuntime,
 ) -> AsyncIterator[AgentSession]:
     """A new conversation whose model runs these commands, one an answer, and finishes; then over again."""
     workspace = tmp_path / "workspace"
@@ -309,7 +309,7 @@ class TestScripts:
             assert "run_repository_scripts" in told.content
             assert Status("info", SCRIPTS_NOT_RUN, told.content) in seen
             assert not (tmp_path / "workspace" / "repo" / ".git" / "hooks" / "pre-commit").exists()
-        async with ConversationManager(tmp_path / "home", settings(), make_runtime=LocalRuntime, environ={}) as manager:
+        async with ConversationManager(tmp_path / "home", settings(), make_runtime=WarmRuntime, environ={}) as manager:
             events = await said_and_settled(await manager.open(id), "again")
             assert len([e for e in events if isinstance(e.event, ErrorObservation)]) == 1
 
@@ -529,7 +529,7 @@ class TestClosing:
 class TestSecrets:
     async def test_an_address_with_a_password_is_refused_before_anything_is_stored(self, tmp_path: Path) -> None:
         home, environ = tmp_path / "home", {"GITHUB_TOKEN": "hunter2hunter2"}
-        async with ConversationManager(home, settings(), make_runtime=LocalRuntime, environ=environ) as manager:
+        async with ConversationManager(home, settings(), make_runtime=WarmRuntime, environ=environ) as manager:
             for url in ("https://me:hunter2hunter2@example.org/b", "https://example.org/hunter2hunter2/b"):
                 with pytest.raises(UsageError, match="Give it without"):
                     await manager.create(
@@ -540,7 +540,7 @@ class TestSecrets:
 
 
 async def test_why_nothing_is_separated_is_said_once_the_sandbox_runs(tmp_path: Path) -> None:
-    class Open(LocalRuntime):
+    class Open(WarmRuntime):
         @property
         def why_open(self) -> str:
             return "there is no bubblewrap"
@@ -555,7 +555,7 @@ async def test_why_nothing_is_separated_is_said_once_the_sandbox_runs(tmp_path: 
 
 
 async def test_a_repository_that_was_chosen_can_be_reached_by_its_sandbox(tmp_path: Path) -> None:
-    class Noting(LocalRuntime):
+    class Noting(WarmRuntime):
         def allow(self, *, host: str = "", folder: str = "") -> None:
             allowed.append((host, folder))
 

@@ -27,9 +27,9 @@ from core.session.agent_session import AgentSession
 from core.session.state_snapshots import restored, written
 from core.undo.undo import INTERRUPTED, NO_CHECKPOINTS
 from runtime.checkpoints.checkpoint_store import WorkspaceCheckpoints
-from runtime.local.local_runtime import LocalRuntime
 from tests.checkpoints.test_turns import FREE, conversation, read, rested
 from tests.doubles import FINISH, ScriptedRuntime, bash, write_script
+from tests.warm_servers import WarmRuntime
 
 TURNS = [
     {"tool_calls": [bash("echo 1 > a")]},
@@ -257,7 +257,7 @@ async def test_what_waits_for_a_yes_is_stopped_by_the_undo(tmp_path: Path) -> No
 
 async def test_where_there_are_no_checkpoints_the_chat_is_taken_back_alone(tmp_path: Path) -> None:
     (tmp_path / "workspace").mkdir()
-    async with ConversationManager(tmp_path / "home", FREE, make_runtime=LocalRuntime, environ={}) as manager:
+    async with ConversationManager(tmp_path / "home", FREE, make_runtime=WarmRuntime, environ={}) as manager:
         session = await manager.create(workspace=str(tmp_path / "workspace"), model=write_script(tmp_path, TURNS))
         await session.send("one")
         await rested(session)
@@ -301,7 +301,7 @@ async def test_an_undo_whose_process_died_is_finished_by_the_next_or_nothing_of_
             made.does = does
         return made
 
-    named: Any = {"make_runtime": LocalRuntime, "make_checkpoints": checkpoints, "environ": {}}
+    named: Any = {"make_runtime": WarmRuntime, "make_checkpoints": checkpoints, "environ": {}}
     async with ConversationManager(home, FREE, **named) as manager:
         session = await manager.create(workspace=str(workspace), model=write_script(tmp_path, TURNS))
         await two_turns(session, workspace)
@@ -336,7 +336,7 @@ async def test_an_undo_that_leaves_every_file_alone_is_finished_though_its_proce
     def checkpoints(folder: str, id: str) -> WorkspaceCheckpoints:
         return (Dying if dies else WorkspaceCheckpoints)(home, folder, id)
 
-    named: Any = {"make_runtime": LocalRuntime, "make_checkpoints": checkpoints, "environ": {}}
+    named: Any = {"make_runtime": WarmRuntime, "make_checkpoints": checkpoints, "environ": {}}
     async with ConversationManager(home, FREE, **named) as manager:
         session = await manager.create(workspace=str(workspace), model=write_script(tmp_path, TURNS))
         await two_turns(session, workspace)
@@ -410,7 +410,7 @@ async def test_an_undo_outlives_a_restart(tmp_path: Path) -> None:
     home, workspace = tmp_path / "home", tmp_path / "workspace"
     workspace.mkdir()
     named: Any = {
-        "make_runtime": LocalRuntime,
+        "make_runtime": WarmRuntime,
         "make_checkpoints": lambda folder, id: WorkspaceCheckpoints(home, folder, id),
         "environ": {},
     }

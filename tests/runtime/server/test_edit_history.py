@@ -96,6 +96,13 @@ def test_the_files_that_were_edited_longest_ago_make_place(make: Make) -> None:
     assert [name for name in "abcdefg" if history.last(name)] == ["d", "f", "g"]
 
 
+def test_the_last_edit_can_be_taken_back_however_large_the_file_is(make: Make) -> None:
+    history = make(max_bytes=1_000_000)
+    for name in "ab":
+        history.push(name, noise(1_500_000), b"")
+    assert [name for name in "ab" if history.last(name)] == ["b"]
+
+
 class TestKept:
     def test_steps_are_there_after_a_restart(self, tmp_path: Path) -> None:
         with kept(tmp_path / "undo") as history:

@@ -12,7 +12,8 @@ import pytest
 
 from core.events import CmdOutputObservation, CmdRunAction, Status
 from runtime.server import hints, input_detection
-from runtime.server.bash_session import WAITING_FOR_INPUT, BashSession
+from runtime.server.bash_session import LOOK_AGAIN_S, WAITING_FOR_INPUT, BashSession
+from runtime.server.terminal import Terminal
 from tests.runtime.conftest import NO_CHANGE_TIMEOUT_S, Shell
 from tests.runtime.isolation.confined import own, run, walled
 
@@ -24,6 +25,13 @@ pytestmark = [
 ANNOUNCED = Status("info", WAITING_FOR_INPUT, "The command waits for input.")
 WITHDRAWN = Status("info", WAITING_FOR_INPUT, "")
 PYTHON = f"{sys.executable} -I -c"
+_CALLS = 'import ctypes, select, struct; libc = ctypes.CDLL(None); second = struct.pack("=qq", 1, 0)\n'
+PPOLL = _CALLS + 'entry = struct.pack("=ihh", 0, 1, 0)\nwhile True: libc.ppoll(entry, 1, {}, None)'
+EPOLL_PWAIT2 = (
+    _CALLS + "e = select.epoll(); e.register(0, 1); room = ctypes.create_string_buffer(12)\n"
+    "while True: libc.syscall(441, e.fileno(), room, 1, {}, None, 8)"
+)
+"""Calls that Python makes by itself nowhere, with their limit of time."""
 READERS = {
     "cat": "cat",
     "a pipe's first": "cat | sort",
@@ -38,6 +46,8 @@ READERS = {
     "select": f"{PYTHON} 'import select; select.select([0], [], [])'",
     "poll": f"{PYTHON} 'import select; p = select.poll(); p.register(0, select.POLLIN); p.poll()'",
     "epoll": f"{PYTHON} 'import select; p = select.epoll(); p.register(0, select.EPOLLIN); p.poll()'",
+    "ppoll": f"{PYTHON} '{PPOLL.format(None)}'",
+    "epoll_pwait2": f"{PYTHON} '{EPOLL_PWAIT2.format(None)}'",
     "an event loop": f"{PYTHON} 'import asyncio as a; l = a.new_event_loop(); l.add_reader(0, int); l.run_forever()'",
 }
 WORKERS = {
@@ -53,6 +63,8 @@ WORKERS = {
     "ticks of select": f"{PYTHON} 'import select\nwhile True: select.select([0], [], [], 1)'",
     "ticks of poll": f"{PYTHON} 'import select; p = select.poll(); p.register(0, 1)\nwhile True: p.poll(1000)'",
     "ticks of epoll": f"{PYTHON} 'import select; p = select.epoll(); p.register(0, 1)\nwhile True: p.poll(1)'",
+    "ticks of ppoll": f"{PYTHON} '{PPOLL.format('second')}'",
+    "ticks of epoll_pwait2": f"{PYTHON} '{EPOLL_PWAIT2.format('second')}'",
     "a writer": f"{PYTHON} 'import select; select.select([], [], [1], 100)'",
 }
 
@@ -83,6 +95,22 @@ async def test_programs_that_draw_wait_for_keys(shell: Shell, program: str) -> N
 @pytest.mark.parametrize("command", WORKERS.values(), ids=WORKERS)
 async def test_who_works_or_waits_for_something_else_is_not(shell: Shell, command: str) -> None:
     observation = await shell.run(command)
+    assert observation.metadata.suffix == hints.no_new_output(NO_CHANGE_TIMEOUT_S)
+    assert ANNOUNCED not in shell.watcher.frames
+
+
+async def test_who_reads_for_a_moment_only_is_not_announced(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads_until = 0.0
+
+    def waits(terminal: Terminal | None) -> bool:
+        nonlocal reads_until
+        now = asyncio.get_running_loop().time()
+        reads_until = reads_until or now + LOOK_AGAIN_S / 2  # from the first look on
+        return now < reads_until
+
+    monkeypatch.setattr(input_detection, "waits_for_terminal", waits)
+    observation = await shell.run("sleep 100")
+    assert reads_until
     assert observation.metadata.suffix == hints.no_new_output(NO_CHANGE_TIMEOUT_S)
     assert ANNOUNCED not in shell.watcher.frames
 

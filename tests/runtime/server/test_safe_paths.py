@@ -17,7 +17,7 @@ from typing import cast
 import pytest
 
 from runtime.server import safe_paths, text_file
-from runtime.server.safe_paths import RESOLVE_BENEATH, FileError, Location, Roots, openat2
+from runtime.server.safe_paths import MAX_LINKS, RESOLVE_BENEATH, FileError, Location, Roots, openat2
 from tests.repeated import leaves_nothing
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has this")
@@ -82,6 +82,18 @@ def test_links_that_stay_beneath_lead_where_they_say(base: Path, make: Callable[
         if name in ("plain", "dots") or folders[0] != root / "a/b":
             assert read(roots, path) == "h"
             assert real_path(roots, path) == str(root / "a/b/h")
+
+
+def test_a_path_may_have_as_many_links_as_for_the_kernel(base: Path, make: Callable[..., Roots]) -> None:
+    path = base / "root/a/b/h"
+    for number in range(MAX_LINKS):
+        path = Path(link(base / f"root/l{number}", path.name if number else path))
+    one_more = Path(link(base / "root/one_more", path))
+    assert path.read_text() == read(make(base / "root"), path) == "h"
+    with pytest.raises(OSError, match="Too many levels of symbolic links"):
+        one_more.read_text()
+    with pytest.raises(OSError, match="Too many levels of symbolic links"):
+        read(make(base / "root"), one_more)
 
 
 ESCAPES: dict[str, Callable[[Path], str]] = {

@@ -70,6 +70,8 @@ async def main():
     if left.poll() is None:
         left.kill()
     left.wait()
+    async with asyncio.timeout(30):  # where nothing runs any more, it is not looked on
+        await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
     await shortage.aclose()
 
 asyncio.run(main())

@@ -190,6 +190,22 @@ class TestTyping:
         assert shown[1:] == (await same.communicate(data))[0].split()
         assert screen.terminal.unsent_bytes == 0
 
+    async def test_once_all_is_taken_nothing_is_done_any_more(self, screen: Screen) -> None:
+        await screen.start("stty raw -echo; echo @; head -c 300000 >/dev/null; echo taken; sleep 600")
+        screen.terminal.send(b"x" * 300_000)
+        await screen.shows(b"taken")
+        assert screen.terminal.unsent_bytes == 0
+        # It can take more at once, so a loop that went on to wait for that would never rest.
+        assert not asyncio.get_running_loop().remove_writer(screen.terminal._master)
+
+    async def test_where_a_program_ends_before_all_is_taken_nothing_waits_for_it(self, screen: Screen) -> None:
+        await screen.start("stty raw -echo; echo @; sleep 600")
+        screen.terminal.send(b"z" * 500_000)
+        descriptor = screen.terminal._master  # the number is given to somebody else afterwards
+        await screen.terminal.aclose()
+        assert screen.terminal.unsent_bytes > 0
+        assert not asyncio.get_running_loop().remove_writer(descriptor)
+
 
 class TestReading:
     async def test_a_pause_makes_the_program_wait(self, screen: Screen) -> None:

@@ -10,8 +10,8 @@ from core.conversations.conversation_manager import ConversationManager
 from core.events import Envelope, Frame, TerminalOutput
 from core.settings.config import Settings
 from core.stream import EventStreamSubscriber
-from runtime.local.local_runtime import LocalRuntime
 from tests.tui.workspace.running_app import Running, draw_now, running, until
+from tests.warm_servers import WarmRuntime
 from tui.app import HandloomApp
 from tui.cli.options import ReplayStart, StartOptions
 from tui.replay.replay_tab import ReplayTab
@@ -90,7 +90,7 @@ async def live(
             lived.append(frame)
 
     settings = Settings.model_validate({"agent": {"confirm": "never"}})
-    async with ConversationManager(home, settings, make_runtime=LocalRuntime, environ={}) as manager:
+    async with ConversationManager(home, settings, make_runtime=WarmRuntime, environ={}) as manager:
         session = await manager.create(workspace=str(workspace), model=model)
         lived += await session.stream.read()
         session.stream.subscribe(EventStreamSubscriber.TEST, take, "lived")

@@ -18,10 +18,10 @@ from core.replay.log_follower import Followed, Owner
 from core.replay.player import AT_ONCE
 from core.settings.config import Settings
 from core.store.reader import EventReader
-from runtime.local.local_runtime import LocalRuntime
 from tests.doubles import FINISH, bash, write_script
 from tests.tui.doubles import ManagerDouble
 from tests.tui.workspace.running_app import Clock, Running, until
+from tests.warm_servers import WarmRuntime
 from tests.writing import ID, Writer, writer
 from tui.app import HandloomApp
 from tui.cli.options import StartOptions
@@ -179,7 +179,7 @@ def does_nothing(it: Running) -> bool:
 async def test_a_question_is_seen_and_only_its_owner_answers_it_then_it_goes_on_here(tmp_path: Path) -> None:
     settings = Settings.model_validate({"agent": {"confirm": "always"}})
     turns = [{"tool_calls": [bash("echo seen-$((40+2))")]}, FINISH, {"text": "It goes on here."}]
-    home, made = tmp_path / "home", {"make_runtime": LocalRuntime, "environ": {}}
+    home, made = tmp_path / "home", {"make_runtime": WarmRuntime, "environ": {}}
     async with (
         ConversationManager(home, settings, **made) as here,  # type: ignore[arg-type]
         ConversationManager(home, settings, **made) as there,  # type: ignore[arg-type]

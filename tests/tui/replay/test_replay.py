@@ -11,7 +11,7 @@ from core.store.bookmarks import MarkBook
 from tests.tapes import SANDBOX, Tape, long_tape
 from tests.tui.replay.screens import go, replay, replaying, settle
 from tests.tui.workspace.running_app import Running, running, until
-from tui.commands import COMMANDS, Command
+from tui.commands import COMMANDS
 from tui.replay.commands import NEEDS_WORKSPACE, NO_WORKSPACE, WHY_NOT, seconds_of
 from tui.workspace.conversation_status import Mark
 
@@ -186,29 +186,27 @@ async def test_a_filter_and_a_plan_stay_wanted_when_it_goes_elsewhere(tmp_path: 
         assert str(replay(it).events.filter) == "type=run"
 
 
-@pytest.mark.parametrize("command", [c for c in COMMANDS if c.acts], ids=lambda c: c.id)
-async def test_a_command_that_acts_says_why_it_cannot(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
-) -> None:
+async def test_a_command_that_acts_says_why_it_cannot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await a_tape().keep(tmp_path)
     async with replaying(tmp_path, "tape", (80, 24)) as it:
         told: list[str] = []
         monkeypatch.setattr(it.app, "flash", told.append)
-        await it.app.do(command.id)
-        assert told == [WHY_NOT]
+        for command in (command.id for command in COMMANDS if command.acts):
+            told.clear()
+            await it.app.do(command)
+            assert told == [WHY_NOT], command
 
 
-@pytest.mark.parametrize("command", sorted(NEEDS_WORKSPACE | {"replay.live", "replay.fork"}))
-async def test_what_needs_a_workspace_says_that_there_is_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
-) -> None:
+async def test_what_needs_a_workspace_says_that_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await a_tape().keep(tmp_path)
     async with replaying(tmp_path, "tape", (80, 24)) as it:
         told: list[str] = []
         monkeypatch.setattr(it.app, "flash", told.append)
-        await it.app.do(command)
-        await settle(it)
-        assert told == [NO_WORKSPACE]
+        for command in sorted(NEEDS_WORKSPACE | {"replay.live", "replay.fork"}):
+            told.clear()
+            await it.app.do(command)
+            await settle(it)
+            assert told == [NO_WORKSPACE], command
 
 
 async def test_a_replay_stands_beside_a_living_conversation_and_hands_the_prompt_back(tmp_path: Path) -> None:
