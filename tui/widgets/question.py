@@ -155,6 +155,9 @@ class QuestionView(Vertical):
         self.guard = KeyGuard(guard_s)
         self._clock, self._styles = clock, styles
         self._rows: list[AnswerRow] = []
+        self._said = ""
+        self._is_built = False
+        """Whether there are widgets to show things in. Keys can come before that: the prompt has the question first."""
 
     def compose(self) -> ComposeResult:
         yield Static(classes="question--title")
@@ -167,9 +170,10 @@ class QuestionView(Vertical):
 
     def on_mount(self) -> None:
         """Show everything; the guard starts when it has been drawn."""
+        self._is_built = True
         self._show_asked()
         self._show_rows()
-        self.say("")
+        self.say(self._said)
         self.call_after_refresh(self.restart_guard)
 
     def restart_guard(self) -> None:
@@ -187,6 +191,9 @@ class QuestionView(Vertical):
         self.answers = answers
         if asked is not None:
             self.asked = asked
+        if not self._is_built:
+            return
+        if asked is not None:
             self._show_asked()
         self._show_rows()
         self.say("")
@@ -236,7 +243,8 @@ class QuestionView(Vertical):
 
     def on_resize(self) -> None:
         """Keep the highlighted row in sight."""
-        self._keep_in_sight()
+        if self._is_built:
+            self._keep_in_sight()
 
     def _line(self, name: str, text: str) -> None:
         line = self.query_one(f".question--{name}", Static)
@@ -245,6 +253,9 @@ class QuestionView(Vertical):
 
     def say(self, text: str) -> None:
         """Tell why a key did nothing, next to the list; an empty text ends that."""
+        self._said = text
+        if not self._is_built:
+            return
         self._line("said", text)
         self.set_class(bool(text), "-said")
         self._keep_in_sight()
@@ -265,7 +276,7 @@ class QuestionView(Vertical):
         if self.is_answered:  # a digit that comes too late is no text either
             return not text and event.key in MOVES
         at = self._clock() - max(0.0, time.monotonic() - event.time)  # when it was pressed, however late it came
-        is_taken = self.guard.takes(event.key, at)
+        is_taken = self.guard.takes(event.key, at) and self._is_built
         if sends:
             if not is_taken:
                 self.say(TOO_EARLY)
@@ -305,6 +316,8 @@ class QuestionView(Vertical):
 
     def scroll_body(self, where: Where) -> bool:
         """Scroll what is asked. Answers whether it is longer than its place."""
+        if not self._is_built:
+            return False
         body = self.query_one(".question--body", VerticalScroll)
         if body.max_scroll_y <= 0:
             return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from textual import events
 
 from core.controller.halts import Halt, HaltKind, Way
 from core.controller.state import Pending
@@ -16,6 +17,7 @@ from tests.tui.frame.running import Running, running, until
 from tui.model.held import GUARD_S, HELD_GUARDS, KeyGuard, LastKey
 from tui.model.question_list import (
     WAYS,
+    Asked,
     Does,
     QuestionList,
     Row,
@@ -26,6 +28,7 @@ from tui.model.question_list import (
 )
 from tui.model.questions import Question
 from tui.screens.line import LineScreen
+from tui.widgets.question import QuestionView
 
 GUARDED = ScreenSettings()
 PATTERN = "bash(git push *)"
@@ -208,6 +211,18 @@ async def test_keys_of_the_first_moments_are_not_taken_and_letters_reach_the_pro
         it.clock.now += GUARD_S * HELD_GUARDS + 0.1
         await it.press("enter")
         assert it.session.wishes == [("reject", "no3")]
+
+
+@pytest.mark.parametrize("guard_s", [GUARD_S, 0])
+def test_keys_that_come_before_the_question_is_built_are_not_taken_and_do_no_harm(guard_s: float) -> None:
+    view = QuestionView(Asked("Run this command?", "git push"), action_list(PUSH, USABLE), guard_s=guard_s)
+    for key in ("enter", "2", "down"):
+        assert view.takes_key(events.Key(key, None), "", sends=key == "enter")
+    assert not view.scroll_body("page_down")
+    assert not view.step_back()
+    view.change(action_list(PUSH, USABLE))
+    view.on_resize()
+    assert view.answers.row.does is Does.ALLOW
 
 
 async def test_a_key_that_is_held_down_answers_nothing() -> None:
