@@ -24,7 +24,7 @@ from textual.widgets import Static
 from tui.commands import keyed
 from tui.i18n import _
 from tui.model.held import GUARD_S, KeyGuard, LastKey
-from tui.model.question_list import MOVES, Asked, QuestionList, Row
+from tui.model.question_list import DIGITS, MOVES, Asked, QuestionList, Row
 
 if TYPE_CHECKING:
     from rich.style import Style
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 LONG_LINES = 3
 """Bodies that are longer say how long they are."""
 LONG_CHARACTERS = 400
+TEXT_WITHIN_S = 1.0
+"""A character that follows digits sooner than this makes them the beginning of a text, such as "2 files"."""
 TOO_EARLY = _("The question has just appeared, so this key was not taken. Read it, then press the key again.")
 HIGHLIGHT, NO_HIGHLIGHT = "❯", " "
 Styles = Callable[[], Mapping[str, "Style"]]
@@ -155,6 +157,9 @@ class QuestionView(Vertical):
         self.guard = KeyGuard(guard_s)
         self._clock, self._styles = clock, styles
         self._rows: list[AnswerRow] = []
+        self._digits, self._digit_at = "", float("-inf")
+        """The digits that were typed last and may be the beginning of a text, and when the last of them was pressed."""
+        self._before_digits = answers
         self._said = ""
         self._is_built = False
         """Whether there are widgets to show things in. Keys can come before that: the prompt has the question first."""
@@ -188,7 +193,7 @@ class QuestionView(Vertical):
 
     def change(self, answers: QuestionList, asked: Asked | None = None) -> None:
         """Show another list, and with it what is asked where that has changed."""
-        self.answers = answers
+        self.answers, self._digits = answers, ""
         if asked is not None:
             self.asked = asked
         if not self._is_built:
@@ -277,6 +282,7 @@ class QuestionView(Vertical):
             return not text and event.key in MOVES
         at = self._clock() - max(0.0, time.monotonic() - event.time)  # when it was pressed, however late it came
         is_taken = self.guard.takes(event.key, at) and self._is_built
+        self._note_digit(event, at, text)
         if sends:
             if not is_taken:
                 self.say(TOO_EARLY)
@@ -291,12 +297,33 @@ class QuestionView(Vertical):
             self.say(TOO_EARLY)
             return True
         moved = self.answers.moved(event.key)
-        if moved is None:
+        if moved is None:  # no row has this number, so it is text
+            self._digits = self._digits[:-1]
             return False
         self.answers = moved
         self.say("")
         self._show_highlight()
         return True
+
+    def _note_digit(self, event: events.Key, at: float, text: str) -> None:
+        is_late = at - self._digit_at > TEXT_WITHIN_S
+        if event.key in DIGITS and not text:
+            if is_late or not self._digits:
+                self._digits, self._before_digits = "", self.answers
+            self._digits, self._digit_at = self._digits + event.key, at
+        elif is_late or not event.is_printable:
+            self._digits = ""
+
+    def digits_of_text(self) -> str:
+        """The digits that begin the text which the key now continues; the highlight goes back to where it was.
+
+        Call it after `takes_key` for a key that did not belong to the question.
+        """
+        digits, self._digits = self._digits, ""
+        if digits and self.answers is not self._before_digits:
+            self.answers = self._before_digits
+            self._show_highlight()
+        return digits
 
     def step_back(self) -> bool:
         """Go back to the list above. Answers whether there was one."""

@@ -207,10 +207,35 @@ async def test_keys_of_the_first_moments_are_not_taken_and_letters_reach_the_pro
         assert it.app.workspace.prompt.text == "", "with the next Enter, a digit would deny"
         await it.press(*"no3", "enter")
         assert it.session.wishes == []
-        assert it.app.workspace.prompt.text == "no3", "Enter was not taken either, so nothing was sent"
+        assert it.app.workspace.prompt.text == "3no3", "Enter was not taken either"
         it.clock.now += GUARD_S * HELD_GUARDS + 0.1
         await it.press("enter")
-        assert it.session.wishes == [("reject", "no3")]
+        assert it.session.wishes == [("reject", "3no3")]
+
+
+@pytest.mark.parametrize("text", ["2 files", "12 of 3", "10 more", "39 lines", "3?"])
+async def test_digits_that_begin_a_text_are_part_of_it(text: str) -> None:
+    async with running() as it:
+        await held(it)
+        await it.press(*text)
+        assert it.app.workspace.prompt.text == text
+        assert highlighted(it) == "Allow once", "the highlight is where it was before the text"
+        await it.press("enter")
+        assert it.session.wishes == [("reject", text)]
+
+
+async def test_digits_that_come_early_begin_a_text_too_and_those_of_long_ago_do_not() -> None:
+    async with running(screen=GUARDED) as it:
+        await held(it)
+        await it.press(*"2 files")
+        assert it.app.workspace.prompt.text == "2 files"
+        await it.press("ctrl+u")
+        it.clock.now += 10
+        await it.press("3")
+        it.clock.now += 2
+        await it.press(*"no")
+        assert it.app.workspace.prompt.text == "no"
+        assert highlighted(it) == "Deny"
 
 
 @pytest.mark.parametrize("guard_s", [GUARD_S, 0])

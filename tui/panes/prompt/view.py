@@ -248,7 +248,11 @@ class Prompt(ChipText):
         if self.question is None or self.completer.is_open:
             return False
         sends = event.key in SEND_KEYS or (event.key == "enter" and not self.text)
-        return self.question.takes_key(event, self.text, sends=sends)
+        if self.question.takes_key(event, self.text, sends=sends):
+            return True
+        if event.is_printable and not self.text:
+            self.insert_here(self.question.digits_of_text())
+        return False
 
     async def _enter(self) -> None:
         """Take what the list offers; behind a backslash, start a new line in its place; else send."""
