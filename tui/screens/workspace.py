@@ -105,13 +105,13 @@ class Workspace(Screen[None]):
             border-left: none;
         }
         &.-one-pane #body > * { width: 1fr; }
-        #bottom { height: auto; max-height: 80%; }
+        #bottom { height: auto; max-height: 90%; }
         &.-low Hints { display: none; }
         &.-low Hints.-tells { display: block; }
         &.-low Footer.-gives-way { display: none; }
         &.-low WhichKey { margin-bottom: 1; }
-        &.-low QuestionView > .question--body { max-height: 4; }
-        &.-low QuestionView > .question--rows { max-height: 6; }
+        &.-low QuestionView > .question--body { max-height: 17vh; }
+        &.-low QuestionView > .question--rows { max-height: 25vh; }
         &.-small #prompt { border: none; min-height: 1; padding: 0; }
         &.-small #bottom { max-height: 90%; }
         &.-small QuestionView > .question--title { max-height: 1; }

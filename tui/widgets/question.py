@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from tui.panes.chat.view import Where
 
+WHY_LINES = 4
+"""Reasons that take more lines are in the body too, which scrolls: they must not push the answers off the screen."""
 LONG_LINES = 3
 """Bodies that are longer say how long they are."""
 LONG_CHARACTERS = 400
@@ -113,14 +115,16 @@ class QuestionView(Vertical):
         height: auto; padding: 0 1;
         border-left: outer $warning; background: $warning 8%;
         & > .question--title { height: auto; text-style: bold; color: $text-warning; }
-        & > .question--body { height: auto; max-height: 30vh; background: $surface; scrollbar-size-vertical: 1; }
+        & > .question--body { height: auto; max-height: 25vh; background: $surface; scrollbar-size-vertical: 1; }
         & > .question--why, & > .question--note { height: auto; color: $text-muted; }
         & > .question--note.-warning { color: $text-error; }
         & > .question--said { height: auto; color: $text-accent; text-style: bold; }
-        & > .question--rows { height: auto; max-height: 40vh; scrollbar-size-vertical: 1; }
+        & > .question--rows { height: auto; max-height: 30vh; scrollbar-size-vertical: 1; }
         & > .question--typed { height: auto; color: $text-muted; }
         & > .-empty { display: none; }
         & .question--reasons { display: none; color: $text-muted; }
+        &.-reads-on > .question--why { max-height: 12vh; }
+        &.-reads-on .question--reasons { display: block; }
         &.-typing > .question--typed { color: $text-accent; text-style: bold; }
         &.-denies { border-left: outer $error; background: $error 8%; }
         &.-denies > .question--title { color: $text-error; }
@@ -208,6 +212,7 @@ class QuestionView(Vertical):
         asked = self.asked
         self._line("title", asked.title)
         self._line("why", asked.why)
+        self._fit_why()
         body = self.query_one(".question--body", VerticalScroll)
         if body.children:  # the action stays the same: only who asks about it has changed
             body.query_one(".question--reasons", Static).update(Content(asked.why))
@@ -249,7 +254,12 @@ class QuestionView(Vertical):
     def on_resize(self) -> None:
         """Keep the highlighted row in sight."""
         if self._is_built:
+            self._fit_why()
             self._keep_in_sight()
+
+    def _fit_why(self) -> None:
+        lines = Content(self.asked.why).get_height({}, max(1, self.content_size.width))
+        self.set_class(lines > WHY_LINES, "-reads-on")
 
     def _line(self, name: str, text: str) -> None:
         line = self.query_one(f".question--{name}", Static)
