@@ -37,6 +37,7 @@ from tui.model.held import LastKey
 from tui.model.plans import waits_for_approval
 from tui.panes.chat.view import ChatView
 from tui.panes.prompt import Prompt
+from tui.screens.guarded import GuardedScreen
 from tui.screens.workspace import Workspace
 from tui.widgets.footer import Facts
 from tui.widgets.leader import MORE, STRIP_AFTER_S, TIMEOUT_S, WhichKey
@@ -411,7 +412,14 @@ class HandloomApp(Failing, Handlers, App[None], inherit_bindings=False):
                 told = _("{app.leader} {key} is no command; {app.help} shows which there are.")
                 self.flash(keyed(told, key=event.character or event.key))
             return
+        if isinstance(event, events.Key) and not event.is_forwarded and not self._is_heard(event):
+            return
         await super().on_event(event)
+
+    def _is_heard(self, event: events.Key) -> bool:
+        """Whether the dialog that is up, if one is, takes this key."""
+        screen = self.screen_stack[-1] if self.screen_stack else None
+        return not isinstance(screen, GuardedScreen) or screen.hears(event)
 
     async def _hear_early(self) -> None:
         """Take the keys from before the first frame, in their order."""

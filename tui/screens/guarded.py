@@ -1,9 +1,9 @@
-"""A dialog whose answers are highlighted and taken with Enter, and which takes no key in its first moments."""
+"""Dialogs that take no key in their first moments, because it may have been meant for something else."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import events
 from textual.screen import ModalScreen, ScreenResultType
@@ -14,10 +14,17 @@ if TYPE_CHECKING:
     from tui.app import HandloomApp
 
 SENDS = "enter"
+HARMLESS = frozenset({"escape", "pageup", "pagedown", "ctrl+c", "ctrl+q"})
+"""Keys that a dialog may hear at any time: they leave, scroll, or have a question of their own."""
 
 
 class GuardedScreen(ModalScreen[ScreenResultType]):
-    """A dialog with a guard. Subclasses ask `is_taken` once for each key, and answer with no key that is not."""
+    """A dialog with a guard. Subclasses ask `is_taken` once for each key, and answer with no key that is not.
+
+    Those that act through bindings set `guards_bindings`, and the app asks before it gives them the key.
+    """
+
+    guards_bindings: ClassVar[bool] = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,5 +41,9 @@ class GuardedScreen(ModalScreen[ScreenResultType]):
         self.call_after_refresh(lambda: self.guard.restart(self._frame.clock()))
 
     def is_taken(self, event: events.Key) -> bool:
-        """Whether a key can be an answer."""
+        """Whether a key can be an answer. Call it once for each key."""
         return self.guard.takes(event.key, self._frame.clock() - max(0.0, time.monotonic() - event.time))
+
+    def hears(self, event: events.Key) -> bool:
+        """Whether the app may give this key to the dialog and its bindings. Call it once for each key."""
+        return not self.guards_bindings or event.key in HARMLESS or self.is_taken(event)
