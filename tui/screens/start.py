@@ -112,6 +112,11 @@ class StartScreen(GuardedScreen[ChosenModel | None]):
         """The number of the choice that asks for an endpoint; the one of another model comes after it."""
         return len(self._offers) + 1
 
+    @property
+    def ignores_letters(self) -> bool:
+        """Letters are only for the fields."""
+        return not isinstance(self.focused, Input)
+
     def compose(self) -> ComposeResult:
         with VerticalScroll(can_focus=False):
             yield Static(Content.assemble(("Handloom", "bold $text-accent"), f"   {_('Which model shall answer?')}"))

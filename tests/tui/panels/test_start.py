@@ -96,6 +96,21 @@ async def test_keys_of_the_first_moments_choose_nothing() -> None:
         assert it.session.model_name == "demo"
 
 
+async def test_a_text_that_was_meant_for_the_prompt_chooses_nothing_and_the_fields_take_it() -> None:
+    async with running(model=None, screen=ScreenSettings()) as it:
+        it.clock.now += 5
+        await it.press(*"fix 3 bugs", "enter")
+        assert isinstance(it.app.screen, StartScreen)
+        (marked,) = it.app.screen.query(".offer.-at").results(Offer)
+        assert marked.number == 1
+        it.clock.now += 2
+        await it.press("4", "enter")
+        assert it.app.screen.query_one("#model", Input).has_focus
+        await it.press(*"m1", "enter")
+        await until(it.pilot, lambda: it.app.current is not None)
+        assert it.session.model_name == "openai/m1"
+
+
 async def test_a_click_chooses() -> None:
     async with running(model=None) as it:
         demo = next(offer for offer in it.app.screen.query(Offer) if offer.number == 3)
