@@ -284,6 +284,7 @@ class Workspace(Screen[None]):
     def show(self, tab: Tab | None) -> None:
         """Attach the panes to this conversation, and keep what was typed and looked at for the one before."""
         before, self._tab = self._tab, tab
+        self.prompt.tab = tab
         look = self._looks.get(tab, _LOOK) if tab is not None else _LOOK
         if before is not tab:
             self._leave(before)

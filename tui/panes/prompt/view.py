@@ -33,6 +33,7 @@ from tui.panes.prompt.past import joined
 from tui.panes.prompt.searching import Search
 
 if TYPE_CHECKING:
+    from tui.model.tab import Tab
     from tui.panes.chat.view import Where
     from tui.widgets.question import QuestionView
 
@@ -82,11 +83,10 @@ class Prompt(ChipText):
     class Submitted(Message):
         """The user sends a message, chips and all; the prompt is empty again."""
 
-        def __init__(self, text: str, question: QuestionView | None = None) -> None:
-            """`question` is the one that was above the prompt when Enter was pressed."""
+        def __init__(self, text: str, question: QuestionView | None = None, tab: Tab | None = None) -> None:
+            """`question` is the one that was above the prompt when Enter was pressed, `tab` the one that was shown."""
             super().__init__()
-            self.text = text
-            self.question = question
+            self.text, self.question, self.tab = text, question, tab
 
     class ScrollWanted(Message):
         """The transcript should move as `ChatView.go` does."""
@@ -124,6 +124,8 @@ class Prompt(ChipText):
         """The widget on top of which lists stand: the prompt, or what it shares the lower edge with."""
         self.completer = Completer(self)
         self.search = Search(self)
+        self.tab: Tab | None = None
+        """The conversation that what is sent now is for."""
         self.question: QuestionView | None = None
         """The question above the prompt, which takes arrows, digits and Enter while the prompt is empty."""
         super().__init__(
@@ -273,7 +275,7 @@ class Prompt(ChipText):
             self.sent.append(text)
         self.put("")
         question = self.question if self.question is not None and not self.question.is_answered else None
-        self.post_message(self.Submitted(text, question))
+        self.post_message(self.Submitted(text, question, self.tab))
 
     # -- pasting -----------------------------------------------------------------------------------------------------
 
