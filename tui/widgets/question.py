@@ -39,6 +39,7 @@ LONG_CHARACTERS = 400
 TEXT_WITHIN_S = 1.0
 """A character that follows digits sooner than this makes them the beginning of a text, such as "2 files"."""
 TOO_EARLY = _("The question has just appeared, so this key was not taken. Read it, then press the key again.")
+BLANK = _("The prompt contained only spaces, which were removed. Press Enter again to choose the highlighted answer.")
 HIGHLIGHT, NO_HIGHLIGHT = "❯", " "
 Styles = Callable[[], Mapping[str, "Style"]]
 
@@ -274,6 +275,11 @@ class QuestionView(Vertical):
         self._line("said", text)
         self.set_class(bool(text), "-said")
         self._keep_in_sight()
+
+    def say_blank(self) -> None:
+        """Tell that Enter has only emptied the prompt; held down, it answers nothing."""
+        self.restart_guard()
+        self.say(BLANK)
 
     def show_typing(self, *, is_typing: bool) -> None:
         """Show that Enter would send the text in the prompt and take no row."""

@@ -250,6 +250,22 @@ def test_keys_that_come_before_the_question_is_built_are_not_taken_and_do_no_har
     assert view.answers.row.does is Does.ALLOW
 
 
+async def test_a_prompt_that_holds_only_spaces_is_emptied_and_says_so() -> None:
+    async with running(screen=GUARDED) as it:
+        await held(it)
+        it.clock.now += 10
+        await it.press("space", "space", "enter")
+        assert it.app.workspace.prompt.text == ""
+        assert "The prompt contained only spaces" in it.screen_text()
+        for _repeat in range(20):
+            it.clock.now += 0.033
+            await it.press("enter")
+        assert it.session.wishes == []
+        it.clock.now += 10
+        await it.press("enter")
+        assert it.session.wishes == [("confirm",)]
+
+
 async def test_a_key_that_is_held_down_answers_nothing() -> None:
     async with running(screen=GUARDED) as it:
         await held(it, "reboot")

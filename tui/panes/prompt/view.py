@@ -270,6 +270,9 @@ class Prompt(ChipText):
         """Post what is written and be empty; nothing is not sent."""
         text = self.text
         if not text.strip():
+            if text and self.question is not None:  # it looks empty, and answers nothing
+                self.put("")
+                self.question.say_blank()
             return
         if not self.sent or self.sent[-1] != text:
             self.sent.append(text)
