@@ -87,10 +87,10 @@ class AnswerRow(Static):
         super().__init__()
         self._at, self._row = at, row
 
-    def show(self, *, highlighted: bool) -> None:
-        """Draw it with or without the highlight."""
+    def show(self, *, highlighted: bool, marked: bool = True) -> None:
+        """Draw it with or without the highlight, which has no mark while Enter would not take it."""
         self.set_class(highlighted, "-at")
-        mark = HIGHLIGHT if highlighted else NO_HIGHLIGHT
+        mark = HIGHLIGHT if highlighted and marked else NO_HIGHLIGHT
         self.update(Content(f"{mark} {self._at + 1} {self._row.text}"))
 
     def on_resize(self) -> None:
@@ -245,7 +245,7 @@ class QuestionView(Vertical):
 
     def _show_highlight(self) -> None:
         for at, row in enumerate(self._rows):
-            row.show(highlighted=at == self.answers.at)
+            row.show(highlighted=at == self.answers.at, marked=not self.has_class("-typing"))
         self._keep_in_sight()
 
     def _keep_in_sight(self) -> None:
@@ -283,7 +283,10 @@ class QuestionView(Vertical):
 
     def show_typing(self, *, is_typing: bool) -> None:
         """Show that Enter would send the text in the prompt and take no row."""
-        self.set_class(is_typing, "-typing")
+        if is_typing is not self.has_class("-typing"):
+            self.set_class(is_typing, "-typing")
+            if self._is_built:
+                self._show_highlight()
 
     # -- keys ------------------------------------------------------------------------------------------------------
 

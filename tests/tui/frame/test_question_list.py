@@ -173,6 +173,7 @@ async def test_letters_go_to_the_prompt_and_deny_with_what_was_typed() -> None:
         assert "Or type a message: Enter denies this and tells it to the agent" in it.screen_text()
         await it.press(*"please don't")
         assert it.app.workspace.prompt.text == "please don't"
+        assert "❯" not in it.screen_text(), "Enter takes no row while there is text"
         assert it.session.wishes == []
         await it.press("enter")
         assert it.session.wishes == [("reject", "please don't")]
