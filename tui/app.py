@@ -26,6 +26,7 @@ from tui.chat.view import ChatView
 from tui.cli.options import StartOptions
 from tui.commands import BY_ID, COMMANDS, Scope, by_leader, keyed
 from tui.delegation.commands import place_behind
+from tui.dialogs.choice_dialog import GuardedScreen
 from tui.dialogs.key_guard import LastKey
 from tui.i18n import _
 from tui.plan.plan_approval import waits_for_approval
@@ -412,7 +413,14 @@ class HandloomApp(Failing, Handlers, App[None], inherit_bindings=False):
                 told = _("{app.leader} {key} is no command; {app.help} shows which there are.")
                 self.flash(keyed(told, key=event.character or event.key))
             return
+        if isinstance(event, events.Key) and not event.is_forwarded and not self._is_heard(event):
+            return
         await super().on_event(event)
+
+    def _is_heard(self, event: events.Key) -> bool:
+        """Whether the dialog that is up, if one is, takes this key."""
+        screen = self.screen_stack[-1] if self.screen_stack else None
+        return not isinstance(screen, GuardedScreen) or screen.hears(event)
 
     async def _hear_early(self) -> None:
         """Take the keys from before the first frame, in their order."""

@@ -73,7 +73,8 @@ def proposal(action: Action, facts: Facts, folders: WorkFolders) -> str:
     is_risky = facts.risk is ActionSecurityRisk.HIGH
     patterns = tuple(dict.fromkeys(str(_for(part, folders, is_exact=is_risky)) for part in parts))
     told = " ".join(patterns)
-    return told if len(patterns) <= MAX_PATTERNS and len(told) <= MAX_PROPOSAL_CHARS else ""
+    is_one_line = len(told.splitlines()) == 1  # it is read in one row, and changed in one line
+    return told if is_one_line and len(patterns) <= MAX_PATTERNS and len(told) <= MAX_PROPOSAL_CHARS else ""
 
 
 def _for(part: Part, folders: WorkFolders, *, is_exact: bool) -> Pattern:

@@ -25,7 +25,7 @@ from core.events import (
     UndoObservation,
 )
 from core.security.confirmation import VOICES, ConfirmMode, Verdict
-from core.security.guard import Guard
+from core.security.guard import MODE, Guard
 from core.security.patterns import PatternError, parse, parse_all
 from core.security.permissions import Permission, Scope, given
 from core.store.conversations import IMPORT, ConversationInfo
@@ -178,10 +178,14 @@ class Permitting:
         await self._wish(AgentState.USER_CONFIRMED, self._asked(action_id), "")
 
     async def confirm_allowed(self, action_id: int | None = None) -> None:
-        """As `confirm`, and with it every other action that waits and is allowed as the permissions are now."""
+        """As `confirm`, and with it every other action that waits and is allowed as the permissions are now.
+
+        What only the mode allows, which may have changed since, still waits for its own answer.
+        """
         first = self._asked(action_id)
         for pending in self._behind(first):
-            if (await self.guard.judge(pending.action)).verdict is Verdict.ALLOW:
+            judged = await self.guard.judge(pending.action)
+            if judged.verdict is Verdict.ALLOW and judged.rule != MODE.format(mode=self.guard.mode):
                 await self._wish(AgentState.USER_CONFIRMED, pending.id, "")
         await self._wish(AgentState.USER_CONFIRMED, first, "")
 

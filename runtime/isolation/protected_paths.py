@@ -23,12 +23,17 @@ from core.regular_files import read_text
 from runtime.isolation.git_config import Targets, targets
 
 MAX_PATH_BYTES = 4096
-_GIT_FILES = ("config", "config.worktree")
 _GIT_FOLDERS = ("hooks", "modules")
 COMMON_DIR = "commondir"
 """In a repository's folder: where else git finds its settings and hooks; see gitrepository-layout(5)."""
 ITSELF = ".\n"
 """A common folder that is no other one: what a placeholder says, since git reads the file wherever it is."""
+WORKTREE_CONFIG = "config.worktree"
+CONTENTS = {
+    COMMON_DIR: ITSELF,
+    WORKTREE_CONFIG: "# Handloom keeps this file here while a sandbox runs. It changes no setting.\n",
+}
+"""What placeholders hold that are files, by name. A folder in their place would make git refuse to work."""
 MAX_WORKTREES = 50
 
 
@@ -58,7 +63,7 @@ class Mounts:
     mounts: list[Mount] = field(default_factory=list)
     """In order."""
     placeholders: list[Path] = field(default_factory=list)
-    """What has to be there first: empty folders, and files with ITSELF in them where that is the name."""
+    """What has to be there first: files for the names in CONTENTS, else empty folders."""
     guarded: list[Path] = field(default_factory=list)
     """Every mount point."""
     watched: list[str] = field(default_factory=list)
@@ -123,23 +128,23 @@ def _protect_repository(git: Path, found: Mounts) -> None:
     """Leave a repository's folder writable, but for what git carries out."""
     found.guarded.append(git)
     found.mounts.append(Mount(git, "open"))  # a mount cannot be renamed, and what is in it goes with it
-    for name in _GIT_FILES:
-        if _kind(git / name) or name == "config.worktree":
-            _protect(git / name, found)
+    if _kind(git / "config"):
+        _protect(git / "config", found)
     for name in _GIT_FOLDERS:
         _protect(git / name, found)
-    _protect_common_dir(git / COMMON_DIR, found)
+    for name in CONTENTS:
+        _protect_file(git / name, found)
     for worktree in sorted(_folders(git / "worktrees"))[:MAX_WORKTREES]:
         _protect_worktree(worktree, found)
 
 
 def _protect_worktree(worktree: Path, found: Mounts) -> None:
     """Leave what a repository knows of a worktree writable, but for where git finds settings and hooks."""
-    for name in (COMMON_DIR, "config.worktree"):
-        _protect(worktree / name, found)
+    _protect(worktree / COMMON_DIR, found)
+    _protect_file(worktree / WORKTREE_CONFIG, found)
 
 
-def _protect_common_dir(file: Path, found: Mounts) -> None:
+def _protect_file(file: Path, found: Mounts) -> None:
     if _kind(file) is None or is_placeholder(file):
         found.placeholders.append(file)
         found.guarded.append(file)
@@ -154,8 +159,11 @@ def is_placeholder(file: Path) -> bool:
         fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return False
-    with open(fd, "rb") as opened:
-        return stat.S_ISREG(os.fstat(fd).st_mode) and opened.read(len(ITSELF) + 1) == ITSELF.encode()
+    try:
+        whole = CONTENTS[file.name].encode()
+        return stat.S_ISREG(os.fstat(fd).st_mode) and os.read(fd, len(whole) + 1) == whole
+    finally:
+        os.close(fd)
 
 
 def _folders(path: Path) -> list[Path]:
@@ -239,13 +247,13 @@ def _locked(path: Path, owner: tuple[int, int] | None) -> int:
 
 def _make_placeholder(path: Path) -> None:
     """Raises FileExistsError where something of another kind is there."""
-    if path.name != COMMON_DIR:
+    if (content := CONTENTS.get(path.name)) is None:
         path.mkdir(mode=0o755, exist_ok=True)
         return
     whole = path.with_name(f"{path.name}.{secrets.token_hex(8)}")  # git on the host never reads half of it
     made = os.open(whole, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     try:
-        os.write(made, ITSELF.encode())
+        os.write(made, content.encode())
         _give_name(whole, path)
     finally:
         os.close(made)
@@ -264,7 +272,7 @@ def _give_name(file: Path, name: Path) -> None:
 
 
 def _remove_placeholder(path: Path) -> None:
-    if path.name != COMMON_DIR:
+    if path.name not in CONTENTS or path.is_dir():
         path.rmdir()
     elif is_placeholder(path):
         path.unlink()

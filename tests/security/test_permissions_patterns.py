@@ -507,6 +507,8 @@ def test_a_proposal_covers_its_action(action: Action, proposed: str) -> None:
         CmdRunAction(command="a; b; c; d; e"),
         CmdRunAction(command="ls " + "a" * 392),
         CmdRunAction(command="y", is_input=True),
+        CmdRunAction(command="echo 'a\nb'"),
+        IPythonRunCellAction(code="a = 1\nb = 2"),
         BrowseInteractiveAction(browser_actions="noop()"),
     ],
     ids=str,

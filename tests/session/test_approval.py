@@ -333,6 +333,19 @@ async def test_what_is_allowed_now_is_confirmed_with_the_one_that_is_asked_about
         assert [made(tmp_path, name) for name in "abc"] == [True, True, True]
 
 
+async def test_what_only_a_later_mode_allows_is_not_confirmed_with_what_is_always_allowed(tmp_path: Path) -> None:
+    turns = [commands("touch a", "mkdir b", "touch c"), FINISH]
+    async with conversation(tmp_path, turns, settings=ASKS) as session:
+        await said_and_settled(session)
+        first, second, _third = [pending.id for pending in session.state.queue]
+        session.set_confirm_mode(ConfirmMode.NEVER)
+        await session.permitting.permit("bash(touch *)", Scope.CONVERSATION)
+        await session.permitting.confirm_allowed(first)
+        await settled(session)
+        assert session.state.awaiting == second
+        assert (made(tmp_path, "a"), made(tmp_path, "b")) == (True, False)
+
+
 async def test_what_is_permitted_for_good_is_taken_back_for_good_and_once_keeps_nothing(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH], settings=ASKS) as session:
         await session.permitting.permit("bash(touch *)", Scope.ONCE)

@@ -143,7 +143,7 @@ def action_list(question: Question, reach: Reach | None, pattern: str = "") -> Q
 
 def _cut(pattern: str) -> str:
     """The beginning of a pattern: the next list shows all of it."""
-    return pattern if len(pattern) <= CUT_CHARACTERS else f"{pattern[:CUT_CHARACTERS]}…"
+    return pattern[:CUT_CHARACTERS]
 
 
 def can_permit(question: Question, reach: Reach | None) -> bool:

@@ -21,7 +21,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
-from tui.approval.answer_list import MOVES, Asked, QuestionList, Row
+from tui.approval.answer_list import DIGITS, MOVES, Asked, QuestionList, Row
 from tui.commands import keyed
 from tui.dialogs.key_guard import GUARD_S, KeyGuard, LastKey
 from tui.i18n import _
@@ -31,10 +31,15 @@ if TYPE_CHECKING:
 
     from tui.chat.view import Where
 
+WHY_LINES = 4
+"""Reasons that take more lines are in the body too, which scrolls: they must not push the answers off the screen."""
 LONG_LINES = 3
 """Bodies that are longer say how long they are."""
 LONG_CHARACTERS = 400
+TEXT_WITHIN_S = 1.0
+"""A character that follows digits sooner than this makes them the beginning of a text, such as "2 files"."""
 TOO_EARLY = _("The question has just appeared, so this key was not taken. Read it, then press the key again.")
+BLANK = _("The prompt contained only spaces, which were removed. Press Enter again to choose the highlighted answer.")
 HIGHLIGHT, NO_HIGHLIGHT = "❯", " "
 Styles = Callable[[], Mapping[str, "Style"]]
 
@@ -82,10 +87,10 @@ class AnswerRow(Static):
         super().__init__()
         self._at, self._row = at, row
 
-    def show(self, *, highlighted: bool) -> None:
-        """Draw it with or without the highlight."""
+    def show(self, *, highlighted: bool, marked: bool = True) -> None:
+        """Draw it with or without the highlight, which has no mark while Enter would not take it."""
         self.set_class(highlighted, "-at")
-        mark = HIGHLIGHT if highlighted else NO_HIGHLIGHT
+        mark = HIGHLIGHT if highlighted and marked else NO_HIGHLIGHT
         self.update(Content(f"{mark} {self._at + 1} {self._row.text}"))
 
     def on_resize(self) -> None:
@@ -111,14 +116,16 @@ class QuestionView(Vertical):
         height: auto; padding: 0 1;
         border-left: outer $warning; background: $warning 8%;
         & > .question--title { height: auto; text-style: bold; color: $text-warning; }
-        & > .question--body { height: auto; max-height: 30vh; background: $surface; scrollbar-size-vertical: 1; }
+        & > .question--body { height: auto; max-height: 25vh; background: $surface; scrollbar-size-vertical: 1; }
         & > .question--why, & > .question--note { height: auto; color: $text-muted; }
         & > .question--note.-warning { color: $text-error; }
         & > .question--said { height: auto; color: $text-accent; text-style: bold; }
-        & > .question--rows { height: auto; max-height: 40vh; scrollbar-size-vertical: 1; }
+        & > .question--rows { height: auto; max-height: 30vh; scrollbar-size-vertical: 1; }
         & > .question--typed { height: auto; color: $text-muted; }
         & > .-empty { display: none; }
         & .question--reasons { display: none; color: $text-muted; }
+        &.-reads-on > .question--why { max-height: 12vh; }
+        &.-reads-on .question--reasons { display: block; }
         &.-typing > .question--typed { color: $text-accent; text-style: bold; }
         &.-denies { border-left: outer $error; background: $error 8%; }
         &.-denies > .question--title { color: $text-error; }
@@ -155,6 +162,12 @@ class QuestionView(Vertical):
         self.guard = KeyGuard(guard_s)
         self._clock, self._styles = clock, styles
         self._rows: list[AnswerRow] = []
+        self._digits, self._digit_at = "", float("-inf")
+        """The digits that were typed last and may be the beginning of a text, and when the last of them was pressed."""
+        self._before_digits = answers
+        self._said = ""
+        self._is_built = False
+        """Whether there are widgets to show things in. Keys can come before that: the prompt has the question first."""
 
     def compose(self) -> ComposeResult:
         yield Static(classes="question--title")
@@ -167,9 +180,10 @@ class QuestionView(Vertical):
 
     def on_mount(self) -> None:
         """Show everything; the guard starts when it has been drawn."""
+        self._is_built = True
         self._show_asked()
         self._show_rows()
-        self.say("")
+        self.say(self._said)
         self.call_after_refresh(self.restart_guard)
 
     def restart_guard(self) -> None:
@@ -184,9 +198,12 @@ class QuestionView(Vertical):
 
     def change(self, answers: QuestionList, asked: Asked | None = None) -> None:
         """Show another list, and with it what is asked where that has changed."""
-        self.answers = answers
+        self.answers, self._digits = answers, ""
         if asked is not None:
             self.asked = asked
+        if not self._is_built:
+            return
+        if asked is not None:
             self._show_asked()
         self._show_rows()
         self.say("")
@@ -196,6 +213,7 @@ class QuestionView(Vertical):
         asked = self.asked
         self._line("title", asked.title)
         self._line("why", asked.why)
+        self._fit_why()
         body = self.query_one(".question--body", VerticalScroll)
         if body.children:  # the action stays the same: only who asks about it has changed
             body.query_one(".question--reasons", Static).update(Content(asked.why))
@@ -227,7 +245,7 @@ class QuestionView(Vertical):
 
     def _show_highlight(self) -> None:
         for at, row in enumerate(self._rows):
-            row.show(highlighted=at == self.answers.at)
+            row.show(highlighted=at == self.answers.at, marked=not self.has_class("-typing"))
         self._keep_in_sight()
 
     def _keep_in_sight(self) -> None:
@@ -236,7 +254,13 @@ class QuestionView(Vertical):
 
     def on_resize(self) -> None:
         """Keep the highlighted row in sight."""
-        self._keep_in_sight()
+        if self._is_built:
+            self._fit_why()
+            self._keep_in_sight()
+
+    def _fit_why(self) -> None:
+        lines = Content(self.asked.why).get_height({}, max(1, self.content_size.width))
+        self.set_class(lines > WHY_LINES, "-reads-on")
 
     def _line(self, name: str, text: str) -> None:
         line = self.query_one(f".question--{name}", Static)
@@ -245,13 +269,24 @@ class QuestionView(Vertical):
 
     def say(self, text: str) -> None:
         """Tell why a key did nothing, next to the list; an empty text ends that."""
+        self._said = text
+        if not self._is_built:
+            return
         self._line("said", text)
         self.set_class(bool(text), "-said")
         self._keep_in_sight()
 
+    def say_blank(self) -> None:
+        """Tell that Enter has only emptied the prompt; held down, it answers nothing."""
+        self.restart_guard()
+        self.say(BLANK)
+
     def show_typing(self, *, is_typing: bool) -> None:
         """Show that Enter would send the text in the prompt and take no row."""
-        self.set_class(is_typing, "-typing")
+        if is_typing is not self.has_class("-typing"):
+            self.set_class(is_typing, "-typing")
+            if self._is_built:
+                self._show_highlight()
 
     # -- keys ------------------------------------------------------------------------------------------------------
 
@@ -265,7 +300,8 @@ class QuestionView(Vertical):
         if self.is_answered:  # a digit that comes too late is no text either
             return not text and event.key in MOVES
         at = self._clock() - max(0.0, time.monotonic() - event.time)  # when it was pressed, however late it came
-        is_taken = self.guard.takes(event.key, at)
+        is_taken = self.guard.takes(event.key, at) and self._is_built
+        self._note_digit(event, at, text)
         if sends:
             if not is_taken:
                 self.say(TOO_EARLY)
@@ -280,12 +316,33 @@ class QuestionView(Vertical):
             self.say(TOO_EARLY)
             return True
         moved = self.answers.moved(event.key)
-        if moved is None:
+        if moved is None:  # no row has this number, so it is text
+            self._digits = self._digits[:-1]
             return False
         self.answers = moved
         self.say("")
         self._show_highlight()
         return True
+
+    def _note_digit(self, event: events.Key, at: float, text: str) -> None:
+        is_late = at - self._digit_at > TEXT_WITHIN_S
+        if event.key in DIGITS and not text:
+            if is_late or not self._digits:
+                self._digits, self._before_digits = "", self.answers
+            self._digits, self._digit_at = self._digits + event.key, at
+        elif is_late or not event.is_printable:
+            self._digits = ""
+
+    def digits_of_text(self) -> str:
+        """The digits that begin the text which the key now continues; the highlight goes back to where it was.
+
+        Call it after `takes_key` for a key that did not belong to the question.
+        """
+        digits, self._digits = self._digits, ""
+        if digits and self.answers is not self._before_digits:
+            self.answers = self._before_digits
+            self._show_highlight()
+        return digits
 
     def step_back(self) -> bool:
         """Go back to the list above. Answers whether there was one."""
@@ -305,6 +362,8 @@ class QuestionView(Vertical):
 
     def scroll_body(self, where: Where) -> bool:
         """Scroll what is asked. Answers whether it is longer than its place."""
+        if not self._is_built:
+            return False
         body = self.query_one(".question--body", VerticalScroll)
         if body.max_scroll_y <= 0:
             return False

@@ -1,4 +1,4 @@
-"""The start screen: which model answers, where none is configured. Number keys, arrows and the mouse choose.
+"""The start screen: which model answers, where none is configured. Enter or a click chooses.
 
 Answers with the model's name and the base URL of an endpoint, "" where the name says it all; None where the user left.
 Says at every step what comes next, and how a provider's key would be given, because nobody has read anything yet.
@@ -14,9 +14,10 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
+from tui.approval.answer_list import DIGITS
+from tui.dialogs.choice_dialog import GuardedScreen
 from tui.dialogs.input_field import Field
 from tui.i18n import _
 from tui.terminal_io.sanitizer import sanitize_line
@@ -30,7 +31,7 @@ NO_KEY = _(
     "No provider's key was found. To use one, set its variable, such as ANTHROPIC_API_KEY, OPENAI_API_KEY or "
     "GEMINI_API_KEY, and start Handloom again. Handloom stores no keys."
 )
-NEXT = _("↑ ↓ and Enter, a number or a click choose. Esc goes to the workspace without a model. ctrl+q ends Handloom.")
+NEXT = _("Move with ↑ ↓ or a number. Enter chooses. Esc goes to the workspace without a model. ctrl+q ends Handloom.")
 
 
 MAX_SERVED = 3
@@ -61,8 +62,10 @@ class Offer(Static):
         self.number = number
 
 
-class StartScreen(ModalScreen[ChosenModel | None]):
+class StartScreen(GuardedScreen[ChosenModel | None]):
     """Offers the models that can be used here."""
+
+    guards_bindings = True
 
     DEFAULT_CSS = """
     StartScreen {
@@ -90,7 +93,7 @@ class StartScreen(ModalScreen[ChosenModel | None]):
         Binding("down", "step(1)", show=False),
         Binding("enter", "choose", show=False),
     ]
-    AUTO_FOCUS = ""  # nothing has the focus, so that digits choose
+    AUTO_FOCUS = ""  # nothing has the focus, so that digits move the highlight
 
     def __init__(
         self, workspace: str, offers: Sequence[ModelOffer], pick: Callable[[], Awaitable[str | None]] | None = None
@@ -108,6 +111,11 @@ class StartScreen(ModalScreen[ChosenModel | None]):
     def _endpoint(self) -> int:
         """The number of the choice that asks for an endpoint; the one of another model comes after it."""
         return len(self._offers) + 1
+
+    @property
+    def ignores_letters(self) -> bool:
+        """Letters are only for the fields."""
+        return not isinstance(self.focused, Input)
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(can_focus=False):
@@ -170,10 +178,12 @@ class StartScreen(ModalScreen[ChosenModel | None]):
         self._choose(self._at)
 
     def on_key(self, event: events.Key) -> None:
-        """A digit chooses, unless one is typing."""
-        if event.character and event.character.isdigit() and not isinstance(self.focused, Input):
+        """A digit marks a line, unless one is typing."""
+        if event.key in DIGITS and not isinstance(self.focused, Input):
             event.stop()
-            self._choose(int(event.character))
+            if int(event.key) <= len(self._lines()):
+                self._at = int(event.key)
+                self._mark()
 
     def on_click(self, event: events.Click) -> None:
         """A click chooses."""

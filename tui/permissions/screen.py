@@ -16,13 +16,14 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from core.errors import ConfigurationError, HandloomError
 from core.security.permissions import Permission, PermissionFile, Scope
 from core.security.policy import POLICY, PROJECT_POLICY, read_policy
+from tui.dialogs.choice_dialog import GuardedScreen
+from tui.dialogs.dialog import SureScreen
 from tui.file_watcher import Watch, watch
 from tui.i18n import _
 from tui.terminal_io.sanitizer import sanitize, sanitize_line
@@ -65,8 +66,10 @@ def about(permission: Permission) -> str:
     return sanitize("\n".join(lines))
 
 
-class PermissionsScreen(ModalScreen[None]):
+class PermissionsScreen(GuardedScreen[None]):
     """What the user has answered for good."""
+
+    guards_bindings = True
 
     DEFAULT_CSS = """
     PermissionsScreen {
@@ -189,12 +192,17 @@ class PermissionsScreen(ModalScreen[None]):
     # -- what the user says --------------------------------------------------------------------------------------------
 
     def action_revoke(self) -> None:
-        """Take back the one under the cursor."""
+        """Revoke the one under the cursor, once the user has confirmed it."""
         if (chosen := self._chosen) is not None:
             self._revoke(chosen)
 
     @work
     async def _revoke(self, permission: Permission) -> None:
+        verdict, scope = VERDICTS[permission.verdict], SCOPES[permission.scope]
+        asked = _("Revoke this permission ({verdict}, {scope})?").format(verdict=verdict, scope=scope)
+        pattern = sanitize_line(str(permission.pattern), 400)
+        if not await self.app.push_screen_wait(SureScreen(f"{asked}\n\n{pattern}", _("revoke it"))):
+            return
         try:
             if permission.scope is Scope.CONVERSATION and self._session is not None:
                 await self._session.permitting.take_back(permission)

@@ -67,7 +67,9 @@ class Composing(Frame):
 
     def on_prompt_submitted(self, message: Prompt.Submitted) -> None:
         """Carry out what was written; where that cannot be, it goes back into the prompt."""
-        tab = self.living
+        tab = self.living  # a key that came behind Enter may have shown another tab
+        if message.tab is not None:
+            tab = next((one for one in self.living_tabs if one is message.tab), None)
         self.workspace.notice.clear()
         if tab is None and not slash_commands.parse(message.text):
             self.said_early += (message.text,)

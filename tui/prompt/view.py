@@ -35,6 +35,7 @@ from tui.prompt.text_area import ChipText, editing_keys, own_keys
 if TYPE_CHECKING:
     from tui.approval.view import QuestionView
     from tui.chat.view import Where
+    from tui.workspace.tab import Tab
 
 SEND_KEYS = frozenset(BY_ID["prompt.send"].keys)
 _OFTEN_TOLD = frozenset({"shift+enter", "ctrl+enter", "shift+\r", "ctrl+\r"})
@@ -82,11 +83,10 @@ class Prompt(ChipText):
     class Submitted(Message):
         """The user sends a message, chips and all; the prompt is empty again."""
 
-        def __init__(self, text: str, question: QuestionView | None = None) -> None:
-            """`question` is the one that was above the prompt when Enter was pressed."""
+        def __init__(self, text: str, question: QuestionView | None = None, tab: Tab | None = None) -> None:
+            """`question` is the one that was above the prompt when Enter was pressed, `tab` the one that was shown."""
             super().__init__()
-            self.text = text
-            self.question = question
+            self.text, self.question, self.tab = text, question, tab
 
     class ScrollWanted(Message):
         """The transcript should move as `ChatView.go` does."""
@@ -124,6 +124,8 @@ class Prompt(ChipText):
         """The widget on top of which lists stand: the prompt, or what it shares the lower edge with."""
         self.completer = Completer(self)
         self.search = Search(self)
+        self.tab: Tab | None = None
+        """The conversation that what is sent now is for."""
         self.question: QuestionView | None = None
         """The question above the prompt, which takes arrows, digits and Enter while the prompt is empty."""
         super().__init__(
@@ -248,7 +250,11 @@ class Prompt(ChipText):
         if self.question is None or self.completer.is_open:
             return False
         sends = event.key in SEND_KEYS or (event.key == "enter" and not self.text)
-        return self.question.takes_key(event, self.text, sends=sends)
+        if self.question.takes_key(event, self.text, sends=sends):
+            return True
+        if event.is_printable and not self.text:
+            self.insert_here(self.question.digits_of_text())
+        return False
 
     async def _enter(self) -> None:
         """Take what the list offers; behind a backslash, start a new line in its place; else send."""
@@ -264,12 +270,15 @@ class Prompt(ChipText):
         """Post what is written and be empty; nothing is not sent."""
         text = self.text
         if not text.strip():
+            if text and self.question is not None:  # it looks empty, and answers nothing
+                self.put("")
+                self.question.say_blank()
             return
         if not self.sent or self.sent[-1] != text:
             self.sent.append(text)
         self.put("")
         question = self.question if self.question is not None and not self.question.is_answered else None
-        self.post_message(self.Submitted(text, question))
+        self.post_message(self.Submitted(text, question, self.tab))
 
     # -- pasting -----------------------------------------------------------------------------------------------------
 

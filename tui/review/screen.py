@@ -15,12 +15,12 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from core.errors import HandloomError
 from tui.commands import keyed
+from tui.dialogs.choice_dialog import GuardedScreen
 from tui.dialogs.dialog import SureScreen
 from tui.dialogs.line_input import LineScreen
 from tui.dialogs.search_list import Clickable
@@ -61,8 +61,10 @@ class Reviewed(NamedTuple):
     """Whether they go to the agent at once."""
 
 
-class ChangesScreen(ModalScreen[Reviewed]):
+class ChangesScreen(GuardedScreen[Reviewed]):
     """Files on one side, the changes of the chosen one on the other."""
+
+    guards_bindings = True
 
     DEFAULT_CSS = """
     ChangesScreen {
@@ -205,9 +207,16 @@ class ChangesScreen(ModalScreen[Reviewed]):
         """Look at this file, or this change of it, no more."""
         self._wish(lambda review, changes: review.accept(changes, self._path, self._taken))
 
-    def action_revert(self) -> None:
-        """Take this file, or this change of it, back."""
-        self._wish(lambda review, changes: review.revert(changes, self._path, self._taken))
+    @work
+    async def action_revert(self) -> None:
+        """Revert this file, or this change of it, once the user has confirmed it."""
+        if self._changes is None or not self._path:
+            return
+        changes, path, taken = self._changes, self._path, self._taken
+        question = _("Revert all changes in {path}?") if taken is None else _("Revert this change in {path}?")
+        yes = keyed(_("revert; {conv.redo} brings the change back"))
+        if await self.app.push_screen_wait(SureScreen(question.format(path=sanitize_line(path, 80)), yes)):
+            self._wish(lambda review, _now: review.revert(changes, path, taken))
 
     def action_accept_all(self) -> None:
         """Look at none of it any more."""

@@ -14,11 +14,12 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from core.errors import HandloomError
+from tui.dialogs.choice_dialog import GuardedScreen
+from tui.dialogs.search_list import Clickable
 from tui.i18n import _, counted
 from tui.terminal_io.sanitizer import sanitize_line
 
@@ -48,8 +49,10 @@ class UndoChoice(NamedTuple):
     overwrite: bool
 
 
-class UndoScreen(ModalScreen[UndoChoice | None]):
+class UndoScreen(GuardedScreen[UndoChoice | None]):
     """Choose a turn and what of it; or, for a redo, see what it does."""
+
+    guards_bindings = True
 
     DEFAULT_CSS = """
     UndoScreen {
@@ -88,12 +91,14 @@ class UndoScreen(ModalScreen[UndoChoice | None]):
         self._what = 0
         self._overwrite = False
         self._preview: UndoPreview | None = None
+        self._previewed_at = float("inf")
+        """When the preview was drawn."""
         self._problem = ""
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
             box.border_title = _("Redo") if self._redo else _("Undo this message and all that came after it")
-            yield OptionList(*(Option(_turn(turn), id=str(turn.id)) for turn in self._turns), markup=False)
+            yield Clickable(*(Option(_turn(turn), id=str(turn.id)) for turn in self._turns), markup=False)
             yield Static(id="undo-what")
             with VerticalScroll(id="undo-files", can_focus=False):
                 yield Static(id="undo-list")
@@ -109,6 +114,7 @@ class UndoScreen(ModalScreen[UndoChoice | None]):
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
         """Ask what undoing it would do."""
         self._preview, self._problem, self._overwrite = None, "", False
+        self._previewed_at = float("inf")
         self._show()
         self._load(int(event.option_id or 0))
 
@@ -119,6 +125,10 @@ class UndoScreen(ModalScreen[UndoChoice | None]):
         except HandloomError as error:
             self._problem = str(error)
         self._show()
+        self.call_after_refresh(self._note_preview)
+
+    def _note_preview(self) -> None:
+        self._previewed_at = self._frame.clock()
 
     # -- what is possible ----------------------------------------------------------------------------------------------
 
@@ -150,8 +160,8 @@ class UndoScreen(ModalScreen[UndoChoice | None]):
         files.scroll_relative(y=pages * max(1, files.size.height - 1), animate=False)
 
     def on_option_list_option_selected(self) -> None:
-        """Take it, once it has been shown what it does."""
-        if self._preview is not None:
+        """Take it, once what it does has been shown for long enough to be read."""
+        if self._preview is not None and self._frame.clock() - self._previewed_at >= self.guard.guard_s:
             self.dismiss(UndoChoice(self._preview, *self._chosen, self._overwrite))
 
     def action_leave(self) -> None:

@@ -105,13 +105,13 @@ class Workspace(Screen[None]):
             border-left: none;
         }
         &.-one-pane #body > * { width: 1fr; }
-        #bottom { height: auto; max-height: 80%; }
+        #bottom { height: auto; max-height: 90%; }
         &.-low Hints { display: none; }
         &.-low Hints.-tells { display: block; }
         &.-low Footer.-gives-way { display: none; }
         &.-low WhichKey { margin-bottom: 1; }
-        &.-low QuestionView > .question--body { max-height: 4; }
-        &.-low QuestionView > .question--rows { max-height: 6; }
+        &.-low QuestionView > .question--body { max-height: 17vh; }
+        &.-low QuestionView > .question--rows { max-height: 25vh; }
         &.-small #prompt { border: none; min-height: 1; padding: 0; }
         &.-small #bottom { max-height: 90%; }
         &.-small QuestionView > .question--title { max-height: 1; }
@@ -284,6 +284,7 @@ class Workspace(Screen[None]):
     def show(self, tab: Tab | None) -> None:
         """Attach the panes to this conversation, and keep what was typed and looked at for the one before."""
         before, self._tab = self._tab, tab
+        self.prompt.tab = tab
         look = self._looks.get(tab, _LOOK) if tab is not None else _LOOK
         if before is not tab:
             self._leave(before)

@@ -21,7 +21,7 @@ from core.events import CmdOutputObservation, FileEditAction, FileEditObservatio
 from runtime.isolation.bubblewrap import Walls, handed_over, somebody, why_not
 from runtime.isolation.cgroups import ControlGroup, Limits
 from runtime.isolation.confinement import Isolation
-from runtime.isolation.protected_paths import Held
+from runtime.isolation.protected_paths import CONTENTS, Held
 from runtime.isolation.session_folder import remove_abandoned
 from runtime.local.local_runtime import LocalRuntime
 from tests.runtime.isolation.confined import SOMEBODY, WALLED, own, repository, run, walled
@@ -262,6 +262,35 @@ async def test_a_worktree_that_its_repository_does_not_know_opens_nothing(worksp
     async with walled(workspace) as runtime:
         assert (await run(runtime, f"cat {tmp_path}/secrets/key")).exit_code != 0
         assert (await run(runtime, "echo x > .git")).exit_code != 0
+
+
+@pytest.mark.parametrize("leftover", [False, True])
+async def test_git_works_with_settings_of_the_worktree_while_a_sandbox_runs(workspace: Path, leftover: bool) -> None:
+    git = ["git", "-C", str(workspace), "-c", f"safe.directory={workspace}"]
+    subprocess.run([*git, "config", "extensions.worktreeConfig", "true"], check=True)
+    before = sorted(os.listdir(workspace / ".git"))
+    if leftover:
+        (workspace / ".git" / "commondir").write_text(".\n")
+        (workspace / ".git" / "config.worktree").write_text(CONTENTS["config.worktree"])
+    own(workspace)
+    async with walled(workspace) as runtime:
+        for where in (subprocess.run([*git, "status"], capture_output=True, check=False).returncode,
+                      (await run(runtime, "git status")).exit_code):  # fmt: skip
+            assert where == 0
+        for attack in ("echo '[core]pager=x' > .git/config.worktree", "git config --worktree core.pager x",
+                       "rm .git/config.worktree"):  # fmt: skip
+            assert (await run(runtime, attack)).exit_code != 0, attack
+    assert sorted(os.listdir(workspace / ".git")) == before
+
+
+async def test_a_folder_in_the_place_of_a_file_of_git_does_not_keep_the_sandbox_from_starting(workspace: Path) -> None:
+    (workspace / ".git" / "config.worktree").mkdir()
+    (workspace / ".git" / "commondir").mkdir()
+    own(workspace)
+    async with walled(workspace) as runtime:
+        for name in ("commondir", "config.worktree"):
+            assert (await run(runtime, f"touch .git/{name}/x")).exit_code != 0
+            assert (await run(runtime, f"rmdir .git/{name}")).exit_code != 0
 
 
 async def test_a_placeholder_in_git_stays_as_long_as_any_sandbox_needs_it(workspace: Path) -> None:

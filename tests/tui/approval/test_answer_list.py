@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from textual import events
 
 from core.controller.exit_reasons import Halt, HaltKind, Way
 from core.controller.state import Pending
@@ -12,8 +13,9 @@ from core.security.patterns import parse_all
 from core.security.suggested_rules import Reach
 from core.settings.screen_settings import ScreenSettings
 from tests.tui.workspace.running_app import Running, running, until
-from tui.approval.answer_list import WAYS, Does, QuestionList, Row, action_list, halt_list, plan_list, scope_list
+from tui.approval.answer_list import WAYS, Asked, Does, QuestionList, Row, action_list, halt_list, plan_list, scope_list
 from tui.approval.question import Question
+from tui.approval.view import QuestionView
 from tui.dialogs.key_guard import GUARD_S, HELD_GUARDS, KeyGuard, LastKey
 from tui.dialogs.line_input import LineScreen
 
@@ -160,6 +162,7 @@ async def test_letters_go_to_the_prompt_and_deny_with_what_was_typed() -> None:
         assert "Or type a message: Enter denies this and tells it to the agent" in it.screen_text()
         await it.press(*"please don't")
         assert it.app.workspace.prompt.text == "please don't"
+        assert "❯" not in it.screen_text(), "Enter takes no row while there is text"
         assert it.session.wishes == []
         await it.press("enter")
         assert it.session.wishes == [("reject", "please don't")]
@@ -195,10 +198,63 @@ async def test_keys_of_the_first_moments_are_not_taken_and_letters_reach_the_pro
         assert it.app.workspace.prompt.text == "", "with the next Enter, a digit would deny"
         await it.press(*"no3", "enter")
         assert it.session.wishes == []
-        assert it.app.workspace.prompt.text == "no3", "Enter was not taken either, so nothing was sent"
+        assert it.app.workspace.prompt.text == "3no3", "Enter was not taken either"
         it.clock.now += GUARD_S * HELD_GUARDS + 0.1
         await it.press("enter")
-        assert it.session.wishes == [("reject", "no3")]
+        assert it.session.wishes == [("reject", "3no3")]
+
+
+@pytest.mark.parametrize("text", ["2 files", "12 of 3", "10 more", "39 lines", "3?"])
+async def test_digits_that_begin_a_text_are_part_of_it(text: str) -> None:
+    async with running() as it:
+        await held(it)
+        await it.press(*text)
+        assert it.app.workspace.prompt.text == text
+        assert highlighted(it) == "Allow once", "the highlight is where it was before the text"
+        await it.press("enter")
+        assert it.session.wishes == [("reject", text)]
+
+
+async def test_digits_that_come_early_begin_a_text_too_and_those_of_long_ago_do_not() -> None:
+    async with running(screen=GUARDED) as it:
+        await held(it)
+        await it.press(*"2 files")
+        assert it.app.workspace.prompt.text == "2 files"
+        await it.press("ctrl+u")
+        it.clock.now += 10
+        await it.press("3")
+        it.clock.now += 2
+        await it.press(*"no")
+        assert it.app.workspace.prompt.text == "no"
+        assert highlighted(it) == "Deny"
+
+
+@pytest.mark.parametrize("guard_s", [GUARD_S, 0])
+def test_keys_that_come_before_the_question_is_built_are_not_taken_and_do_no_harm(guard_s: float) -> None:
+    view = QuestionView(Asked("Run this command?", "git push"), action_list(PUSH, USABLE), guard_s=guard_s)
+    for key in ("enter", "2", "down"):
+        assert view.takes_key(events.Key(key, None), "", sends=key == "enter")
+    assert not view.scroll_body("page_down")
+    assert not view.step_back()
+    view.change(action_list(PUSH, USABLE))
+    view.on_resize()
+    assert view.answers.row.does is Does.ALLOW
+
+
+async def test_a_prompt_that_holds_only_spaces_is_emptied_and_says_so() -> None:
+    async with running(screen=GUARDED) as it:
+        await held(it)
+        it.clock.now += 10
+        await it.press("space", "space", "enter")
+        assert it.app.workspace.prompt.text == ""
+        assert "The prompt contained only spaces" in it.screen_text()
+        for _repeat in range(20):
+            it.clock.now += 0.033
+            await it.press("enter")
+        assert it.session.wishes == []
+        it.clock.now += 10
+        await it.press("enter")
+        assert it.session.wishes == [("confirm",)]
 
 
 async def test_a_key_that_is_held_down_answers_nothing() -> None:

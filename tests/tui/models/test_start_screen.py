@@ -11,6 +11,7 @@ from textual.widgets import Input
 from core.conversations.conversation_manager import ConversationManager
 from core.errors import ConfigurationError
 from core.llm.model_catalogue import KnownModel
+from core.settings.screen_settings import ScreenSettings
 from tests.tui.doubles import ManagerDouble, OfferDouble, SessionDouble
 from tests.tui.workspace.running_app import running, until
 from tui.app import HandloomApp
@@ -65,11 +66,49 @@ async def test_arrows_go_round_and_escape_leads_back_from_the_fields() -> None:
 
 async def test_any_model_can_be_named_from_the_start() -> None:
     async with running(model=None) as it:
-        await it.press("5")
+        await it.press("5", "enter")
         await until(it.pilot, lambda: isinstance(it.app.screen, ModelPicker))
         await it.press(*"mistral/new", "enter")
         await until(it.pilot, lambda: it.app.current is not None)
         assert it.session.model_name == "mistral/new"
+
+
+async def test_a_digit_highlights_and_only_enter_chooses() -> None:
+    async with running(model=None) as it:
+        await it.press("3", "9", "0")
+        assert isinstance(it.app.screen, StartScreen)
+        (marked,) = it.app.screen.query(".offer.-at").results(Offer)
+        assert marked.number == 3
+        await it.press("enter")
+        await until(it.pilot, lambda: it.app.current is not None)
+        assert it.session.model_name == "demo"
+
+
+async def test_keys_of_the_first_moments_choose_nothing() -> None:
+    async with running(model=None, screen=ScreenSettings()) as it:
+        await it.press("3", "enter", "down", "enter")
+        assert isinstance(it.app.screen, StartScreen)
+        (marked,) = it.app.screen.query(".offer.-at").results(Offer)
+        assert marked.number == 1
+        it.clock.now += 1
+        await it.press("down", "down", "enter")
+        await until(it.pilot, lambda: it.app.current is not None)
+        assert it.session.model_name == "demo"
+
+
+async def test_a_text_that_was_meant_for_the_prompt_chooses_nothing_and_the_fields_take_it() -> None:
+    async with running(model=None, screen=ScreenSettings()) as it:
+        it.clock.now += 5
+        await it.press(*"fix 3 bugs", "enter")
+        assert isinstance(it.app.screen, StartScreen)
+        (marked,) = it.app.screen.query(".offer.-at").results(Offer)
+        assert marked.number == 1
+        it.clock.now += 2
+        await it.press("4", "enter")
+        assert it.app.screen.query_one("#model", Input).has_focus
+        await it.press(*"m1", "enter")
+        await until(it.pilot, lambda: it.app.current is not None)
+        assert it.session.model_name == "openai/m1"
 
 
 async def test_a_click_chooses() -> None:
@@ -87,7 +126,7 @@ async def test_who_leaves_is_told_how_to_come_back_and_what_they_write_brings_th
         assert "no conversation" in it.screen_text()
         await it.press(*"hello", "enter")
         await until(it.pilot, lambda: isinstance(it.app.screen, StartScreen))
-        await it.press("3")
+        await it.press("3", "enter")
         await until(it.pilot, lambda: it.app.current is not None)
         await it.settle()
         assert it.session.wishes == [("send", "hello")]
@@ -126,7 +165,7 @@ async def test_a_model_that_cannot_be_used_is_told_and_another_can_be_chosen() -
     manager = ManagerDouble()
     async with running(manager=manager, model=None) as it:
         manager.fails_with = ConfigurationError("It needs a key, and X_API_KEY is not set.")
-        await it.press("1")
+        await it.press("1", "enter")
         await until(it.pilot, lambda: it.shows_the_workspace)
         await it.settle()
         assert "X_API_KEY is not set" in it.screen_text()

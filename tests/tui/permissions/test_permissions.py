@@ -11,8 +11,11 @@ from textual.widgets import OptionList
 from core.security.confirmation import Verdict
 from core.security.patterns import parse
 from core.security.permissions import PermissionFile, Scope, given
+from core.settings.screen_settings import ScreenSettings
 from tests.tui.doubles import ManagerDouble
 from tests.tui.workspace.running_app import running, until
+from tui.dialogs.dialog import SureScreen
+from tui.permissions.screen import PermissionsScreen
 
 
 async def test_permissions_of_every_scope_are_listed_followed_and_taken_back(tmp_path: Path) -> None:
@@ -35,14 +38,35 @@ async def test_permissions_of_every_scope_are_listed_followed_and_taken_back(tmp
         await until(it.pilot, lambda: "d takes it back · Esc leaves" in it.screen_text())
         add("mcp(mail__\u202e)", Scope.EVERYWHERE, Verdict.DENY)  # another program
         await until(it.pilot, lambda: "U+202E" in it.screen_text())
-        await it.press("d")
+        await it.press("d", "enter")
+        assert it.session.wishes == [], "the highlight starts at the answer that does nothing"
+        await it.press("d", "down")
+        assert "Revoke this permission (allowed, this conversation)?" in it.screen_text()
+        await it.press("enter")
         await until(it.pilot, lambda: "bash(ls)" not in it.screen_text())
         assert it.session.wishes == [("take_back", "bash(ls)")]
-        await it.press("d")
+        await it.press("d", "down", "enter")
         await until(it.pilot, lambda: "git push" not in it.screen_text())
         assert [one.verdict for one in file.read()] == [Verdict.DENY]
         await it.press("escape")
         assert it.shows_the_workspace
+
+
+async def test_keys_of_the_first_moments_revoke_nothing(tmp_path: Path) -> None:
+    manager = ManagerDouble()
+    manager.store.home = tmp_path
+    async with running(manager=manager, screen=ScreenSettings()) as it:
+        own = given(Verdict.ALLOW, parse("bash(ls)"), Scope.CONVERSATION, folder="", conversation="abc")
+        it.session.guard.conversation.append(own)
+        await it.press("ctrl+x", "Y")
+        await until(it.pilot, lambda: "bash(ls)" in it.screen_text())
+        await it.press("d")
+        assert isinstance(it.app.screen, PermissionsScreen)
+        it.clock.now += 1
+        await it.press("d")
+        await until(it.pilot, lambda: isinstance(it.app.screen, SureScreen))
+        await it.press("down", "enter", "down", "enter")
+        assert it.session.wishes == []
 
 
 async def test_a_broken_file_is_told_and_left_alone(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from textual.events import Key, Paste
 
 from core.controller.state import Queued
 from core.errors import UsageError
-from core.events import AgentState, CmdRunAction, MessageAction
+from core.events import AgentState, CmdRunAction, Judged, MessageAction
 from core.llm.settings import LLMSettings
 from tests.store.test_blobs import png
 from tests.tui.doubles import ManagerDouble
@@ -154,6 +154,24 @@ async def test_without_a_conversation_commands_of_the_table_work_and_the_rest_be
 
 
 # -- the shell ------------------------------------------------------------------------------------------------------
+
+
+async def test_what_was_sent_reaches_the_tab_in_which_enter_was_pressed() -> None:
+    async with running() as it:
+        first = it.session
+        await it.press("ctrl+n")
+        second = it.session
+        assert second is not first
+        judged = Judged.model_validate({"verdict": "ask", "rule": "mode always", "risk": "low"})
+        for session in (first, second):
+            await session.hold(CmdRunAction(command="git push", judgement=judged))
+        await it.settle()
+        it.app.workspace.prompt.put("not here")
+        it.app.workspace.prompt.submit()
+        it.app.do_conv_next()  # the key was there before the message was handled
+        await it.settle()
+        assert it.session is first
+        assert (first.wishes, second.wishes) == ([], [("reject", "not here")])
 
 
 async def test_a_command_for_the_shell_is_run_and_shown() -> None:

@@ -38,6 +38,13 @@ async def test_files_are_accepted_and_taken_back(tmp_path: Path, size: tuple[int
         await it.sees("+ b  +1 −0")
         assert read(it.workspace) == before
         await it.pilot.press("r")
+        await it.sees("Revert all changes in b?")
+        await it.pilot.press("enter")
+        await until(it.pilot, lambda: isinstance(it.app.screen, ChangesScreen))
+        assert read(it.workspace) == before, "the highlight starts at the answer that does nothing"
+        await it.pilot.press("r")
+        await it.sees("Revert all changes in b?")
+        await it.pilot.press("down", "enter")
         await it.sees("Nothing is left to look through.")
         assert read(it.workspace) == {"a": before["a"]}
         await it.pilot.press("escape")
@@ -53,6 +60,9 @@ async def test_one_change_of_a_file_is_taken_back_and_all_of_it_only_when_one_is
         await it.pilot.press("tab")
         await it.sees("Tab files")
         await it.pilot.press("r")
+        await it.sees("Revert this change in a?")
+        await it.pilot.press("down", "enter")
+        await until(it.pilot, lambda: isinstance(it.app.screen, ChangesScreen))
         await until(it.pilot, lambda: "+ a" not in it.text())
         assert "a" not in read(it.workspace)
         await it.pilot.press("R")
@@ -65,6 +75,19 @@ async def test_one_change_of_a_file_is_taken_back_and_all_of_it_only_when_one_is
         await it.pilot.press("down", "enter")
         await it.sees("Nothing is left to look through.")
         assert read(it.workspace) == {}
+
+
+async def test_keys_of_the_first_moments_change_nothing(tmp_path: Path) -> None:
+    async with shown(tmp_path, guard_ms=60_000) as it:
+        await looked_through(it)
+        before = read(it.workspace)
+        await it.pilot.press("a", "r", "A", "R", "tab", "r", "enter")
+        await it.sees("+ a  +1 −0")
+        assert isinstance(it.app.screen, ChangesScreen)
+        await it.pilot.press("escape")
+        await until(it.pilot, lambda: it.app.screen is it.app.workspace)
+        assert read(it.workspace) == before
+        assert not [e for e in await it.session.stream.read() if isinstance(e.event, ReviewAction)]
 
 
 async def test_remarks_are_sent_with_the_change_or_stay_in_the_prompt(tmp_path: Path) -> None:

@@ -280,7 +280,7 @@ def test_a_remapped_key_carries_out_its_command_and_everything_names_it() -> Non
 
 OF_ITS_OWN = {
     "ctrl+s carries it out · Esc leaves",  # the screen of a plan, not the workspace
-    "↑ ↓ and Enter, a number or a click choose. Esc goes to the workspace without a model. ctrl+q ends Handloom.",
+    "Move with ↑ ↓ or a number. Enter chooses. Esc goes to the workspace without a model. ctrl+q ends Handloom.",
     "Type in the agent's own terminal while it waits; the same key, or ctrl+], gives it back.",
     "Type a message and press Enter. Ctrl+C stops the agent, Ctrl+D leaves. A \\ at the end goes on in a new line.",
     "Nothing runs. Ctrl+D leaves.",

@@ -85,6 +85,21 @@ async def test_who_types_while_it_appears_has_not_said_yes(folder: Path, tmp_pat
         assert (await run.manager.trust.look(str(folder))).waiting == ()
 
 
+async def test_a_text_that_was_meant_for_the_prompt_says_nothing(folder: Path, tmp_path: Path) -> None:
+    async with opened(folder, tmp_path, screen=ScreenSettings()) as run:
+        screen = await asked(run)
+        run.clock.now += 5
+        for key in (*"yes, fix 1 or 2", "enter", "2", "enter"):
+            await run.pilot.press(key)
+            run.clock.now += 0.2
+        assert run.app.screen is screen
+        assert screen.query_one(OptionList).highlighted == 0
+        run.clock.now += 2
+        await run.pilot.press("2", "enter")
+        await until(run.pilot, lambda: bool(run.manager.sessions))
+        assert (await run.manager.trust.look(str(folder))).waiting == ()
+
+
 async def test_a_yes_is_taken_back_on_the_screen(folder: Path, tmp_path: Path) -> None:
     async with opened(folder, tmp_path) as run:
         await asked(run)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from textual.pilot import Pilot
+from textual.widgets import OptionList
 
 from core.conversations.conversation_manager import ConversationManager
 from core.events import ConsentAction, MessageAction
@@ -59,14 +60,14 @@ class Shown:
 
 
 @asynccontextmanager
-async def shown(tmp_path: Path, resume: str | None = None) -> AsyncIterator[Shown]:
+async def shown(tmp_path: Path, resume: str | None = None, *, guard_ms: int = 0) -> AsyncIterator[Shown]:
     async with manager_of(tmp_path) as manager:
 
         async def connect() -> ConversationManager:
             return manager
 
         model = write_script(tmp_path, TURNS)
-        screen = ScreenSettings(question_guard_ms=0)
+        screen = ScreenSettings(question_guard_ms=guard_ms)
         options = StartOptions(workspace=str(tmp_path / "workspace"), model=model, resume=resume, screen=screen)
         app = HandloomApp(connect, options)
         async with app.run_test(size=(100, 34)) as pilot:
@@ -91,6 +92,24 @@ async def test_an_undo_shows_the_files_first_and_gives_the_message_back_for_edit
         await it.sees("b  comes back  +1 −0")
         await it.pilot.press("enter")
         await until(it.pilot, lambda: it.app.workspace.prompt.text == "")
+        assert read(it.workspace) == before
+
+
+async def test_keys_of_the_first_moments_and_clicks_undo_nothing(tmp_path: Path) -> None:
+    async with shown(tmp_path, guard_ms=5_000) as it:
+        await it.say("the first task")
+        await it.say("the second task")
+        before = read(it.workspace)
+        await it.leader("u", UndoScreen)
+        await it.sees("b  goes")
+        await it.pilot.press("enter", "down", "enter")
+        await it.sees("b  goes")
+        await it.pilot.click(OptionList, offset=(5, 1))
+        await it.sees("a  goes")
+        await it.pilot.click(OptionList, offset=(5, 1))
+        assert isinstance(it.app.screen, UndoScreen)
+        await it.pilot.press("escape")
+        await until(it.pilot, lambda: it.app.screen is it.app.workspace)
         assert read(it.workspace) == before
 
 

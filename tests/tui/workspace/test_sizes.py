@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from core.events import AgentState, CmdRunAction
+from core.events import AgentState, CmdRunAction, Judged
 from tests.campaign.keystrokes import KINDS
 from tests.tui.workspace.running_app import running
 from tui.approval.view import AnswerRow
@@ -108,3 +108,28 @@ async def test_an_isolated_runtime_needs_no_warning() -> None:
         it.session.isolation = "docker"
         await it.settle()
         assert "NO ISOLATION" not in it.screen_text()
+
+
+@pytest.mark.parametrize("size", [(160, 48), (100, 30), (80, 24), (60, 18), (40, 12), (20, 5)])
+async def test_the_longest_question_leaves_the_prompt_and_the_highlighted_row_in_sight(size: tuple[int, int]) -> None:
+    async with running(size=size) as it:
+        reasons = [f"{number} reasons " + "to think twice " * 18 for number in range(5)]
+        judgement = Judged(verdict="ask", rule="mode always", risk="low", reasons=reasons)
+        await it.session.hold(CmdRunAction(command="ls " + "long-name " * 38, judgement=judgement))
+        await it.settle()
+        question = it.app.workspace.question
+        assert question is not None
+        for keys in ((), ("2",), ("enter",), ("3",), ("4",), ("escape",), ("5",), ("enter",), ("2",)):
+            await it.press(*keys)
+            seen = it.app.screen.region
+            assert seen.contains_region(it.app.workspace.prompt.region)
+            rows = [row for row in question.query(AnswerRow) if row.has_class("-at")]
+            assert len(rows) == 1
+            assert rows[0] in it.app.screen._compositor.visible_widgets
+            assert "\u276f" in it.screen_text(), "the highlight is in sight"
+        for _page in range(40):
+            await it.press("pagedown")
+            if "4 reasons" in it.screen_text():
+                break
+        else:
+            assert size == (20, 5), "the last reason can be read"

@@ -358,7 +358,7 @@ async def test_without_a_model_the_start_screen_offers_some_and_remembers_the_ch
     async with running(manager=manager, model=None) as it:
         assert isinstance(it.app.screen, StartScreen)
         assert "Anthropic" in it.screen_text()
-        await it.press("3")
+        await it.press("3", "enter")
         await until(it.pilot, lambda: it.app.current is not None)
         assert it.session.model_name == "demo"
         assert manager.chosen == [("demo", "")]
@@ -367,7 +367,7 @@ async def test_without_a_model_the_start_screen_offers_some_and_remembers_the_ch
 async def test_an_endpoint_is_asked_for_its_url_and_model() -> None:
     manager = ManagerDouble()
     async with running(manager=manager, model=None) as it:
-        await it.press("4", *"qwen", "enter")
+        await it.press("4", "enter", *"qwen", "enter")
         await until(it.pilot, lambda: it.app.current is not None)
         assert manager.chosen == [("openai/qwen", "http://localhost:11434/v1")]
 
