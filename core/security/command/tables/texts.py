@@ -51,7 +51,7 @@ TABLE = """
   find | | q | !find
   jq | -acCejMnrRsS --arg=2 --argjson=2 --compact-output --raw-output --raw-input --null-input --slurp --sort-keys
         --tab --indent= --exit-status | p r* | !jq
-  sed | -nErsuz -e=e -i --in-place --expression=e --quiet --regexp-extended | p r* | !sed
+  sed | -nErsuz -e=e -i? --in-place? --expression=e --quiet --regexp-extended | p r* | !sed
   awk | -F= -v=/[a-z]\\w*=[\\w.,:-]*/ | p r* | !awk
   sort | -bdfghiMnRrVcCmsuz -k= -t= --key= --field-separator= --unique --reverse --numeric-sort
         --human-numeric-sort --version-sort | r*
