@@ -211,6 +211,7 @@ def may_touch(pattern: Pattern, facts: Facts, folders: WorkFolders) -> bool:
     if pattern.tool not in _PATHS:
         return False
     wanted = absolute(pattern.glob, folders).split("/")
+    base = _expanded(_GLOB.split(pattern.glob, maxsplit=1)[0], folders).rstrip("/")
     paths = facts.reads if pattern.tool == "read" else facts.writes
     for path in paths:
         parts = path.split("/")
@@ -218,9 +219,9 @@ def may_touch(pattern: Pattern, facts: Facts, folders: WorkFolders) -> bool:
         for name in names_of("/".join(parts[:known]) or "/", folders):
             given = [*name.rstrip("/").split("/"), *parts[known:]]
             places = _places_reached(wanted, given)
-            if known < len(parts) and len(wanted) in places:
+            if known < len(parts) and (len(wanted) in places or base.startswith(_GLOB.split("/".join(given))[0])):
                 return True
-            if not any(place < len(wanted) for place in places):
+            if len(wanted) in places or not places:  # `touches` tells, or nothing below it is meant
                 continue
             is_named = known == len(parts) and "*" not in "".join(wanted[: len(given)])
             is_folder = path in facts.whole or (pattern.tool == "read" and bool(facts.commands))

@@ -45,9 +45,10 @@ _SECRET_FILES = (
 """What a glob in the workspace may mean."""
 _PACKAGE = re.compile(
     r"(?:@[\w.-]+/)?[A-Za-z0-9][\w.-]*(?:\[[\w,.-]+\])?"
-    r"(?:@[\w.^~<>=*-]+|(?:\s*,?\s*[<>=!~]=?=?\s*[\w.*]+)*)"
-    r"(?:\s*;\s*[\w\s.<>='\"]+)?"
+    r"(?:@[\w.^~<>=*-]+|(?:\s*(?:,\s*)?[<>=!~]=?=?\s*[\w.*]+)*)"
+    r"(?:\s*;[\w\s.<>='\"]+)?"
 )
+_PACKAGE_CHARS = 300
 _FORGE = ("git+https://github.com/", "git+ssh://git@github.com/")
 
 
@@ -209,7 +210,7 @@ class Call:
             where, is_obeyed = self.findings.places.place(path), bool(self.findings.places.persistence(path))
             if is_autorun(path) and _OBEYED.isdisjoint(path.split("/")):  # nothing is run without a file in it
                 is_obeyed = False
-            if (where is Region.HOME and not is_obeyed) or (where is Region.INSIDE and is_autorun(path) > is_obeyed):
+            if where in (Region.HOME, Region.INSIDE) and not is_obeyed:
                 self.findings.add(self.findings.writes, path)
             else:
                 self.findings.writing(path)
@@ -312,7 +313,7 @@ class Call:
         elif is_file:
             self.reads(value)
             self.hands(value)
-        elif not _PACKAGE.fullmatch(text):
+        elif len(text) > _PACKAGE_CHARS or not _PACKAGE.fullmatch(text):
             raise self.fail(value, "a package")
 
     def mentions(self, values: Sequence[Value]) -> None:
