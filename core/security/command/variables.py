@@ -32,7 +32,7 @@ _OFTEN_EXPORTED = re.compile(
     r"|EDITOR|VISUAL|PAGER|BROWSER|SHELL|CC|CXX|LD|AR|MAKEFLAGS|\w+_(?:PROXY|EDITOR|PAGER|OPTIONS|OPTS|FLAGS|COMMAND|WRAPPER|ASKPASS)"
     r"|(?:LD|DYLD|GIT|PYTHON|PERL|RUBY|NODE|NPM|JAVA|GO|CARGO|RUST|UV|PIP|SSH|GPG|XDG|LESS|MAN|TAR|GZIP|CURL|WGET|DOCKER|KUBE)\w*"
 )
-_PLAIN = re.compile(r"(?!/|.*[=,@]/|.*:/(?!/\w)|.*\.\.)[\w.,:@%+=/-]*", re.ASCII)
+_PLAIN = re.compile(r"(?!/|-.*/|.*[=,@]/|.*:/(?!/\w)|.*\.\.)[\w.,:@%+=/-]*", re.ASCII)
 """Values that no shell and no Makefile reads anything into, and that name nothing outside the workspace."""
 _PLAIN_NAME = re.compile(r"[\w.,:@%+=/<> -]*")
 _OBEYED_IN_LOWER_CASE = re.compile(r"(?:npm|pnpm|yarn|ld|git)_\w*|\w*_proxy|bash\w*")
