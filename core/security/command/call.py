@@ -296,6 +296,8 @@ class Call:
     def _handed(self, path: str) -> None:
         if rule := self.findings.places.secret(path):  # most tools print what they cannot read
             self.rule(rule, path)
+        elif "*" in path and self.aims_at_secret(path):
+            self.rule("secret.read", path)
         if self.name != "git" and self.shell.wrote(path):  # a list of options, or settings
             self.rule("run.written", path)
 
