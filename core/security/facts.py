@@ -27,7 +27,7 @@ from core.events import (
 from core.security.browser_actions import read_browser, read_page
 from core.security.findings import Findings
 from core.security.paths import Places
-from core.security.python_code import is_understood
+from core.security.python_code import is_understood, may_be_magic
 from core.security.risk_rules import RULES, names, strictest, strictness
 from core.security.shell.reader import Reader
 from core.security.shell.shell_state import Shell
@@ -68,6 +68,8 @@ class Facts:
     """Parts of which it is not known what they read, write or call: the tool, and the part."""
     spellings: tuple[str, ...] = ()
     """The commands as they could be written, too: without a program's folder, git's `-C`, variables before it."""
+    whole: tuple[str, ...] = ()
+    """Those of `writes` that are moved or removed with all that is in them."""
     shell: Shell = field(default_factory=Shell)
     """What is known of the shell behind it."""
 
@@ -140,6 +142,7 @@ def _facts(findings: Findings, shell: Shell) -> Facts:
         tuple(findings.unknown),
         tuple(findings.unclear.items()),
         tuple(findings.spellings),
+        tuple(findings.whole),
         shell,
     )
 
@@ -159,7 +162,8 @@ def _run(action: CmdRunAction, findings: Findings, shell: Shell) -> Shell:
 
 
 def _cell(action: IPythonRunCellAction, findings: Findings, shell: Shell) -> None:
-    if not is_understood(action.code, findings, (findings.places.workspace,)):
+    known = is_understood(action.code, findings, (findings.places.workspace,))
+    if not known or may_be_magic(action.code):
         findings.not_understood(action.code, "code")
 
 

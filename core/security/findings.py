@@ -34,6 +34,8 @@ class Findings:
     reads: dict[str, None] = field(default_factory=dict)
     writes: dict[str, None] = field(default_factory=dict)
     hosts: dict[str, None] = field(default_factory=dict)
+    whole: dict[str, None] = field(default_factory=dict)
+    """Paths that are written with all that is in them."""
     urls: dict[str, None] = field(default_factory=dict)
     runs: dict[str, None] = field(default_factory=dict)
     spellings: dict[str, None] = field(default_factory=dict)

@@ -210,14 +210,62 @@ def may_touch(pattern: Pattern, facts: Facts, folders: WorkFolders) -> bool:
     """Whether a command names a folder, or a glob, in which there may be what a pattern for paths means."""
     if pattern.tool not in _PATHS:
         return False
-    base = _expanded(re.split(r"[*?\[]", pattern.glob, maxsplit=1)[0], folders).rstrip("/")
+    wanted = absolute(pattern.glob, folders).split("/")
+    base = _expanded(_GLOB.split(pattern.glob, maxsplit=1)[0], folders).rstrip("/")
     paths = facts.reads if pattern.tool == "read" else facts.writes
     for path in paths:
-        for name in names_of(re.split(r"[*?\[]", path, maxsplit=1)[0].rstrip("/") or "/", folders):
-            has_glob = re.search(r"[*?\[]", path) is not None
-            if base.startswith(name if has_glob else f"{name.rstrip('/')}/"):
+        parts = path.split("/")
+        known = next((at for at, part in enumerate(parts) if _GLOB.search(part)), len(parts))
+        for name in names_of("/".join(parts[:known]) or "/", folders):
+            given = [*name.rstrip("/").split("/"), *parts[known:]]
+            places = _places_reached(wanted, given)
+            if known < len(parts) and (len(wanted) in places or base.startswith(_GLOB.split("/".join(given))[0])):
+                return True
+            if len(wanted) in places or not places:  # `touches` tells, or nothing below it is meant
+                continue
+            is_named = known == len(parts) and "*" not in "".join(wanted[: len(given)])
+            is_folder = path in facts.whole or (pattern.tool == "read" and bool(facts.commands))
+            if is_named or (is_folder and _may_be_folder(given, folders)):
                 return True
     return False
+
+
+_GLOB = re.compile(r"[*?\[]")
+
+
+def _places_reached(wanted: list[str], given: list[str]) -> set[int]:
+    """How many segments of a glob for paths a path may have used up; either may have wildcards."""
+    places = _behind_stars(wanted, {0})
+    for segment in given:
+        after = {at for at in places if at < len(wanted) and wanted[at] == "**"}
+        after |= {at + 1 for at in places - after if at < len(wanted) and _may_both(wanted[at], segment)}
+        places = _behind_stars(wanted, after)
+    return places
+
+
+def _behind_stars(wanted: list[str], places: set[int]) -> set[int]:
+    for at, segment in enumerate(wanted):
+        if at in places and segment == "**":
+            places = places | {at + 1}
+    return places
+
+
+def _may_both(wanted: str, given: str) -> bool:
+    """Whether a name may be what both of two globs mean, as far as their beginnings and ends tell."""
+    if not _GLOB.search(given):
+        return matches(wanted, given)
+    first, last = (re.split(r"[*?\[\]\\]", one) for one in (wanted, given))
+    starts = first[0].startswith(last[0]) or last[0].startswith(first[0])
+    if len(first) == 1:
+        return starts and wanted.endswith(last[-1])
+    return starts and (first[-1].endswith(last[-1]) or last[-1].endswith(first[-1]))
+
+
+def _may_be_folder(given: list[str], folders: WorkFolders) -> bool:
+    path = "/".join(given)
+    if folders.is_here and os.path.exists(path):
+        return os.path.isdir(path)
+    return "." not in given[-1]
 
 
 def is_inside(path: str, folders: WorkFolders) -> bool:

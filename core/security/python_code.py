@@ -7,6 +7,9 @@ anything, and is_understood says so. Nothing is evaluated: the work is one walk 
 from __future__ import annotations
 
 import ast
+import builtins
+import keyword
+import re
 
 from core.security.findings import Findings
 from core.security.risk_rules import names
@@ -86,6 +89,16 @@ def is_understood(code: str, findings: Findings, folders: tuple[str, ...]) -> bo
         for one in resolved:
             findings.reading(one or path)
     return True
+
+
+def may_be_magic(code: str) -> bool:
+    """Whether IPython may take a cell for one of its commands, as it does with `rm -x` where nothing is named `rm`.
+
+    That holds for a first word that is no name of Python's and that is not assigned to there. No command of IPython's
+    has a name of one letter.
+    """
+    found = re.match(r"\s*([A-Za-z_]\w+)\s*(=(?!=)|,)?", code)
+    return found is not None and not (found[2] or keyword.iskeyword(found[1]) or found[1] in dir(builtins))
 
 
 def _named(nodes: list[ast.AST]) -> dict[str, str] | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from core.events import CmdRunAction
@@ -86,3 +88,10 @@ def test_beyond_so_many_written_files_nothing_is_known_of_the_shell() -> None:
     assert one.with_written("/w/one", "/w/0") == one
     assert one.with_written("/w/two").lost == f"{MAX_WRITTEN:,} files that were written"
     assert one.with_written("/w/two").with_written("/w/three").written == one.written
+
+
+@pytest.mark.parametrize("package", [f"a{' ' * 1_500}!", f"a;{' ' * 60_000}!", f"a{' ,==1' * 5_000}!"])
+def test_the_name_of_a_package_is_read_in_time(package: str) -> None:
+    began = time.thread_time()
+    assert read(f"pip install '{package}'").not_understood
+    assert time.thread_time() - began < 2

@@ -2,7 +2,8 @@
 
 `data/disguised.jsonl` has sequences of commands that had the effect which their rules deny, or which the mode
 "approve risky actions" is there to ask about. `data/everyday.jsonl` has commands of the manuals and Makefiles of
-public projects. With HANDLOOM_RATES=1 the rates are printed.
+public projects. `data/reaching.jsonl` has commands that look like everyday's: their values, globs, names of files and
+what is piped to them make them do more. With HANDLOOM_RATES=1 the rates are printed.
 """
 
 from __future__ import annotations
@@ -42,6 +43,11 @@ async def test_no_command_in_disguise_is_let_through(tmp_path: Path, capsys: pyt
     denied = sum(said == "deny" for _, _, said in found)
     told(capsys, f"disguised: {len(allowed)} of {len(found)} allowed, {denied} denied, the rest asks")
     assert len(found) > 900
+    assert allowed == []
+
+
+async def test_no_command_that_reaches_further_than_it_looks_is_let_through(tmp_path: Path) -> None:
+    allowed = [row["steps"] for row in rows("reaching") if await verdict(row, tmp_path) == "allow"]
     assert allowed == []
 
 

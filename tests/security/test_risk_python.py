@@ -77,6 +77,15 @@ def test_all_other_code_asks_in_a_cell_and_on_a_command_line(code: str) -> None:
     assert facts_of(CmdRunAction(command=command), workspace="/workspace/app").not_understood
 
 
+@pytest.mark.parametrize(
+    "code",
+    ["rm -rf *important; rm = rf = important = 1", "\n\n  sx [1]; sx = 1", "cat *env; cat = env = 1",
+     "rm += -rf *y; y = 1", "rm: -rf *y; y = 1", "cd == 1; cd = 1"],
+)  # fmt: skip
+def test_a_cell_that_ipython_may_take_for_one_of_its_commands_asks(code: str) -> None:
+    assert read(code).risk is ActionSecurityRisk.UNKNOWN
+
+
 def test_a_literal_read_of_a_secret_is_told() -> None:
     assert "secret.read" in read("print(open('.env').read())").rules
 

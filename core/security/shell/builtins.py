@@ -114,6 +114,14 @@ def check_test(values: Sequence[Value], *, evaluates: bool = True) -> None:
             raise NotUnderstoodError(text, "a test")
         elif text is None and value.is_many and value.is_foreign and not evaluates:
             raise NotUnderstoodError(value.shown, "a test")
+        elif text is None and not evaluates and not _is_operand(values, at):  # -v evaluates a subscript
+            raise NotUnderstoodError(value.shown, "a word that may be an operator")
+
+
+def _is_operand(values: Sequence[Value], at: int) -> bool:
+    """Whether an unknown word of `test` is no operator: nothing stands behind it but a known one."""
+    behind = values[at + 1].text if at + 1 < len(values) else ")"
+    return behind is not None and behind in _BINARY | _NUMBERS | {"-a", "-o", ")"}
 
 
 def _test(call: Call) -> None:

@@ -13,6 +13,8 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from core.autorun_paths import is_autorun
+from core.secrets.variable_names import is_secret_name
 from core.security.findings import Findings
 from core.security.hosts import host_of, is_local
 from core.security.paths import Region
@@ -30,7 +32,9 @@ _ABOVE = re.compile(r"(?:^|/)(?!\.\.?(?:/|$))[^/]+/+(?:\./+)*\.\.(?:/|$)")
 """`folder/..`: where it leads depends on links."""
 _AMBIGUOUS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/(?!/)|(?:[A-Za-z][A-Za-z0-9+.-]*://)?[^/?#]*[^!-$&-~]")
 """An address with one slash, or with `%` or a letter beyond ASCII in its host."""
-_SECRET_NAME = re.compile(r"(?i)\$\{?\w*(?:key|token|secret|passw|credential)")
+_SECRET_NAME = re.compile(r"(?i)\$\{?\w*(?:key|token|secret|passw|credential|database_url|_dsn$)")
+_OBEYED = frozenset([".git", ".ssh"])
+_VARIABLE = re.compile(r"\$\{?[#!]?(\w+)")
 _BEFORE_GLOB = re.compile(r"[*?\[]")
 _NARROW_GLOB = re.compile(r"(?!\.)[^*?\[]*\*[^*?\[]*")
 """One star in a name that does not begin with a dot."""
@@ -41,10 +45,18 @@ _SECRET_FILES = (
 """What a glob in the workspace may mean."""
 _PACKAGE = re.compile(
     r"(?:@[\w.-]+/)?[A-Za-z0-9][\w.-]*(?:\[[\w,.-]+\])?"
-    r"(?:@[\w.^~<>=*-]+|(?:\s*,?\s*[<>=!~]=?=?\s*[\w.*]+)*)"
-    r"(?:\s*;\s*[\w\s.<>='\"]+)?"
+    r"(?:@[\w.^~<>=*-]+|(?:\s*(?:,\s*)?[<>=!~]=?=?\s*[\w.*]+)*)"
+    r"(?:\s*;[\w\s.<>='\"]+)?"
 )
+_PACKAGE_CHARS = 300
 _FORGE = ("git+https://github.com/", "git+ssh://git@github.com/")
+
+
+def names_secret(value: Value) -> bool:
+    """Whether an unknown value has a variable whose name says that it holds a secret."""
+    return value.text is None and (
+        _SECRET_NAME.search(value.shown) is not None or any(map(is_secret_name, _VARIABLE.findall(value.shown)))
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +171,17 @@ class Call:
         exact = self.findings.places.secret(path.replace("*", "x"))
         return bool(exact) or bool(re.search(r"[?\[]", path)) or (aimed and not is_plain)
 
+    def aims_at_secret(self, glob: str) -> bool:
+        """Whether a glob for the names of files that are searched aims at one with secrets; `*.json` does not."""
+        return any(
+            bool(self.findings.places.secret(f"/{name.replace('*', 'x')}"))
+            or (
+                not re.fullmatch(r"\**(?:\.(?!env$)\w+)?", name)
+                and any(fnmatchcase(one, name) for one in _SECRET_FILES)
+            )
+            for name in (posixpath.basename(part) for part in re.split(r"[{},]", glob.lower()))
+        )
+
     def _may_mean(self, value: Value, items: dict[str, None]) -> None:
         """Keep what a path means if no link is in it, so that a rule that denies it still does."""
         if value.text is not None and "\0" not in value.text:
@@ -184,7 +207,10 @@ class Call:
     def makes_folder(self, value: Value) -> None:
         """A folder is made, which harms nobody at home."""
         for path in self.paths(value):
-            if self.findings.places.place(path) is Region.HOME and not self.findings.places.persistence(path):
+            where, is_obeyed = self.findings.places.place(path), bool(self.findings.places.persistence(path))
+            if is_autorun(path) and _OBEYED.isdisjoint(path.split("/")):  # nothing is run without a file in it
+                is_obeyed = False
+            if where in (Region.HOME, Region.INSIDE) and not is_obeyed:
                 self.findings.add(self.findings.writes, path)
             else:
                 self.findings.writing(path)
@@ -221,6 +247,7 @@ class Call:
             return
         if recursive:
             self.rule("destroy.folder", path)
+            findings.add(findings.whole, path)
         findings.writing(path)
 
     def goes_to(self, value: Value) -> None:
@@ -259,8 +286,20 @@ class Call:
         for part in re.split(r"[=,:@\s]", value.start):
             if "://" in value.start or part.startswith(("/", "~")) or ".." in part:
                 for path in self.paths(Value(part, value.shown)):
+                    self._handed(path)
                     if self.findings.places.place(path) is not Region.INSIDE:
                         self.rule("run.elsewhere", value.shown)
+            elif value.text is not None and ("." in part or "/" in part):
+                for folder in self.folders:
+                    self._handed(self.findings.places.resolve(part, folder) or part)
+
+    def _handed(self, path: str) -> None:
+        if rule := self.findings.places.secret(path):  # most tools print what they cannot read
+            self.rule(rule, path)
+        elif "*" in path and self.aims_at_secret(path):
+            self.rule("secret.read", path)
+        if self.name != "git" and self.shell.wrote(path):  # a list of options, or settings
+            self.rule("run.written", path)
 
     def installs(self, value: Value) -> None:
         """A package is installed: from the index, from a forge, or from the workspace."""
@@ -276,7 +315,7 @@ class Call:
         elif is_file:
             self.reads(value)
             self.hands(value)
-        elif not _PACKAGE.fullmatch(text):
+        elif len(text) > _PACKAGE_CHARS or not _PACKAGE.fullmatch(text):
             raise self.fail(value, "a package")
 
     def mentions(self, values: Sequence[Value]) -> None:
@@ -305,9 +344,9 @@ class Call:
         if re.search(r"[\\\s\x00-\x1f]", start) or _AMBIGUOUS.match(start):
             raise self.fail(value, "an address that can be read in two ways")
         host = host_of(start)
-        if value.text is None and _SECRET_NAME.search(value.shown):
+        if names_secret(value):
             self.rule("secret.sent", value.shown)
-        if value.text is None and not re.match(r"(?:[a-z]+://)?[^/]+/", start):
+        if value.text is None and not re.match(r"(?:[A-Za-z]+://)?(?![A-Za-z]+:/)[^/]+/", start):
             self.findings.unclear.setdefault("net", value.shown)
             self.findings.sends = True
             self.rule("net.fetch", value.shown)

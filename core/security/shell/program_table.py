@@ -256,7 +256,9 @@ def apply(call: Call, row: Row, given: Given) -> None:
     for rule in row.rules:
         if rule == "run.project":
             call.project()
-            for value in (value for kind, value in effects if kind == "r"):
+            for value in (value for kind, value in (*effects, *given.operands) if kind == "r"):
+                if value.text == "-" or any(path.startswith("/dev/") for path in call.paths(value)):
+                    raise call.fail(value, "what is piped to it")
                 if any(map(call.shell.wrote, call.paths(value))):  # a list of packages or settings
                     call.rule("run.written", value.shown)
             for kind, value in [*((kind, value) for kind, value in effects if kind != "t"), *given.operands]:

@@ -182,6 +182,7 @@ _INDEX = (
 )
 _VERSION = "/(?:[a-z]+@?)?[<>=~]*\\d[\\w.]*|python/"
 _NAME = "/[\\w.-]+/"
+_NAMES = "/[\\w.,-]+/"
 _PIP = (
     f" -qUvy -r=r -c=r -e=k --requirement=r --constraint=r --editable=k --upgrade --quiet --verbose --user --pre"
     f" --no-deps"
@@ -253,7 +254,7 @@ PACKAGES_TABLE = f"""
   gofmt | -wlsd | t* | run.project
   make gmake | -Bknsi -j? --dry-run --silent --jobs? --always-make --keep-going --version -C=C --directory=C -f=x |
         {_TARGET}* | run.project
-  just task | --list -l | /[\\w:-]+/? y* | run.project
+  just task | --list -l | /[\\w:-]+/? /[\\w.,:@%+=\\x2f-]+/* | run.project
   tox | -p -e=/[\\w,.-]+/ --version | | run.project
   node nodejs | -v --version --test | x? | run.project !node
   tsx ts-node | --version | x | run.project
@@ -317,8 +318,8 @@ PACKAGES_SUBCOMMANDS = {
   publish | | t* | package.publish
 """,
     "poetry": f"""
-  install update lock sync show check build version | -qvn --no-root --sync --with={_NAME} --without={_NAME}
-        --only={_NAME}
+  install update lock sync show check build version | -qvn --no-root --sync --with={_NAMES} --without={_NAMES}
+        --only={_NAMES}
         --extras={_NAME} --all-extras --dry-run | {_NAME}* {_INSTALL}
   add remove | --group={_NAME} --dev -G={_NAME} | k* {_INSTALL}
   run | | $ | run.project
@@ -403,7 +404,7 @@ TEXTS_TABLE = """
   find | | q | !find
   jq | -acCejMnrRsS --arg=2 --argjson=2 --compact-output --raw-output --raw-input --null-input --slurp --sort-keys
         --tab --indent= --exit-status | p r* | !jq
-  sed | -nErsuz -e=e -i --in-place --expression=e --quiet --regexp-extended | p r* | !sed
+  sed | -nErsuz -e=e -i? --in-place? --expression=e --quiet --regexp-extended | p r* | !sed
   awk | -F= -v=/[a-z]\\w*=[\\w.,:-]*/ | p r* | !awk
   sort | -bdfghiMnRrVcCmsuz -k= -t= --key= --field-separator= --unique --reverse --numeric-sort
         --human-numeric-sort --version-sort | r*

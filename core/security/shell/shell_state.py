@@ -123,9 +123,13 @@ _HARMLESS = names(
 """Variables that change what a program prints, or which data it works on, and never what it runs or writes."""
 _HARMLESS_SHAPES = re.compile(r"[a-z][a-z0-9_]*|LC_[A-Z]+|[A-Z0-9_]+_(?:API_KEY|TOKEN|USERNAME|PASSWORD)")
 _OFTEN_EXPORTED = re.compile(
-    r"EDITOR|VISUAL|PAGER|BROWSER|SHELL|CC|CXX|LD|AR|MAKEFLAGS|\w+_(?:PROXY|EDITOR|PAGER|OPTIONS|OPTS|FLAGS|COMMAND|WRAPPER|ASKPASS)"
+    r"USER|LOGNAME|LANG|LANGUAGE|LC_[A-Z]+|TZ|TERM|COLORTERM|COLUMNS|LINES|HOST"
+    r"|EDITOR|VISUAL|PAGER|BROWSER|SHELL|CC|CXX|LD|AR|MAKEFLAGS|\w+_(?:PROXY|EDITOR|PAGER|OPTIONS|OPTS|FLAGS|COMMAND|WRAPPER|ASKPASS)"
     r"|(?:LD|DYLD|GIT|PYTHON|PERL|RUBY|NODE|NPM|JAVA|GO|CARGO|RUST|UV|PIP|SSH|GPG|XDG|LESS|MAN|TAR|GZIP|CURL|WGET|DOCKER|KUBE)\w*"
 )
+_PLAIN = re.compile(r"(?!/|-.*/|.*[=,@]/|.*:/(?!/\w)|.*\.\.)[\w.,:@%+=/-]*", re.ASCII)
+"""Values that no shell and no Makefile reads anything into, and that name nothing outside the workspace."""
+_PLAIN_NAME = re.compile(r"[\w.,:@%+=/<> -]*")
 _OBEYED_IN_LOWER_CASE = re.compile(r"(?:npm|pnpm|yarn|ld|git)_\w*|\w*_proxy|bash\w*")
 
 
@@ -142,6 +146,8 @@ def may_be_exported(name: str) -> bool:
 def is_harmless(name: str, value: str | None) -> bool:
     """Whether no program obeys a variable in a way that matters; `value` is None where it is not known."""
     if changes_shell(name):
+        return False
+    if value is None or not (_PLAIN_NAME if name.startswith("GIT_") else _PLAIN).fullmatch(value):
         return False
     if name in _HARMLESS:
         return True

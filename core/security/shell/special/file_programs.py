@@ -25,6 +25,12 @@ def _copy(call: Call, given: Given) -> None:
     *sources, target = words
     for value in sources:
         call.reads(value)
+        if (
+            posixpath.basename(value.start) in {".", ""}
+            or (given.has("-T") and given.has("-r", "-R", "-a"))
+            or (value.is_glob and posixpath.basename(value.start).startswith((".", "[", "?")))
+        ):
+            call.findings.not_understood(value.shown, "which hidden files it copies")
         for path in call.paths(value):
             if any(link.startswith(f"{path}/") for link in call.shell.links):
                 raise call.fail(value, "a folder with links")
@@ -32,8 +38,11 @@ def _copy(call: Call, given: Given) -> None:
                 call.findings.not_understood(value.shown, "a file of the system")
             if call.name == "mv":
                 _moved(call, path)
+                call.findings.add(call.findings.whole, path)
     call.writes(target)
     for path in call.paths(target):
+        if call.name == "mv" or given.has("-r", "-R", "-a", "--recursive", "--archive"):
+            call.findings.add(call.findings.whole, path)
         if any(source.text == "/dev/null" for source in sources):
             call.empties(target)
         if call.name == "mv" and path == "/dev/null":

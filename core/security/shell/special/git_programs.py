@@ -16,6 +16,8 @@ _ADDRESS = re.compile(r"(?:https?|ssh|git)://[\w.@:-]+/[\w.~/-]+|(?:[\w.-]+@)?[\
 def _remote(call: Call, words: list[Value], named: str, elsewhere: str) -> None:
     """A remote by its name or by an address. Raises NotUnderstoodError for every other, such as a folder."""
     call.findings.sends = True
+    if words and words[0].text is None:
+        raise call.fail(words[0], "a repository")
     text = words[0].start if words else "origin"
     if re.fullmatch(r"\w[\w-]*", text):
         call.rule(named)
@@ -29,7 +31,8 @@ def _remote(call: Call, words: list[Value], named: str, elsewhere: str) -> None:
 def _clone(call: Call, given: Given) -> None:
     words = given.of("n")
     _remote(call, words, "git.fetch", "git.fetch")
-    name = words[0].start.rstrip("/").rpartition("/")[2].rpartition(":")[2].removesuffix(".git")
+    name = words[0].start.rstrip("/").removesuffix("/.git").rstrip("/")
+    name = name.rpartition("/")[2].rpartition(":")[2].removesuffix(".git")
     for value in given.of("w") or [Value(name, name)]:
         if value.text is not None:
             call.writes(value)
@@ -60,7 +63,7 @@ def _branch(call: Call, given: Given) -> None:
 
 
 def _restore(call: Call, given: Given) -> None:
-    if not given.has("--staged", "-S"):
+    if not given.has("--staged", "-S") or given.has("--worktree", "-W"):
         call.rule("destroy.work")
 
 

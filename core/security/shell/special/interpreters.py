@@ -25,7 +25,7 @@ _FOREIGN_MODULES = names(
     "plumbum sh twine pipx nox tox hatch poetry pdm uv conda mamba numpy torch accelerate deepspeed cython Cython"
     " numba "
     "cffi setuptools distutils pkg_resources wheel ansible awscli celery gunicorn twisted scrapy django flask ray dask "
-    "mpi4py joblib paramiko supervisor watchdog watchfiles livereload coverage"
+    "test mpi4py joblib paramiko supervisor watchdog watchfiles livereload coverage"
 )
 """Modules of others that run what they are given."""
 _ONLY_BASH = re.compile(r"\[\[|\$'|&>|\|&|<<<|[<>]\(|\{\S*,|\b(?:declare|typeset|pushd|popd|source|pipefail)\b")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from core.secrets.variable_names import is_secret_name
 from core.security.hosts import host_of, is_local
 from core.security.paths import Region
 from core.security.shell.expansion import Value
-from core.security.shell.program_call import Call
+from core.security.shell.program_call import Call, names_secret
 from core.security.shell.program_table import Given
 
 _DATA = ("-d", "-F", "-T", "--data", "--data-raw", "--data-binary", "--data-urlencode", "--json", "--form",
@@ -58,6 +59,8 @@ def _curl(call: Call, given: Given) -> None:
         elif name in ("-X", "--request", "--method") and (value.text or "?").upper() not in ("GET", "HEAD", "OPTIONS"):
             posts = True
         carries = carries or (value.text is None and value.is_foreign)
+        if not local and names_secret(value):
+            call.rule("secret.sent", value.shown)
     if not local and (carries or any(value.is_foreign for value in urls)) and _SECRETS & call.findings.rules.keys():
         call.rule("secret.sent")
     if not local and carries:
@@ -67,10 +70,19 @@ def _curl(call: Call, given: Given) -> None:
     is_wget = call.name == "wget" and not given.has("-O", "--output-document", "--spider")
     if is_wget or (call.name == "curl" and given.has("-O", "--remote-name")):
         for value in urls:
-            name = value.start.split("?")[0].rstrip("/").rpartition("/")[2]
-            if is_wget and "%" in name:
-                raise call.fail(value, "the name of the file that wget writes")
-            call.writes(Value(name or "index.html", value.shown))
+            call.writes(Value(_saved_as(call, value, is_wget=is_wget), value.shown))
+
+
+def _saved_as(call: Call, value: Value, *, is_wget: bool) -> str:
+    """The file that curl and wget make of an address. Raises NotUnderstoodError where the text does not tell it."""
+    if value.text is None and not value.is_foreign and re.match(r"\w+://[^/?#%]+/[^?#%]*\w[^/?#%]*$", value.start):
+        return value.start.rpartition("/")[2]
+    found = re.fullmatch(r"(?:\w+://)?[^/?#%]*(?:/(?:[^?#%]*/)?([^/?#%]*))?(\?[^#]*)?", value.text or "%")
+    name = found[1] or ("index.html" if is_wget else "curl_response") if found else "."
+    if found is None or name in {".", ".."}:
+        raise call.fail(value, f"the name of the file that {call.name} writes")
+    query = (found[2] or "").replace("/", "%2F")
+    return name + query if is_wget and query != "?" else name
 
 
 # -- containers and clusters -------------------------------------------------------------------------------------------
@@ -90,6 +102,13 @@ def _docker_run(call: Call, given: Given) -> None:
                 call.rule("rights.container", value.shown)
         (call.reads if rest.endswith(":ro") else call.writes)(path)
     words = given.of("a")
+    for value in given.values("-e", "--env"):
+        is_passed = value.text is not None and "=" not in value.text and is_secret_name(value.text)
+        if is_passed or (value.text is None and value.is_foreign):
+            call.rule("secret.sent", value.shown)
+    for value in (*words, *(value for _, value in given.options if value is not None)):
+        if names_secret(value):
+            call.rule("secret.sent", value.shown)
     if not words or words[0].start.startswith("-") or (mounts and (words[1:] or given.has("--entrypoint"))):
         raise call.fail(None, "what a container runs")
 

@@ -27,6 +27,9 @@ _REGENERATED = names(
 def _grep(call: Call, given: Given) -> None:
     if not given.of("r") and (call.name == "rg" or given.has("-r", "-R", "--recursive")):
         call.reads(Value(".", "."))
+    for value in given.values("--include", "-g", "--glob", "--iglob"):
+        if not value.start.startswith("!") and call.aims_at_secret(value.start):
+            call.rule("secret.read", value.shown)
     searched = " ".join(value.shown for value in (*given.of("p"), *given.values("-e", "--regexp")))
     if _SECRET_TEXT.search(searched) and not call.stdin.is_given:
         call.rule("secret.search")
@@ -62,6 +65,7 @@ def _find(call: Call, given: Given) -> None:
                 not re.fullmatch(r"-[rfv]+", text or "") for text in words[1 : end - 1]
             ):  # fmt: skip
                 raise call.fail(None, "what find runs")
+            call.findings.add(call.findings.spellings, " ".join(text or "" for text in words[:end]))
             _found_removed(call, roots, narrowed if is_plain else "")
             del args[: end + 1]
         elif part in _FLAGS:
@@ -77,6 +81,7 @@ def _found_removed(call: Call, roots: list[Value], narrowed: str) -> None:
             if places.place(path) not in (Region.INSIDE, Region.TEMPORARY):
                 call.rule("destroy.root" if path == "/" else "destroy.outside", path)
             else:
+                call.findings.add(call.findings.whole, path)
                 call.rule("destroy.found" if narrowed in _REGENERATED else "destroy.root", path)
             call.findings.writing(path)
 
@@ -109,9 +114,14 @@ def _sed(call: Call, given: Given) -> None:
         if value.text is None or not is_plain_sed(value.text):
             raise call.fail(value, "a script of sed")
     if given.has("-i", "--in-place"):
+        suffixes = given.values("-i", "--in-place")
+        if any(not re.fullmatch(r"[\w.~-]+", suffix.text or "") for suffix in suffixes):
+            raise call.fail(None, "the name of a copy that sed keeps")
         for value in given.of("r"):
             call.writes(value)
             call.empties(value)
+            for suffix in suffixes:
+                call.writes(Value(f"{value.text}{suffix.text}" if value.text is not None else None, value.shown))
 
 
 def _awk(call: Call, given: Given) -> None:
@@ -138,8 +148,9 @@ def _xargs(call: Call, given: Given) -> None:
 def _env(call: Call, given: Given) -> None:
     words = list(given.of("a"))
     while words and "=" in words[0].start:
-        name = words.pop(0).start.partition("=")[0]
-        if not is_harmless(name, None):
+        given_value = words.pop(0)
+        name = given_value.start.partition("=")[0]
+        if not is_harmless(name, given_value.behind(len(name) + 1).text):
             raise call.fail(None, "a variable that programs may obey")
         call.shell = call.shell.with_variable(name, None)  # scripts that the command runs see it
     if not words:
