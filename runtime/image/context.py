@@ -28,6 +28,7 @@ CODE = (
     "core/events",
     "core/globs.py",
     "core/images.py",
+    "core/interpreter.py",
     "core/plugins.py",
     *(f"core/secrets/{name}.py" for name in ("__init__", "dumps", "encodings", "finder", "layouts", "lent", "masker")),
     *(f"core/secrets/{name}.py" for name in ("names", "quoting")),
