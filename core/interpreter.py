@@ -13,7 +13,8 @@ import os
 import site
 import sys
 
-OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_FILE = os.path.abspath(__file__)
+OWN = os.path.dirname(os.path.dirname(_FILE))
 """The folder that holds `core`, `runtime`, `tui` and `themes`."""
 OPTIONS = ("--workspace", "--working-dir")
 """Those of the command line whose value is a folder in which an agent works."""
@@ -22,8 +23,8 @@ OPTIONS = ("--workspace", "--working-dir")
 def start_command(module: str, *arguments: str) -> tuple[str, ...]:
     """The words that start this module of ours in a process that leaves out what this one has left out."""
     searched = set(sys.path)
-    left_out = [folder for folder in _given() if os.path.isabs(folder) and os.path.abspath(folder) not in searched]
-    return (sys.executable, "-P", os.path.abspath(__file__), os.pathsep.join(left_out), module, *arguments)
+    left_out = [folder for folder in _given() if os.path.isabs(folder) and os.path.normpath(folder) not in searched]
+    return (sys.executable, "-P", _FILE, os.pathsep.join(left_out), module, *arguments)
 
 
 def workspaces_of(words: list[str]) -> list[str]:
