@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -101,6 +102,7 @@ class TrapFolder:
         for name in ALSO_TRAPS:
             self._write(f"{name}.py")
         (folder / "link").symlink_to(self.workspace)
+        shutil.copytree(self.workspace, folder / "beside")
 
     def _write(self, path: str) -> None:
         file = self.workspace / path

@@ -15,7 +15,16 @@ from tests.doubles import FINISH, call, write_script
 from tests.packaging.installation import Installation, TrapFolder, build_wheel, foreign_wheel
 from tests.program import ROOT
 
-PYTHONPATHS = (".", "{workspace}", "{workspace}/", "{workspace}:.", "{link}", "{workspace}/core/..", ":/nowhere")
+PYTHONPATHS = (
+    ".",
+    "{workspace}",
+    "{workspace}/",
+    "{workspace}:.",
+    "{link}",
+    "{workspace}/core/..",
+    ":/nowhere",
+    "../beside",
+)
 """Ways in which PYTHONPATH can name the folder in which a program is started."""
 MODULES = {
     "core.llm.host": 0,
@@ -88,7 +97,8 @@ def test_nor_of_a_workspace_that_an_option_names(
     workspace = traps.workspace.parent / "json"
     traps.workspace.rename(workspace)
     (workspace / "__init__.py").write_text((workspace / "core" / "__init__.py").read_text())
-    (workspace / "core" / "re.py").write_text((workspace / "core" / "__init__.py").read_text())
+    for name in ("argparse.py", "json.py", "textual.py"):
+        (workspace / "core" / name).write_text((workspace / "core" / "__init__.py").read_text())
     traps.workspace.mkdir()  # where the marks are written
     path = pythonpath.format(workspace=workspace, above=workspace.parent)
     model = write_script(tmp_path_factory.mktemp("script"), [FINISH])
@@ -148,7 +158,7 @@ def test_processes_that_handloom_starts_load_nothing_of_the_folder(
         "from core.interpreter import start_command\n"
         f"sys.exit(subprocess.run(start_command(*{module.split()!r}), input=b'').returncode)\n"
     )
-    done = traps.start(str(installation.python), "-I", "-c", program, PYTHONPATH=f".:{traps.workspace}")
+    done = traps.start(str(installation.python), "-I", "-c", program, PYTHONPATH=str(traps.workspace))
     assert traps.run == [], done.err
     assert done.status == MODULES[module], done.err
 
