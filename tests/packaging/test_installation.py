@@ -158,9 +158,10 @@ def test_processes_that_handloom_starts_load_nothing_of_the_folder(
         "from core.interpreter import start_command\n"
         f"sys.exit(subprocess.run(start_command(*{module.split()!r}), input=b'').returncode)\n"
     )
-    done = traps.start(str(installation.python), "-I", "-c", program, PYTHONPATH=str(traps.workspace))
-    assert traps.run == [], done.err
-    assert done.status == MODULES[module], done.err
+    for pythonpath in (".", str(traps.workspace)):
+        done = traps.start(str(installation.python), "-I", "-c", program, PYTHONPATH=pythonpath)
+        assert traps.run == [], done.err
+        assert done.status == MODULES[module], done.err
 
 
 def test_the_action_server_starts_and_ends(installation: Installation, traps: TrapFolder, tmp_path: Path) -> None:
