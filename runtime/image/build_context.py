@@ -28,6 +28,7 @@ CODE = (
     "core/events",
     "core/globs.py",
     "core/image_types.py",
+    "core/interpreter.py",
     "core/plugin_requirements.py",
     *(f"core/secrets/{name}.py" for name in ("__init__", "dumps", "encodings", "finder", "layouts", "lent", "masker")),
     *(f"core/secrets/{name}.py" for name in ("names", "quoting")),
