@@ -393,6 +393,8 @@ THREATS = (
             "tests/journeys/test_hostile_repositories.py::test_files_for_agents_run_nothing_on_the_host_trusted_or_not",
             "tests/journeys/test_hostile_repositories.py::test_opening_one_starts_nothing_that_it_names",
             "tests/journeys/test_hostile_repositories.py::test_whoever_is_careless_on_the_host_springs_them",
+            "tests/packaging/test_installation.py::test_the_scripts_load_nothing_of_the_folder",
+            "tests/packaging/test_installation.py::test_processes_that_handloom_starts_load_nothing_of_the_folder",
             "tests/runtime/checkpoints/test_checkpoint_store.py::test_a_hostile_repository_carries_out_nothing",
             "tests/runtime/isolation/test_confinement.py::test_a_hostile_repository_runs_nothing_on_the_host",
             "tests/runtime/isolation/test_git_identity.py::test_a_hostile_repository_around_us_has_no_say",

@@ -57,6 +57,11 @@ SECOND_TIER: tuple[Group, ...] = (
         paths=("tests/journeys/",),
     ),
     Group(
+        "Installation",
+        "build the wheel, install it, and start the whole program for each test",
+        paths=("tests/packaging/",),
+    ),
+    Group(
         "Editors",
         "start the whole program for each test and speak to it as an editor does",
         paths=("tests/acp/test_serving.py", "tests/acp/test_hostile.py", "tests/acp/test_other_agent.py"),

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Self
 
 from core.autorun_paths import NAMES
 from core.errors import ConfigurationError, RuntimeUnavailableError
+from core.interpreter import leave_out
 
 if TYPE_CHECKING:
     from core.protocols import Checkpoints, Runtime
@@ -62,6 +63,7 @@ class Runtimes:
         """
         from core.security.guard import guard_of_files
 
+        leave_out(workspace)
         runtime = self._made(workspace)
         runtime.deny(guard_of_files(self._home, workspace).denials)
         return runtime

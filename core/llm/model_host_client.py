@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from typing import Any, Literal, cast
 
 from core.errors import ModelError, ModelErrorKind
 from core.events import TokenDelta, TokenUsage
+from core.interpreter import start_command
 from core.llm.host_protocol import MAX_LINE_BYTES, Line, decode, encode
 from core.llm.model_catalogue import Abilities
 from core.llm.retry import FailedCall, RetryPolicy, with_retries
@@ -75,9 +75,7 @@ class ModelHost:
             # files could stand in for libraries. A session of its own keeps the terminal's Ctrl-C away.
             try:
                 self._process = await asyncio.create_subprocess_exec(
-                    sys.executable,
-                    "-m",
-                    "core.llm.model_host",
+                    *start_command("core.llm.model_host"),
                     stdin=asyncio.subprocess.PIPE,
                     stdout=asyncio.subprocess.PIPE,
                     stderr=asyncio.subprocess.DEVNULL,

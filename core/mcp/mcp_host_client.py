@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from core.env_allowlist import inherited
+from core.interpreter import start_command
 from core.llm.host_protocol import Line, decode, encode
 
 MAX_LINE_BYTES = 8 * 1024 * 1024
@@ -120,7 +120,7 @@ class MCPHost:
         """As the model host is started: from where this was loaded, in a session of its own, without any key."""
         try:
             return await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "core.mcp.mcp_host"),
+                *start_command("core.mcp.mcp_host"),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.DEVNULL,

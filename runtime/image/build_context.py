@@ -28,6 +28,7 @@ CODE = (
     "core/events",
     "core/globs.py",
     "core/image_types.py",
+    "core/interpreter.py",
     "core/plugin_requirements.py",
     *(f"core/secrets/{name}.py" for name in ("__init__", "byte_dumps", "byte_search", "command_secrets", "encodings")),
     *(f"core/secrets/{name}.py" for name in ("layouts", "redactor", "variable_names")),

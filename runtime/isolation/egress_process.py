@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from core.denials import DeniedHosts
 from core.errors import RuntimeUnavailableError
+from core.interpreter import start_command
 from runtime.environment import without_secrets
 
 START_S = 10.0
@@ -45,7 +45,7 @@ async def way_out(
     rules += [word for hosts in denied for word in ("--deny", hosts.glob, hosts.rule)]
     await asyncio.to_thread(socket.unlink, missing_ok=True)
     proxy = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", "runtime.isolation.egress_proxy", "--uds", socket.name, *rules),
+        *start_command("runtime.isolation.egress_proxy", "--uds", socket.name, *rules),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

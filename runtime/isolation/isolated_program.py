@@ -19,6 +19,7 @@ from pathlib import Path
 
 from core.denials import Denials, DeniedHosts
 from core.errors import RuntimeUnavailableError
+from core.interpreter import start_command
 from runtime.isolation.confinement import WAY_OUT, Confinement, Isolation
 from runtime.isolation.session_folder import SessionFolder
 
@@ -33,7 +34,7 @@ def words(workspace: Path, isolation: Isolation, denials: Denials) -> tuple[str,
         "protected_paths": isolation.protected_paths,
         "denials": asdict(denials),
     }
-    return (sys.executable, "-P", "-m", "runtime.isolation.isolated_program", json.dumps(said))
+    return start_command("runtime.isolation.isolated_program", json.dumps(said))
 
 
 def main() -> int:
@@ -63,7 +64,7 @@ async def _run(workspace: Path, isolation: Isolation, denials: Denials, command:
         stack.push_async_callback(asyncio.to_thread, folder.remove)
         launch = await stack.enter_async_context(confinement.opened(folder))
         if isolation.allowed_hosts:
-            proxied = (sys.executable, "-P", "-m", "runtime.server.proxied_program", str(folder.inside / WAY_OUT))
+            proxied = start_command("runtime.server.proxied_program", str(folder.inside / WAY_OUT))
             command = (*proxied, *command)
         process = await asyncio.create_subprocess_exec(
             *launch.command, *command, pass_fds=launch.fds, env={**os.environ, **launch.environ}

@@ -12,7 +12,6 @@ import asyncio
 import os
 import secrets
 import socket
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from importlib import import_module
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from core.denials import Denials
 from core.errors import RuntimeUnavailableError
+from core.interpreter import start_command
 from core.progress import Say
 from runtime.cancellation import seen_through
 from runtime.environment import without_secrets
@@ -133,7 +133,7 @@ class LocalRuntime(ServedRuntime):
     ) -> None:
         command = [
             *launch.command,
-            *(sys.executable, "-P", "-m", "runtime.server", "--stdin-lifeline"),
+            *start_command("runtime.server", "--stdin-lifeline"),
             *("--working-dir", str(self._working_dir), "--key-file", str(key_file)),
             *("--listen-fd", str(listener.fileno()), "--private-dir", str(folder.inside)),
             *launch.options,

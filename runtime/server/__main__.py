@@ -7,6 +7,8 @@ server takes to start. This process calls nobody over TLS, so they are hidden fr
 import os
 import sys
 
+__all__ = ["main"]
+
 _CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
 _kept = {name: os.environ.get(name) for name in _CERTIFICATES}

@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
-import sys
 import tempfile
 from typing import BinaryIO
 
+from core.interpreter import start_command
 from runtime.server import processes
 from runtime.server.safe_paths import FileError, Location
 
@@ -68,7 +68,7 @@ async def markdown(fd: int, path: str) -> str:
 
 def _started(document: int, out: BinaryIO, kind: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "runtime.server.document_converter", kind],
+        start_command("runtime.server.document_converter", kind),
         stdin=document,
         stdout=out,
         stderr=subprocess.DEVNULL,

@@ -191,7 +191,7 @@ def _web_host(text: str) -> tuple[str, int]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m runtime.server", description="The action server of a sandbox.")
+    parser = argparse.ArgumentParser(prog="handloom-server", description="The action server of a sandbox.")
     parser.add_argument("--working-dir", type=Path, required=True, help="the folder in which commands start")
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--uds", type=Path, help="listen on this Unix socket")

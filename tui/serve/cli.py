@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from core.errors import UsageError
+from core.interpreter import start_command
 
 MAX_TOKEN_BYTES = 200
 
@@ -22,7 +23,7 @@ async def serve(options: argparse.Namespace) -> int:
     from tui.serve.web_server import HOST, WorkspaceServer
 
     token = _token(Path(options.token_file)) if options.token_file else ""
-    server = WorkspaceServer([sys.executable, "-P", "-m", "tui", *_passed_on(options)], os.environ, token)
+    server = WorkspaceServer([*start_command("tui", *_passed_on(options))], os.environ, token)
     try:
         await server.start(options.port)
     except OSError as error:

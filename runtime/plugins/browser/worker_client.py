@@ -10,11 +10,11 @@ import asyncio
 import json
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from core.interpreter import start_command
 from runtime.plugins.browser import process_tree
 from runtime.protocol import MAX_LINE_BYTES
 from runtime.server import processes
@@ -137,7 +137,7 @@ class WorkerLink:
     def _spawn(self, working_dir: str, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
         places = ("--folder", str(self.folder), "--workspace", working_dir)
         return subprocess.Popen(
-            self._command or [sys.executable, "-P", "-m", "runtime.plugins.browser", *places],
+            self._command or start_command("runtime.plugins.browser", *places),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=working_dir,

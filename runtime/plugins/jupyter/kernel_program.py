@@ -8,16 +8,22 @@ standard output is taken before the cell is said to be done.
 
 from __future__ import annotations
 
+# ruff: noqa: E402 -- what is imported below must not come from where cells import from
+import os
+import sys
+
+_BEFORE = sys.path[:]
+"""As cells see it; folders of PYTHONPATH come last until everything of the kernel is loaded."""
+sys.path.sort(key=set(map(os.path.abspath, os.environ.get("PYTHONPATH", "").split(os.pathsep))).__contains__)
+
 import array
 import codecs
 import contextlib
 import ctypes
 import faulthandler
 import fcntl
-import os
 import select
 import signal
-import sys
 import termios
 import threading
 from typing import Any
@@ -238,7 +244,7 @@ def main(connection_file: str, ready_fd: int) -> None:
     faulthandler.enable(os.dup(2), all_threads=False)
     application = KernelProgram.instance(config=settings())
     application.initialize(["-f", connection_file])
-    sys.path.insert(0, "")  # what `-P` keeps away from the start belongs to cells
+    sys.path[:] = ["", *_BEFORE]  # what `-P` keeps away from the start belongs to cells
     os.write(ready_fd, b"r")
     os.close(ready_fd)
     application.start()

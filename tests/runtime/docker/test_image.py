@@ -118,8 +118,8 @@ class TestPackage:
         with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
             wheel.extractall(tmp_path / "installed")
             names = set(wheel.namelist())
-        assert {f"runtime/image/{name}" for name in ("Dockerfile", *build_context.BUILD)} <= names
-        assert Recipe(User(1, 1), root=tmp_path / "installed").content() == Recipe(User(1, 1)).content()
+        assert {f"handloom/runtime/image/{name}" for name in ("Dockerfile", *build_context.BUILD)} <= names
+        assert Recipe(User(1, 1), root=tmp_path / "installed" / "handloom").content() == Recipe(User(1, 1)).content()
 
     def test_the_sandbox_has_the_versions_and_hashes_that_are_locked_for_all(self) -> None:
         here, everywhere = locked(build_context.HERE / "requirements.lock"), locked(ROOT / "requirements.lock")

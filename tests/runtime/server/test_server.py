@@ -229,6 +229,7 @@ def test_the_server_loads_nothing_of_the_screen_the_store_or_the_models() -> Non
     assert {".".join(name.split(".")[:2]) for name in ours} == {
         "core.events",
         "core.image_types",
+        "core.interpreter",
         "core.secrets",
         "core.plugin_requirements",
         "core.sandbox_usage",
