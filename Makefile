@@ -3,9 +3,11 @@ PYTHON ?= $(firstword $(foreach p,python3.13 python3.12 python3.11 python3,$(she
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DOCS_VENV := .venv-docs
+DOCS_STAMP := $(DOCS_VENV)/.installed
 export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD := 1
 
-.PHONY: help setup browser run test test-all compiled check format bench campaign mutants peers documents lock engine pictures casts clean
+.PHONY: help setup browser run test test-all compiled check format bench campaign mutants peers documents docs lock engine pictures casts clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -71,8 +73,18 @@ pictures: setup ## the pictures in docs/, made from the running program
 casts: setup ## docs/questions-*.cast: every kind of question answered by keyboard, recorded from the running program
 	@HANDLOOM_CASTS=$(CURDIR)/docs $(BIN)/python -m pytest -q tests/journeys/test_questions.py -k every_kind
 
-documents: setup ## the README's table of keys and docs/{vocabulary,weaknesses,threats,verdicts}.md, made from program and tests
+documents: setup ## write the parts of docs/ that are generated from the program and its tests
 	@$(BIN)/python -m tests.documents
+
+docs: $(DOCS_STAMP) ## build the manual as a web site in .site
+	@$(DOCS_VENV)/bin/mkdocs build --quiet --strict --config-file .ci/mkdocs.yml
+	@echo "Open .site/index.html in a browser."
+
+$(DOCS_STAMP): docs/requirements.lock
+	@test -n "$(PYTHON)" || { echo "Building the manual needs Python 3.11 or newer; none was found."; exit 2; }
+	@$(PYTHON) -m venv $(DOCS_VENV)
+	@$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r docs/requirements.lock
+	@touch $@
 
 lock: ## resolve pyproject.toml anew, with hashes, nothing younger than a week
 	@$(PYTHON) -m venv $(VENV)-lock && $(VENV)-lock/bin/python -m pip install --quiet uv
@@ -82,7 +94,11 @@ lock: ## resolve pyproject.toml anew, with hashes, nothing younger than a week
 	@$(VENV)-lock/bin/uv pip compile --quiet --group sandbox --constraints requirements.lock --universal \
 	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate \
 	  --custom-compile-command "make lock" -o runtime/image/requirements.lock
+	@$(VENV)-lock/bin/uv pip compile --quiet --group docs --constraints requirements.lock --universal \
+	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate \
+	  --exclude-newer "$$(date -u -d '8 days ago' +%Y-%m-%d 2>/dev/null || date -u -v-8d +%Y-%m-%d)" \
+	  --custom-compile-command "make lock" -o docs/requirements.lock
 	@rm -rf $(VENV)-lock
 
-clean: ## remove what setup made
-	@rm -rf $(VENV)
+clean: ## remove what setup and docs made
+	@rm -rf $(VENV) $(DOCS_VENV) .site
