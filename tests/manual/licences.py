@@ -118,9 +118,10 @@ def licence(name: str) -> str:
     found = installed(name)
     if found is None:
         raise KeyError(name)
-    if expression := found.metadata.get("License-Expression"):
-        return expression
-    text = (found.metadata.get("License") or "").strip().partition("\n")[0].partition("  ")[0]
+    for expression in found.metadata.get_all("License-Expression") or ():
+        return str(expression)
+    (text,) = found.metadata.get_all("License") or [""]
+    text = text.strip().partition("\n")[0].partition("  ")[0]
     named = SPDX.get(text) or (text if text != "UNKNOWN" and _IDENTIFIER.fullmatch(text) else "")
     if named and named != "BSD":
         return named

@@ -1,6 +1,6 @@
 """The pages that people read, and what is in them: code blocks, commands, inline code, links and headings.
 
-Pure functions of the text, but for `pages`, which lists the files. Only the Markdown that these pages use is understood.
+`pages` lists the files; the rest are functions of a page's text. Only the Markdown that these pages use is understood.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ REFERENCE = frozenset({"campaign.md", "escapes.md", "threats.md", "verdicts.md",
 """Pages in docs/ that are generated as a whole: they list what the tests do, and show nobody a command to type."""
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-_INLINE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
+INLINE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _LINK = re.compile(r"\]\(([^()\s]+)\)")
 _HEADING = re.compile(r"^#{1,6} +(.+)$", re.MULTILINE)
 _COMMENT = re.compile(r"(?:^|\s+)# (.*)$")
@@ -92,7 +92,7 @@ def prose(page: Path) -> str:
 
 def inline_codes(page: Path) -> list[str]:
     """What stands between backticks in the prose."""
-    return _INLINE.findall(prose(page))
+    return INLINE.findall(prose(page))
 
 
 def links(page: Path) -> list[str]:
