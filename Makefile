@@ -77,8 +77,8 @@ documents: setup ## write the parts of docs/ that are generated from the program
 	@$(BIN)/python -m tests.documents
 
 docs: $(DOCS_STAMP) ## build the manual as a web site in .site
-	@$(DOCS_VENV)/bin/mkdocs build --quiet --strict --config-file .ci/mkdocs.yml
-	@echo "Open .site/index.html in a browser."
+	@NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict --config-file .ci/mkdocs.yml
+	@echo "Open .site/index.html. For the search, serve it: python3 -m http.server --bind 127.0.0.1 --directory .site"
 
 $(DOCS_STAMP): docs/requirements.lock
 	@test -n "$(PYTHON)" || { echo "Building the manual needs Python 3.11 or newer; none was found."; exit 2; }
