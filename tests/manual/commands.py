@@ -34,7 +34,7 @@ ONLY_PARSED: Mapping[str, str] = {
     r"--(lives|key-file)|key > server": "starts a server that does not end; tests/runtime/test_lives.py starts it",
     r"^(uv|pipx|apt-get) ": "installs packages from a registry",
     r"^make ": "sets everything up, or takes minutes; CI runs these",
-    r"^\.venv/bin/python -m pytest": "runs other tests",
+    r"^\.venv/bin/python -m (pytest|tests\.)": "runs other tests",
 }
 """What is parsed and not run: a pattern of the command, and why."""
 TURNS: Sequence[Mapping[str, object]] = ({"text": "I count.", "tool_calls": [bash("wc -l < greeting.txt")]}, FINISH)
