@@ -59,7 +59,10 @@ SECOND_TIER: tuple[Group, ...] = (
     Group(
         "Manual",
         "run every command of the README and the manual that needs no person, engine or network",
-        paths=("tests/manual/test_commands.py::test_the_commands_of_a_page_run",),
+        paths=(
+            "tests/manual/test_commands.py::test_the_commands_of_a_page_run",
+            "tests/manual/test_commands.py::test_a_command_opens_the_workspace",
+        ),
     ),
     Group(
         "Editors",

@@ -1,4 +1,4 @@
-"""Every way out of a sandbox that is known to us, with walls and, where it does no harm, without."""
+"""Every escape attempt that is known to us, with isolation and, where it does no harm, without."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.runtime.escaping import goals, outcomes_of
 from tests.runtime.probes import HARMLESS
 from tests.runtime.walled import repository, walled
 
-PROMISE = "nothing gets out of a sandbox with walls"
+PROMISE = "nothing gets out of an isolated sandbox"
 PAGE = ROOT / "docs" / "escapes.md"
 INTRODUCTION = """\
 # Escape attempts
@@ -31,16 +31,16 @@ shows that they are real: an attempt that fails there, too, needs something that
 def run(seed: int) -> Result:
     """Try all, and write the page."""
     begun = time.monotonic()
-    inside, outside = asyncio.run(_with_walls()), asyncio.run(_without())
+    inside, outside = asyncio.run(_with_isolation()), asyncio.run(_without())
     said = {True: "got out", False: "failed", None: "not tried"}
     rows = [f"| `{name}` | {said[led_out]} | {said[outside.get(name)]} |\n" for name, led_out in inside.items()]
     PAGE.write_text(INTRODUCTION + "".join(rows), "utf-8")
-    counts = {"were tried without walls": len(outside), "of them led out there": sum(outside.values())}
+    counts = {"were tried without isolation": len(outside), "of them led out there": sum(outside.values())}
     failures = tuple(name for name, led_out in inside.items() if led_out)
     return Result("escapes", PROMISE, seed, len(inside), failures, counts, {}, round(time.monotonic() - begun, 1))
 
 
-async def _with_walls() -> dict[str, bool]:
+async def _with_isolation() -> dict[str, bool]:
     with tempfile.TemporaryDirectory(prefix="handloom-escapes-") as name:
         workspace = repository(Path(name, "workspace"))
         async with goals(Path(name)) as machine, walled(workspace) as runtime:

@@ -1,8 +1,9 @@
 """The commands of the README and the manual: how each is parsed, which of them are run, and where.
 
 Every command is parsed as the shell and then the program itself would parse it. A command is also run, unless
-`ONLY_PARSED` says why that is not possible in a test. The commands of a page are run in their order by bash, in a home
-and a workspace of their own, with a scripted model; `ID` stands for a conversation that is there.
+`ONLY_PARSED` says why that is not possible in a test; those that open the workspace are run in a terminal. The other
+commands of a page are run in their order by bash, in a home and a workspace of their own, with a scripted model; `ID`
+stands for a conversation that is there.
 """
 
 from __future__ import annotations
@@ -22,9 +23,12 @@ from tests.manual.pages import ROOT, Command
 from tests.program import Handloom
 from tui.cli.command_line import parser
 
+ON_SCREEN = re.compile(r"(\w+=\S+ )*handloom( demo| --model \S+| --resume ID| replay ID)?")
+"""The whole of a command that opens the workspace here and now; each is run in a terminal."""
 ONLY_PARSED: Mapping[str, str] = {
-    r"^(\w+=\S+ )*handloom( --(?!version)| demo$|$)": "opens the workspace, which waits for a person",
-    r"^handloom (serve|replay|keys --test)": "opens a screen or a server, which waits for a person",
+    f"^{ON_SCREEN.pattern}$": "opens the workspace, which waits for a person",
+    r"handloom --(repo|runtime)": "needs a network, a container engine or a server",
+    r"^handloom (serve|keys --test|--screen-reader)": "waits for a person; tests/serve and tests/journeys answer",
     r"^handloom secrets set GITHUB_TOKEN$": "asks for a value; tests/secrets types one",
     r"^handloom agents --allow": "asks for a yes; tests/journeys/test_agents.py types it",
     r"^handloom doctor --(mend|index)$": "asks before it changes something; tests/journeys/test_mending.py answers",
@@ -49,6 +53,11 @@ Words = list[str]
 def why_only_parsed(command: Command) -> str:
     """Why a command is not run; empty for one that is."""
     return next((why for pattern, why in ONLY_PARSED.items() if re.search(pattern, command.text)), "")
+
+
+def opens_the_workspace(command: Command) -> bool:
+    """Whether a command is run in a terminal."""
+    return ON_SCREEN.fullmatch(command.text) is not None
 
 
 def simple_commands(text: str) -> Iterator[Words]:
@@ -155,18 +164,24 @@ class Desk:
         programs.mkdir()
         (programs / "handloom").write_text(f'#!/bin/sh\nexec "{sys.executable}" -P -m tui "$@"\n')
         (programs / "handloom").chmod(0o755)
-        self.environ = {**self.handloom.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+        self.handloom.environ = {
+            **self.handloom.environ,
+            "PATH": f"{programs}{os.pathsep}{self.handloom.environ['PATH']}",
+        }
         done = self.handloom("run", "say something about the greeting", "--title", "Greeting")
         assert done.status == 0, done.err
         self.conversation = done.conversation
 
+    def text(self, command: Command) -> str:
+        """The command with the id of the conversation that is there."""
+        return re.sub(r"\bID\b", self.conversation, command.text)
+
     def run(self, command: Command) -> None:
         """Run a command. Raises AssertionError if it ends with another status than the page says."""
-        text = re.sub(r"\bID\b", self.conversation, command.text)
         ran = subprocess.run(
-            ["bash", "-c", text],
+            ["bash", "-c", self.text(command)],
             cwd=self.handloom.workspace,
-            env=self.environ,
+            env=self.handloom.environ,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.manual.commands import ONLY_PARSED, Desk, check, simple_commands, why_only_parsed
+from tests.journeys.terminal import Terminal
+from tests.manual.commands import (
+    ONLY_PARSED,
+    Desk,
+    check,
+    opens_the_workspace,
+    simple_commands,
+    why_only_parsed,
+)
 from tests.manual.pages import Command, commands, inline_codes, pages
 from tui.cli.command_line import parser
 
@@ -52,3 +60,19 @@ def test_the_commands_of_a_page_run(name: str, tmp_path: Path) -> None:
     for command in COMMANDS:
         if command.page == name and not why_only_parsed(command):
             desk.run(command)
+
+
+@pytest.mark.tmux
+@pytest.mark.parametrize("text", sorted({command.text for command in COMMANDS if opens_the_workspace(command)}))
+def test_a_command_opens_the_workspace_and_ctrl_q_closes_it(text: str, tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    terminal = Terminal(desk.handloom, 160, 48)
+    try:
+        terminal.type(desk.text(Command("", 0, text)) + "; echo ended with $?")
+        terminal.press("Enter")
+        terminal.wait_for("Greeting" if "replay" in text else "ctrl+p")
+        assert terminal.is_alternate
+        terminal.press("C-q")
+        terminal.wait_for("ended with 0")
+    finally:
+        terminal.close()
