@@ -218,7 +218,21 @@ def test_anchors_are_those_of_mkdocs() -> None:
     assert slug("mcp.servers.NAME") == "mcpserversname"
 
 
-def test_the_hook_of_the_site_replaces_links_to_code() -> None:
-    hook = runpy.run_path(str(ROOT / ".ci" / "mkdocs_hooks.py"))
-    made = hook["on_page_markdown"]("[a test](../tests/x.py) and [a page](models.md)", page=None)
+HOOKS = runpy.run_path(str(ROOT / ".ci" / "mkdocs_hooks.py"))
+"""What mkdocs loads; no module of ours."""
+
+
+def test_links_to_code_are_texts_on_the_site() -> None:
+    made = HOOKS["on_page_markdown"]("[a test](../tests/x.py) and [a page](models.md)", page=None)
     assert made == "a test and [a page](models.md)"
+
+
+@pytest.mark.parametrize(
+    "html", ['<script src="https://elsewhere.example/x.js">', "<link rel=x href=//elsewhere.example/x.css>"]
+)
+def test_a_site_that_loads_from_another_host_is_not_built(html: str, tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text('<a href="https://elsewhere.example/">a link</a><img src="demo.png">')
+    HOOKS["on_post_build"](config={"site_dir": str(tmp_path)})
+    (tmp_path / "page.html").write_text(html)
+    with pytest.raises(SystemExit, match=r"elsewhere\.example"):
+        HOOKS["on_post_build"](config={"site_dir": str(tmp_path)})
