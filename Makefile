@@ -3,15 +3,17 @@ PYTHON ?= $(firstword $(foreach p,python3.13 python3.12 python3.11 python3,$(she
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DOCS_VENV := .venv-docs
+DOCS_STAMP := $(DOCS_VENV)/.installed
 export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD := 1
 unexport PYTHONDONTWRITEBYTECODE # each worker of the tests would compile every test anew, twelve seconds of its processor
 
-.PHONY: help setup browser run test test-all compiled check format bench campaign mutants structure peers documents lock engine pictures casts clean
+.PHONY: help setup browser run test test-all compiled check format bench campaign mutants structure peers documents docs lock engine pictures casts clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
 
-setup: $(STAMP) browser ## the virtual environment with the locked dependencies, and a browser where one can be had
+setup: $(STAMP) browser ## create .venv with the locked dependencies, and find or install a browser
 
 $(STAMP): requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Handloom needs Python 3.11 or newer; none was found. Install one, or run make with PYTHON=/path/to/python3."; exit 2; }
@@ -24,61 +26,71 @@ $(STAMP): requirements.lock pyproject.toml
 browser:
 	@.ci/browser
 
-run: setup ## the workspace in the current folder
+run: setup ## open the workspace in the current folder
 	@$(BIN)/handloom
 
-test: setup compiled ## the first tier of the tests, minutes, with or without root; the last lines say what it left out
+test: setup compiled ## run the first tier of the tests (minutes; as root or not); the last lines say what was left out
 	@$(BIN)/python -m pytest -m "not full" --numprocesses 3 --dist worksteal --limit-s 5 $(PYTEST)
 
-test-all: setup compiled ## every test, as CI runs them (HANDLOOM_REQUIRE=docker,browser makes skips failures)
+test-all: setup compiled ## run every test, as CI does (HANDLOOM_REQUIRE=docker,browser turns skips into failures)
 	@failed=0; \
 	$(MAKE) --no-print-directory test || failed=1; \
 	$(BIN)/python -m pytest -m "full and not alone" --numprocesses 3 --dist loadfile $(PYTEST) || failed=1; \
 	$(BIN)/python -m pytest -m "full and alone" $(PYTEST) || failed=1; \
 	exit $$failed
 
-compiled: $(STAMP) # programs that tests start write no bytecode, so it has to be there before
+compiled: $(STAMP) # programs that tests start write no bytecode, so it has to exist before
 	@$(BIN)/python -m compileall -q -j 0 core runtime tui tests >/dev/null || true
 
-check: $(STAMP) ## lint, format, types, layers
+check: $(STAMP) ## check lint, format, types and layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-engine: ## a container engine that answers, and a base for the sandbox's image, on a bare Debian; ends with DOCKER_HOST=...
+engine: ## start a container engine and make a base image on a bare Debian; the last line is DOCKER_HOST=...
 	@.ci/engine
 
-format: $(STAMP) ## put every file in shape
+format: $(STAMP) ## format every file
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup ## every figure beside its limit and its target (BENCH_JSON=FILE keeps them)
+bench: setup ## measure every figure and print it beside its limit and target (BENCH_JSON=FILE saves them)
 	@$(BIN)/python -m tests.bench
 
-campaign: setup ## the full counts of kills, faults and fuzzed inputs that the tests run in short form
+campaign: setup ## run the full counts of kills, faults and fuzzed inputs; the tests run a short form
 	@$(BIN)/python -m tests.campaign
 
-mutants: setup ## small bugs that no test notices, in the last change or in PACKAGE=core/store (COUNT=60 SEED= SINCE=COMMIT)
+mutants: setup ## plant small bugs in the last change or in PACKAGE=core/store and print those that no test notices (COUNT=60 SEED= SINCE=COMMIT)
 	@$(BIN)/python -m tests.mutants $(if $(PACKAGE),--package $(PACKAGE)) $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED)) $(if $(SINCE),--since $(SINCE))
 
-structure: $(STAMP) ## the structure of the code beside its budgets: sizes, circles of imports, longest files
+structure: $(STAMP) ## print the sizes of the code, its longest files and its import cycles beside their budgets
 	@$(BIN)/python -m tests.structure
 
-peers: setup ## OpenHands' published client, BrowserGym itself and MCP servers of others, with ours; installs them at the first run, some minutes
+peers: setup ## compare with OpenHands' client, BrowserGym and MCP servers of others; the first run installs them (minutes)
 	@$(BIN)/python -m tests.peers
 
-pictures: setup ## the pictures in docs/, made from the running program
+pictures: setup ## record the pictures in docs/ from the running program
 	@$(BIN)/python -m tests.pictures && $(BIN)/python -m tests.tour
 	@$(BIN)/python -m tests.terminal_picture
 
-casts: setup ## docs/questions-*.cast: every kind of question answered by keyboard, recorded from the running program
+casts: setup ## record docs/questions-*.cast from the running program: every kind of question, answered by keyboard
 	@HANDLOOM_CASTS=$(CURDIR)/docs $(BIN)/python -m pytest -q tests/journeys/test_questions.py -k every_kind
 
-documents: setup ## the README's table of keys and docs/{vocabulary,weaknesses,threats,verdicts}.md, made from program and tests
+documents: setup ## write the parts of docs/ that are generated from the program and its tests
 	@$(BIN)/python -m tests.documents
 
-lock: ## resolve pyproject.toml anew, with hashes, nothing younger than a week
+docs: $(DOCS_STAMP) ## build the manual as a web site in .site
+	@NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict --config-file .ci/mkdocs.yml
+	@echo "Open .site/index.html. For the search, serve it: python3 -m http.server --bind 127.0.0.1 --directory .site"
+
+$(DOCS_STAMP): docs/requirements.lock
+	@test -n "$(PYTHON)" || { echo "Building the manual needs Python 3.11 or newer; none was found."; exit 2; }
+	@$(PYTHON) -m venv $(DOCS_VENV)
+	@$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r docs/requirements.lock
+	@touch $@
+
+lock: ## resolve the dependencies again, with hashes, none younger than a week
 	@$(PYTHON) -m venv $(VENV)-lock && $(VENV)-lock/bin/python -m pip install --quiet uv
 	@$(VENV)-lock/bin/uv pip compile --quiet pyproject.toml --extra dev --extra documents --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-annotate --exclude-newer "$$(date -u -d '8 days ago' +%Y-%m-%d 2>/dev/null || date -u -v-8d +%Y-%m-%d)" \
@@ -86,7 +98,11 @@ lock: ## resolve pyproject.toml anew, with hashes, nothing younger than a week
 	@$(VENV)-lock/bin/uv pip compile --quiet --group sandbox --constraints requirements.lock --universal \
 	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate \
 	  --custom-compile-command "make lock" -o runtime/image/requirements.lock
+	@$(VENV)-lock/bin/uv pip compile --quiet --group docs --constraints requirements.lock --universal \
+	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate \
+	  --exclude-newer "$$(date -u -d '8 days ago' +%Y-%m-%d 2>/dev/null || date -u -v-8d +%Y-%m-%d)" \
+	  --custom-compile-command "make lock" -o docs/requirements.lock
 	@rm -rf $(VENV)-lock
 
-clean: ## remove what setup made
-	@rm -rf $(VENV)
+clean: ## remove what setup and docs made
+	@rm -rf $(VENV) $(DOCS_VENV) .site

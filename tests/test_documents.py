@@ -1,10 +1,9 @@
-"""What the documentation says of the program is what the program is."""
+"""The generated parts of the documentation are current, and what they name exists."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -12,67 +11,39 @@ from pathlib import Path
 import pytest
 
 from tests import threats as threat_model
-from tests.asked import WISHES, Wish
-from tests.documents import (
-    CONTRIBUTING,
-    README,
-    ROOT,
-    THREAT_PAGE,
-    VERDICT_PAGE,
-    VOCABULARY,
-    WEAKNESS_PAGE,
-    WISH_PAGE,
-    contributing,
-    readme,
-    threats,
-    vocabulary,
-    weaknesses,
-    wishes,
-)
+from tests.documents import TABLES, THREAT_PAGE, VERDICT_PAGE, VOCABULARY, threats, vocabulary, with_table
+from tests.manual import licences
+from tests.manual.pages import README, ROOT
 from tests.security.verdicts import page as verdicts
-from tests.threats import THREATS, Threat
-from tests.weaknesses import TITLES, WEAKNESSES, Weakness
+from tests.threats import THREATS
 
 
-def test_the_table_of_keys_in_the_readme_is_the_command_table() -> None:
-    text = README.read_text("utf-8")
-    assert "<!-- keys: begin -->" in text
-    assert readme(text) == text, "run: make documents"
+@pytest.mark.parametrize("page", TABLES, ids=lambda page: page.name)
+def test_the_table_of_a_page_is_current(page: Path) -> None:
+    name, make = TABLES[page]
+    text = page.read_text("utf-8")
+    assert with_table(text, name, make()) == text, "run: make documents"
+
+
+def test_a_page_without_a_place_for_its_table_is_refused() -> None:
+    with pytest.raises(ValueError, match="0 places"):
+        with_table("# Shortcuts\n", "keys", "| a |")
+
+
+def test_every_stated_licence_is_needed() -> None:
+    assert set(licences.STATED) <= licences.packages()
 
 
 def test_the_vocabulary_page_is_current() -> None:
     assert VOCABULARY.read_text("utf-8") == vocabulary(), "run: make documents"
 
 
-def test_the_table_of_the_second_tier_is_current() -> None:
-    text = CONTRIBUTING.read_text("utf-8")
-    assert "| Containers |" in text
-    assert contributing(text) == text, "run: make documents"
-
-
-def test_the_page_of_weaknesses_is_current() -> None:
-    assert WEAKNESS_PAGE.read_text("utf-8") == weaknesses(), "run: make documents"
-
-
-@pytest.mark.parametrize("rows", [WEAKNESSES, THREATS, WISHES], ids=["weaknesses", "threats", "wishes"])
-def test_every_test_that_is_named_as_an_answer_is_there(rows: Sequence[Weakness | Threat | Wish]) -> None:
-    for row in rows:
-        assert row.tests or (isinstance(row, Wish) and row.missing and not row.answer)
+def test_every_test_that_is_named_as_an_answer_is_there() -> None:
+    for row in THREATS:
+        assert row.tests
         for node in row.tests:
             path, _, name = node.partition("::")
             assert name in names_of_tests(ROOT / path), f"{row.number}: there is no test {node}"
-
-
-def test_every_wish_has_a_number_of_its_own_and_its_pictures_are_there() -> None:
-    assert len({wish.number for wish in WISHES}) == len(WISHES)
-    for wish in WISHES:
-        assert bool(wish.answer) == bool(wish.tests), wish.number
-        for path in wish.pictures:
-            assert (ROOT / path).is_file(), f"{wish.number}: there is no picture {path}"
-
-
-def test_the_page_of_wishes_is_current() -> None:
-    assert WISH_PAGE.read_text("utf-8") == wishes(), "run: make documents"
 
 
 def test_the_page_of_threats_is_current() -> None:
@@ -87,12 +58,6 @@ def test_threats_stand_once_and_in_the_order_of_their_numbers() -> None:
     numbers = [threat.number for threat in THREATS]
     assert numbers == sorted(set(numbers))
     assert set(threat_model.TITLES) <= set(numbers)
-
-
-def test_weaknesses_stand_once_and_in_the_order_of_their_numbers() -> None:
-    numbers = [weakness.number for weakness in WEAKNESSES]
-    assert numbers == sorted(set(numbers))
-    assert set(TITLES) <= set(numbers)
 
 
 @cache
@@ -118,10 +83,3 @@ def test_every_function_that_the_walk_through_one_message_names_is_there() -> No
         found: object = import_module(module)
         for part in path.split("."):
             found = getattr(found, part)
-
-
-def test_every_picture_of_the_readme_is_in_the_repository() -> None:
-    pictures = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", README.read_text("utf-8"))
-    assert pictures
-    for picture in pictures:
-        assert (ROOT / picture).is_file(), f"{picture} is missing; run: make pictures"

@@ -19,8 +19,9 @@ def test_an_example_plays_without_a_model(name: str, tmp_path: Path) -> None:
 
 
 def test_the_documentation_plays_no_others_and_there_are_no_others() -> None:
-    readme = (ROOT / "README.md").read_text("utf-8")
+    shown = "".join((ROOT / page).read_text("utf-8") for page in ("README.md", "docs/headless.md"))
     for name, task in TASKS.items():
-        assert f"handloom run '{task}' --model cassette:docs/examples/{name}.jsonl" in readme
+        assert f"handloom run '{task}' --model cassette:docs/examples/{name}.jsonl" in shown
+        assert f"handloom run '{task}' --model scripted:docs/examples/{name}.yaml" in shown
     assert {path.stem for path in FOLDER.glob("*.jsonl")} == set(TASKS)
     assert str(ROOT) not in "".join(path.read_text("utf-8") for path in FOLDER.iterdir())

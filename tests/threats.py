@@ -1,8 +1,8 @@
-"""What threatens a sandbox, its files, its wire and its models, what is held against it, and the tests that show it.
+"""The threats to the sandbox, its files, its protocol, the models and the terminal, the protection, and the tests.
 
-The source of docs/threats.md. The rows and their numbers are those of our threat model; a row is here once it is built.
-What is in the sandbox is taken to be hostile. A row names tests that do what the threat does, so one that is renamed
-or removed takes its row along.
+The source of docs/threats.md. The rows and their numbers are those of our threat model. What runs in the sandbox is
+taken to be hostile. A row names tests that do what the threat does; `tests/test_documents.py` fails where one of them
+does not exist.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ class Threat:
     number: str
     threat: str
     control: str
-    """What is held against it, and what comes of it at most."""
+    """What protects against it, and what can happen at most."""
     tests: tuple[str, ...]
     is_blocker: bool = False
-    """Without it, nothing is released."""
+    """Nothing is released without it."""
 
 
 TITLES = {
     "A01": "Editors and agents over the Agent Client Protocol",
     "B01": "The browser",
-    "C06": "Words for agents in a repository",
-    "I01": "Conversations from elsewhere",
+    "C06": "Instructions for agents in a repository",
+    "I01": "Imported conversations",
     "I10": "Files and repositories",
-    "L01": "Models and the way to them",
+    "L01": "Models and the connection to them",
     "M01": "MCP servers",
-    "R01": "The terminal and what is drawn on it",
+    "R01": "The terminal",
     "S01": "The action server and the sandbox",
 }
 """The first number of each section."""
@@ -39,11 +39,11 @@ TITLES = {
 THREATS = (
     Threat(
         "A01",
-        "An editor, or what it opened, has an agent do more than the user would: folders, servers, lines without end, "
-        "a yes that is none",
-        "The agent works inside the same walls as any other; further folders are not opened and servers that the "
-        "editor names are not started; lines and pictures are bounded; only a clear yes is one, and a question "
-        "outlives the editor",
+        "An editor, or a file that it opened, makes an agent do more than the user would: other folders, servers, "
+        "endless lines, an unclear approval",
+        "The agent has the same sandbox as any other; further folders are not opened and servers that the editor "
+        "names are not started; lines and pictures are bounded; only a clear yes is an approval, and an open "
+        "question survives the editor",
         (
             "tests/acp/test_walls.py::test_what_the_agent_does_for_an_editor_stays_inside",
             "tests/acp/test_walls.py::test_where_walls_are_demanded_and_cannot_be_the_editor_is_told_and_nothing_runs",
@@ -57,11 +57,11 @@ THREATS = (
     ),
     Threat(
         "A02",
-        "Another agent, driven over the protocol, takes keys, reads files outside, hangs or talks garbage; or a model "
-        "reaches it",
-        "It is the user's own program and outside of the walls, which is said; it gets a small environment without "
-        "keys; files that it asks for go through the sandbox and the user's yes; what hangs is ended; only the user "
-        "chooses it",
+        "Another agent that is driven over the protocol takes keys, reads files outside, hangs or sends garbage; or "
+        "a model starts it",
+        "It is the user's own program and runs outside the sandbox, which the screen says; it gets a small "
+        "environment without keys; files that it asks for go through the sandbox and the user's approval; it is "
+        "ended if it hangs; only the user can choose it",
         (
             "tests/acp/test_other_agent.py::TestEnvironment::test_it_gets_what_is_named_and_no_key_else",
             "tests/acp/test_other_agent.py::TestFiles::test_are_read_and_written_by_our_sandbox_once_the_user_said_yes",
@@ -73,8 +73,8 @@ THREATS = (
     ),
     Threat(
         "B01",
-        "Redirects lead round for ever",
-        "They have an end, and a navigation has 30 s",
+        "Redirects never end",
+        "Their number is limited, and a navigation has 30 s",
         (
             "tests/runtime/plugins/test_browser.py::TestPagesThatActByThemselves::test_redirects_without_end_are_refused",
             "tests/runtime/plugins/test_browser.py::TestPagesThatActByThemselves::test_a_page_that_reloads_itself_without_end_can_be_left",
@@ -82,8 +82,8 @@ THREATS = (
     ),
     Threat(
         "B02",
-        "A page asks and waits: dialogs without end, windows, permissions, passwords, files",
-        "Dialogs are dismissed and counted, five tabs are open at most, nothing else asks",
+        "A page waits for an answer: endless dialogs, windows, permissions, passwords, files",
+        "Dialogs are dismissed and counted, at most five tabs are open, and nothing else can ask",
         (
             "tests/runtime/plugins/test_browser.py::TestPagesThatActByThemselves::test_four_hundred_dialogs_are_dismissed",
             "tests/runtime/plugins/test_browser.py::TestPagesThatActByThemselves::test_windows_beyond_five_are_closed",
@@ -92,8 +92,8 @@ THREATS = (
     ),
     Threat(
         "B04",
-        "A page hands out files: by itself, endless, under a name that leads out",
-        "They go into one hidden folder, under a name of one part, with a cap, and are never opened",
+        "A page sends downloads: unasked, endless, or with a name that leads to another folder",
+        "They are stored in one hidden folder, under a name without a path, with a size limit, and are never opened",
         (
             "tests/runtime/plugins/test_browser.py::TestPagesThatActByThemselves::test_a_download_is_kept_under_a_safe_name",
             "tests/runtime/plugins/test_browser_calls.py::test_the_name_of_a_download_is_one_visible_part",
@@ -101,7 +101,7 @@ THREATS = (
     ),
     Threat(
         "B05",
-        "A page brings the browser down, or a part of it",
+        "A page crashes the browser or a part of it",
         "One observation says so, the next step works within 10 s, and no process is left",
         (
             "tests/runtime/plugins/test_browser_ends.py::test_a_page_that_crashes_is_replaced",
@@ -113,8 +113,8 @@ THREATS = (
     ),
     Threat(
         "B06",
-        "A page is too large, too deep, or never done",
-        "Text, tree and time have caps, what is cut is said, and none of it reaches the server",
+        "A page is too large, too deep, or never finishes",
+        "Text, tree and time are limited, the observation says what was cut, and none of it reaches the server",
         (
             "tests/runtime/plugins/test_browser_server.py::TestTooMuch::test_a_page_that_is_too_large_is_seen_in_part",
             "tests/runtime/plugins/test_browser.py::TestReading::test_a_long_page_is_cut_and_that_is_said",
@@ -122,8 +122,8 @@ THREATS = (
     ),
     Threat(
         "B07",
-        "A page, a redirect, a frame or a script calls `file:`, `chrome:`, or a network around",
-        "Only http, https and the blank page are opened, and all traffic passes a filter that looks at addresses",
+        "A page, a redirect, a frame or a script calls `file:`, `chrome:` or a private network",
+        "Only http, https and the blank page are opened, and all traffic passes a filter that checks addresses",
         (
             "tests/runtime/plugins/test_network_filter.py::TestAddresses::test_a_scheme_that_is_not_of_the_web_is_refused",
             "tests/runtime/plugins/test_network_filter.py::TestAddresses::test_a_network_around_is_refused",
@@ -136,19 +136,20 @@ THREATS = (
     ),
     Threat(
         "B08",
-        "Somebody else takes the browser over by its debugging port",
-        "There is none: it is spoken to by a pipe",
+        "Another program takes over the browser by its debugging port",
+        "There is no port: the browser is driven through a pipe",
         ("tests/runtime/plugins/test_browser_ends.py::test_chromium_listens_nowhere",),
         is_blocker=True,
     ),
     Threat(
         "B10",
         "A page tells the model what to do, and the model obeys",
-        "Behind the walls its obedience reaches nobody who is not allowed: no secret leaves, nothing of the host "
-        "changes. After foreign content was read, what could carry data out, write outside the workspace or run what "
-        "was written since asks first in every mode, and is refused where nobody is there to answer: told by reading "
-        "the action itself, whatever the model says of it. Where a page leads to by itself is no approval. A rule or "
-        "a permission spares such a question only where it says what is done, or answered one",
+        "The sandbox limits what that can do: no secret leaves, and nothing on the host changes. After untrusted "
+        "content was read, actions that could send data away, write outside the workspace or run what was written "
+        "since ask first in every mode, and are denied where nobody can answer. This is decided by reading the "
+        "action itself, whatever the model says about it. An address that a page leads to is not approved by that. A"
+        " rule or a permission prevents such a question only if it names the action in full, or was given on such a "
+        "question",
         (
             "tests/journeys/test_hijacked_model.py::test_what_a_hijacked_model_does_stays_inside",
             "tests/security/test_hostile_pages.py::test_a_page_gets_nothing_out_without_asking",
@@ -166,8 +167,8 @@ THREATS = (
     ),
     Threat(
         "B12",
-        "Cookies and history go from one conversation to another",
-        "Each browser has a profile of its own, which goes with it",
+        "Cookies and history reach another conversation",
+        "Each browser has its own profile, which is deleted with it",
         (
             "tests/runtime/plugins/test_browser_ends.py::test_a_profile_is_fresh",
             "tests/runtime/plugins/test_browser_ends.py::test_nothing_is_left_of_it",
@@ -175,15 +176,15 @@ THREATS = (
     ),
     Threat(
         "B13",
-        "Pictures of pages lie open",
-        "They are for their owner alone",
+        "Screenshots of pages can be read by others",
+        "Only their owner can read them",
         ("tests/runtime/plugins/test_browser.py::TestReading::test_its_picture_is_kept_for_its_owner_alone",),
     ),
     Threat(
         "B14",
         "A page that the user has opened in the agent's browser directs the agent, or learns what was typed",
-        "The agent waits meanwhile, and what it reads afterwards is foreign as any page is; a hidden text reaches the "
-        "page and no event",
+        "The agent waits meanwhile, and what it reads afterwards is untrusted like any page; text typed as hidden "
+        "reaches the page and no event",
         (
             "tests/security/test_foreign_memory.py::test_what_the_user_opens_or_runs_himself_is_foreign_all_the_same",
             "tests/session/test_user_browser.py::test_the_agent_waits_until_the_browser_is_given_back",
@@ -193,10 +194,10 @@ THREATS = (
     ),
     Threat(
         "C06",
-        "Instructions, microagents, skills, commands or hooks of a repository direct the agent, or change once they "
-        "were read",
-        "Nothing of a folder counts before a yes to the whole text of each file; what changes waits for another one; "
-        "files are read bounded, and from nowhere else",
+        "Instructions, microagents, skills, commands or hooks of a repository direct the agent, or change after they"
+        " were read",
+        "Nothing of a folder counts before the user has approved the full text of each file; a changed file needs "
+        "another approval; files are read up to a limit and from nowhere else",
         (
             "tests/memory/test_knowledge.py::test_nothing_of_an_untrusted_folder_is_told",
             "tests/memory/test_knowledge.py::test_what_changes_waits_for_another_yes",
@@ -211,11 +212,10 @@ THREATS = (
     ),
     Threat(
         "C07",
-        "A sandbox on another machine says what its project brings: names that lead out, files without end, hooks, "
-        "agents, servers",
-        "Names are names or left out, files and archives are read as far as they may be long and no further; the "
-        "mirror in the home has instructions, microagents, skills and commands alone, and each counts "
-        "after a yes to its text",
+        "A sandbox on another machine sends what its project brings: names that lead elsewhere, endless files, "
+        "hooks, agents, servers",
+        "Invalid names are left out, and files and archives are read up to their limits; the mirror in the data "
+        "folder has instructions, microagents, skills and commands only, and each counts after its text was approved",
         (
             "tests/memory/test_remote_mirror.py::test_what_the_other_machine_has_counts_after_a_yes_and_never_its_hooks",
             "tests/memory/test_remote_mirror.py::test_the_mirror_is_in_the_home_whatever_the_folder_is_called",
@@ -229,9 +229,9 @@ THREATS = (
     ),
     Threat(
         "I01",
-        "A file to import is malformed, cut off, in a wrong encoding, or has rubbish behind it",
-        "Its structure is looked over before anything of it is read; it is refused with one sentence that says where, "
-        "or stored in one transaction, and a refusal changes no byte of the database",
+        "A file to import is malformed, cut off, in a wrong encoding, or has garbage at its end",
+        "Its structure is checked before any of it is read; it is refused with one sentence that says where, or "
+        "stored in one transaction; a refusal does not change a byte of the database",
         (
             "tests/import_export/test_bounded_json.py::TestWhatIsAccepted::test_every_encoding_of_json_with_and_without_a_mark",
             "tests/import_export/test_bounded_json.py::TestWhatIsRefused::test_it_says_why",
@@ -243,8 +243,8 @@ THREATS = (
     ),
     Threat(
         "I02",
-        "JSON that is 100,000 levels deep, with numbers of 5,000 digits, NaN, a key twice, a million keys",
-        "64 levels, 300 digits, 10,000 keys and 300,000 parts of one value are the most; NaN and keys that stand twice "
+        "JSON with 100,000 levels, numbers of 5,000 digits, NaN, duplicate keys, a million keys",
+        "The limits are 64 levels, 300 digits, 10,000 keys and 300,000 parts of one value; NaN and duplicate keys "
         "are refused",
         (
             "tests/import_export/test_bounded_json.py::TestWhatIsRefused::test_it_says_why",
@@ -254,8 +254,8 @@ THREATS = (
     Threat(
         "I03",
         "Events of unknown kinds, or of a newer version",
-        "They are kept whole as events that are not understood, and written out as they came; an archive of a newer "
-        "version is refused",
+        "They are kept unchanged as unknown events, and exported as they came; an archive of a newer version is "
+        "refused",
         (
             "tests/import_export/test_foreign_files.py::TestTrajectory::test_parts_that_nobody_knows_go_out_as_they_came_in",
             "tests/import_export/test_foreign_files.py::TestFolderOfTheSdk::test_every_event_goes_out_as_it_came_in",
@@ -265,9 +265,9 @@ THREATS = (
     ),
     Threat(
         "I04",
-        "Ids that stand twice or are missing, causes that go round, events out of order, times in the future",
-        "Events are numbered from 0, a cause comes before its event or there is none; what stood in the file is kept "
-        "beside them, and the user is told",
+        "Ids that are duplicate or missing, circular causes, events out of order, times in the future",
+        "Events are numbered from 0, and a cause comes before its event or is dropped; the original values are kept "
+        "with them, and the user is informed",
         (
             "tests/import_export/test_foreign_files.py::TestNumbers::test_ids_that_stand_twice_are_kept_in_the_order_of_the_file",
             "tests/import_export/test_foreign_files.py::TestNumbers::test_an_order_that_is_none_is_put_right",
@@ -280,7 +280,7 @@ THREATS = (
     Threat(
         "I06",
         "An imported conversation, or a fork of one, tells the model what its author wants",
-        "Nothing of it goes on before the user was asked, once; the answer is an event, and the model is told of it",
+        "It continues only after the user has agreed, once; the answer is an event, and the model is informed",
         (
             "tests/conversations/test_forks.py::test_an_imported_conversation_goes_on_only_after_the_user_said_so_and_the_log_and_the_model_know",
             "tests/conversations/test_forks.py::test_a_fork_of_an_imported_conversation_asks_too_however_often_it_is_forked",
@@ -290,9 +290,9 @@ THREATS = (
     ),
     Threat(
         "I07",
-        "An archive or a folder leads out: `..`, absolute names, links, devices, names that are the same by case",
-        "Nothing is unpacked to a disk; an archive with one strange entry is refused whole, and in a folder only "
-        "regular files are opened, beneath a folder that is held, and no link is followed",
+        "An archive or a folder leads elsewhere: `..`, absolute names, links, devices, names that differ in case only",
+        "Nothing is unpacked to the disk; an archive with one invalid entry is refused as a whole; in a folder only "
+        "regular files are opened, relative to a folder that is held open, and no link is followed",
         (
             "tests/import_export/test_untrusted_files.py::TestArchives::test_a_name_that_leads_out_is_refused",
             "tests/import_export/test_untrusted_files.py::TestArchives::test_a_name_that_is_more_than_a_name_is_refused",
@@ -307,9 +307,9 @@ THREATS = (
     ),
     Threat(
         "I08",
-        "A small archive becomes a large one: bombs, entries that overlap, a million entries",
-        "10,000 entries, 100 times its size and 500 MB are the most; the table is bounded before it is read, and what "
-        "comes out is counted",
+        "A small archive becomes a large one: bombs, overlapping entries, a million entries",
+        "The limits are 10,000 entries, 100 times its size, and 500 MB; the table is bounded before it is read, and "
+        "the unpacked bytes are counted",
         (
             "tests/import_export/test_untrusted_files.py::TestArchives::test_a_bomb_is_refused_before_it_goes_off",
             "tests/import_export/test_untrusted_files.py::TestArchives::test_what_comes_out_is_counted_and_not_only_what_is_announced",
@@ -319,7 +319,7 @@ THREATS = (
     Threat(
         "I09",
         "A picture in an import is a bomb: 50,000 x 50,000 pixels, another format, no picture at all",
-        "Only its first bytes are looked at; it is decoded when it is shown, up to 25 million pixels",
+        "Only its first bytes are read; it is decoded when it is shown, up to 25 million pixels",
         (
             "tests/import_export/test_foreign_files.py::TestTrajectory::test_a_picture_that_says_that_it_is_huge_is_kept_and_not_decoded",
             "tests/import_export/test_foreign_files.py::TestArchive::test_a_picture_that_is_none_is_refused",
@@ -327,9 +327,9 @@ THREATS = (
     ),
     Threat(
         "I10",
-        "A path leads out: `..`, absolute, `~`, `%2e`, NUL, `file:`",
-        "Paths are resolved beneath the roots, and worked on from descriptors; what leads out is an error that names "
-        "the roots",
+        "A path leads elsewhere: `..`, absolute, `~`, `%2e`, NUL, `file:`",
+        "Paths are resolved below the allowed folders and opened from descriptors; a path that leads elsewhere is an"
+        " error that names the allowed folders",
         (
             "tests/runtime/server/test_safe_paths.py::test_what_leads_outside_is_refused_and_the_roots_are_named",
             "tests/runtime/server/test_safe_paths.py::test_a_name_is_nothing_but_a_name",
@@ -342,8 +342,9 @@ THREATS = (
     ),
     Threat(
         "I11",
-        "A link is swapped in between the look at a path and its use, in the file's place or a folder's",
-        "No path is opened twice: every step is from a descriptor; a million tries in the campaign, none led out",
+        "A link replaces a file or a folder between the check of a path and its use",
+        "No path is opened twice: every step starts from a descriptor; none of a million attempts in the campaign "
+        "succeeded",
         (
             "tests/campaign/test_campaign.py::TestSwaps::test_a_link_that_is_swapped_in_leads_nowhere",
             "tests/campaign/test_campaign.py::TestSwaps::test_looking_first_and_opening_then_is_noticed",
@@ -356,8 +357,8 @@ THREATS = (
     Threat(
         "I12",
         "Special files: a FIFO, a socket, a device, procfs, a sparse terabyte, a hard link to a secret",
-        "Regular files of up to 10 MB alone, looked at again once they are open; refused within 100 ms. A "
-        "FIFO in place of an ignore file holds up no checkpoint and no file list",
+        "Only regular files of up to 10 MB are accepted, checked again once they are open; others are refused within"
+        " 100 ms. A FIFO in place of an ignore file delays neither a checkpoint nor a list of files",
         (
             "tests/runtime/test_git_files.py::test_checkpoints_are_taken_and_restored",
             "tests/runtime/test_git_files.py::test_files_are_listed_and_other_folders_keep_their_patterns",
@@ -370,8 +371,8 @@ THREATS = (
     ),
     Threat(
         "I13",
-        "An edit loses something: a crash in its middle, the encoding, line ends, the mode, attributes",
-        "A file is replaced in one step, once its way back is on the disk; whatever it had beside its text, it keeps",
+        "An edit loses something: a crash in the middle, the encoding, line ends, the mode, attributes",
+        "A file is replaced in one step, after its undo data is on the disk; it keeps everything but its text",
         (
             "tests/campaign/test_campaign.py::TestEdits"
             "::test_an_edit_that_is_killed_at_any_call_leaves_old_or_new_and_the_way_back",
@@ -383,10 +384,10 @@ THREATS = (
     ),
     Threat(
         "I14",
-        "A repository runs something when it is opened: settings of git, hooks, filters, `.envrc`, files of tools, "
-        "modules and programs by names that we use",
-        "On the host we run git only where no repository can have a say; all else is done inside; nothing of a "
-        "workspace is imported, read as settings or looked for as a program",
+        "A repository runs something when it is opened: git settings, hooks, filters, `.envrc`, files of tools, "
+        "modules and programs with names that Handloom uses",
+        "On the host, git runs only where no repository can influence it; everything else runs in the sandbox; "
+        "nothing of a workspace is imported, read as settings or looked up as a program",
         (
             "tests/journeys/test_hostile_repositories.py::test_working_in_one_carries_out_nothing_on_the_host",
             "tests/journeys/test_hostile_repositories.py::test_opening_one_without_walls_carries_out_nothing_either",
@@ -406,8 +407,9 @@ THREATS = (
     ),
     Threat(
         "I15",
-        "File names that are taken for options, commands or lines",
-        "No shell on the host, arguments as lists, quoted where a shell inside reads them: a name is a name",
+        "File names that look like options, commands or several lines",
+        "There is no shell on the host; arguments are passed as lists, and quoted where a shell in the sandbox reads"
+        " them",
         (
             "tests/runtime/server/test_host_names.py::test_actions_and_routes_take_a_name_as_it_is",
             "tests/runtime/server/test_host_names.py::test_a_name_at_the_start_of_a_path_is_one_too",
@@ -418,8 +420,8 @@ THREATS = (
     ),
     Threat(
         "I16",
-        "Temporary files whose names can be foreseen",
-        "Names are random, folders are their owner's alone, and what is there already is never opened",
+        "Temporary files with predictable names",
+        "Names are random, folders belong to their owner only, and existing files are never opened",
         (
             "tests/runtime/server/test_temporary_files.py"
             "::test_every_folder_is_its_owners_alone_and_has_another_name_each_time",
@@ -429,8 +431,9 @@ THREATS = (
     ),
     Threat(
         "I17",
-        "What an earlier conversation has read comes back by recall and directs a later one",
-        "What is recalled is foreign: addresses in it are named by nobody, and what could carry data out asks",
+        "What an earlier conversation has read is recalled later and directs another one",
+        "Recalled text is untrusted: addresses in it do not count as named by the user, and actions that could send "
+        "data away ask",
         (
             "tests/security/test_foreign_memory.py"
             "::test_what_an_earlier_conversation_had_read_steers_nothing_in_a_later_one",
@@ -440,8 +443,9 @@ THREATS = (
     ),
     Threat(
         "I18",
-        "Foreign content has itself remembered as a fact for all conversations to come",
-        "Only the user pins; the agent has no tool for it, and a host in a pinned fact is not named by that",
+        "Untrusted content is remembered as a fact for all later conversations",
+        "Only the user can add a memory; the agent has no tool for it, and a host in a memory does not count as "
+        "named by the user",
         (
             "tests/security/test_foreign_memory.py::test_what_is_pinned_names_no_host_and_no_tool_of_the_agent_pins",
             "tests/memory/test_past_conversations.py::test_what_cannot_be_remembered_is_refused",
@@ -450,7 +454,7 @@ THREATS = (
     Threat(
         "L01",
         "The provider refuses: 401, 403, 404",
-        "Not tried again and not hidden behind another model; one error that says what to set, without the key",
+        "The call is not retried and not passed to another model; one error says what to set, without the key",
         (
             "tests/llm/test_model_host.py::test_each_way_to_fail_has_its_kind_and_shows_no_key",
             "tests/llm/test_model_host.py::test_a_wrong_key_is_not_tried_again",
@@ -460,8 +464,9 @@ THREATS = (
     ),
     Threat(
         "L02",
-        "The provider is overloaded: 429, 5xx, and asks to wait for seconds, until a date or for ever",
-        "Waits double with jitter, are as long as it asks, up to five minutes, are announced, and end at once with Esc",
+        "The provider is overloaded: 429, 5xx, and asks to wait for seconds, until a date or forever",
+        "Waits double with jitter, are as long as the provider asks, up to five minutes, are shown, and end at once "
+        "with Esc",
         (
             "tests/llm/test_retry.py::test_ten_thousand_sequences_of_failures_end_within_their_tries_and_waits",
             "tests/llm/test_retry.py::test_cancelling_ends_a_wait_at_once_and_takes_the_notice_away",
@@ -473,7 +478,8 @@ THREATS = (
     Threat(
         "L03",
         "No connection, no TLS, no name, a reset, a stall in the middle, one byte now and then",
-        "Limits for the connection, the first token, a pause and the whole, each a setting; a typed error",
+        "The connection, the first token, a pause and the whole answer have time limits, each a setting; the error "
+        "has a type",
         (
             "tests/llm/test_model_host.py::test_where_nobody_answers_the_connection_has_failed",
             "tests/llm/test_model_host.py::test_a_connection_that_never_stands_is_left_in_its_own_time",
@@ -485,7 +491,7 @@ THREATS = (
     Threat(
         "L04",
         "A stream breaks off at any byte, with a reset or as if it had ended; garbage, half characters",
-        "An answer counts once its provider has said that it is finished; no tool call of any other is carried out",
+        "An answer counts once the provider has said that it is finished; no tool call of any other answer runs",
         (
             "tests/campaign/test_campaign.py::TestStreams::test_wherever_an_answer_breaks_off_no_half_of_it_is_taken_for_whole",
             "tests/campaign/test_campaign.py::TestStreams::test_half_a_call_would_be_noticed",
@@ -496,9 +502,10 @@ THREATS = (
     ),
     Threat(
         "L05",
-        "Tool calls of nonsense: no JSON, wrong types, unknown or endless names, the same ids, a hundred at once",
-        "Arguments are checked against the tool's schema and never changed; what does not fit is an error for the "
-        "model, and after three repairs in a row the user is asked; names have 64 characters, an answer 32 calls",
+        "Invalid tool calls: no JSON, wrong types, unknown or endless names, duplicate ids, a hundred at once",
+        "Arguments are checked against the tool's schema and never changed; an invalid call is an error for the "
+        "model, and after three repairs in a row the user is asked; names have at most 64 characters, an answer at "
+        "most 32 calls",
         (
             "tests/agent/test_function_calls.py::test_no_action_is_made_of_arguments_that_the_schema_does_not_allow",
             "tests/agent/test_function_calls.py::test_a_call_that_makes_no_action_is_an_error_paired_with_it",
@@ -513,8 +520,8 @@ THREATS = (
     ),
     Threat(
         "L06",
-        "Answers of nothing: empty, blank, thoughts alone; control characters, lone surrogates, megabytes",
-        "Each has its meaning, an answer has a bound, and the same nothing again and again is noticed as a loop",
+        "Empty answers: nothing, blanks, reasoning alone; control characters, lone surrogates, megabytes",
+        "Each case is defined, an answer has a size limit, and repeated empty answers are detected as a loop",
         (
             "tests/agent/test_function_calls.py::test_an_empty_answer_asks_the_model_for_another",
             "tests/agent/test_function_calls.py::test_text_that_cannot_be_stored_is_mended",
@@ -525,7 +532,7 @@ THREATS = (
     Threat(
         "L07",
         "The conversation no longer fits the model",
-        "The larger model answers where there is one; else the history is condensed once, and then the user is asked",
+        "A larger model answers if one is set; else the history is compacted once, and then the user is asked",
         (
             "tests/llm/test_router.py::test_what_turns_out_not_to_fit_goes_to_the_larger_model_once",
             "tests/controller/test_decide.py::test_a_history_that_is_too_long_is_condensed_once_by_itself_and_then_asks",
@@ -534,8 +541,9 @@ THREATS = (
     ),
     Threat(
         "L08",
-        "An agent that goes round in circles, and what that costs",
-        "Loops of up to eight steps are noticed; answers, money, tokens, time have limits; an unknown cost is no 0",
+        "An agent that repeats itself, and what that costs",
+        "Loops of up to eight steps are detected; answers, money, tokens and time have limits; an unknown cost is "
+        "not counted as 0",
         (
             "tests/controller/test_stuck.py::test_circles_of_any_length_up_to_eight",
             "tests/controller/test_decide.py::test_a_budget_is_held_before_the_call_that_would_break_it",
@@ -547,7 +555,7 @@ THREATS = (
     Threat(
         "L09",
         "A call is cancelled, at any moment",
-        "It returns at once, hangs up on the provider, and leaves nothing",
+        "It returns at once, closes the connection to the provider, and leaves nothing behind",
         (
             "tests/llm/test_model_host.py::test_wherever_a_call_is_cancelled_nothing_of_it_is_left",
             "tests/llm/test_model_host.py::test_cancelling_returns_at_once_and_hangs_up_on_the_provider",
@@ -555,8 +563,9 @@ THREATS = (
     ),
     Threat(
         "L10",
-        "An address, a redirect or a file of the workspace leads a key to another host",
-        "A key goes where it is named and nowhere else; no redirect is followed, no .env read; http only on loopback",
+        "An address, a redirect or a file of the workspace sends a key to another host",
+        "A key is sent only where the user named it; redirects are not followed, `.env` is not read; plain http only"
+        " on loopback",
         (
             "tests/llm/test_named_models.py::test_an_address_gets_the_key_that_is_named_beside_it_or_none",
             "tests/llm/test_named_models.py::test_the_address_for_all_models_is_not_for_those_of_providers_with_keys_of_their_own",
@@ -569,8 +578,8 @@ THREATS = (
     ),
     Threat(
         "L11",
-        "litellm logs, calls back or fetches prices; a key stands in a message, a record or a setting",
-        "One process has keys and litellm, connects to the provider alone, prints nothing; what leaves it is scrubbed",
+        "litellm logs, calls home or fetches prices; a key is in a message, a record or a setting",
+        "One process has keys and litellm, connects only to the provider, and prints nothing; its output is redacted",
         (
             "tests/llm/test_model_host.py::test_the_host_connects_to_the_provider_and_to_nobody_else",
             "tests/llm/test_model_host.py::test_a_host_without_input_ends_and_has_said_nothing_but_that_it_was_ready",
@@ -581,9 +590,9 @@ THREATS = (
     ),
     Threat(
         "M01",
-        "An MCP server crashes, hangs, floods, answers a gigabyte or garbage, or colours the names of its tools",
-        "All servers are in a child process with bounds on memory, lines, listings and time; what they say is cleaned; "
-        "other tools work on, and whoever asked gets an error within 5 s",
+        "An MCP server crashes, hangs, floods, answers with a gigabyte or garbage, or colours the names of its tools",
+        "All servers are in a child process with limits on memory, lines, lists and time; their texts are sanitised;"
+        " other tools continue to work, and a caller gets an error within 5 s",
         (
             "tests/mcp/test_faults.py::test_other_tools_work_and_an_error_comes_in_time",
             "tests/mcp/test_faults.py::test_a_flood_of_changes_is_listed_once_a_second",
@@ -597,8 +606,8 @@ THREATS = (
     Threat(
         "M02",
         "A tool changes after it was approved, or takes the name of another one",
-        "The hash of each tool is kept with the approval; what changed is blocked until the user has seen it and says "
-        "yes; every name has that of its server in it",
+        "The hash of each tool is stored with the approval; a changed tool is blocked until the user has seen and "
+        "approved it; every name contains the name of its server",
         (
             "tests/mcp/test_supervisor.py::test_a_tool_that_changed_is_blocked_until_it_is_approved",
             "tests/security/test_mcp_marks.py::test_only_a_tool_that_reads_and_reaches_nobody_is_spared",
@@ -611,9 +620,10 @@ THREATS = (
     ),
     Threat(
         "M03",
-        "A file of the workspace has a server started",
-        "Nothing runs before a yes to the whole command, which is shown as it is; another command, variable or script "
-        "asks again; a program without a version is pointed out; a server gets no variable that was not named",
+        "A file of the workspace starts a server",
+        "Nothing runs before the user has approved the whole command, which is shown as it is; another command, "
+        "variable or script asks again; a program without a version is pointed out; a server gets only variables "
+        "that were named",
         (
             "tests/mcp/test_supervisor.py::test_nothing_of_a_project_runs_before_the_user_said_yes_to_all_of_it",
             "tests/mcp/test_supervisor.py::test_another_command_asks_again",
@@ -626,10 +636,10 @@ THREATS = (
     ),
     Threat(
         "M04",
-        "A server asks for an answer of the model, for input of the user or for folders; a resource is a file "
-        "or an address",
-        "All three are refused; resources are what the server has listed, never a file outside of the workspace; a key "
-        "goes to its own address alone",
+        "A server asks for an answer of the model, for input of the user or for folders; a resource is a file or an "
+        "address",
+        "All three are refused; resources are what the server has listed, never a file outside the workspace; a key "
+        "is sent to its own address only",
         (
             "tests/mcp/test_faults.py::test_other_tools_work_and_an_error_comes_in_time",
             "tests/mcp/test_supervisor.py::test_what_a_server_has_not_listed_is_not_read",
@@ -639,7 +649,8 @@ THREATS = (
     Threat(
         "R01",
         "Escape sequences in what is shown: clipboard, title, modes, erasing, C1, text that runs backwards",
-        "Made visible where text is taken in, dropped where strips become bytes; the terminal gets our sequences alone",
+        "They are made visible where text comes in, and dropped where lines become bytes; the terminal gets only "
+        "Handloom's own sequences",
         (
             "tests/tui/terminal_io/test_hostile_workspace.py::test_nothing_that_stands_in_an_event_reaches_the_terminal_as_a_sequence",
             "tests/tui/terminal_io/test_hostile_workspace.py::test_every_string_of_every_kind_of_event_is_hostile",
@@ -651,7 +662,7 @@ THREATS = (
     Threat(
         "R02",
         "The same in titles, model names, error texts, notifications and the window's title",
-        "One module writes control sequences, and sanitises what stands in them",
+        "One module writes control sequences, and sanitises their texts",
         (
             "tests/tui/workspace/test_attention.py::test_one_module_alone_writes_control_sequences",
             "tests/tui/workspace/test_attention.py::test_no_text_ends_the_sequence_that_it_stands_in",
@@ -661,10 +672,10 @@ THREATS = (
     Threat(
         "R03",
         "A question is answered by a key that was meant for something else, or shows less than it asks",
-        "Questions are drawn by us alone, whole, with hidden characters and look-alikes named; letters go to the "
-        "prompt, and only Enter on an empty prompt answers, with the highlighted row; no key of the first 0.4 s "
-        "counts and none that is held down; an answer names its action, so two screens give one; whoever reads "
-        "another process's conversation along has nothing that could answer",
+        "Only Handloom draws questions, in full, with hidden characters and look-alikes named; letters go to the "
+        "prompt, and only Enter on an empty prompt answers, with the highlighted row; keys of the first 0.4 s and "
+        "keys that are held down do not count; an answer names its action, so two screens give one answer; a screen "
+        "that only follows another process's conversation cannot answer",
         (
             "tests/tui/approval/test_answer_list.py::test_a_key_that_is_held_down_answers_nothing",
             "tests/tui/approval/test_answer_list.py::test_the_end_of_a_long_command_can_be_read_and_every_row_be_reached",
@@ -677,8 +688,8 @@ THREATS = (
     ),
     Threat(
         "R05",
-        "What the terminal says by itself is taken for what the user typed",
-        "Dropped before it becomes a key, in one piece or in many",
+        "Replies of the terminal are taken for input of the user",
+        "They are dropped before they become keys, in one piece or in many",
         (
             "tests/journeys/test_terminal_whole.py::test_replies_that_nobody_asked_for_are_not_typed",
             "tests/journeys/test_terminal_whole.py::test_a_broken_report_of_the_mouse_never_reaches_the_prompt",
@@ -688,8 +699,8 @@ THREATS = (
     ),
     Threat(
         "R11",
-        "A storm of sizes, a terminal of one cell, one without colours or without anything",
-        "The layout bears every size; NO_COLOR and ASCII are followed; a dumb terminal is refused with the way out",
+        "Many changes of size, a terminal of one cell, one without colours or without any capability",
+        "The layout works at every size; NO_COLOR and ASCII are followed; a dumb terminal is refused, with what to do",
         (
             "tests/journeys/test_terminal_whole.py::test_after_a_storm_of_sizes_the_screen_is_as_before_and_work_goes_on",
             "tests/tui/themes/test_commands.py::test_with_no_color_there_is_no_colour_at_all",
@@ -699,8 +710,8 @@ THREATS = (
     ),
     Threat(
         "R12",
-        "The terminal is left broken: by a signal, a stop, a kill",
-        "Whole after every end that can be noticed; what a killed one left is mended by the next start",
+        "The terminal is left in a broken state: by a signal, a stop, a kill",
+        "It is restored after every end that can be noticed; the next start restores it after a kill",
         (
             "tests/journeys/test_terminal_whole.py::test_whichever_way_it_ends_the_terminal_is_whole",
             "tests/journeys/test_terminal_whole.py::test_who_stops_it_has_a_whole_terminal_until_it_goes_on",
@@ -709,8 +720,8 @@ THREATS = (
     ),
     Threat(
         "R13",
-        "Something is copied that nobody asked for, or goes to another machine's clipboard unseen",
-        "Copied on a key or, where that is wished, on a selection; each copy says which way it went, and has a cap",
+        "Something is copied unasked, or reaches another machine's clipboard unnoticed",
+        "Only a key copies or, if that is set, a selection; each copy says which way it took, and has a size limit",
         (
             "tests/tui/terminal_io/test_clipboard.py::test_the_way_is_said",
             "tests/tui/terminal_io/test_clipboard.py::test_the_mouse_copies_at_once_where_that_is_wished",
@@ -719,9 +730,9 @@ THREATS = (
     ),
     Threat(
         "S01",
-        "Somebody calls the server without the key",
-        "Every route of the application wants the key, which comes in a file that is removed, and is compared in "
-        "constant time; a server without one, or with one that could be guessed, does not start",
+        "Someone calls the server without the key",
+        "Every route of the application requires the key, which comes in a file that is removed, and is compared in "
+        "constant time; a server without a key, or with one that could be guessed, does not start",
         (
             "tests/runtime/server/test_app.py::TestGuard::test_every_route_wants_the_key",
             "tests/runtime/server/test_request_guard.py::test_a_server_without_a_key_is_refused",
@@ -734,8 +745,8 @@ THREATS = (
     Threat(
         "S02",
         "The server can be reached from elsewhere",
-        "A socket of its owner alone, in a folder of its owner alone; on a port, loopback; any other address only with "
-        "TLS 1.2 or newer, a certificate that its callers verify, and by its name",
+        "It listens on a socket in a folder that only its owner can open; on a port, only on loopback; on any other "
+        "address only with TLS 1.2 or newer, a certificate that clients verify, and under its own name",
         (
             "tests/runtime/server/test_listener.py::test_a_local_sandbox_listens_on_a_socket_of_its_owner_alone",
             "tests/runtime/server/test_listener.py"
@@ -753,9 +764,9 @@ THREATS = (
     ),
     Threat(
         "S03",
-        "A page in the user's browser calls the server, by a name that was bound anew or by a form",
-        "An `Origin` and a foreign `Host` are refused on every route, with the key too; a form is no action; there are "
-        "neither cookies nor CORS",
+        "A page in the user's browser calls the server, by DNS rebinding or by a form",
+        "An `Origin` and a foreign `Host` are refused on every route, even with the key; a form is not an action; "
+        "there are no cookies and no CORS",
         (
             "tests/runtime/server/test_app.py::TestGuard::test_browsers_and_foreign_hosts_are_refused_with_any_key",
             "tests/runtime/server/test_request_guard.py::TestBrowsers::test_none_gets_in_whatever_it_sends",
@@ -769,7 +780,7 @@ THREATS = (
     Threat(
         "S04",
         "Commands find the key: in `ps`, environments, logs, core dumps, memory",
-        "The file is gone before the first command; the server's memory cannot be read, and there is no core dump",
+        "The file is removed before the first command; the server's memory cannot be read, and there is no core dump",
         (
             "tests/runtime/server/test_session_key.py::test_no_command_finds_it_in_files_processes_or_memory",
             "tests/runtime/server/test_session_key.py::test_what_lies_open_is_found_by_the_same_search",
@@ -780,10 +791,10 @@ THREATS = (
     ),
     Threat(
         "S05",
-        "Callers without the key hold the server: headers byte by byte, bodies without end, connections by the "
-        "thousand",
-        "Who has not shown the key is let go of after 10 s, the first of a thousand at once, but never one that has "
-        "sent half of the key; bodies are bounded in size and time; who knows the key is answered meanwhile",
+        "Clients without the key block the server: headers byte by byte, endless bodies, thousands of connections",
+        "A client that has not shown the key is disconnected after 10 s, the oldest of a thousand at once, but never"
+        " one that has sent half of the key; bodies are bounded in size and time; clients with the key are answered "
+        "meanwhile",
         (
             "tests/runtime/server/test_request_guard.py::TestStrangers"
             "::test_a_client_that_needs_two_seconds_gets_in_while_400_connections_a_second_are_opened",
@@ -799,9 +810,10 @@ THREATS = (
     ),
     Threat(
         "S06",
-        "Another server answers: one that was started anew at the same address, or an impostor",
-        "Answers and requests name one life of one server; another one carries out nothing, and the client says that "
-        "its sandbox is gone; a request that comes twice, or late, is carried out once; no redirect is followed",
+        "Another server answers: one that was started again at the same address, or an impostor",
+        "Requests and answers name one start of one server; another one carries out nothing, and the client reports "
+        "that its sandbox is gone; a request that arrives twice or late is carried out once; redirects are not "
+        "followed",
         (
             "tests/runtime/server/test_identity.py::test_another_server_at_the_same_address_is_told_and_carries_out_nothing",
             "tests/runtime/server/test_identity.py::test_an_impostor_who_says_yes_to_everything_is_noticed",
@@ -815,8 +827,8 @@ THREATS = (
     ),
     Threat(
         "S07",
-        "Commands that do not end, or leave processes behind that hide",
-        "Whatever a command started ends with the sandbox within 2 s, and an interrupt goes from INT to KILL",
+        "Commands that do not end, or leave hidden processes behind",
+        "Everything that a command started ends with the sandbox within 2 s, and an interrupt goes from INT to KILL",
         (
             "tests/runtime/server/test_server.py::TestEnding::test_a_signal_ends_it_and_all_that_it_started",
             "tests/runtime/server/test_bash_ends.py::TestInterrupt::test_who_stops_waiting_interrupts_and_the_shell_is_usable",
@@ -829,8 +841,8 @@ THREATS = (
     Threat(
         "S08",
         "A fork bomb",
-        "The number of processes has an end that the kernel holds; where no process can be started any more, what was "
-        "left running is ended, so the next command works, and the bomb ends with the sandbox",
+        "The kernel limits the number of processes; if no process can be started any more, what was left running is "
+        "ended, so that the next command works; the bomb ends with the sandbox",
         (
             "tests/runtime/isolation/test_confinement.py::test_a_fork_bomb_is_held_and_ends_with_the_sandbox",
             "tests/runtime/isolation/test_confinement.py::test_memory_processes_and_files_have_an_end",
@@ -841,8 +853,8 @@ THREATS = (
     Threat(
         "S09",
         "A memory bomb",
-        "Memory has an end, of all processes together where the kernel lets us bound that; what asks for more is "
-        "killed, the model is told why, and the server lives",
+        "Memory is limited, for all processes together where the kernel allows it; a process that asks for more is "
+        "killed, the model is told why, and the server survives",
         (
             "tests/runtime/isolation/test_confinement.py::test_a_group_of_the_kernel_bounds_all_processes_together",
             "tests/runtime/isolation/test_confinement.py::test_memory_processes_and_files_have_an_end",
@@ -854,8 +866,9 @@ THREATS = (
     Threat(
         "S10",
         "A disk bomb",
-        "Temporary files have an end and lie in memory; a file has an end; what fills the workspace's own disk, with "
-        "bytes or with files, is ended while some are left, and the log of events goes on when there is room",
+        "Temporary files are limited and in memory; a file has a size limit; what fills the workspace's disk, with "
+        "bytes or with files, is ended while some space is left, and the event log continues when there is space "
+        "again",
         (
             "tests/runtime/test_shortage_messages.py::TestDisk"
             "::test_a_command_that_fills_it_is_ended_and_the_conversation_goes_on",
@@ -868,8 +881,9 @@ THREATS = (
     ),
     Threat(
         "S11",
-        "A cell that never ends, or does not hear an interrupt",
-        "It is interrupted when its time is over; a kernel that does not obey within 2 s is replaced, and that is said",
+        "A cell that never ends, or ignores an interrupt",
+        "It is interrupted when its time is over; a kernel that does not react within 2 s is replaced, and the "
+        "observation says so",
         (
             "tests/runtime/plugins/test_jupyter_ends.py::test_a_cell_that_has_had_its_time_is_interrupted_and_its_output_kept",
             "tests/runtime/plugins/test_jupyter_ends.py::test_a_kernel_that_does_not_obey_is_replaced_and_that_is_told",
@@ -877,7 +891,7 @@ THREATS = (
     ),
     Threat(
         "S12",
-        "A kernel dies: killed, out of memory, by itself, at an import",
+        "A kernel dies: killed, out of memory, by an error, at an import",
         "One observation says so, and the next cell finds another kernel",
         (
             "tests/runtime/plugins/test_jupyter_ends.py::test_the_death_of_a_kernel_is_told_once_and_the_next_cell_works",
@@ -888,8 +902,8 @@ THREATS = (
     ),
     Threat(
         "S13",
-        "Messages of a kernel that others made, and other users of the machine",
-        "Its sockets lie in a folder of the owner's alone, and what is not signed, or comes twice, is dropped",
+        "Messages to a kernel that others made, and other users of the machine",
+        "Its sockets are in a folder of its owner only, and messages that are unsigned or repeated are dropped",
         (
             "tests/runtime/plugins/test_jupyter_ends.py::TestStart::test_its_sockets_are_for_their_owner_alone_and_signed",
             "tests/runtime/plugins/test_jupyter_ends.py::TestAbuse::test_messages_that_are_not_signed_or_come_twice_are_dropped_and_counted",
@@ -898,7 +912,7 @@ THREATS = (
     Threat(
         "S14",
         "Floods of output, comms, pictures and tracebacks, and cells that ask for input",
-        "Everything has a cap, what is left out is said, and input is refused with a message",
+        "Everything is limited, the observation says what was left out, and input is refused with a message",
         (
             "tests/runtime/plugins/test_jupyter_ends.py::TestAbuse::test_a_flood_of_displays_and_comms_is_bounded",
             "tests/runtime/plugins/test_jupyter_ends.py::TestAbuse::test_a_flood_without_end_ends_with_its_time",
@@ -908,9 +922,9 @@ THREATS = (
     ),
     Threat(
         "S15",
-        "A container is removed, stopped, paused, out of memory; the engine goes away; the image is missing, the name "
-        "taken, another screen has it",
-        "Each is told within ten seconds with what to do next, the next action works, and nothing is left over",
+        "A container is removed, stopped, paused, out of memory; the engine goes away; the image is missing, the "
+        "name is taken, another screen has it",
+        "Each is reported within ten seconds with what to do next, the next action works, and nothing is left behind",
         (
             "tests/docker/test_ends.py::TestFaults::test_one_that_is_gone_is_told_and_replaced",
             "tests/docker/test_ends.py::TestFaults::test_one_that_was_paused_is_told_and_goes_on_where_it_was",
@@ -932,9 +946,9 @@ THREATS = (
     ),
     Threat(
         "S16",
-        "A container that can be broken out of",
-        "No capability, no new privileges, a root file system that cannot be written, no network, the user's own "
-        "numbers, limits; the ways out that bubblewrap closes are closed; `handloom doctor` warns of an old runc",
+        "An escape from a container",
+        "It has no capabilities, no new privileges, a read-only root file system, no network, the user's own "
+        "numbers, and limits; the attempts that bubblewrap stops are stopped; `handloom doctor` warns of an old runc",
         (
             "tests/docker/test_walls.py::test_nothing_gets_out",
             "tests/docker/test_walls.py::test_the_container_is_hardened",
@@ -947,11 +961,12 @@ THREATS = (
     ),
     Threat(
         "S17",
-        "Writes that the host carries out later: hooks and settings of git, start files, tasks of editors, `.envrc`, "
-        "`.mcp.json`, at any depth, also where they do not exist yet",
-        "Read-only where they exist at the start, with what git's settings and hooks point at; at the top, what "
-        "appears is moved aside when its command ends; what is made deeper is found without running anything, and told "
-        "once; servers that a workspace names run in the sandbox; nothing of it is loaded by us",
+        "Files that the host runs later: hooks and settings of git, start files, tasks of editors, `.envrc`, "
+        "`.mcp.json`, at any depth, also if they do not exist yet",
+        "They are read-only if they exist at the start, together with what git's settings and hooks point at; at the"
+        " top of the workspace, new ones are moved aside when their command ends; deeper ones are found without "
+        "running anything, and reported once; servers that a workspace names run in the sandbox; Handloom loads none"
+        " of it",
         (
             "tests/runtime/isolation/test_confinement.py::test_nothing_gets_out",
             "tests/runtime/isolation/test_confinement.py::test_a_name_of_the_list_that_appears_is_moved_aside_when_its_command_ends",
@@ -972,8 +987,9 @@ THREATS = (
     ),
     Threat(
         "S18",
-        "Data is carried out: by HTTP, names, ICMP, UDP, IPv6, sockets of the host, a repository",
-        "There is no network; what the user allowed is called by a proxy on the host, which resolves the names itself",
+        "Data is sent away: by HTTP, DNS, ICMP, UDP, IPv6, sockets of the host, a repository",
+        "There is no network; hosts that the user allowed are called by a proxy on the host, which resolves the "
+        "names itself",
         (
             "tests/runtime/isolation/test_confinement.py::test_nothing_gets_out",
             "tests/docker/test_walls.py::test_nothing_gets_out",
@@ -987,9 +1003,9 @@ THREATS = (
     Threat(
         "S19",
         "The proxy is used to reach the host, its network or the metadata of a cloud: other spellings, redirects, "
-        "names that are bound anew",
-        "The address that a name resolves to is looked at, in all forms of both versions, and that very address is "
-        "called; each hop is looked at anew",
+        "DNS rebinding",
+        "The address that a name resolves to is checked, in all forms of IPv4 and IPv6, and that very address is "
+        "called; each hop is checked again",
         (
             "tests/runtime/isolation/test_ssrf.py::test_an_address_of_ours_is_refused_in_every_spelling",
             "tests/runtime/isolation/test_ssrf.py::test_a_url_that_reads_in_two_ways_leads_to_neither",
@@ -1003,9 +1019,9 @@ THREATS = (
     ),
     Threat(
         "S20",
-        "Walls that are not there",
-        "Without bubblewrap it is said why, shown all the time, and every action is asked about; where walls are "
-        "demanded, nothing starts; with them, every runtime passes the same suite",
+        "There is no isolation",
+        "Without bubblewrap the screen shows why, all the time, and every action asks; if isolation is required, "
+        "nothing starts without it; with isolation, every runtime passes the same tests",
         (
             "tests/runtime/isolation/test_confinement.py::test_nothing_gets_out",
             "tests/runtime/isolation/test_confinement.py::test_where_walls_are_demanded_and_cannot_be_nothing_is_started",
@@ -1018,7 +1034,8 @@ THREATS = (
     Threat(
         "S21",
         "Something types into the terminal, or reaches another one",
-        "A terminal of its own for each shell, no multiplexer, and the calls that type into terminals are filtered",
+        "Each shell has its own terminal, there is no multiplexer, and system calls that type into terminals are "
+        "filtered",
         (
             "tests/runtime/isolation/test_confinement.py::test_nothing_gets_out",
             "tests/runtime/server/test_bash_session.py::TestSpoofing::test_printing_the_markers_does_not_end_a_command",
@@ -1026,11 +1043,10 @@ THREATS = (
     ),
     Threat(
         "S22",
-        "A program gets around a rule of the user's that denies a file or a host, by a disguise that no reader of "
-        "commands sees",
-        "What exists and is denied is hidden or read-only by mounts, under each of its names; the proxy refuses denied "
-        "hosts and names the rule. The rest is only read: names that do not exist yet, words of commands, and copies "
-        "such as git's history",
+        "A program gets around a rule that denies a file or a host, in a disguise that reading commands cannot see",
+        "Existing files that are denied are hidden or read-only by mounts, under each of their names; the proxy "
+        "refuses denied hosts and names the rule. Other rules are only read: names that do not exist yet, words of "
+        "commands, and copies such as git's history",
         (
             "tests/runtime/isolation/test_denied_mounts.py::test_what_is_hidden_cannot_be_read_by_any_name",
             "tests/runtime/isolation/test_denied_mounts.py::test_what_is_read_only_cannot_be_changed_by_any_name",
@@ -1047,7 +1063,7 @@ THREATS = (
     ),
     Threat(
         "S23",
-        "Client and server are of different versions",
+        "Client and server have different versions",
         "Both name the version of the protocol; another one is refused before anything is carried out, with what to do",
         (
             "tests/runtime/server/test_identity.py::test_a_server_of_another_version_is_told_with_what_to_do",
@@ -1057,9 +1073,9 @@ THREATS = (
     ),
     Threat(
         "S24",
-        "While the user has the terminal, the agent or a program in it reads what is typed, or acts beside the user",
-        "The agent's commands wait for the end of the turn; what is typed without an echo stands in no event; the "
-        "model reads once what was done",
+        "While the user has the terminal, the agent or a program in it reads what is typed, or acts at the same time",
+        "The agent's commands wait until the user gives the terminal back; text that is typed without echo is in no "
+        "event; the model reads once what was done",
         (
             "tests/runtime/server/test_user_terminal.py::test_a_command_of_the_agents_waits_for_the_end_of_the_turn",
             "tests/runtime/server/test_user_terminal.py::test_a_password_is_in_nothing_that_is_said",
@@ -1070,9 +1086,10 @@ THREATS = (
     ),
     Threat(
         "S25",
-        "A command is short and long once it is expanded, or written so that what it does is not seen",
-        "A command is understood only if its syntax, its program and its options are in a table; whatever else asks, "
-        "and no pattern covers it. Judging takes bounded time and memory, evaluates nothing, and asks when it fails",
+        "A command is short but long once it is expanded, or written so that its effect cannot be seen",
+        "A command is understood only if its syntax, its program and its options are in a table; every other one "
+        "asks, and no pattern covers it. Judging a command is bounded in time and memory, runs nothing, and asks if "
+        "it fails",
         (
             "tests/security/test_disguised.py::test_no_command_in_disguise_is_let_through",
             "tests/security/test_grammar.py::test_what_is_in_no_table_asks_and_says_which_part",
@@ -1086,9 +1103,9 @@ THREATS = (
     ),
     Threat(
         "X01",
-        "A secret stands where it does not belong: a database, a log, a recording, an export, a request, an argument",
-        "Secrets are kept by reference, lent to the one command that names them, and masked in every usual encoding "
-        "before anything is stored, shown or sent; sixty-five canaries are searched for in every byte",
+        "A secret is where it does not belong: a database, a log, a recording, an export, a request, an argument",
+        "Secrets are stored by reference, given only to the command that names them, and masked in every usual "
+        "encoding before anything is stored, shown or sent; a test searches every byte for sixty-five canaries",
         (
             "tests/secrets/test_canaries.py::test_no_canary_is_found_and_a_planted_one_is",
             "tests/secrets/test_command_secrets.py::test_the_value_arrives_as_it_is_and_the_next_command_has_none",
@@ -1099,10 +1116,11 @@ THREATS = (
     ),
     Threat(
         "X02",
-        "A secret passes the mask: in pieces, in another encoding, over several lines",
-        "Streams are masked at every cut, also between colour codes; values in ten encodings, as shells and programs "
-        "quote them, in dumps and in wrapped lines; long values line by line; what is known only at an export, in each "
-        "format. What a program itself scrambles, reverses or prints a letter a line is not seen",
+        "A secret passes the redaction: in pieces, in another encoding, over several lines",
+        "Streams are masked at every cut, also between colour codes; values in ten encodings, as shells and programs"
+        " quote them, in dumps and in wrapped lines; long values line by line; secrets that are known only at an "
+        "export, in each format. What a program itself scrambles, reverses or prints one letter a line is not "
+        "detected",
         (
             "tests/secrets/test_layouts.py::test_in_a_stream_it_is_masked_at_every_cut",
             "tests/secrets/test_layouts.py::test_a_dump_shows_nothing_of_the_value_wherever_it_stands",
@@ -1115,8 +1133,9 @@ THREATS = (
     ),
     Threat(
         "X04",
-        "A command prints a secret that nobody named",
-        "Keys and tokens are known by their looks, masked, and told of once in the log; digests and ids are left alone",
+        "A command prints a secret that is not known",
+        "Keys and tokens are recognised by their form, masked, and reported once in the log; digests and ids are "
+        "left alone",
         (
             "tests/secrets/test_detector.py::test_the_log_tells_of_each_value_once_behind_what_was_appended_and_holds_none",
             "tests/secrets/test_detector.py::test_it_is_masked_before_it_is_stored_and_told_of_once",
@@ -1134,8 +1153,9 @@ THREATS = (
     ),
     Threat(
         "X11",
-        "A keyring that is locked or gone has secrets put into a file unasked, or commands run without them in silence",
-        "The refusal is told with what to do; the file is taken where the user says so; a command says what it lacks",
+        "A keyring is locked or missing, and secrets are stored in a file unasked, or commands run without them "
+        "unnoticed",
+        "The error says what to do; the file is used if the user says so; a command reports what it lacks",
         (
             "tests/secrets/test_keyring.py::test_a_locked_one_is_told_and_the_file_is_taken_where_the_user_says_so",
             "tests/secrets/test_keyring.py::test_it_is_there_in_the_next_session_and_out_of_reach_without_one",

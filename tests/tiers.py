@@ -62,6 +62,14 @@ SECOND_TIER: tuple[Group, ...] = (
         paths=("tests/packaging/",),
     ),
     Group(
+        "Manual",
+        "run every command of the README and the manual that needs no person, engine or network",
+        paths=(
+            "tests/manual/test_commands.py::test_the_commands_of_a_page_run",
+            "tests/manual/test_commands.py::test_a_command_opens_the_workspace",
+        ),
+    ),
+    Group(
         "Editors",
         "start the whole program for each test and speak to it as an editor does",
         paths=("tests/acp/test_serving.py", "tests/acp/test_hostile.py", "tests/acp/test_other_agent.py"),

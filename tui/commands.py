@@ -1,6 +1,6 @@
 """The one table of commands and their default keys.
 
-Bindings, leader keys, palette, help, footer hints and the README's table are made from it, so none of them can promise
+Bindings, leader keys, palette, help, footer hints and docs/shortcuts.md are made from it, so none of them can promise
 a key that another does not know. A command is carried out by `HandloomApp.do_<id with _ for .>`. `NATIVE` rows are
 keys that a widget answers to by itself; they are listed for help and bound by nobody. The rows are English and have the
 default keys; `COMMANDS` has them in the language of the screen, with the keys that the user gave them
@@ -444,7 +444,7 @@ def hints(scope: Scope, *, working: bool = False) -> list[tuple[str, str]]:
 
 
 def markdown() -> str:
-    """The table for the README."""
+    """The table of docs/shortcuts.md."""
     rows = ["| Keys | What | Where |", "|---|---|---|"]
     for command in COMMANDS:
         keys = " · ".join(f"`{key}`" for key in all_keys(command)).replace("|", "\\|")

@@ -14,15 +14,17 @@ import pytest
 from tests.blocking import ROOT
 
 LOCK = (ROOT / "requirements.lock").read_text("utf-8")
+LOCKS = {"users": LOCK, "docs": (ROOT / "docs" / "requirements.lock").read_text("utf-8")}
+"""The locks of what users get, and of what builds the web site of the manual."""
 TROJANED = {"1.82.7", "1.82.8"}
 """Releases of litellm that steal keys."""
 OWN_START_UP = {"distutils-precedence.pth": "setuptools"}
 """Files that run code whenever Python starts, and which package is known to bring them."""
 
 
-def locked() -> dict[str, str]:
+def locked(lock: str = LOCK) -> dict[str, str]:
     """Name and version of every requirement; names as pip compares them."""
-    found = re.findall(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", LOCK, re.MULTILINE)
+    found = re.findall(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", lock, re.MULTILINE)
     return {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in found}
 
 
@@ -32,24 +34,33 @@ def declared() -> list[str]:
     return [*project["dependencies"], *project["optional-dependencies"]["dev"]]
 
 
-def requirements() -> list[str]:
-    """The logical lines of the lock."""
-    lines = LOCK.replace("\\\n", " ").splitlines()
+def requirements(lock: str) -> list[str]:
+    """The logical lines of a lock."""
+    lines = lock.replace("\\\n", " ").splitlines()
     return [line for line in lines if line.strip() and not line.startswith("#")]
 
 
-def test_every_line_of_the_lock_is_one_version_with_its_hashes() -> None:
-    lines = requirements()
-    assert len(lines) > 50
+@pytest.mark.parametrize("lock", LOCKS.values(), ids=LOCKS)
+def test_every_line_of_the_lock_is_one_version_with_its_hashes(lock: str) -> None:
+    lines = requirements(lock)
+    assert len(lines) > (50 if lock == LOCK else 20)
     for line in lines:
         assert re.match(r"^[A-Za-z0-9._\[\]-]+==\S+", line), line[:80]
         assert re.search(r"--hash=sha256:[0-9a-f]{64}", line), f"{line[:40]} has no hash"
         assert "--" not in re.sub(r"--hash=\S+", "", line), f"{line[:40]} carries an option"
 
 
-def test_the_lock_names_no_place_to_get_things_from() -> None:
-    assert "://" not in LOCK
-    assert not re.search(r"^\s*(-i|-f|--index-url|--extra-index-url|--find-links|--trusted-host)\b", LOCK, re.MULTILINE)
+@pytest.mark.parametrize("lock", LOCKS.values(), ids=LOCKS)
+def test_the_lock_names_no_place_to_get_things_from(lock: str) -> None:
+    assert "://" not in lock
+    assert not re.search(r"^\s*(-i|-f|--index-url|--extra-index-url|--find-links|--trusted-host)\b", lock, re.MULTILINE)
+
+
+def test_what_builds_the_site_is_locked_apart_and_as_users_have_it() -> None:
+    docs, users = locked(LOCKS["docs"]), locked()
+    assert "mkdocs-material" in docs
+    assert "mkdocs" not in users
+    assert {name: version for name, version in docs.items() if name in users}.items() <= users.items()
 
 
 def test_every_direct_dependency_is_locked() -> None:

@@ -82,14 +82,14 @@ PARTS: Mapping[str, Callable[[int], Result]] = {
 }
 
 INTRODUCTION = """\
-# The campaign
+# Campaign results
 
-What must never happen, tried many times. `make campaign` runs all of it and writes this page and
-[campaign.json](campaign.json); `make test` runs a short form of each part, and the controls: a writer that
-acknowledges too early, a codec that loses something, a controller with one rule left out, each of which is noticed.
+Counted trials of what must never happen. `make campaign` runs all of them and writes this page and
+[campaign.json](campaign.json). The tests run a short form of each part, and its controls: a writer that acknowledges
+too early, a codec that loses something, a controller without one of its rules. Each control has to be noticed.
 
-A failure is told with its case, which brings it back. Where nothing failed in *n* trials, the rate of failures is below
-3/*n* with 95 % confidence, and that is all that the trials can say.
+A failure is reported with its case, which reproduces it. If nothing failed in *n* trials, the rate of failures is below
+3/*n* with 95 % confidence. The trials show no more than that.
 """
 
 MEANINGS = {
@@ -130,7 +130,7 @@ MEANINGS = {
     "what the session is told is compared with the highlighted row, the prompt's text and how long the list was there.",
     "endurance": "A user who never rests works in the real program for an hour, with a model that never ends; each "
     "minute all comes to rest, and what is held is counted: memory, tasks, threads, open files, processes, the log.",
-    "escapes": "Every way out of a sandbox with walls that is known to us; [escapes.md](escapes.md) has them all.",
+    "escapes": "Every escape attempt that is known to us; [escapes.md](escapes.md) has them all.",
 }
 
 

@@ -176,7 +176,7 @@ async def test_one_that_sleeps_wakes_up_for_a_message_and_another_falls_asleep_f
 
 
 async def test_one_that_works_is_never_put_to_sleep(tmp_path: Path) -> None:
-    """Weakness 56: V0 closes the oldest, whatever it does."""
+    """V0 closes the oldest, whatever it does."""
     async with house(tmp_path, max_concurrent=2) as rooms:
         busy, idle = await rooms.working(), await rooms.create()
         await rooms.create()
@@ -328,7 +328,7 @@ async def is_open(rooms: House, session: AgentSession) -> bool:
 
 
 async def test_what_nobody_looks_at_is_closed_by_its_age_and_not_before(tmp_path: Path) -> None:
-    """Weakness 57: V0 drops what is detached at the next tick, whatever its age."""
+    """V0 drops what is detached at the next tick, whatever its age."""
     clock = Clock()
     async with house(tmp_path, clock=clock, close_delay_s=60) as rooms:
         session = await rooms.create()
@@ -574,7 +574,7 @@ def _days_ago(days: int) -> datetime:
 
 
 async def test_times_are_in_utc_and_the_newest_event_decides_the_order(tmp_path: Path) -> None:
-    """Weakness 18: V0's times are naive, and local."""
+    """V0's times are naive, and local."""
     async with house(tmp_path) as rooms:
         first, second = await rooms.create(), await rooms.create()
         await said(first)
@@ -587,7 +587,7 @@ async def test_times_are_in_utc_and_the_newest_event_decides_the_order(tmp_path:
 
 
 async def test_no_event_rewrites_what_is_known_of_the_conversation(tmp_path: Path) -> None:
-    """Weakness 19: V0 rewrites the metadata for every event, and looks through all events for a title."""
+    """V0 rewrites the metadata for every event, and looks through all events for a title."""
     async with house(tmp_path) as rooms:
         session = await rooms.create()
         writer = rooms.manager.store._writer.connection

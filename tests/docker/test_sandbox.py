@@ -132,7 +132,7 @@ def places_of_packages() -> list[str]:
 
 class TestStart:
     def test_a_server_is_ready_soon_after_its_container_is_asked_for(self) -> None:
-        """The figure is in the README; here is what no machine should need."""
+        """`make bench` measures it; this is what no machine should need."""
         sandbox_image()
         begun_at = time.monotonic()
         with served():

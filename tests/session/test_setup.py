@@ -467,7 +467,7 @@ class TestWaiting:
 
 
 class TestClosing:
-    """V0 gave up waiting after 5 s and closed the stream before its last events (weaknesses 8 and 9)."""
+    """V0 gave up waiting after 5 s and closed the stream before its last events."""
 
     async def check_closing(self, session: AgentSession) -> None:
         """Close it; everything that was stored has been seen, in order, and no task is left."""

@@ -1,4 +1,4 @@
-"""The command table: one source for bindings, palette, help and README."""
+"""The command table: one source for bindings, palette, help and the manual."""
 
 from __future__ import annotations
 
