@@ -35,7 +35,7 @@ ONLY_PARSED: Mapping[str, str] = {
     r"Planner|--approve-plan": "needs a model that plans; tests/journeys/test_agents.py has one",
     r"/compact": "needs a model that summarises; tests/journeys/test_compact.py has one",
     r"^handloom image": "needs a container engine; tests/docker builds the image",
-    r"--(lives|key-file)|key > server": "starts a server that does not end; tests/runtime/server/test_lease.py starts it",
+    r"--(lives|key-file)|key > server": "starts an endless server; tests/runtime/server/test_lease.py starts it",
     r"^(uv|pipx|apt-get) ": "installs packages from a registry",
     r"^make ": "sets everything up, or takes minutes; CI runs these",
     r"^\.venv/bin/python -m (pytest|tests\.)": "runs other tests",
