@@ -28,9 +28,8 @@ from runtime.docker.sandbox_folder import SandboxFolder
 from runtime.docker.warm_pool import Fleet
 from runtime.isolation.bubblewrap import somebody
 from runtime.isolation.cgroups import described
-from runtime.isolation.denied_mounts import Sight
-from runtime.isolation.egress_process import WayOut, way_out
-from runtime.isolation.protected_paths import Mounts, ProtectionError
+from runtime.isolation.egress_proxy import WayOut, way_out
+from runtime.isolation.protected_paths import Mounts, ProtectionError, Sight
 from runtime.isolation.workspace_guard import WorkspaceGuard
 from runtime.server_process import ServedRuntime
 

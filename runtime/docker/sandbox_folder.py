@@ -23,7 +23,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from runtime.docker.container_spec import HOME, KEY, SOCKET, STATE
-from runtime.isolation import git_identity
+from runtime.isolation import git_config
 
 SUFFIX = ".docker"
 SPARE = "spare-"
@@ -101,7 +101,7 @@ class SandboxFolder:
             _write(file, key, 0o600)
         _write(self.path / "passwd", f"root:x:0:0:root:/root:/bin/bash\nagent:x:{uid}:{gid}:Agent:{HOME}:/bin/bash\n")
         _write(self.path / "group", f"root:x:0:\nagent:x:{gid}:\n")
-        git_identity.settings_for(self.inside)
+        git_config.identity_environment(self.inside)
         if os.getuid() == 0:
             for path in (self.inside, *self.inside.iterdir()):
                 os.chown(path, uid, gid, follow_symlinks=False)

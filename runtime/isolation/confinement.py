@@ -19,11 +19,10 @@ from typing import Literal
 from core.autorun_paths import NAMES
 from core.denials import Denials
 from core.errors import RuntimeUnavailableError
-from runtime.isolation import bubblewrap, git_identity
+from runtime.isolation import bubblewrap, git_config
 from runtime.isolation.cgroups import ControlGroup, Limits, described
-from runtime.isolation.denied_mounts import Sight
-from runtime.isolation.egress_process import WayOut, way_out
-from runtime.isolation.egress_proxy import ALLOWED_HOSTS
+from runtime.isolation.egress_proxy import ALLOWED_HOSTS, WayOut, way_out
+from runtime.isolation.protected_paths import Sight
 from runtime.isolation.session_folder import SessionFolder
 from runtime.isolation.workspace_guard import WorkspaceGuard
 from runtime.shortage_messages import memory_ran_out
@@ -204,7 +203,7 @@ class Confinement:
             await asyncio.to_thread(session.note, self._guard.placeholders)
             if walls.state is not None:
                 await asyncio.to_thread(_make_state, walls.state, walls.user)
-            environ = await asyncio.to_thread(git_identity.settings_for, folder)
+            environ = await asyncio.to_thread(git_config.identity_environment, folder)
             await asyncio.to_thread(_hand_over, folder, walls.user)
         except (bubblewrap.BubblewrapError, OSError) as error:
             raise RuntimeUnavailableError(f"The sandbox cannot be walled in: {error}.") from error

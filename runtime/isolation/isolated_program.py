@@ -64,7 +64,7 @@ async def _run(workspace: Path, isolation: Isolation, denials: Denials, command:
         stack.push_async_callback(asyncio.to_thread, folder.remove)
         launch = await stack.enter_async_context(confinement.opened(folder))
         if isolation.allowed_hosts:
-            proxied = start_command("runtime.server.proxied_program", str(folder.inside / WAY_OUT))
+            proxied = start_command("runtime.server.proxy_forwarder", str(folder.inside / WAY_OUT))
             command = (*proxied, *command)
         process = await asyncio.create_subprocess_exec(
             *launch.command, *command, pass_fds=launch.fds, env={**os.environ, **launch.environ}

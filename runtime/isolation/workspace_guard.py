@@ -24,9 +24,8 @@ from pathlib import Path
 
 from core.denials import Denials
 from core.errors import UsageError
-from runtime.isolation.denied_mounts import Sight, deny
 from runtime.isolation.git_config import MAX_TARGETS
-from runtime.isolation.protected_paths import Held, Mounts, mounts
+from runtime.isolation.protected_paths import Held, Mounts, Sight, deny, mounts
 from runtime.isolation.workspace_audit import Baseline, nested_places
 from runtime.workspace_files import WorkspaceFiles
 

@@ -7,7 +7,14 @@ instead of filling our memory.
 
 from __future__ import annotations
 
+import contextlib
+import os
+import resource
+import shutil
+import sys
+import time
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -15,6 +22,7 @@ from aiohttp import web
 
 from core.events import Action, Frame
 from core.secrets.command_secrets import lending
+from runtime.isolation import cgroups
 from runtime.protocol import (
     JSON_TYPE,
     MAX_REQUEST_BYTES,
@@ -28,14 +36,12 @@ from runtime.protocol import (
     encode_frame,
     encode_observation,
 )
-from runtime.server import resource_usage
+from runtime.server import processes
 from runtime.server.action_executor import ActionExecutor
-from runtime.server.answer_cache import TIMES, Times
-from runtime.server.answer_routes import KeptRoutes
+from runtime.server.answer_cache import TIMES, KeptRoutes, Times
 from runtime.server.lease import Ownership
-from runtime.server.request_guard import Guard, Handler, Identity
-from runtime.server.requests import RefusedError, json_body, json_value
-from runtime.server.transfer_routes import TransferRoutes
+from runtime.server.request_guard import Guard, Handler, Identity, RefusedError, json_body, json_value
+from runtime.server.transfers import TransferRoutes
 
 EDITOR_PATH = "/vscode/connection_token"
 """Answers without an editor, too."""
@@ -101,8 +107,8 @@ class ActionServer:
             {
                 "uptime": uptime_s,
                 "idle_time": self._executor.idle_s,
-                "resources": resource_usage.usage(self._working_dir, uptime_s),
-                "sandbox": resource_usage.of_all(),
+                "resources": server_usage(self._working_dir, uptime_s),
+                "sandbox": sandbox_usage(),
                 "protocol_version": PROTOCOL_VERSION,
                 "working_dir": self._working_dir,
                 **({"web_hosts": self._web_hosts} if self._web_hosts else {}),
@@ -152,3 +158,55 @@ async def _no_editor(request: web.Request) -> web.Response:
 
 async def _discard(frame: Frame) -> None:
     """For callers that want the observation alone."""
+
+
+def server_usage(working_dir: str, uptime_s: float) -> dict[str, Any]:
+    """CPU of the server over its life in percent; memory and disk in bytes; bytes read and written."""
+    rss, vms = _memory()
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    disk = shutil.disk_usage(working_dir)
+    read, written = _io()
+    return {
+        "cpu_percent": round(100 * time.process_time() / max(uptime_s, 0.001), 1),
+        "memory": {"rss": rss, "vms": vms, "percent": round(100 * rss / total, 2)},
+        "disk": {
+            "total": disk.total,
+            "used": disk.used,
+            "free": disk.free,
+            "percent": round(100 * disk.used / max(disk.total, 1), 1),
+        },
+        "io": {"read_bytes": read, "write_bytes": written},
+    }
+
+
+def sandbox_usage() -> dict[str, Any]:
+    """Of the server and everything below it: how many processes, their memory in bytes, their seconds of CPU, and how
+    many the kernel has killed in their group because memory ran out."""
+    pids = {os.getpid(), *processes.descendants(os.getpid())}
+    memory, cpu_s = 0, 0.0
+    for pid in pids:
+        with contextlib.suppress(OSError, IndexError, ValueError):
+            memory += int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]  # of ended children, too
+            cpu_s += sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+    kills = cgroups.own_kills()
+    return {"processes": len(pids), "memory": memory, "cpu_seconds": round(cpu_s, 2), "oom_kills": kills}
+
+
+def _memory() -> tuple[int, int]:
+    try:
+        size, resident = Path("/proc/self/statm").read_text().split()[:2]
+    except OSError:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak * (1 if sys.platform == "darwin" else 1024), 0
+    page = os.sysconf("SC_PAGE_SIZE")
+    return int(resident) * page, int(size) * page
+
+
+def _io() -> tuple[int, int]:
+    try:
+        lines = Path("/proc/self/io").read_text().splitlines()
+    except OSError:
+        return 0, 0
+    fields = dict(line.split(": ") for line in lines)
+    return int(fields["read_bytes"]), int(fields["write_bytes"])

@@ -21,11 +21,10 @@ from core.events import CmdOutputMetadata, CmdOutputObservation, CmdRunAction, S
 from runtime.cancellation import seen_through
 from runtime.server import hints, input_detection
 from runtime.server.action_executor import Emit, Table
-from runtime.server.key_names import control_key
-from runtime.server.output_log import Printed
+from runtime.server.output_log import Printed, Viewers
 from runtime.server.outputs import Outputs
 from runtime.server.shell import Shell, ShellError
-from runtime.server.terminal_viewers import Viewers
+from runtime.server.terminal import control_key
 from runtime.server.user_terminal import UsersTurn
 
 NO_CHANGE_TIMEOUT_S = 10.0

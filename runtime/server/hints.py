@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 
-from runtime.server.key_names import control_key
+from runtime.server.terminal import control_key
 
 HELP = (
     "You may wait longer to see additional output by sending empty command '', "

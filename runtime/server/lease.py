@@ -27,8 +27,7 @@ from aiohttp import web
 from runtime.protocol import OWNER_HEADER
 from runtime.server import processes
 from runtime.server.hardening import adopt_orphans
-from runtime.server.request_guard import Handler
-from runtime.server.requests import RefusedError
+from runtime.server.request_guard import Handler, RefusedError
 
 SHORT_S = 1.0
 """A life that was shorter, and failed, is not followed by another at once."""

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import ipaddress
 import logging
 import os
 import resource
 import shutil
 import signal
 import socket
+import ssl
+import stat
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -28,21 +31,18 @@ from runtime.plugins.base import Place
 from runtime.plugins.plugin_startup import PluginStartup
 from runtime.protocol import is_web_host
 from runtime.server import processes
-from runtime.server.action_executor import ActionExecutor
+from runtime.server.action_executor import ActionExecutor, TaskList
 from runtime.server.app import ActionServer
 from runtime.server.bash_session import NO_CHANGE_TIMEOUT_S, BashSession
 from runtime.server.edit_history import KeptHistory, OwnedHistory
 from runtime.server.file_actions import Files
 from runtime.server.hardening import filter_calls, harden, heed_keys, limit, take_key
-from runtime.server.idle_timeout import Absence
 from runtime.server.lease import Ownership, one_after_another
-from runtime.server.listener import accept, address, bind, tls
 from runtime.server.outputs import Outputs
 from runtime.server.proxy_forwarder import Forwarder
-from runtime.server.request_guard import Guard
+from runtime.server.request_guard import HEADER_TIMEOUT_S, Absence, Guard
 from runtime.server.shell import ShellError
 from runtime.server.shortage_watch import Shortage
-from runtime.server.task_file import TaskList
 from runtime.server.terminal_routes import TerminalRoutes
 
 KEEPALIVE_S = 75.0
@@ -239,3 +239,66 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--idle-exit", type=float, metavar="SECONDS", help="end when nobody was connected for so long")
     parser.add_argument("--stdin-lifeline", action="store_true", help="end when standard input ends")
     return parser
+
+
+def bind(options: argparse.Namespace) -> socket.socket:
+    """The bound socket; on a path only its owner can use it. Raises OSError; ValueError for what others could reach."""
+    if options.listen_fd is not None:
+        os.set_inheritable(options.listen_fd, False)  # not for what the server starts
+        return socket.socket(fileno=options.listen_fd)
+    if options.uds is None:
+        if not ipaddress.ip_address(options.host).is_loopback:
+            if not (options.tls_cert and options.tls_key):
+                raise ValueError(
+                    f"{options.host} is no address of this machine's loopback, and others could call it; "
+                    "give --tls-cert and --tls-key"
+                )
+            if not options.allow_host:
+                raise ValueError(f"others call {options.host} by a name; give it with --allow-host")
+        family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+        return socket.create_server((options.host, options.port), family=family)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(options.uds))
+    options.uds.chmod(0o600)
+    return listener
+
+
+def tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
+    """What the server shows and speaks, TLS 1.2 or newer; None without files. Raises OSError, ValueError."""
+    if certificate is None and key is None:
+        return None
+    if certificate is None or key is None:
+        raise ValueError("--tls-cert and --tls-key go together")
+    if stat.S_IMODE(key.stat().st_mode) & 0o077:
+        raise ValueError(f"others may read {key}; chmod 600 it, and take a new one if they did")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(certificate, key)
+    except ssl.SSLError as error:
+        raise ValueError(f"{certificate} and {key} are no certificate and its key: {error.reason}") from error
+    return context
+
+
+async def accept(
+    listener: socket.socket, guard: Guard, runner: web.AppRunner, context: ssl.SSLContext | None
+) -> asyncio.Server:
+    """Begin to take connections, each under the guard's eyes."""
+    assert runner.server is not None
+    server = runner.server
+    loop = asyncio.get_running_loop()
+    if listener.family == socket.AF_UNIX:
+        return await loop.create_unix_server(lambda: guard.watch(server), sock=listener)
+    patience_s = HEADER_TIMEOUT_S if context is not None else None
+    return await loop.create_server(
+        lambda: guard.watch(server), sock=listener, ssl=context, ssl_handshake_timeout=patience_s
+    )
+
+
+def address(listener: socket.socket, context: ssl.SSLContext | None) -> str:
+    """For the line that says that the server is ready."""
+    name = listener.getsockname()
+    if isinstance(name, str):
+        return f"unix:{name}"
+    host = f"[{name[0]}]" if ":" in name[0] else name[0]
+    return f"{'https' if context is not None else 'http'}://{host}:{name[1]}"

@@ -18,17 +18,17 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import json
 import logging
 import re
 import resource
 import secrets
 from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
 
 from aiohttp import web
 
-from runtime.protocol import INSTANCE_HEADER, KEY_HEADER, PROTOCOL_VERSION, VERSION_HEADER
-from runtime.server.idle_timeout import Absence
-from runtime.server.requests import RefusedError
+from runtime.protocol import INSTANCE_HEADER, JSON_TYPE, KEY_HEADER, PROTOCOL_VERSION, VERSION_HEADER
 
 log = logging.getLogger(__name__)
 
@@ -188,3 +188,73 @@ class Identity:
         if request.headers.get(INSTANCE_HEADER, self.instance) != self.instance:
             raise RefusedError(MISDIRECTED, "this is meant for a server that has ended; another one is here")
         return await handler(request)
+
+
+BODY_TIMEOUT_S = 30.0
+"""For a body of at most 8 MiB; who takes longer holds a connection for nothing."""
+
+
+class RefusedError(Exception):
+    """A request that is answered with this status and this text. Not for an answer that has begun."""
+
+    def __init__(self, status: int, detail: str) -> None:
+        super().__init__(detail)
+        self.status = status
+
+    def answer(self) -> web.Response:
+        return web.json_response({"detail": str(self)}, status=self.status)
+
+
+async def whole_body(request: web.Request) -> bytes:
+    """The body of a request, as it is. Raises RefusedError."""
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT_S):
+            return await request.read()
+    except TimeoutError:
+        raise RefusedError(408, "the body did not arrive in time") from None
+
+
+async def json_body(request: web.Request) -> bytes:
+    """The body of a request, which says that it is JSON. Raises RefusedError."""
+    if request.content_type != JSON_TYPE:
+        raise RefusedError(415, f"the body is {JSON_TYPE}")
+    return await whole_body(request)
+
+
+async def json_value(request: web.Request) -> Any:
+    """What the body of a request says. Raises RefusedError."""
+    try:
+        return json.loads(await json_body(request))
+    except (ValueError, RecursionError) as error:
+        raise RefusedError(400, f"not JSON: {error}") from error
+
+
+class Absence:
+    """Calls `leave` once nobody has been there for `patience_s`; never where that is None. Belongs to one loop."""
+
+    def __init__(self, patience_s: float | None) -> None:
+        self._patience_s = patience_s
+        self._leave: Callable[[], None] | None = None
+        self._present: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self, leave: Callable[[], None]) -> None:
+        """Begin to wait for somebody."""
+        self._leave = leave
+        self._wait()
+
+    def came(self, connection: asyncio.Task[None]) -> None:
+        """Somebody who knows the key is there, until the task of his connection is done."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._present.add(connection)
+        connection.add_done_callback(self._went)
+
+    def _went(self, connection: asyncio.Task[None]) -> None:
+        self._present.discard(connection)
+        if not self._present:
+            self._wait()
+
+    def _wait(self) -> None:
+        if self._patience_s is not None and self._leave is not None:
+            self._timer = asyncio.get_running_loop().call_later(self._patience_s, self._leave)

@@ -22,10 +22,9 @@ from core.events import CmdOutputMetadata
 from core.secrets.command_secrets import lent
 from runtime.server import hints, processes, prompt
 from runtime.server.action_executor import Emit
-from runtime.server.key_names import control_key, named_key
 from runtime.server.output_log import Printed
 from runtime.server.secret_handover import Handover
-from runtime.server.terminal import COLUMNS, ROWS, Terminal
+from runtime.server.terminal import COLUMNS, ROWS, Terminal, control_key, named_key
 
 START_TIMEOUT_S = 10.0
 SHARED_MEMORY = "/dev/shm"  # noqa: S108  # mkdtemp makes a private folder in it

@@ -15,9 +15,9 @@ from aiohttp import web
 
 from runtime.protocol import JSON_TYPE, NDJSON_TYPE, encode_frame
 from runtime.server.bash_session import BashSession, NothingRunsError
-from runtime.server.jobs import JobError, end_job, jobs
 from runtime.server.outputs import READ_BYTES, Output, OutputError
-from runtime.server.requests import RefusedError, json_value, whole_body
+from runtime.server.processes import JobError, end_job, jobs
+from runtime.server.request_guard import RefusedError, json_value, whole_body
 
 MAX_ROWS = MAX_COLUMNS = 1000
 """V0's window; a terminal that is larger is a mistake."""

@@ -27,10 +27,9 @@ from core.settings.config import (
 from core.settings.mcp_settings import MCPServerSettings, MCPSettings
 from core.settings.screen_settings import ScreenSettings
 from core.settings.security_settings import SecuritySettings, TrustSettings
-from runtime.server.action_executor import ActionExecutor, Table
+from runtime.server.action_executor import ActionExecutor, Table, TaskList
 from runtime.server.bash_session import BashSession
 from runtime.server.file_actions import Files
-from runtime.server.task_file import TaskList
 from tests.runtime.conftest import every_plugin
 
 WITHOUT_A_HANDLER = {"call_tool_mcp"}

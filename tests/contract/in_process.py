@@ -11,10 +11,9 @@ from core.errors import RuntimeUnavailableError
 from core.events import Action, Frame, Observation
 from core.progress import Say, silently
 from core.protocols import FrameSink
-from runtime.server.action_executor import ActionExecutor
+from runtime.server.action_executor import ActionExecutor, TaskList
 from runtime.server.bash_session import BashSession
 from runtime.server.file_actions import Files
-from runtime.server.task_file import TaskList
 from tests.doubles import Unconfined
 
 

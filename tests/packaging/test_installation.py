@@ -33,7 +33,7 @@ MODULES = {
     "runtime.plugins.browser --help": 0,
     "runtime.server --help": 0,
     "runtime.server.document_converter .unknown": 1,
-    "runtime.server.proxied_program /nowhere true": 0,
+    "runtime.server.proxy_forwarder /nowhere true": 0,
     "runtime.isolation.isolated_program": 1,
     "tui --version": 0,
 }

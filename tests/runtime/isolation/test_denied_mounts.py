@@ -11,8 +11,7 @@ import pytest
 from core.denials import Denials
 from core.errors import RuntimeUnavailableError
 from core.events import ErrorObservation, FileEditAction, FileReadAction
-from runtime.isolation.denied_mounts import Sight, deny
-from runtime.isolation.protected_paths import Mount, Mounts
+from runtime.isolation.protected_paths import Mount, Mounts, Sight, deny
 from runtime.local.local_runtime import LocalRuntime
 from tests.runtime.isolation.confined import WALLED, own, repository, run, walled
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.isolation.git_identity import settings_for
+from runtime.isolation.git_config import identity_environment
 from tests.journeys.hostile import Traps, git_settings
 from tests.program import ROOT
 
@@ -25,7 +25,7 @@ def test_a_hostile_repository_around_us_has_no_say(tmp_path: Path, monkeypatch: 
         mark.unlink()
     for name, value in {"GIT_DIR": ".git", "GIT_WORK_TREE": ".", "GIT_CONFIG_GLOBAL": str(tmp_path / "mine")}.items():
         monkeypatch.setenv(name, str(traps.workspace / value) if name != "GIT_CONFIG_GLOBAL" else value)
-    environ = settings_for(tmp_path / "out")
+    environ = identity_environment(tmp_path / "out")
     assert traps.sprung() == []
     written = Path(environ["GIT_CONFIG_GLOBAL"]).read_text()
     assert "Ada" in written
@@ -51,7 +51,7 @@ def test_nothing_else_of_ours_starts_git_on_the_host() -> None:
     assert sorted(found) == [
         "runtime/checkpoints/shadow_git.py",  # with a repository and settings of our own
         "runtime/git_files.py",
-        "runtime/isolation/git_identity.py",
+        "runtime/isolation/git_config.py",
         "tui/doctor/checks.py",  # a row that is called so
         "tui/doctor/checks.py",  # for its version
     ]

@@ -22,10 +22,9 @@ from core.events import (
     TaskTrackingObservation,
     UserRejectObservation,
 )
-from runtime.server.action_executor import ActionExecutor, Emit, Handler, Table, merge
+from runtime.server.action_executor import ActionExecutor, Emit, Handler, Table, TaskList, merge
 from runtime.server.bash_session import BashSession
 from runtime.server.file_actions import Files
-from runtime.server.task_file import TaskList
 from tests.runtime.conftest import Watcher, every_plugin
 
 

@@ -19,8 +19,8 @@ from aiohttp import web
 from core.events import CmdOutputObservation, CmdRunAction
 from runtime.client import ActionExecutionClient
 from runtime.protocol import KEY_HEADER, MAX_REQUEST_BYTES, NDJSON_TYPE, decode_line, encode_request
-from runtime.server import downloads, requests, transfer_routes, uploads
 from runtime.server import request_guard as guard_module
+from runtime.server import transfers, uploads
 from tests.runtime.action_server import KEY, Server
 from tests.runtime.conftest import Watcher
 
@@ -156,8 +156,8 @@ class TestBodies:
     async def test_one_that_does_not_arrive_in_time_is_refused(
         self, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, begun: bytes
     ) -> None:
-        monkeypatch.setattr(requests, "BODY_TIMEOUT_S", 0.1)
-        monkeypatch.setattr(transfer_routes, "UPLOAD_TIMEOUT_S", 0.1)
+        monkeypatch.setattr(guard_module, "BODY_TIMEOUT_S", 0.1)
+        monkeypatch.setattr(transfers, "UPLOAD_TIMEOUT_S", 0.1)
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(self.head(f"{path}?destination={tmp_path}/new") + begun)
         assert b" 408 " in await reader.readline()
@@ -182,10 +182,10 @@ class TestBodies:
         is_announced: bool,
     ) -> None:
         limit = 2 * MAX_REQUEST_BYTES
-        monkeypatch.setattr(transfer_routes, "MAX_UPLOAD_BYTES", limit)
+        monkeypatch.setattr(transfers, "MAX_UPLOAD_BYTES", limit)
         monkeypatch.setattr(uploads, "MAX_UPLOAD_BYTES", limit)
         headers = {KEY_HEADER: KEY, "Content-Type": "multipart/form-data; boundary=b"}
-        for over, status in ((0, 200), (1 if not is_announced else transfer_routes.FORM_BYTES, 413)):
+        for over, status in ((0, 200), (1 if not is_announced else transfers.FORM_BYTES, 413)):
             body = self.FORM + b"x" * (limit + over) + b"\r\n--b--\r\n"
 
             async def pieces(body: bytes = body) -> AsyncIterator[bytes]:
@@ -229,7 +229,7 @@ class TestBodies:
                 super().close()
                 closed.set()
 
-        monkeypatch.setattr(transfer_routes, "Upload", Watched)
+        monkeypatch.setattr(transfers, "Upload", Watched)
         _, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(self.head(f"/upload_file?destination={tmp_path}/new", 10**6) + self.FORM + b"x" * 600_000)
         assert await asyncio.to_thread(begun.wait, 5)
@@ -243,12 +243,12 @@ class TestBodies:
     ) -> None:
         closed = threading.Event()
 
-        class Watched(downloads.Download):
+        class Watched(transfers.Download):
             def close(self) -> None:
                 super().close()
                 closed.set()
 
-        monkeypatch.setattr(transfer_routes, "Download", Watched)
+        monkeypatch.setattr(transfers, "Download", Watched)
         (tmp_path / "large").write_bytes(os.urandom(1 << 20) * 64)
         before = set(os.listdir("/dev/fd"))
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from runtime.server.downloads import CHUNK_BYTES, Download
+from runtime.server.transfers import CHUNK_BYTES, Download
 from tests.runtime.isolation.confined import SOMEBODY
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from runtime.server.idle_timeout import Absence
+from runtime.server.request_guard import Absence
 
 SOON_S = 0.05
 

@@ -13,7 +13,7 @@ import pytest
 
 from core.events import CmdRunAction
 from runtime.local.local_runtime import LocalRuntime
-from runtime.server import jobs as jobs_module
+from runtime.server import processes
 from tests.runtime.conftest import Watcher, has_ended
 
 LEFT_RUNNING = {
@@ -115,16 +115,16 @@ async def test_the_server_its_shell_and_strangers_cannot_be_ended(server: Jobs, 
 
 
 def test_where_there_is_no_proc_ps_tells() -> None:
-    (me,) = jobs_module._from_ps([os.getpid()])
-    (seen,) = jobs_module._from_proc([os.getpid()])
+    (me,) = processes._jobs_from_ps([os.getpid()])
+    (seen,) = processes._jobs_from_proc([os.getpid()])
     assert (me.pid, me.command, me.foreground) == (seen.pid, seen.command, seen.foreground)
     assert abs(me.started_at - seen.started_at) < 3
     assert abs(me.cpu_s - seen.cpu_s) < 2
 
 
 def test_one_that_has_ended_is_left_out() -> None:
-    assert list(jobs_module._from_proc([999_999_999])) == []
-    assert list(jobs_module._from_ps([])) == []
+    assert list(processes._jobs_from_proc([999_999_999])) == []
+    assert list(processes._jobs_from_ps([])) == []
     assert Path("/proc").is_dir()
 
 
@@ -137,7 +137,7 @@ def test_the_times_of_ps_are_read(text: str, seconds: float, tmp_path: Path, mon
     (tmp_path / "ps").write_text(f"#!/bin/sh\ncat {tmp_path}/listing\n")
     (tmp_path / "ps").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    first, second, third = jobs_module._from_ps([7, 8, 9])
+    first, second, third = processes._jobs_from_ps([7, 8, 9])
     assert abs(first.started_at - (time.time() - seconds)) < 30
     told = (first.pid, first.command, first.cpu_s, first.state, first.foreground)
     assert told == (7, "a (b)  c", seconds, "sleeping", True)
@@ -148,14 +148,14 @@ def test_the_times_of_ps_are_read(text: str, seconds: float, tmp_path: Path, mon
 def test_one_that_has_ended_and_is_not_waited_for_yet_is_told_by_its_name() -> None:
     with subprocess.Popen(["sleep", "0"]) as child:
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-        (job,) = jobs_module._from_proc([child.pid])
+        (job,) = processes._jobs_from_proc([child.pid])
     assert (job.command, job.state, job.cpu_s < 1) == ("[sleep]", "ending", True)
 
 
 def test_the_oldest_comes_first() -> None:
     children = [subprocess.Popen(["sleep", "60"]) for _ in range(3)]
     try:
-        ours = [job.pid for job in jobs_module.jobs() if job.pid in {child.pid for child in children}]
+        ours = [job.pid for job in processes.jobs() if job.pid in {child.pid for child in children}]
     finally:
         for child in children:
             with child:

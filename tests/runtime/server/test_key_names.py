@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from runtime.server.key_names import control_key, cursor_mode, named_key
+from runtime.server.terminal import control_key, cursor_mode, named_key
 from tests.runtime.conftest import Shell
 
 KEY_BY_KEY = (

@@ -8,9 +8,8 @@ import pytest
 
 from core.events import TerminalOutput
 from runtime.protocol import NO_ACTION_ID
-from runtime.server.output_log import Printed
+from runtime.server.output_log import Printed, Viewers
 from runtime.server.outputs import Outputs
-from runtime.server.terminal_viewers import Viewers
 
 LIVE_BYTES = 262_144
 

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from runtime.protocol import OWNER_HEADER
 from runtime.server.lease import Ownership
-from runtime.server.requests import RefusedError
+from runtime.server.request_guard import RefusedError
 from tests.runtime.server.test_identity import listening
 
 FIRST, SECOND = "a" * 16, "b" * 64

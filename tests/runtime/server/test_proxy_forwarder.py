@@ -66,7 +66,7 @@ TOLD = "import json, os, sys; print(json.dumps(dict(os.environ))); sys.exit(7)"
     ids=["a program", "one that a signal ends", "none"],
 )
 async def test_a_program_is_run_with_it(proxy: Path, command: tuple[str, ...], status: int) -> None:
-    argv = (sys.executable, "-P", "-m", "runtime.server.proxied_program", str(proxy), *command)
+    argv = (sys.executable, "-P", "-m", "runtime.server.proxy_forwarder", str(proxy), *command)
     process = await asyncio.create_subprocess_exec(*argv, stdout=-1, stderr=-1, cwd=ROOT)
     said, failed = await process.communicate()
     assert process.returncode == status

@@ -8,12 +8,12 @@ import subprocess
 import time
 from pathlib import Path
 
-from runtime.server.resource_usage import of_all, usage
+from runtime.server.app import sandbox_usage, server_usage
 
 
 def test_usage_is_what_the_kernel_says(tmp_path: Path) -> None:
     before = time.process_time()
-    found = usage(str(tmp_path), 50.0)
+    found = server_usage(str(tmp_path), 50.0)
     assert 2 * before - 0.1 <= found["cpu_percent"] <= 2 * time.process_time() + 0.1
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     memory = found["memory"]
@@ -34,17 +34,17 @@ def test_usage_is_what_the_kernel_says(tmp_path: Path) -> None:
 
 
 def test_a_server_that_has_just_begun_has_a_percentage(tmp_path: Path) -> None:
-    assert usage(str(tmp_path), 0.0)["cpu_percent"] >= 0
+    assert server_usage(str(tmp_path), 0.0)["cpu_percent"] >= 0
 
 
 def test_children_count_with_their_memory_and_their_time() -> None:
-    alone = of_all()
+    alone = sandbox_usage()
     with subprocess.Popen(["sleep", "60"]) as child:
-        both = of_all()
+        both = sandbox_usage()
         child.kill()
     assert both["processes"] == alone["processes"] + 1
     assert both["memory"] > alone["memory"]
     times = os.times()
     spent = times.user + times.system + times.children_user + times.children_system
-    assert alone["cpu_seconds"] - 0.05 <= spent <= of_all()["cpu_seconds"] + 0.5
+    assert alone["cpu_seconds"] - 0.05 <= spent <= sandbox_usage()["cpu_seconds"] + 0.5
     assert alone["oom_kills"] >= 0

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from runtime.server import shell as shell_module
-from runtime.server.output_log import Printed
+from runtime.server.output_log import Printed, Viewers
 from runtime.server.outputs import Outputs
 from runtime.server.shell import Shell, ShellError
-from runtime.server.terminal_viewers import Viewers
 from tests.runtime.conftest import WITHIN_S
 
 Make = Callable[..., Shell]

@@ -6,7 +6,7 @@ import asyncio
 from contextlib import aclosing
 
 from core.events import Frame, Status, TerminalOutput
-from runtime.server.terminal_viewers import BACKLOG_BYTES, SCREENFUL_BYTES, SKIPPED, Viewers
+from runtime.server.output_log import BACKLOG_BYTES, SCREENFUL_BYTES, SKIPPED, Viewers
 
 
 def line(number: int) -> TerminalOutput:

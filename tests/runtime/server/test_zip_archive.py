@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.server.downloads import Download
+from runtime.server.transfers import Download
 from runtime.server.uploads import Upload
 from runtime.server.zip_archive import CHUNK_BYTES, ArchiveError, content, entries, quoted
 from tests.repeated import leaves_nothing
