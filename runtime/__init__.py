@@ -1,11 +1,14 @@
-"""The sandbox: where actions are carried out, and the way to it.
+"""The sandbox: where actions run, and how the rest of Handloom reaches it.
 
-    protocol     the wire between Handloom and a sandbox, without IO
-    server/      what runs in the sandbox: `python -m runtime.server`
-    client       one action over the wire: frames while it runs, then its observation
-    local        a launcher: the server as a child process on this machine
+    protocol              the wire format between Handloom and an action server, without IO
+    client                sends one action to an action server; `reconnecting_client` survives a broken connection
+    server_runtime        what all runtimes with an action server share
+    server/               the action server, which runs in the sandbox: `python -m runtime.server`
+    local, docker, remote one launcher each: how a sandbox starts, ends and is reached
+    isolation/            bubblewrap, seccomp, resource limits, the egress proxy, protected paths
+    plugins/              Jupyter, the browser, agent skills, VS Code
+    checkpoints/          snapshots of a workspace
 
-A launcher knows where a sandbox is and how it starts and ends; everything else is the same for all of them.
-Of core this package imports the vocabulary (`core.events`) and the errors, so that a sandbox loads no
-model, no database and no screen.
+Of `core`, this package imports only the events, the errors and a few pure modules, so that a sandbox loads no model, no
+database and no screen.
 """

@@ -1,4 +1,4 @@
-"""What must not be left half done when its task is cancelled: a process half started, a command half interrupted."""
+"""Wait for work that must not be left half done when its task is cancelled, such as starting a process."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-async def seen_through(work: Coroutine[Any, Any, T], on_cancel: Callable[[], object] | None = None) -> T:
-    """Do it whole; what it gives.
+async def run_to_completion(work: Coroutine[Any, Any, T], on_cancel: Callable[[], object] | None = None) -> T:
+    """Run a coroutine to its end even if the calling task is cancelled, and return its result.
 
-    Cancelling, however often, calls `on_cancel`, waits for its end, and is raised then.
+    On cancellation, `on_cancel` is called each time; CancelledError is raised once the work has ended.
     """
     task = asyncio.create_task(work)
-    await ended(task, on_cancel)
+    await wait_until_done(task, on_cancel)
     return task.result()
 
 
-async def ended(task: asyncio.Task[T], on_cancel: Callable[[], object] | None = None) -> None:
-    """Return at the end of a task, however it ended. Cancelling is as in `seen_through`."""
+async def wait_until_done(task: asyncio.Task[T], on_cancel: Callable[[], object] | None = None) -> None:
+    """Wait until a task has ended, whatever its result. Cancellation works as in `run_to_completion`."""
     cancelled = False
     while not task.done():
         try:

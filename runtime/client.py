@@ -1,13 +1,9 @@
-"""ActionExecutionClient: one action over the wire. The same for every sandbox; only the way to it differs.
+"""ActionExecutionClient: sends actions to an action server, whatever kind of sandbox it runs in.
 
-What the sandbox says is decoded by `protocol`; what cannot be reached, breaks off or makes no sense is a
-RuntimeUnavailableError that says what to do next. There is no time limit here but the one to connect: an
-action ends by its own, in the sandbox. No redirect is followed: the key is for one server. Where the link may break
-although the sandbox lives, `lasting_client` has the sibling that survives it.
-
-What a sandbox's server answers with when its files are looked at: bounded, and read as what it may be and no more.
-
-The other side may be anybody: a listing without end, an archive that unpacks to a thousand times its size.
+The server may be hostile: answers are decoded by `protocol`, listings and archives are size-limited. A server that
+cannot be reached, breaks off or sends nonsense raises RuntimeUnavailableError with the next step. Only connecting has a
+time limit here; actions are limited in the sandbox. Redirects are not followed, because the key is for one server.
+`reconnecting_client` has a subclass that survives broken connections.
 """
 
 from __future__ import annotations
@@ -43,18 +39,18 @@ from runtime.protocol import (
 )
 
 MAX_LISTED = 2_000
-"""Names of one folder; the rest is left out."""
+"""The most names taken from one folder; the rest is dropped."""
 MAX_LISTING_BYTES = 1024 * 1024
 PACKED_BYTES = 64 * 1024
-"""By which the archive of one file may be longer than the file."""
+"""How much longer than its file an archive may be."""
 
 
 class TooLongError(ValueError):
-    """There is more than was asked for."""
+    """There is more data than was asked for."""
 
 
 async def bounded(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
-    """The body of an answer. Raises TooLongError as soon as it is too long, ClientError."""
+    """Read the body of a response. Raises TooLongError as soon as it is too long, ClientError."""
     body = bytearray()
     async for data in response.content.iter_any():
         body += data
@@ -65,7 +61,7 @@ async def bounded(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
 
 
 def names_in(body: bytes) -> list[str]:
-    """The names of a listing that are such of files or, with a slash behind, of folders. Raises ValueError."""
+    """Return the valid names in a folder listing; folders end in a slash. Raises ValueError."""
     try:
         listed = json.loads(body)
     except RecursionError as error:
@@ -76,7 +72,7 @@ def names_in(body: bytes) -> list[str]:
 
 
 def only_file(archive: bytes, max_bytes: int) -> bytes | None:
-    """The one file of a zip; None where it has none. Raises TooLongError, ValueError."""
+    """Return the only file of a zip, or None if it has none. Raises TooLongError, ValueError."""
     try:
         with zipfile.ZipFile(io.BytesIO(archive)) as packed:
             files = [one for one in packed.infolist() if not one.is_dir()]
@@ -99,7 +95,7 @@ T = TypeVar("T")
 
 CONNECT_TIMEOUT_S = 10.0
 ALIVE_TIMEOUT_S = 5.0
-"""A server that is well answers within a millisecond, one on a machine that swaps within seconds."""
+"""A healthy server answers within a millisecond; one on a machine that swaps, within seconds."""
 _ASKED = aiohttp.ClientTimeout(total=ALIVE_TIMEOUT_S)
 _GONE = "The sandbox is gone ({reason}). Send a message to start a new one; files in the workspace are kept."
 _ANOTHER = "another server answers in its place"
@@ -110,10 +106,10 @@ _OTHER_VERSION = (
 
 
 class ActionExecutionClient:
-    """Talks to one action server. Belongs to the running loop.
+    """A client of one action server. It belongs to the running event loop.
 
-    `uds` is the path of its socket; without it, `url` is its address, and `tls` says which certificates are believed.
-    `headers` go with every request.
+    `uds` is the path of the server's socket; without it, `url` is its address, and `tls` holds the trusted
+    certificates. `headers` are sent with every request.
     """
 
     def __init__(
@@ -128,9 +124,9 @@ class ActionExecutionClient:
         connector = aiohttp.UnixConnector(uds) if uds is not None else aiohttp.TCPConnector(ssl=tls or True)
         self._url = url.rstrip("/")
         self._answers: set[aiohttp.ClientResponse] = set()
-        """That are being read."""
+        """Responses that are being read."""
         self._instance: str | None = None
-        """The life of the server that answered first; None where none has yet, or it does not say."""
+        """The instance ID of the server that answered first, or None if none has answered or it sends no ID."""
         self._session = aiohttp.ClientSession(
             connector=connector,
             headers={**(headers or {}), KEY_HEADER: key, VERSION_HEADER: str(PROTOCOL_VERSION)},
@@ -147,7 +143,7 @@ class ActionExecutionClient:
         await self.aclose()
 
     async def alive(self) -> bool:
-        """Whether the server answers, in time, and takes our key."""
+        """Return whether the server answers in time and accepts the key."""
         timeout = aiohttp.ClientTimeout(total=ALIVE_TIMEOUT_S)
         try:
             async with self._request("GET", "/alive", timeout=timeout) as response:
@@ -157,19 +153,21 @@ class ActionExecutionClient:
             return False
 
     async def server_info(self) -> dict[str, Any]:
-        """Uptime, idle time, resources, version of the protocol. Raises RuntimeUnavailableError."""
+        """Return uptime, idle time, resources and protocol version. Raises RuntimeUnavailableError."""
         return await self._asked("/server_info", dict)
 
     async def usage(self, limits: tuple[str, ...] = ()) -> SandboxUsage:
-        """What everything there uses; `limits` are said along. Raises RuntimeUnavailableError."""
+        """Return the resource usage of the whole sandbox, with `limits` added. Raises RuntimeUnavailableError."""
         return await self._asked("/server_info", lambda info: usage_of(info, limits))
 
     async def jobs(self) -> list[Job]:
-        """What commands started and still runs, the oldest first. Raises RuntimeUnavailableError."""
+        """Return the processes that commands started and that still run, oldest first. Raises
+        RuntimeUnavailableError.
+        """
         return await self._asked("/jobs", jobs_of)
 
     async def list_folder(self, path: str) -> list[str]:
-        """The names in a folder; see core.protocols.Runtime. Raises RuntimeUnavailableError."""
+        """Return the names in a folder; see core.protocols.Runtime. Raises RuntimeUnavailableError."""
         try:
             async with self._request("POST", "/list_files", json={"path": path}, timeout=_ASKED) as response:
                 self._recognise(response)
@@ -179,7 +177,7 @@ class ActionExecutionClient:
             raise self._lost(error) from error
 
     async def read_file(self, path: str, max_bytes: int) -> bytes | None:
-        """The content of a file; see core.protocols.Runtime. Raises UsageError, RuntimeUnavailableError."""
+        """Return the content of a file; see core.protocols.Runtime. Raises UsageError, RuntimeUnavailableError."""
         try:
             params = {"path": path}
             async with self._request("GET", "/download_files", params=params, timeout=_ASKED) as response:
@@ -194,7 +192,7 @@ class ActionExecutionClient:
             raise self._lost(error) from error
 
     async def end_job(self, pid: int) -> None:
-        """End one and everything below it. Raises UsageError where there is none, RuntimeUnavailableError."""
+        """End a job and its child processes. Raises UsageError if there is no such job, RuntimeUnavailableError."""
         try:
             async with self._request("DELETE", f"/jobs/{pid}") as response:
                 self._recognise(response)
@@ -206,9 +204,9 @@ class ActionExecutionClient:
             raise self._lost(error) from error
 
     async def at_terminal(self, what: str, said: bytes | dict[str, int]) -> None:
-        """Keys for the terminal (`input`), its size (`resize`), or the end of the user's turn (`give_back`).
+        """Send keys (`input`) or a size (`resize`) to the terminal, or end the user's turn (`give_back`).
 
-        Raises UsageError where the sandbox does not take it, RuntimeUnavailableError.
+        Raises UsageError if the sandbox refuses it, RuntimeUnavailableError.
         """
         body: dict[str, Any] = {"json": said} if isinstance(said, dict) else {"data": said}
         try:
@@ -222,7 +220,7 @@ class ActionExecutionClient:
             raise self._lost(error) from error
 
     async def _asked(self, path: str, read: Callable[[Any], T]) -> T:
-        """What an answer in JSON says. Raises RuntimeUnavailableError."""
+        """Get a JSON answer and parse it. Raises RuntimeUnavailableError."""
         try:
             async with self._request("GET", path, timeout=_ASKED) as response:
                 self._recognise(response)
@@ -232,7 +230,7 @@ class ActionExecutionClient:
             raise self._lost(error) from error
 
     async def execute(self, action: Action, action_id: int, on_frame: Callable[[Frame], None]) -> Observation:
-        """Have one action carried out; frames go to `on_frame` as they come.
+        """Carry out one action; frames are passed to `on_frame` as they arrive.
 
         Cancelling closes the response at once, which interrupts the action. Raises RuntimeUnavailableError.
         """
@@ -256,10 +254,10 @@ class ActionExecutionClient:
         on_frame: Callable[[Frame], None],
         on_sign_of_life: Callable[[], None] = lambda: None,
     ) -> Observation | None:
-        """Hand on the frames of an answer; the observation at its end, None where it ends without one.
+        """Pass on the frames of an answer and return the observation at its end, or None if it ends without one.
 
-        Whatever comes is a sign of life; an empty line is that and nothing else. Who stops reading closes the answer.
-        Raises ClientError, ProtocolError.
+        `on_sign_of_life` is called for all data; an empty line is nothing but a sign of life. Raises ClientError,
+        ProtocolError.
         """
         lines = LineSplitter()
         self._answers.add(response)
@@ -279,17 +277,17 @@ class ActionExecutionClient:
         return None
 
     def _request(self, method: str, path: str, **options: Any) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-        """A request to the server and to nobody else."""
+        """Make a request to this server, without following redirects."""
         return self._session.request(method, self._url + path, allow_redirects=False, **options)
 
     def _lost(self, reason: object) -> RuntimeUnavailableError:
-        """What is said of a server that cannot be reached, or that breaks off."""
+        """Return the error for a server that cannot be reached or breaks off."""
         return RuntimeUnavailableError(_GONE.format(reason=reason))
 
     def _recognise(self, response: aiohttp.ClientResponse) -> None:
-        """Raise RuntimeUnavailableError for the answer of another server than the first, or of another version.
+        """Raise RuntimeUnavailableError for an answer from another server than the first, or of another version.
 
-        Requests name the server that they are meant for, so another one has carried out nothing.
+        Requests name the server that they are meant for, so another server has carried out nothing.
         """
         self._check_version(response)
         instance = response.headers.get(INSTANCE_HEADER)
@@ -334,13 +332,13 @@ class ActionExecutionClient:
                     return
 
     async def aclose(self) -> None:
-        """Let go of the connections; who waits for an observation gets RuntimeUnavailableError. May be called twice."""
+        """Close the connections; whoever waits for an observation gets RuntimeUnavailableError. May be called twice."""
         for response in self._answers:
             response.close()  # the session's own close would let its reader wait for ever
         await self._session.close()
 
 
 async def refusal(response: aiohttp.ClientResponse) -> str:
-    """What is said of an answer with another status than 200."""
+    """Return the error message for an answer whose status is not 200."""
     detail = (await response.text())[:500]
     return f"The sandbox refused the action with status {response.status}: {detail}. Restart the runtime."

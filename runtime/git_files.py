@@ -1,15 +1,12 @@
-"""Which files a folder has that git would not ignore: asked of git, where no repository can have a say.
+"""Lists the files of a folder that git does not ignore, without letting a repository run anything.
 
-git is given a repository of our own, empty and without settings, and the folder as its work tree. So it reads the
-ignore files of the folder, which are lists of patterns, and never the folder's own `.git`, whose settings could name
-programs to run. What is tracked although it is ignored is therefore not among the files.
+git gets an empty repository without settings, and the folder as its work tree. So it reads the folder's ignore files,
+which only have patterns, and never the folder's own `.git`, whose settings could name programs. Ignored files that are
+tracked are therefore not listed.
 
-Keeps git from waiting for a FIFO that lies in place of a file of patterns.
-
-git opens every `.gitignore` and `.gitattributes` that it comes to, and waits at a FIFO until another process opens it
-for writing. While git runs, `released` opens each of them for an instant and writes nothing, so that git reads an empty
-file and goes on. Folders are searched only while git takes longer than it usually does. Links are not followed. Used
-wherever git reads a workspace.
+git opens every `.gitignore` and `.gitattributes` that it finds, and would wait for ever at a FIFO of that name. While
+git runs, `released` opens each FIFO briefly for writing, so that git reads an empty file and continues. Folders are
+searched for FIFOs only if git takes longer than usual. Links are not followed.
 """
 
 from __future__ import annotations
@@ -26,16 +23,16 @@ from pathlib import Path
 PATIENCE_S = 0.2
 """git lists most workspaces in less."""
 PAUSE_S = 0.005
-"""Between two attempts to open the FIFOs that are known."""
+"""Between two attempts to open known FIFOs."""
 SEARCH_EVERY_S = 2.0
-"""A search of 100,000 files takes a quarter of a second."""
+"""Searching 100,000 files takes a quarter of a second."""
 _NAMES = (".gitignore", ".gitattributes")
 _WRITE = os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
 
 
 @contextmanager
 def released(folder: str) -> Iterator[None]:
-    """As long as this is entered, no FIFO below the folder holds up a git that reads its patterns."""
+    """While this context is open, FIFOs below the folder do not block a git that reads its patterns."""
     is_done = threading.Event()
     thread = threading.Thread(target=_release, args=(folder, is_done), name="git-pipes", daemon=True)
     thread.start()
@@ -63,7 +60,7 @@ def _release(folder: str, is_done: threading.Event) -> None:
 
 
 def _pipes(folder: str, is_done: threading.Event) -> Iterator[str]:
-    """The FIFOs with such a name. Ends early when git has ended."""
+    """Yield FIFOs with such a name. Ends early when git has ended."""
     waiting = [folder]
     while waiting and not is_done.is_set():
         above = waiting.pop()
@@ -79,7 +76,7 @@ def _pipes(folder: str, is_done: threading.Event) -> Iterator[str]:
 
 
 def _open_for_an_instant(pipe: str) -> None:
-    """Let a process that waits for a writer go on; nothing happens where none waits."""
+    """Unblock a process that waits for a writer, if there is one."""
     try:
         opened = os.open(pipe, _WRITE)
     except OSError:
@@ -88,15 +85,15 @@ def _open_for_an_instant(pipe: str) -> None:
 
 
 TIMEOUT_S = 4.0
-"""A folder for which git takes longer is looked through in another way."""
+"""A folder for which git takes longer is listed in another way."""
 MAX_BYTES = 32 * 1024 * 1024
-"""Of names: some hundred thousand."""
+"""Limit for names: some hundred thousand files."""
 MAX_REPOSITORIES = 100
-"""Within one another, such as the one that was cloned into a workspace."""
+"""Limit for nested repositories, such as one cloned into a workspace."""
 
 
 def git_files(folder: Path) -> list[str] | None:
-    """The paths of its files, relative to it; None where git cannot tell. Blocks."""
+    """Return the paths of a folder's files, relative to it; None if git cannot list them. Blocks."""
     with tempfile.TemporaryDirectory(prefix="handloom-git-") as ours:
         for name in ("objects", "refs"):
             Path(ours, name).mkdir()
@@ -116,7 +113,7 @@ def git_files(folder: Path) -> list[str] | None:
 
 
 def _listed(repository: str, folder: Path) -> list[str] | None:
-    """Its files, and with a slash behind it each folder that is a repository of its own."""
+    """Return files, and nested repositories with a trailing slash."""
     file = folder / ".git" / "info" / "exclude"  # the patterns that a repository keeps to itself
     excludes = [f"--exclude-from={file}"] if file.is_file() else []
     told = _git(repository, folder, "ls-files", "-z", "--others", "--exclude-standard", *excludes)
@@ -124,7 +121,7 @@ def _listed(repository: str, folder: Path) -> list[str] | None:
 
 
 def _git(repository: str, folder: Path, *arguments: str) -> bytes | None:
-    """Run git with that repository and no other. None where it fails, or takes too long."""
+    """Run git with this repository. Returns None if it fails or takes too long."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     environ |= {"GIT_OPTIONAL_LOCKS": "0", "GIT_ALLOW_PROTOCOL": "none", "GIT_TERMINAL_PROMPT": "0"}
     try:

@@ -1,8 +1,7 @@
-"""The pulse of a sandbox: whether it still answers, asked again and again beside the work that it does for us.
+"""Check repeatedly whether a sandbox still answers while it works for us.
 
-A link whose packets are dropped, a server that hangs and a container that is paused look like work that takes long:
-nothing comes, and nothing breaks. Whoever waits for such work waits for it under a pulse. Knows neither wire nor
-sandbox; what a beat is, and whom to ask why there is none, is the caller's.
+A dropped connection, a server that hangs and a paused container all look like work that takes long: nothing arrives and
+nothing fails. This module knows neither the protocol nor the sandbox: the caller passes in what counts as an answer.
 """
 
 from __future__ import annotations
@@ -15,24 +14,26 @@ T = TypeVar("T")
 
 EVERY_S = 2.0
 SILENT_S = 9.0
-"""A machine that swaps answers within seconds; a person waits for ten."""
+"""A machine that swaps answers within seconds, and a user waits for ten."""
 
 
-class SilentError(Exception):
-    """No beat came for too long; the text says for how long, and why where somebody knows."""
+class UnresponsiveError(Exception):
+    """No answer for too long; the text says for how long, and the reason if it is known."""
 
 
-async def pulse(
+async def watch_health(
     beat: Callable[[], Awaitable[bool]],
     *,
     every_s: float = EVERY_S,
     silent_s: float = SILENT_S,
     why: Callable[[], Awaitable[str]] | None = None,
 ) -> None:
-    """Ask for a beat every `every_s` seconds until there was none for `silent_s`. Raises SilentError; never returns.
+    """Call `beat` every `every_s` seconds until it has failed for `silent_s`, then raise UnresponsiveError. Never
+    returns.
 
-    A beat that answers False, or not within half of `silent_s`, was none: it is asked for again, because it may have
-    been sent into a connection that is dead. `why` is asked once, at the end, for a sentence without its full stop.
+    A `beat` that returns False, or not within half of `silent_s`, has failed and is tried again, because the request
+    may have gone into a dead connection. `why` is called once at the end and returns the reason as a sentence without a
+    full stop.
     """
     loop = asyncio.get_running_loop()
     felt_at = loop.time()
@@ -46,11 +47,13 @@ async def pulse(
             pass
         if loop.time() >= felt_at + silent_s:
             reason = await why() if why is not None else ""
-            raise SilentError(reason or f"it has not answered for {silent_s:g} s")
+            raise UnresponsiveError(reason or f"it has not answered for {silent_s:g} s")
 
 
-async def under_pulse(work: Coroutine[Any, Any, T], watch: Coroutine[Any, Any, None]) -> T:
-    """What the work gives, unless the watch, such as `pulse`, raises first. Cancelling ends both at once."""
+async def with_health_check(work: Coroutine[Any, Any, T], watch: Coroutine[Any, Any, None]) -> T:
+    """Return the result of `work`, unless `watch`, such as `watch_health`, raises first. Cancelling ends both at
+    once.
+    """
     tasks = (asyncio.create_task(work), asyncio.create_task(watch))
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

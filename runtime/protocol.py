@@ -41,26 +41,25 @@ from core.secrets.command_secrets import checked, lent
 PROTOCOL_VERSION = 1
 KEY_HEADER = "X-Session-API-Key"
 VERSION_HEADER = "X-Handloom-Protocol"
-"""The version, in every request of ours and every answer; V0's clients and servers have none. A request without it is
-answered with V0's fields alone."""
+"""The protocol version, in all of our requests and answers. Clients of V0 do not send it, and get V0's fields only."""
 INSTANCE_HEADER = "X-Handloom-Instance"
-"""Which life of which server answers, and which one a request is meant for."""
+"""The ID of the server process that answers, or for which a request is meant."""
 OWNER_HEADER = "X-Handloom-Owner"
-"""The conversation that has claimed the server, in its requests."""
+"""The conversation that has claimed the server."""
 RESUME_HEADER = "X-Handloom-Resume"
-"""The token of an action that outlasts the connection that asked for it."""
+"""The token of an action that continues when the connection breaks."""
 AFTER_HEADER = "X-Handloom-After"
-"""In the answer to such a one: the number of the frame before its first line, counted from 1."""
+"""In the answer to such an action: the number of the frame before the first line, counted from 1."""
 JSON_TYPE = "application/json"
 NDJSON_TYPE = "application/x-ndjson"
 
 MAX_REQUEST_BYTES = 8 * 1024 * 1024
-"""An action is text that a model wrote; more is a mistake or an attack."""
+"""An action is text written by a model; anything larger is a mistake or an attack."""
 MAX_LINE_BYTES = 64 * 1024 * 1024
-"""The longest line of an answer: the observation of an edit carries a file twice, a page carries pictures."""
+"""The longest line of an answer: the observation of an edit has the file twice, and a page has images."""
 
 NO_ACTION_ID = -1
-"""Stands for the id of an action that has none: the caller keeps no stream of events."""
+"""The ID of an action without one, because the caller has no event stream."""
 
 
 MAX_WEB_HOSTS = 20
@@ -73,13 +72,13 @@ class ProtocolError(ValueError):
 
 
 def encode_request(action: Action, action_id: int) -> bytes:
-    """The body of `POST /execute_action`, with the secrets that are lent to this task beside the action."""
+    """Encode the body of `POST /execute_action`, including the secrets for this action."""
     body: dict[str, Any] = {"action": {**event_to_dict(action), "id": action_id}}
     return _encode(body | {"secrets": dict(values)} if (values := lent()) else body)
 
 
 def decode_request(body: bytes) -> tuple[Action, int]:
-    """The action of a request and its id, NO_ACTION_ID where it has none. Raises ProtocolError."""
+    """Return the action of a request and its ID, or NO_ACTION_ID. Raises ProtocolError."""
     data = _decode(body).get("action")
     if not isinstance(data, dict):
         raise ProtocolError("the body is a JSON object with the key 'action', and an object under it")
@@ -93,7 +92,7 @@ def decode_request(body: bytes) -> tuple[Action, int]:
 
 
 def decode_secrets(body: bytes) -> Mapping[str, str]:
-    """What a request lends to its action, by name. Raises ProtocolError, whose text has nothing of the values."""
+    """Return the secrets of a request by name. Raises ProtocolError, whose text contains no values."""
     said = _decode(body).get("secrets", {}) if b'"secrets"' in body else {}
     if not isinstance(said, dict) or not all(isinstance(value, str) for value in said.values()):
         raise ProtocolError("'secrets' is an object of texts")
@@ -104,9 +103,9 @@ def decode_secrets(body: bytes) -> Mapping[str, str]:
 
 
 def encode_observation(observation: Observation, *, is_for_v0: bool = False) -> bytes:
-    """An observation in V0 form: the whole answer, or the last line of a stream.
+    """Encode an observation in V0 form, as the whole answer or as the last line of a stream.
 
-    A client of V0 fails on fields that it does not know, so it gets none of those that are only ours.
+    With `is_for_v0`, fields that only Handloom has are left out, because clients of V0 fail on unknown fields.
     """
     data = event_to_dict(observation)
     if is_for_v0:
@@ -115,7 +114,7 @@ def encode_observation(observation: Observation, *, is_for_v0: bool = False) -> 
 
 
 def encode_frame(frame: Frame) -> bytes:
-    """One line of a stream, without its end."""
+    """Encode a frame as one line of a stream, without the line end."""
     match frame:
         case TerminalOutput(cause, data, is_echo):
             text = base64.b64encode(data).decode("ascii")
@@ -132,7 +131,7 @@ def encode_frame(frame: Frame) -> bytes:
 
 
 def decode_line(line: bytes) -> Frame | Observation:
-    """What one line of an answer says. Raises ProtocolError."""
+    """Decode one line of an answer. Raises ProtocolError."""
     data = _decode(line)
     if "observation" in data:
         return decode_observation(data)
@@ -167,7 +166,7 @@ def _page_shown(data: Mapping[str, Any]) -> PageShown:
 
 
 def decode_observation(data: Mapping[str, Any]) -> Observation:
-    """The observation of a V0 form. Raises ProtocolError."""
+    """Decode an observation in V0 form. Raises ProtocolError."""
     event = _event(data)
     if isinstance(event, UnknownObservation) or not isinstance(event, Observation):
         raise ProtocolError(f"{data.get('observation')!r} is no observation that this version knows")
@@ -175,7 +174,7 @@ def decode_observation(data: Mapping[str, Any]) -> Observation:
 
 
 def jobs_of(listed: Any) -> list[Job]:
-    """What an answer of `GET /jobs` says. Raises ProtocolError."""
+    """Parse the answer to `GET /jobs`. Raises ProtocolError."""
     try:
         return [
             Job(
@@ -193,7 +192,7 @@ def jobs_of(listed: Any) -> list[Job]:
 
 
 def usage_of(info: Any, limits: tuple[str, ...] = ()) -> SandboxUsage:
-    """What an answer of `GET /server_info` says. Raises ProtocolError."""
+    """Parse the answer to `GET /server_info`. Raises ProtocolError."""
     try:
         used = info["sandbox"]
         return SandboxUsage(
@@ -210,7 +209,9 @@ def usage_of(info: Any, limits: tuple[str, ...] = ()) -> SandboxUsage:
 
 
 def web_hosts(info: Mapping[str, Any]) -> dict[str, int]:
-    """The addresses of `/server_info` at which programs inside can be seen, each with its port; only such."""
+    """Return the valid web addresses in `/server_info` at which the user can see programs of the sandbox, with their
+    ports.
+    """
     hosts = info.get("web_hosts")
     if not isinstance(hosts, dict):
         return {}
@@ -218,20 +219,22 @@ def web_hosts(info: Mapping[str, Any]) -> dict[str, int]:
 
 
 def is_web_host(address: str, port: object) -> bool:
-    """Whether an address is one of the web, and a port one that a program can listen on."""
+    """Return whether an address is a web address and a port is a valid port number."""
     is_port = isinstance(port, int) and not isinstance(port, bool) and 0 < port < 65536
     return is_port and len(address) <= MAX_ADDRESS_CHARS and re.fullmatch(_WEB_ADDRESS, address) is not None
 
 
 class LineSplitter:
-    """Puts the pieces in which an answer arrives together into lines."""
+    """Splits the chunks of an answer into lines."""
 
     def __init__(self, limit: int = MAX_LINE_BYTES) -> None:
         self._limit = limit
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """The lines that `data` completes, without their ends. Raises ProtocolError where one is too long."""
+        """Yield the lines that `data` completes, without line ends. Raises ProtocolError for a line that is too
+        long.
+        """
         searched = len(self._rest)
         self._rest += data
         while (end := self._rest.find(b"\n", searched)) >= 0:

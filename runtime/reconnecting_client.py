@@ -1,9 +1,9 @@
-"""LastingClient: actions over a link that may break while the sandbox lives. The sibling of ActionExecutionClient.
+"""ReconnectingClient: an ActionExecutionClient for connections that may break while the sandbox keeps running.
 
-Invariants: an action is carried out at most once and in one life of one server, however often its request is sent; its
-frames arrive in order and none twice; its observation arrives unless the link stays broken for longer than the
-patience; and an action that nobody waits for any more is interrupted as soon as the link allows. The other side of it
-is `runtime.server.answer_cache`.
+Invariants: an action is carried out at most once and by one server process, however often its request is sent; frames
+arrive in order, none twice; the observation arrives unless the connection stays broken for longer than the patience; an
+action whose caller has gone is interrupted as soon as the connection allows. The server's side is
+`runtime.server.answer_cache`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import aiohttp
 from core.errors import RuntimeUnavailableError
 from core.events import Action, Frame, Observation, PageShown, Status
 from runtime.client import ActionExecutionClient, refusal
-from runtime.health_check import SILENT_S, SilentError, pulse, under_pulse
+from runtime.health_check import SILENT_S, UnresponsiveError, watch_health, with_health_check
 from runtime.protocol import (
     AFTER_HEADER,
     INSTANCE_HEADER,
@@ -34,22 +34,22 @@ from runtime.protocol import (
 
 PATIENCE_S = 60.0
 SLOWEST_BYTES_S = 64 * 1024
-"""The slowest link for which a long request is waited for."""
+"""The slowest connection for which a long request is awaited."""
 LISTEN_EVERY_S = 0.5
-"""To look whether something came costs nothing; a link that is dead is noticed within ten seconds so."""
+"""How often to check whether data arrived. The check is cheap, and a dead connection is noticed within ten seconds."""
 FIRST_DELAY_S, LONGEST_DELAY_S = 0.2, 5.0
-"""Between two tries; doubled each time."""
+"""Delays between two attempts; doubled each time."""
 RELEASE_S = 5.0
-"""For one try to say that nobody wants an answer any more; the server interrupts within 2 s."""
+"""Time limit of one attempt to release an answer; the server interrupts the action within 2 s."""
 INTERRUPT_S = 0.08
-"""For a cancelled caller, who is let go after a tenth of a second whatever the link is like."""
+"""How long a cancelled caller waits for the interrupt; it returns after a tenth of a second in any case."""
 CLOSE_S = 3.0
-"""At the end, for all that is still to be interrupted; the server gives itself two seconds."""
+"""Time limit for interrupting all actions when closing; the server allows itself two seconds."""
 LOOK_S = 0.02
-"""Between two looks at what tells us nothing by itself."""
+"""Polling interval for conditions without an event."""
 REASON_CHARS = 120
 LINK = "STATUS$LINK"
-"""Id of the notices about the link."""
+"""The ID of status messages about the connection."""
 _BROKEN = "The link to the sandbox is broken ({reason}); trying again."
 _BACK = "The link to the sandbox is back."
 _SKIPPED = "The link to the sandbox is back; {count} pieces of live output were skipped."
@@ -70,17 +70,17 @@ _CLAIM_REFUSED = {
     404: "What answers is no action server of this version. Look at its address, or install the same Handloom there.",
     409: "The server is used by another conversation. Close that one, or have another server.",
 }
-_BREAKS = (aiohttp.ClientError, OSError, SilentError)
-"""What a broken link raises."""
+_LINK_ERRORS = (aiohttp.ClientError, OSError, UnresponsiveError)
+"""What a broken connection raises."""
 
 Why = Callable[[], Awaitable[str]]
-"""Asked why a link is broken: a reason, or empty. Raises RuntimeUnavailableError where there is nothing to wait for."""
+"""Returns why the connection is broken, or an empty string. Raises RuntimeUnavailableError if waiting is pointless."""
 
 
-class LastingClient(ActionExecutionClient):
-    """Talks to one action server, and tries again for `patience_s` where the link to it breaks.
+class ReconnectingClient(ActionExecutionClient):
+    """A client of one action server that retries for `patience_s` when the connection breaks.
 
-    A link on which nothing came for `silent_s` is a broken one; it is looked at every `every_s`.
+    A connection on which nothing arrived for `silent_s` counts as broken; it is checked every `every_s`.
     """
 
     def __init__(
@@ -102,24 +102,24 @@ class LastingClient(ActionExecutionClient):
         self._every_s = every_s
         self._silent_s = silent_s
         self._wanted: set[str] = set()
-        """The tokens of actions whose observation somebody waits for."""
+        """Tokens of actions whose observation somebody awaits."""
         self._releases: dict[str, asyncio.Task[None]] = {}
         self._closed = asyncio.Event()
 
     async def execute(self, action: Action, action_id: int, on_frame: Callable[[Frame], None]) -> Observation:
-        """Have one action carried out once; frames go to `on_frame` as they come, notices about the link, too.
+        """Carry out one action exactly once; frames and status messages about the connection go to `on_frame`.
 
-        Cancelling returns at once, and the action is interrupted as soon as the link allows. Raises
-        RuntimeUnavailableError where the server ended, or cannot be reached for `patience_s`.
+        Cancelling returns at once, and the action is interrupted as soon as the connection allows. Raises
+        RuntimeUnavailableError if the server has ended, or cannot be reached for `patience_s`.
         """
-        asked = _Asked(encode_request(action, action_id), on_frame)
-        trouble = _Trouble(self._patience_s, self._why, self._closed, on_frame)
+        asked = _Request(encode_request(action, action_id), on_frame)
+        trouble = _BrokenLink(self._patience_s, self._why, self._closed, on_frame)
         self._wanted.add(asked.token)
         try:
             while not self._closed.is_set():
                 try:
                     observation = await self._attempt(asked, trouble)
-                except _BREAKS as error:
+                except _LINK_ERRORS as error:
                     await trouble.wait(error)
                 except ProtocolError as error:
                     raise self._lost(error) from error
@@ -139,8 +139,8 @@ class LastingClient(ActionExecutionClient):
             self._release(asked.token)
 
     async def watch_page(self) -> AsyncGenerator[PageShown, None]:
-        """The page in the browser, as ActionExecutionClient has it, also after the link was broken."""
-        trouble = _Trouble(self._patience_s, self._why, self._closed, lambda frame: None)
+        """Yield the page in the browser, as ActionExecutionClient does, also after a broken connection."""
+        trouble = _BrokenLink(self._patience_s, self._why, self._closed, lambda frame: None)
         while not self._closed.is_set():
             try:
                 async with aclosing(self._pages()) as pages:
@@ -148,16 +148,16 @@ class LastingClient(ActionExecutionClient):
                         trouble.is_over(0)
                         yield page
                 return
-            except _BREAKS as error:
+            except _LINK_ERRORS as error:
                 await trouble.wait(error)
             except ProtocolError as error:
                 raise self._lost(error) from error
 
     async def claim(self, patience_s: float) -> None:
-        """Make the server ours: it serves nobody else until `hand_back`. Free where it is ours already.
+        """Claim the server, which then serves nobody else until `hand_back`. Does nothing if it is ours already.
 
-        A link that is broken is tried again for `patience_s`. Raises what the link raises then, and
-        RuntimeUnavailableError where the server does not want us.
+        A broken connection is retried for `patience_s`. Raises what the connection raises then, and
+        RuntimeUnavailableError if the server refuses.
         """
         loop = asyncio.get_running_loop()
         gives_up_at, delay_s = loop.time() + patience_s, FIRST_DELAY_S
@@ -171,15 +171,15 @@ class LastingClient(ActionExecutionClient):
                         self._check_version(response)
                         raise RuntimeUnavailableError(_CLAIM_REFUSED.get(response.status) or await refusal(response))
                     gives_up_at = max(gives_up_at, loop.time() + delay_s)  # its last owner is being shown out
-            except _BREAKS:
+            except _LINK_ERRORS:
                 if loop.time() >= gives_up_at:
                     raise
             await asyncio.sleep(delay_s)
             delay_s = min(delay_s * 2, LONGEST_DELAY_S)
 
     async def hand_back(self) -> None:
-        """End what was carried out for us, and wait for that, for as long as CLOSE_S, where the link allows."""
-        with suppress(*_BREAKS):
+        """End everything that was started for us, and wait for at most CLOSE_S until it has ended."""
+        with suppress(*_LINK_ERRORS):
             async with asyncio.timeout(CLOSE_S):
                 async with self._request("DELETE", "/owner") as response:
                     await response.read()
@@ -189,9 +189,9 @@ class LastingClient(ActionExecutionClient):
                     await asyncio.sleep(LOOK_S)  # the end of a process elsewhere is no event here
 
     async def aclose(self) -> None:
-        """Interrupt what runs, where the link allows, and let go of the connections. May be called twice.
+        """Interrupt running actions if the connection allows, and close the connections. May be called twice.
 
-        Who waits for an observation gets RuntimeUnavailableError.
+        Whoever waits for an observation gets RuntimeUnavailableError.
         """
         self._closed.set()
         for token in list(self._wanted):
@@ -205,8 +205,8 @@ class LastingClient(ActionExecutionClient):
         await asyncio.gather(*releases, return_exceptions=True)
         await super().aclose()
 
-    async def _attempt(self, asked: _Asked, trouble: _Trouble) -> Observation | None:
-        """Ask for the action, or for what is said of it since; None where the server wants to be asked again."""
+    async def _attempt(self, asked: _Request, trouble: _BrokenLink) -> Observation | None:
+        """Request the action, or the rest of its answer; return None if the server wants to be asked again."""
         if self._instance is None:
             await self._meet()  # or a request that is sent twice could reach two lives
         headers = {"Accept": NDJSON_TYPE}
@@ -224,8 +224,8 @@ class LastingClient(ActionExecutionClient):
             if response.status != 200:
                 await _refuse(response, asked.is_known)
             trouble.is_over(asked.goes_on(response))
-            watch = pulse(asked.heard, every_s=self._every_s, silent_s=self._silent_s, why=self._why)
-            return await under_pulse(self._read(response, asked.take, asked.hear), watch)
+            watch = watch_health(asked.heard, every_s=self._every_s, silent_s=self._silent_s, why=self._why)
+            return await with_health_check(self._read(response, asked.take, asked.hear), watch)
 
     async def _meet(self) -> None:
         async with asyncio.timeout(self._silent_s), self._request("GET", "/alive") as response:
@@ -235,15 +235,17 @@ class LastingClient(ActionExecutionClient):
         return RuntimeUnavailableError(_UNREACHABLE.format(reason=reason))
 
     def _release(self, token: str) -> None:
-        """Say that nobody wants the answer any more, beside whatever comes next; once for each."""
+        """Tell the server, in the background and once per token, that nobody wants the answer any more."""
         if token in self._wanted:
             self._wanted.discard(token)
             release = self._releases[token] = asyncio.create_task(self._let_go(token))
             release.add_done_callback(lambda _: self._releases.pop(token))
 
     async def _let_go(self, token: str) -> None:
-        """Interrupt the action where it runs, and have its answer forgotten. Whatever the server answers, it knows."""
-        trouble = _Trouble(self._patience_s, None, asyncio.Event(), lambda frame: None)
+        """Interrupt the action if it runs, and have its answer forgotten. Any answer of the server means that it
+        knows.
+        """
+        trouble = _BrokenLink(self._patience_s, None, asyncio.Event(), lambda frame: None)
         with suppress(RuntimeUnavailableError):
             while True:
                 try:
@@ -253,25 +255,25 @@ class LastingClient(ActionExecutionClient):
                     ):
                         await response.read()
                         return
-                except _BREAKS as error:
+                except _LINK_ERRORS as error:
                     await trouble.wait(error)
 
 
-class _Asked:
-    """One action: what is asked for, and how much of the answer is here."""
+class _Request:
+    """One action: its request, and how much of its answer has arrived."""
 
     def __init__(self, body: bytes, on_frame: Callable[[Frame], None]) -> None:
         self.token = secrets.token_hex(16)
         self.body = body
         self.seen = 0
-        """The number of the last frame that came."""
+        """The number of the last frame that arrived."""
         self.is_known = False
         """Whether the server is known to have the request."""
         self._has_heard = False
         self._on_frame = on_frame
 
     def goes_on(self, response: aiohttp.ClientResponse) -> int:
-        """An answer begins; how many frames were dropped before its first. Raises ProtocolError."""
+        """Handle the start of an answer; return how many frames were dropped before its first. Raises ProtocolError."""
         self.is_known = self._has_heard = True
         before, after = self.seen, response.headers.get(AFTER_HEADER, "")
         if not (after.isascii() and after.isdigit()) or int(after) < before:
@@ -280,11 +282,11 @@ class _Asked:
         return self.seen - before
 
     def hear(self) -> None:
-        """Something came."""
+        """Note that data arrived."""
         self._has_heard = True
 
     async def heard(self) -> bool:
-        """Whether something came since this was asked last."""
+        """Return whether data arrived since the last call."""
         heard, self._has_heard = self._has_heard, False
         return heard
 
@@ -293,8 +295,8 @@ class _Asked:
         self._on_frame(frame)
 
 
-class _Trouble:
-    """The time during which a link is broken: when to try again, and what the user is told."""
+class _BrokenLink:
+    """Decides when to retry a broken connection, and tells the user about it."""
 
     def __init__(
         self, patience_s: float, why: Why | None, closed: asyncio.Event, tell: Callable[[Frame], None]
@@ -308,7 +310,7 @@ class _Trouble:
         self._was_told = False
 
     async def wait(self, error: Exception) -> None:
-        """Wait until it is time to try again, or until the client is closed. Raises RuntimeUnavailableError."""
+        """Wait until the next attempt, or until the client is closed. Raises RuntimeUnavailableError."""
         reason = (await self._why() if self._why is not None else "") or _described(error)
         now = asyncio.get_running_loop().time()
         if self._began_at is None:
@@ -323,19 +325,19 @@ class _Trouble:
         self._delay_s = min(self._delay_s * 2, LONGEST_DELAY_S)
 
     def is_over(self, skipped: int) -> None:
-        """The server answers; `skipped` frames are lost."""
+        """Note that the server answers again; `skipped` frames are lost."""
         if self._began_at is not None:
             self._began_at, self._delay_s = None, FIRST_DELAY_S
             self._tell(Status("info", LINK, _SKIPPED.format(count=skipped) if skipped else _BACK))
 
     def forget(self) -> None:
-        """The action has ended, and what was told of the link with it."""
+        """Clear the status message, because the action has ended."""
         if self._was_told:
             self._tell(Status("info", LINK, ""))
 
 
 def _described(error: Exception) -> str:
-    """What broke the link, for people."""
+    """Return what broke the connection, as text for the user."""
     match error:
         case aiohttp.ClientConnectorError():
             return error.os_error.strerror or str(error.os_error)
@@ -343,7 +345,7 @@ def _described(error: Exception) -> str:
             return "it was cut"
         case aiohttp.ClientOSError() if error.strerror:
             return error.strerror
-        case TimeoutError() | SilentError():
+        case TimeoutError() | UnresponsiveError():
             return str(error) or "it does not answer"
     return str(error) if 0 < len(str(error)) < REASON_CHARS else type(error).__name__
 

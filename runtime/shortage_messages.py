@@ -1,6 +1,6 @@
-"""What is told when a sandbox runs out of something, and how an observation carries it. Pure.
+"""Messages for a sandbox that runs out of memory, disk or processes, and how to add them to an observation. Pure.
 
-The server says it of what it sees inside, a launcher of what only the host sees; the words are the same.
+The action server uses them for what it sees inside, the launchers for what only the host sees.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ T = TypeVar("T", bound=Observation)
 
 
 def memory_ran_out(most_bytes: int | None) -> str:
-    """`most_bytes` is what all processes together may use, where that is known."""
+    """Return the message for a process killed for lack of memory; `most_bytes` is the limit for all processes, if
+    known.
+    """
     bound = "" if most_bytes is None else f": all together may use {most_bytes // MB} MB"
     return f"The sandbox ran out of memory, so a process was killed{bound}."
 
@@ -28,8 +30,8 @@ def files_ran_out(left: int) -> str:
     return f"The disk has room for only {left} more files, so what was running was ended. Remove some."
 
 
-def noted(observation: T, text: str) -> T:
-    """The observation with a line of ours behind it; as it is where the text is empty."""
+def with_note(observation: T, text: str) -> T:
+    """Return the observation with a note appended, or unchanged if the note is empty."""
     if not text:
         return observation
     if isinstance(observation, CmdOutputObservation):

@@ -1,10 +1,9 @@
-"""The files of a workspace, read and written from descriptor to descriptor, and never through a symbolic link.
+"""Reads and writes the files of a workspace by descriptor, never through a symbolic link.
 
-Whoever works in the workspace may put a link into the way at any moment, also between two of our steps. So each folder
-on a path is opened from the one above it and has to be a folder; a link is read and written as a link. Invariant: what
-is read lies in the workspace, and so does what is written. Writing has two halves: everything waits in a folder in the
-workspace, and is then moved into its place, file by file, with the way back kept until the last one. Blocks. Used by
-`checkpoints`.
+Programs in the workspace can put a link in the way at any moment. So each folder on a path is opened from its parent
+and must be a folder; a link is read and written as a link. Invariant: only files of the workspace are read and written.
+Writing has two phases: all new files are staged in a folder in the workspace and then moved into place one by one, and
+can be moved back until the last one. Blocks. Used by `checkpoints`.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from contextlib import contextmanager, suppress
 from core.errors import CheckpointError
 
 LINK, PROGRAM, FILE = 0o120000, 0o100755, 0o100644
-"""The modes that git knows of."""
+"""git's file modes."""
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -26,23 +25,23 @@ _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
 class UnreadableError(Exception):
-    """A file that is there and cannot be kept; the text says why."""
+    """An existing file that cannot be stored; the text says why."""
 
 
 class WorkspaceFiles:
-    """The files below a folder, which is held open. Raises OSError where it cannot be; `close` it."""
+    """The files below a folder, which is held open until `close`. Raises OSError if it cannot be opened."""
 
     def __init__(self, folder: str) -> None:
         self._root = os.open(folder, _FOLDER & ~os.O_NOFOLLOW)
 
     def close(self) -> None:
-        """Let go of the folder."""
+        """Close the folder."""
         os.close(self._root)
 
     def read(self, path: str, max_bytes: int) -> tuple[int, bytes] | None:
-        """The mode and the content of a file or link; None where there is none.
+        """Return the mode and content of a file or link; None if there is none.
 
-        Raises UnreadableError for what is no file, is too large, or may not be read.
+        Raises UnreadableError for a file that is not regular, too large or not readable.
         """
         try:
             with self.folder_of(path) as (folder, name):
@@ -60,7 +59,7 @@ class WorkspaceFiles:
             raise UnreadableError((error.strerror or str(error)).lower()) from error
 
     def size(self, path: str) -> int:
-        """The bytes of a file; 0 where there is none."""
+        """Return the size of a file; 0 if there is none."""
         with suppress(OSError), self.folder_of(path) as (folder, name):
             found = os.stat(name, dir_fd=folder, follow_symlinks=False)
             return found.st_size if stat.S_ISREG(found.st_mode) else 0
@@ -68,10 +67,10 @@ class WorkspaceFiles:
 
     @contextmanager
     def moving(self, stage: str, aside: str) -> Iterator[Moving]:
-        """Write files, all or none: unless it is whole in the end, everything is taken back.
+        """Write files, all or none: unless `is_whole` is set at the end, everything is undone.
 
-        `stage` is the name of a folder in which they wait, `aside` the ending that is given to what is in the way.
-        Raises OSError, and CheckpointError where that cannot be done.
+        `stage` is the name of the staging folder, `aside` the suffix for files that are in the way. Raises OSError, and
+        CheckpointError if the undo fails.
         """
         os.mkdir(stage, 0o700, dir_fd=self._root)
         moving = Moving(self, stage, aside)
@@ -90,7 +89,7 @@ class WorkspaceFiles:
                 self.clear(stage)
 
     def clear(self, stage: str) -> None:
-        """Remove the folder in which files waited, with those that still do. Does not raise."""
+        """Remove a staging folder with its files. Does not raise."""
         with suppress(OSError), self.folder_of(f"{stage}/x") as (folder, _):
             for name in _names(folder):
                 os.unlink(name, dir_fd=folder)
@@ -98,16 +97,16 @@ class WorkspaceFiles:
             os.rmdir(stage, dir_fd=self._root)
 
     def stages(self, prefix: str) -> list[str]:
-        """The folders in which files waited when somebody was killed. Raises OSError."""
+        """Return the staging folders of killed processes. Raises OSError."""
         return [name for name in _names(self._root) if name.startswith(prefix)]
 
     def is_empty(self) -> bool:
-        """Whether nothing is in the folder. Raises OSError."""
+        """Return whether the folder is empty. Raises OSError."""
         return not _names(self._root)
 
     @contextmanager
     def folder_of(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
-        """The folder that a path ends in, open, and the name there; `make` makes what is missing. Raises OSError."""
+        """Open the parent folder of a path and yield it with the name; `make` makes missing folders. Raises OSError."""
         *above, name = path.split("/")
         if not name or {name, *above} & {"", ".", ".."}:
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
@@ -128,9 +127,10 @@ class WorkspaceFiles:
 
 
 class Moving:
-    """Files on their way into a workspace. Made by `WorkspaceFiles.moving`; nothing is in its place before all wait.
+    """Files being moved into a workspace by `WorkspaceFiles.moving`; none is in place before all are staged.
 
-    Not flushed to the disk, which takes a millisecond for each: what a power failure takes is still in the store.
+    Not flushed to the disk, which would take a millisecond for each file: after a power failure the store still has
+    them.
     """
 
     def __init__(self, files: WorkspaceFiles, stage: str, aside: str) -> None:
@@ -139,12 +139,12 @@ class Moving:
         self._aside = aside
         self._back: list[Callable[[], None]] = []
         self.kept: list[str] = []
-        """What stood in the way, by its new path."""
+        """Files that were in the way, by their new path."""
         self.is_whole = False
-        """Set by the caller once nothing is to be taken back any more."""
+        """Set by the caller when the changes are final."""
 
     def put(self, number: int, mode: int, content: bytes) -> None:
-        """Let a new file wait under a number. Raises OSError."""
+        """Stage a new file under a number. Raises OSError."""
         with self._files.folder_of(f"{self._stage}/{number}") as (folder, name):
             if mode == LINK:
                 os.symlink(content, name, dir_fd=folder)
@@ -153,7 +153,7 @@ class Moving:
                 file.write(content)
 
     def remove(self, path: str) -> None:
-        """Remove a file or link, and the folders that are empty then; one that is gone is removed. Raises OSError."""
+        """Remove a file or link and folders that become empty; a missing one is ignored. Raises OSError."""
         old = f"{self._stage}/old-{len(self._back)}"
         try:
             self._rename(path, old)
@@ -171,9 +171,9 @@ class Moving:
                 return
 
     def place(self, number: int, path: str, mode: int, *, is_known: bool) -> None:
-        """Move what waits into its place; missing folders are made. Raises OSError.
+        """Move a staged file into place; missing folders are made. Raises OSError.
 
-        What is there already is replaced in one step where it `is_known`, and else gets another name.
+        An existing file is replaced atomically if `is_known`, else it is renamed.
         """
         for above in _above(path):
             self._clear_way(above, for_folder=True)
@@ -194,12 +194,12 @@ class Moving:
         self._back.append(lambda: self._rename(*((old, path) if there is not None else (path, waiting))))
 
     def take_back(self) -> None:
-        """Have everything be as it was. Raises OSError where that cannot be."""
+        """Undo everything. Raises OSError if that fails."""
         while self._back:
             self._back.pop()()
 
     def _clear_way(self, path: str, *, for_folder: bool = False) -> None:
-        """Give what is there another name; with `for_folder`, unless it is a folder."""
+        """Rename what is in the way; with `for_folder`, unless it is a folder."""
         with suppress(FileNotFoundError), self._files.folder_of(path) as (folder, name):
             there = _status(folder, name)
             if there is None or (for_folder and stat.S_ISDIR(there.st_mode)):
@@ -214,7 +214,7 @@ class Moving:
 
 
 def _above(path: str) -> list[str]:
-    """The folders on a path, from the top."""
+    """Return the parent folders of a path, top first."""
     parts = path.split("/")
     return ["/".join(parts[:length]) for length in range(1, len(parts))]
 
@@ -227,7 +227,7 @@ def _status(folder: int, name: str) -> os.stat_result | None:
 
 
 def _names(folder: int) -> list[str]:
-    """What is in a folder that was opened only to go through it."""
+    """List a folder that was opened only for traversal."""
     fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
     try:
         return os.listdir(fd)
@@ -255,7 +255,7 @@ def _made(folder: int, name: str) -> int:
 
 
 def _take_over(old: os.stat_result | None, above: os.stat_result, mode: int, new: str, waiting: int) -> None:
-    """Give a new file the rights of the one whose place it takes; else those of a new one of the folder's owner."""
+    """Give a new file the permissions of the one it replaces, else those of a new file of the folder's owner."""
     if old is not None and stat.S_ISREG(old.st_mode):
         bits = stat.S_IMODE(old.st_mode) & 0o777
         bits = bits | (bits & 0o444) >> 2 if mode == PROGRAM else bits & ~0o111

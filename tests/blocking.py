@@ -33,7 +33,7 @@ WATCHED = (
         "runtime.health_check",
         "runtime.remote.remote_runtime",
         "runtime.remote.remote_address",
-        "runtime.server_process",
+        "runtime.server_runtime",
     ),
 )
 

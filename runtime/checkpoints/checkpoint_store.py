@@ -1,13 +1,13 @@
-"""Checkpoints: a workspace as it was at moments of its conversations, to look at, restore and unpack elsewhere.
+"""Checkpoints: snapshots of a workspace, to inspect, restore and unpack elsewhere.
 
-Kept in a repository of our own (`shadow_git`), one for each workspace: what conversations in the same folder have in
-common is kept once, and the first checkpoint of a new conversation costs no more than a later one. What a conversation
-took is held by names of its own, so that it can be forgotten alone.
+They are stored in one repository for each workspace (`shadow_git`), so conversations in the same folder share what they
+have in common, and the first checkpoint of a new conversation costs no more than a later one. Each conversation has its
+own refs, so that its checkpoints can be deleted separately.
 
-Invariants: taking changes nothing in the workspace; the workspace's `.git` is neither kept nor written; what is
-restored is what was there, byte for byte, with links and the right to be run; nothing is lost by restoring, because the
-workspace as it is gets a checkpoint first, and what is in none is never removed. Ignored files are in none, unless they
-were not always ignored; empty folders are in none.
+Invariants: taking a checkpoint changes nothing in the workspace; the workspace's `.git` is neither stored nor written;
+a restore brings back the exact bytes, links and executable bits; restoring loses nothing, because the workspace gets a
+checkpoint first, and files in no checkpoint are never removed. Ignored files are left out, unless they were not always
+ignored; empty folders are left out.
 """
 
 from __future__ import annotations
@@ -28,47 +28,47 @@ from typing import TypeVar
 
 from core.checkpoints.model import ChangeKind, Checkpoint, FileChange, Restored
 from core.errors import CheckpointError
-from runtime.cancellation import seen_through
-from runtime.checkpoints.shadow_git import OURS, Entry, Kept, ShadowGit, object_id
+from runtime.cancellation import run_to_completion
+from runtime.checkpoints.shadow_git import OURS, Entry, KeptCommit, ShadowGit, object_id
 from runtime.workspace_files import LINK, UnreadableError, WorkspaceFiles
 
 T = TypeVar("T")
 
 FOLDER = "checkpoints"
-"""In the home of Handloom."""
+"""In Handloom's home folder."""
 MAX_FILE_BYTES = 50 * 1024 * 1024
-"""Larger files are data sets and disk images, of which a copy at every turn is not what a user wants."""
+"""Larger files are data sets and disk images, which users do not want copied at every turn."""
 MAX_NEW_BYTES = 2 * 1024**3
 MAX_NEW_FILES = 200_000
-"""What one checkpoint may have to read: a home folder or a disk is not a workspace."""
+"""Limits for one checkpoint: a home folder or a disk is not a workspace."""
 MAX_STORE_BYTES = 5 * 1024**3
 TIDY_EVERY = 50
-"""Checkpoints between two looks at what the store takes."""
+"""Checkpoints between two checks of the store's size."""
 STAGE = f"{OURS}restoring-"
 ASIDE = ".kept-by-handloom-"
 
 
 def is_kept(home: Path, workspace: str) -> bool:
-    """Whether there is anything of checkpoints of this workspace, of any conversation. Blocks for a moment."""
+    """Return whether this workspace has any checkpoints, of any conversation. Blocks briefly."""
     store = _store_of(home, workspace)
     return store.exists() or _lock_of(store).exists()
 
 
 def _store_of(home: Path, workspace: str) -> Path:
-    """The folder of a workspace's checkpoints."""
+    """Return the folder of a workspace's checkpoints."""
     name = hashlib.sha256(os.fsencode(os.path.realpath(workspace))).hexdigest()[:32]
     return home / FOLDER / name
 
 
 def _lock_of(store: Path) -> Path:
-    """The lock of whoever uses the store, beside it: the store itself comes and goes under it."""
+    """Return the lock file of a store. It is beside the store, which may be removed while locked."""
     return store.with_suffix(".lock")
 
 
 class WorkspaceCheckpoints:
     """The checkpoints of one conversation in its workspace. Implements `core.protocols.Checkpoints`.
 
-    Any number of them, in any number of processes, may be used for one workspace: they wait for one another.
+    Several objects, in several processes, may use one workspace: they wait for one another.
     """
 
     def __init__(self, home: Path, workspace: str, conversation_id: str) -> None:
@@ -78,20 +78,20 @@ class WorkspaceCheckpoints:
         self._ref = f"refs/checkpoints/{conversation_id}"
         self._turn = asyncio.Lock()
         self._last: tuple[str, Checkpoint] | None = None
-        """The tree of the newest one, and itself."""
+        """The newest checkpoint and its tree."""
         self._taken = 0
 
     # -- what others call --------------------------------------------------------------------------------------------
 
     async def take(self, label: str) -> Checkpoint:
-        """The workspace as it is. Where nothing has changed since this conversation's last one, that one.
+        """Take a checkpoint, or return this conversation's last one if nothing has changed.
 
-        Raises CheckpointError with what to do. Cancelling leaves the store as it was.
+        Raises CheckpointError, which says what to do. Cancelling leaves the store unchanged.
         """
         return await self._apart(lambda git: self._take(git, label))
 
     async def changes(self, one: str, other: str) -> list[FileChange]:
-        """How the files of two checkpoints differ, from the first to the second. Raises CheckpointError."""
+        """Return how the files of two checkpoints differ. Raises CheckpointError."""
 
         def compare(git: ShadowGit) -> list[FileChange]:
             git.require(one)
@@ -101,7 +101,9 @@ class WorkspaceCheckpoints:
         return await self._apart(compare)
 
     async def read(self, checkpoint: str, path: str, max_bytes: int) -> bytes | None:
-        """The content of a file then; None where it was not there. Raises CheckpointError, also for a larger one."""
+        """Return a file's content in a checkpoint, or None if it is not there. Raises CheckpointError, also if it is
+        too large.
+        """
 
         def look(git: ShadowGit) -> bytes | None:
             git.require(checkpoint)
@@ -114,38 +116,39 @@ class WorkspaceCheckpoints:
         return await self._apart(look)
 
     async def amend(self, checkpoint: str, contents: Mapping[str, bytes | None], label: str) -> Checkpoint:
-        """Another checkpoint, of the same files but for these, which have these contents or are not there.
+        """Make another checkpoint with these files replaced, or removed if the content is None.
 
-        A file keeps its right to be run. The workspace is not touched. Raises CheckpointError.
+        Executable bits are kept. The workspace is not touched. Raises CheckpointError.
         """
         return await self._apart(lambda git: self._amend(git, checkpoint, contents, label))
 
     async def restore(self, checkpoint: str, paths: Sequence[str] | None = None) -> Restored:
-        """Have the workspace, or only these paths of it, be as it was then.
+        """Restore the workspace, or only these paths, from a checkpoint.
 
-        Only what differs is touched; what no checkpoint has stays. Raises CheckpointError, and then, unless its text
-        says otherwise, nothing has changed. Cancelling before the first file is in its place leaves nothing; later, the
-        rest is seen through.
+        Only differing files are touched; files in no checkpoint stay. Raises CheckpointError; unless its text says
+        otherwise, nothing has changed. Cancelling before the first file is moved into place changes nothing; later, the
+        restore is completed.
         """
         return await self._apart(lambda git: self._restore(git, checkpoint, paths))
 
     async def unpack(self, checkpoint: str, folder: str) -> None:
-        """Write all files of a checkpoint into another folder, which is empty or not there. Raises CheckpointError."""
+        """Write all files of a checkpoint into another folder, which is empty or missing. Raises CheckpointError."""
         await self._apart(lambda git: self._unpack(git, checkpoint, folder))
 
     async def list(self) -> list[Checkpoint]:
-        """Those of this conversation, the oldest first. Raises CheckpointError."""
+        """Return this conversation's checkpoints, oldest first. Raises CheckpointError."""
         return await self._apart(lambda git: [_read(kept) for kept in git.kept(self._ref)])
 
     async def prune(self, max_bytes: int = MAX_STORE_BYTES) -> int:
-        """Forget the oldest of the workspace, of all conversations, until the store takes no more; says how many.
+        """Delete the workspace's oldest checkpoints, of all conversations, until the store is small enough; return how
+        many.
 
-        The newest ones stay in any case. Raises CheckpointError.
+        The newest always stays. Raises CheckpointError.
         """
         return await self._apart(lambda git: _prune(git, max_bytes))
 
     async def delete(self) -> None:
-        """Forget all of this conversation; the store goes with the last one of its workspace.
+        """Delete this conversation's checkpoints; the store is removed with the workspace's last one.
 
         Raises CheckpointError.
         """
@@ -227,10 +230,10 @@ class WorkspaceCheckpoints:
     # -- one at a time, in a thread ----------------------------------------------------------------------------------
 
     async def _apart(self, work: Callable[[ShadowGit], T]) -> T:
-        """Do it in a thread. Cancelling ends git, waits for the thread, and is raised then."""
+        """Run `work` in a thread. Cancelling ends git, waits for the thread, and is then raised."""
         stop = _Stop()
         async with self._turn:
-            return await seen_through(asyncio.to_thread(self._locked, work, stop), stop.set)
+            return await run_to_completion(asyncio.to_thread(self._locked, work, stop), stop.set)
 
     def _locked(self, work: Callable[[ShadowGit], T], stop: _Stop) -> T:
         try:
@@ -250,7 +253,7 @@ class WorkspaceCheckpoints:
             os.close(lock)
 
     def _lock(self) -> int:
-        """The lock of the store, held; closing it gives it back. Raises OSError."""
+        """Lock the store; closing the descriptor unlocks it. Raises OSError."""
         path = _lock_of(self._folder)
         path.parent.mkdir(0o700, parents=True, exist_ok=True)
         while True:
@@ -276,7 +279,7 @@ class WorkspaceCheckpoints:
 
 
 class _Stop:
-    """Ends the git of a piece of work, also where that begins only afterwards."""
+    """Cancels the git of a piece of work, even if it starts later."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -284,14 +287,14 @@ class _Stop:
         self._is_set = False
 
     def for_git(self, git: ShadowGit) -> None:
-        """This is the one to end."""
+        """Set the git to cancel."""
         with self._lock:
             self._git = git
             if self._is_set:
                 git.cancel()
 
     def set(self) -> None:
-        """End it."""
+        """Cancel."""
         with self._lock:
             self._is_set = True
             if self._git is not None:
@@ -299,13 +302,13 @@ class _Stop:
 
 
 class _Reading:
-    """The contents at some paths, one after another; what was found out about each is in `entries` afterwards."""
+    """Yields the contents of some paths, and collects their entries."""
 
     def __init__(self, files: WorkspaceFiles, paths: Sequence[str]) -> None:
         self._files = files
         self._paths = paths
         self.entries: list[tuple[str, Entry | None]] = []
-        """None for what is there no more, or is not kept."""
+        """None for a path that is gone or not stored."""
         self.skipped: list[str] = []
         self.bytes = 0
         sizes = sum(size for path in paths if (size := files.size(path)) <= MAX_FILE_BYTES)
@@ -332,7 +335,9 @@ class _Reading:
 def _write(
     git: ShadowGit, files: WorkspaceFiles, changes: Iterable[FileChange], wanted: dict[str, Entry], left: set[str]
 ) -> list[str]:
-    """Carry out changes, all or none; says what was kept of what should have gone. `left` may not be removed."""
+    """Apply changes, all or none; return paths that should have been removed but were kept. `left` must not be
+    removed.
+    """
     token = secrets.token_hex(6)
     writes = [change for change in changes if change.kind is not ChangeKind.DELETED]
     removals = [change.path for change in changes if change.kind is ChangeKind.DELETED and change.path not in left]
@@ -353,7 +358,7 @@ def _write(
 
 
 def _is_at(fd: int, path: Path) -> bool:
-    """Whether an open file is the one that stands at a path now."""
+    """Return whether an open file is still the one at a path."""
     try:
         return os.path.samestat(os.fstat(fd), os.stat(path, follow_symlinks=False))
     except FileNotFoundError:
@@ -361,7 +366,7 @@ def _is_at(fd: int, path: Path) -> bool:
 
 
 def _mode(entry: Entry | None) -> int:
-    """Of a file that gets another content: links become files, and what may be run stays so."""
+    """Return the mode of a file with new content: links become files, executable bits stay."""
     return entry.mode if entry is not None and entry.mode != LINK else 0o100644
 
 
@@ -382,11 +387,11 @@ def _prune(git: ShadowGit, max_bytes: int) -> int:
     return forgotten
 
 
-def _read(kept: Kept) -> Checkpoint:
+def _read(kept: KeptCommit) -> Checkpoint:
     told = json.loads(kept.message)
     return Checkpoint(**{**told, "id": kept.id, "skipped": tuple(told["skipped"])})
 
 
 def _below(folder: str, inner: str) -> list[str]:
-    """The path of a folder in another one, as a list, which is empty where it is not in it."""
+    """Return a list with the path of `inner` relative to `folder`, or an empty list if it is outside."""
     return [inner[len(folder) + 1 :]] if inner.startswith(folder.rstrip("/") + "/") else []

@@ -1,10 +1,10 @@
-"""ShadowGit: a repository of our own beside a workspace, in which its checkpoints are kept.
+"""ShadowGit: a git repository outside of the workspace in which its checkpoints are stored.
 
-Invariant: git carries out nothing of the workspace's and nothing of the user's. It has our settings only, which name no
-programs; attributes of the workspace are overruled, so that bytes stay as they are. It lists what changed (in C, and
-with a cache of its own) and keeps objects; what goes into them is read, and written back, by `workspace_files`, because
-git follows symbolic links that are put into its way while it works. The workspace's own `.git` is never looked into,
-but for its list of ignored files. Every call blocks, and ends by itself. Used by `checkpoints`.
+Invariant: git runs nothing of the workspace or the user. It has only our settings, which name no programs, and the
+workspace's attributes are overridden, so that bytes stay as they are. git lists changes (fast, with its own cache) and
+stores objects; `workspace_files` reads and writes the contents, because git follows symbolic links that are put in its
+way while it works. The workspace's own `.git` is not read, except for its exclude file. Every call blocks and has a
+time limit. Used by `checkpoint_store`.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from core.errors import CheckpointError
 from runtime.git_files import released
 
 QUERY_TIMEOUT_S = 30.0
-"""A listing of 100,000 files takes one second."""
+"""Listing 100,000 files takes one second."""
 WRITE_TIMEOUT_S = 300.0
-"""Some gigabytes on a slow disk."""
+"""Enough for some gigabytes on a slow disk."""
 NO_OBJECT = "0" * 40
 OURS = ".handloom-"
-"""Begins the names of files that are not whole yet, which are in no checkpoint."""
+"""Prefix of the names of incomplete files, which are in no checkpoint."""
 _ID = re.compile(r"[0-9a-f]{40}")
 _SETTINGS = {
     "core.hooksPath": "/dev/null",
@@ -53,7 +53,7 @@ _SETTINGS = {
     "index.version": "4",
 }
 _ATTRIBUTES = "* -text -eol -ident -filter !diff -merge -working-tree-encoding\n"
-"""Stronger than those of the workspace: what is compared is the bytes."""
+"""Overrides those of the workspace, so that bytes are compared."""
 _ENVIRON = {
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_SYSTEM": "/dev/null",
@@ -65,7 +65,7 @@ _ENVIRON = {
     "LC_ALL": "C",
     **{f"GIT_{who}_{what}": "handloom" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
 }
-"""What git gets beside the search path: no variable of the user's, who may have been started by a hook."""
+"""git's environment besides the search path: no variable of the user, who may have been started by a hook."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +73,14 @@ class Entry:
     """A file in a checkpoint."""
 
     mode: int
-    """As git has it: 0o100644, 0o100755 for programs, 0o120000 for symbolic links."""
+    """As in git: 0o100644, 0o100755 for executables, 0o120000 for symbolic links."""
     id: str
-    """Of its content."""
+    """The object ID of its content."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """A commit and the name that keeps it."""
+class KeptCommit:
+    """A commit and its ref."""
 
     ref: str
     id: str
@@ -88,9 +88,9 @@ class Kept:
 
 
 class ShadowGit:
-    """One repository in `folder`, for the files of `workspace`. Its caller holds the lock of the store, `lock`.
+    """One repository in `folder` for the files of `workspace`. The caller holds the store's lock, `lock`.
 
-    The lock goes to git, too: it is held until the last child of a Handloom that was killed has ended.
+    git inherits the lock, so it is held until the last child of a killed Handloom has ended.
     """
 
     def __init__(self, folder: Path, workspace: str, lock: int) -> None:
@@ -101,13 +101,13 @@ class ShadowGit:
         self._is_cancelled = False
 
     def cancel(self) -> None:
-        """End the call that is under way, and fail every further one."""
+        """End the running call, and let every further one fail."""
         self._is_cancelled = True
         if self._child is not None:
             self._child.kill()
 
     def open(self) -> None:
-        """Make the repository where it is missing, and remove what a git that was killed has left locked."""
+        """Make the repository if it is missing, and remove lock files that a killed git left."""
         if not (self._folder / "HEAD").exists():
             (self._folder / "info").mkdir(exist_ok=True)
             (self._folder / "info" / "attributes").write_text(_ATTRIBUTES)
@@ -118,7 +118,7 @@ class ShadowGit:
     # -- the workspace -----------------------------------------------------------------------------------------------
 
     def changed_paths(self, excluded: Sequence[str]) -> list[str]:
-        """The paths at which the workspace may differ from the index, sorted. Ignored files that are new are none."""
+        """Return the paths that may differ from the index, sorted, without new ignored files."""
         found = {told[2:] for told in self._listed("", "-t", "--modified", "--deleted", excluded=excluded)}
         found |= {f"{path}/" for path in found if self._is_repository(path)}  # which git does not tell of a former file
         waiting = [path for path in found if path.endswith("/")]
@@ -143,11 +143,11 @@ class ShadowGit:
         return _texts(self._run(*command, work_tree=root, environ=index))
 
     def refresh(self) -> None:
-        """Remember of the files in the index what tells, without reading, that they are as they were."""
+        """Update the index's file status, so that unchanged files need not be read."""
         self._run("update-index", "-q", "--refresh", "--really-refresh", work_tree=self._workspace, also=(1,))
 
     def ignored(self, paths: Iterable[str], rules: Mapping[str, bytes]) -> set[str]:
-        """Those of the paths that ignore files with these paths and contents would name."""
+        """Return which of the paths ignore files with these paths and contents would match."""
         with tempfile.TemporaryDirectory(dir=self._folder) as top:
             for path, content in rules.items():
                 file = Path(top, path)
@@ -161,7 +161,7 @@ class ShadowGit:
     # -- objects -----------------------------------------------------------------------------------------------------
 
     def store(self, contents: Iterable[bytes]) -> None:
-        """Keep contents; see `object_id` for their names. They are on the disk when this returns."""
+        """Store contents; `object_id` returns their IDs. They are on the disk when this returns."""
         with self._popen("fast-import", "--quiet", "--done", "--depth=0") as child:
             assert child.stdin is not None
             try:
@@ -176,7 +176,7 @@ class ShadowGit:
             self._finish(child, "fast-import", b"")
 
     def update_index(self, entries: Iterable[tuple[str, Entry | None]], environ: dict[str, str] | None = None) -> None:
-        """Put files into the index, or take them out of it; those that are taken out come first."""
+        """Add files to the index, or remove them; removals come first."""
         ordered = sorted(entries, key=lambda item: item[1] is not None)
         lines = (
             f"{entry.mode:o} {entry.id}\t{path}\0" if entry else f"0 {NO_OBJECT}\t{path}\0" for path, entry in ordered
@@ -184,11 +184,11 @@ class ShadowGit:
         self._run("update-index", "-z", "--index-info", data=os.fsencode("".join(lines)), environ=environ)
 
     def write_tree(self) -> str:
-        """The tree of what is in the index."""
+        """Write the index as a tree and return its ID."""
         return self._run("write-tree").decode().strip()
 
     def amended_tree(self, id: str, entries: Iterable[tuple[str, Entry | None]]) -> str:
-        """The tree of a commit with these files in it, or out of it. The index of the workspace is not touched."""
+        """Return the tree of a commit with these files changed. The workspace's index is not touched."""
         index = {"GIT_INDEX_FILE": str(self._folder / "amending")}
         with suppress(FileNotFoundError):
             os.unlink(self._folder / "amending")
@@ -201,47 +201,47 @@ class ShadowGit:
                 os.unlink(self._folder / "amending")
 
     def files(self) -> int:
-        """How many files are in the index."""
+        """Return the number of files in the index."""
         with suppress(FileNotFoundError), open(self._folder / "index", "rb") as index:
             return int.from_bytes(index.read(12)[8:], "big")
         return 0
 
     def commit(self, tree: str, message: str, ref: str) -> str:
-        """Keep a tree in a commit, whose id is the answer, under a name that tells its time."""
+        """Commit a tree under a ref that contains the time; return the commit's ID."""
         id = self._run("commit-tree", tree, data=message.encode("utf-8", "surrogateescape")).decode().strip()
         self._run("update-ref", f"{ref}/{time.time_ns():020}", id)
         return id
 
-    def kept(self, ref: str) -> list[Kept]:
-        """The commits under a name of ours, the oldest first."""
+    def kept(self, ref: str) -> list[KeptCommit]:
+        """Return the commits under a ref, oldest first."""
         form = "--format=%(refname) %(objectname) %(contents)%00"
         told = self._run("for-each-ref", form, ref).decode("utf-8", "surrogateescape")
         lines = (part.lstrip("\n") for part in told.split("\0"))
-        found = [Kept(*line.split(" ", 2)) for line in lines if line]
+        found = [KeptCommit(*line.split(" ", 2)) for line in lines if line]
         return sorted(found, key=lambda kept: kept.ref.rpartition("/")[2])
 
     def forget(self, refs: Iterable[str]) -> None:
-        """Let go of commits; `tidy` frees their room."""
+        """Delete refs; `tidy` frees the space."""
         self._run("update-ref", "--stdin", data="".join(f"delete {ref}\n" for ref in refs).encode())
 
     def tidy(self) -> None:
-        """Put together what belongs together, and free the room of what nothing holds."""
+        """Repack, and free the space of unreferenced objects."""
         self._run("pack-refs", "--all")
         self._run("repack", "-a", "-d", "-q", timeout_s=WRITE_TIMEOUT_S)
         self._run("prune", "--expire=now", timeout_s=WRITE_TIMEOUT_S)
 
     def disk_bytes(self) -> int:
-        """What all objects take."""
+        """Return the size of all objects."""
         told = dict(line.split(": ") for line in self._run("count-objects", "-v").decode().splitlines())
         return 1024 * (int(told["size"]) + int(told["size-pack"]))
 
     def require(self, id: str) -> None:
-        """Raise CheckpointError where there is no such commit."""
+        """Raise CheckpointError if there is no such commit."""
         if not _ID.fullmatch(id) or self._run("cat-file", "-t", id, also=(128,)).strip() != b"commit":
             raise CheckpointError(f"There is no checkpoint {id[:40]!a} of this workspace. Choose another one.")
 
     def entries(self, id: str) -> dict[str, Entry]:
-        """All files of a commit."""
+        """Return all files of a commit."""
         found = {}
         for line in _texts(self._run("ls-tree", "-r", "-z", "--full-tree", id)):
             head, _, path = line.partition("\t")
@@ -250,7 +250,7 @@ class ShadowGit:
         return found
 
     def changes(self, one: str, other: str) -> list[FileChange]:
-        """How the files of two commits differ, sorted by path. Nothing is taken for renamed."""
+        """Return how the files of two commits differ, sorted by path. Renames are not detected."""
         command = ("diff-tree", "-r", "-z", "--no-renames", "--no-ext-diff", "--no-textconv")
         kinds = _texts(self._run(*command, "--name-status", one, other))
         counts = {}
@@ -266,7 +266,7 @@ class ShadowGit:
 
     @contextmanager
     def contents(self) -> Iterator[Contents]:
-        """Contents by their ids, one after another."""
+        """Provide access to contents by ID."""
         with self._popen("cat-file", "--batch") as child:
             yield Contents(child)
             assert child.stdin is not None
@@ -294,7 +294,7 @@ class ShadowGit:
         environ: dict[str, str] | None = None,
         timeout_s: float = WRITE_TIMEOUT_S,
     ) -> Iterator[subprocess.Popen[bytes]]:
-        """A git that is killed after its time, or when this is left."""
+        """Run git; it is killed after its time limit, or when the context is left."""
         settings = [part for name, value in _SETTINGS.items() for part in ("-c", f"{name}={value}")]
         trees = [f"--work-tree={work_tree}"] if work_tree else []
         try:
@@ -335,7 +335,7 @@ class ShadowGit:
 
 
 class Contents:
-    """What a `git cat-file --batch` gives. Valid inside of `ShadowGit.contents`."""
+    """Reads from `git cat-file --batch`. Valid inside of `ShadowGit.contents`."""
 
     def __init__(self, child: subprocess.Popen[bytes]) -> None:
         assert child.stdin is not None
@@ -344,7 +344,7 @@ class Contents:
         self._out: IO[bytes] = child.stdout
 
     def read(self, id: str, max_bytes: int | None = None) -> bytes:
-        """The content of this id. Raises CheckpointError where the store does not have it any more, or it is larger."""
+        """Return the content of an ID. Raises CheckpointError if it is missing or too large."""
         try:
             self._in.write(f"{id}\n".encode())
             self._in.flush()
@@ -361,12 +361,12 @@ class Contents:
 
 
 def object_id(content: bytes) -> str:
-    """The id under which git keeps a content."""
+    """Return git's object ID of a content."""
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
 def _search_path() -> str:
-    """The user's, without what would be looked for in the workspace."""
+    """Return the user's search path without relative entries, which would be looked up in the workspace."""
     return os.pathsep.join(filter(os.path.isabs, os.get_exec_path()))
 
 
@@ -383,5 +383,5 @@ def _drained(child: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
 
 
 def _escaped(path: str) -> str:
-    """A pattern of git's ignore files that means this path below the top and no other."""
+    """Return an ignore pattern that matches exactly this path."""
     return "/" + re.sub(r"([\\*?\[\]!# ])", r"\\\1", path)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from core.errors import RuntimeUnavailableError
 from core.progress import Say, silently
-from runtime.cancellation import seen_through
+from runtime.cancellation import run_to_completion
 from runtime.docker.container import Container, asked, refused
 from runtime.docker.container_spec import HOME_LABEL, SPECIFICATION_LABEL, Specification
 from runtime.docker.engine_access import Reach
@@ -44,7 +44,7 @@ class Launched:
     """What the user should know of what was left there before."""
     is_let_go: bool = False
     """Whether it is we who end it, or do not want it any more."""
-    held: protected_paths.Held | None = None
+    held: protected_paths.HeldMounts | None = None
     """The mount points of one that waits for its conversation; the guard of that holds them afterwards."""
 
 
@@ -72,14 +72,14 @@ async def launch(
             f"The image {specification.image} is not there. Make it with: handloom image build"
         ) from error
     except asyncio.CancelledError:
-        await seen_through(_not_made(creating))
+        await run_to_completion(_not_made(creating))
         raise
     try:
         say("Starting the container")
         await _started(engine, container)
         client = await _connected(engine, reach, container, folder)
     except BaseException:
-        await seen_through(container.remove())
+        await run_to_completion(container.remove())
         raise
     return Launched(container, client, folder, specification, engine, told)
 

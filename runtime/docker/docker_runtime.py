@@ -20,24 +20,24 @@ from core.denials import Denials
 from core.errors import RuntimeUnavailableError
 from core.events import Action, Frame, Observation
 from core.progress import Say
-from runtime.cancellation import seen_through
+from runtime.cancellation import run_to_completion
 from runtime.docker.container import Container
 from runtime.docker.container_launch import Launched
 from runtime.docker.container_spec import WAY_OUT, Specification
 from runtime.docker.sandbox_folder import SandboxFolder
 from runtime.docker.warm_pool import Fleet
-from runtime.isolation.bubblewrap import somebody
+from runtime.isolation.bubblewrap import sandbox_user
 from runtime.isolation.cgroups import described
-from runtime.isolation.egress_proxy import WayOut, way_out
-from runtime.isolation.protected_paths import Mounts, ProtectionError, Sight
+from runtime.isolation.egress_proxy import EgressProcess, egress_process
+from runtime.isolation.protected_paths import Mounts, ProtectionError, Visibility
 from runtime.isolation.workspace_guard import WorkspaceGuard
-from runtime.server_process import ServedRuntime
+from runtime.server_runtime import ServerRuntime
 
 if TYPE_CHECKING:
     from runtime.client import ActionExecutionClient
 
 
-class DockerRuntime(ServedRuntime):
+class DockerRuntime(ServerRuntime):
     """Carries out actions in a container of `fleet`. Implements core.protocols.Runtime.
 
     `options` go to the server as they are.
@@ -56,7 +56,7 @@ class DockerRuntime(ServedRuntime):
         self._guard = WorkspaceGuard(self._working_dir, self._isolation.protected_paths)
         self._around = AsyncExitStack()
         self._launched: Launched | None = None
-        self._way_out: WayOut | None = None
+        self._way_out: EgressProcess | None = None
         self._told: list[str] = []
         """What is to be known of the way back from an engine elsewhere."""
 
@@ -120,9 +120,9 @@ class DockerRuntime(ServedRuntime):
         if not self._working_dir.is_dir():
             raise RuntimeUnavailableError(f"The workspace {self._working_dir} is no folder. Choose another one.")
         isolation = self._isolation
-        user = somebody(self._working_dir)
+        user = sandbox_user(self._working_dir)
         is_far = self._fleet.reach.is_far
-        sight = Sight(
+        sight = Visibility(
             readable=tuple(path.expanduser().resolve() for path in isolation.readable_paths),
             hidden=tuple(path.resolve() for path in isolation.hidden_paths),
         )
@@ -163,7 +163,7 @@ class DockerRuntime(ServedRuntime):
             socket = launched.folder.inside / WAY_OUT
             hosts, user = specification.allowed_hosts, specification.user if os.getuid() == 0 else None
             denied = self._guard.denials.hosts
-            self._way_out = await self._around.enter_async_context(way_out(socket, hosts, denied, user))
+            self._way_out = await self._around.enter_async_context(egress_process(socket, hosts, denied, user))
         return launched.client
 
     async def _shut(self) -> None:
@@ -205,7 +205,7 @@ class DockerRuntime(ServedRuntime):
                 if launched is not None:
                     launched.folder.let_go()
                 await asyncio.to_thread(self._guard.release, leave=True)
-                await seen_through(self._end())
+                await run_to_completion(self._end())
 
     async def _revived(self) -> bool:
         """Resume a container that was paused from outside; one that runs elsewhere may be behind a link that broke."""

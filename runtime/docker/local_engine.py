@@ -13,7 +13,7 @@ from core.progress import Say
 from runtime.docker.container import Container, gone
 from runtime.docker.container_spec import Specification
 from runtime.docker.sandbox_folder import SandboxFolder
-from runtime.health_check import SilentError, pulse, under_pulse
+from runtime.health_check import UnresponsiveError, watch_health, with_health_check
 
 if TYPE_CHECKING:
     import docker
@@ -56,10 +56,10 @@ class Near:
         break is the sandbox's end, and the engine knows why."""
         client, container = launched.client, launched.container
         try:
-            return await under_pulse(
-                client.execute(action, action_id, on_frame), pulse(client.alive, why=container.why_gone)
+            return await with_health_check(
+                client.execute(action, action_id, on_frame), watch_health(client.alive, why=container.why_gone)
             )
-        except SilentError as error:
+        except UnresponsiveError as error:
             raise RuntimeUnavailableError(gone(str(error))) from error
         except RuntimeUnavailableError as error:
             if launched.is_let_go:

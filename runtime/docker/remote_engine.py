@@ -3,7 +3,7 @@
 The workspace is copied into a volume of the engine before a container is made, and what the sandbox changed is copied
 back when the container ends or rests; `carrying` says what goes, `bringing` what comes. Files travel through a
 `courier`, a container that is made and never started, so that they can also be fetched where nothing runs any more. The
-client's connections lead through `passage`, and a link that breaks is LastingClient's to survive.
+client's connections lead through `passage`, and a link that breaks is ReconnectingClient's to survive.
 
 Invariants: while files are at the engine that may not have been fetched, the sandbox's folder holds the list of what
 went there, and volumes go only after it; and an archive of which something was not taken over stays in that folder.
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from core.errors import RuntimeUnavailableError
 from core.events import Action, Frame, Observation
 from core.progress import Say
-from runtime.cancellation import seen_through
+from runtime.cancellation import run_to_completion
 from runtime.docker import upload
 from runtime.docker.container import PAUSED, Container, asked, gone
 from runtime.docker.container_spec import (
@@ -41,7 +41,7 @@ from runtime.docker.container_spec import (
 from runtime.docker.download import ArchiveError, Brought, bring
 from runtime.docker.sandbox_folder import SandboxFolder
 from runtime.docker.tunnel import Passage
-from runtime.reconnecting_client import PATIENCE_S, LastingClient, Why
+from runtime.reconnecting_client import PATIENCE_S, ReconnectingClient, Why
 
 if TYPE_CHECKING:
     import docker
@@ -59,8 +59,8 @@ WHY_S = 5.0
 ENDED = ("exited", "dead", "removing", "created")
 
 
-class FarClient(LastingClient):
-    """A LastingClient with a passage of its own, which is closed with it."""
+class FarClient(ReconnectingClient):
+    """A ReconnectingClient with a passage of its own, which is closed with it."""
 
     def __init__(self, key: str, socket: str, passage: Passage, *, patience_s: float, why: Why) -> None:
         super().__init__(key, uds=socket, patience_s=patience_s, why=why)
@@ -204,7 +204,7 @@ class Far:
         try:
             yield str(made.id)
         finally:
-            await seen_through(Container(engine, str(made.id), name).remove())
+            await run_to_completion(Container(engine, str(made.id), name).remove())
 
     async def _remove_volumes(self, engine: docker.DockerClient, name: str) -> None:
         from docker import errors

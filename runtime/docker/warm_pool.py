@@ -35,7 +35,7 @@ from runtime.docker.engine_access import Reach
 from runtime.docker.local_engine import Near
 from runtime.docker.sandbox_folder import SPARE, SUFFIX, HeldError, SandboxFolder
 from runtime.isolation import protected_paths
-from runtime.isolation.bubblewrap import somebody
+from runtime.isolation.bubblewrap import sandbox_user
 from runtime.isolation.confinement import Isolation
 
 if TYPE_CHECKING:
@@ -274,7 +274,7 @@ class Fleet:
     async def _launch_spare(self, specification: Specification) -> Launched:
         folder = SandboxFolder(self.parent, SPARE + secrets.token_hex(4))
         held = await asyncio.to_thread(
-            protected_paths.Held, specification.placeholders(), somebody(specification.workspace)
+            protected_paths.HeldMounts, specification.placeholders(), sandbox_user(specification.workspace)
         )
         try:
             if held.identities() != specification.identities:

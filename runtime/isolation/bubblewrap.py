@@ -1,9 +1,9 @@
-"""The walls of a local sandbox, built by bubblewrap: what is in sight, what can be written, who its processes are.
+"""Builds the isolation of a local sandbox with bubblewrap: visible and writable paths, and the user of its processes.
 
-In sight are the system's programs, read-only, and the workspace, writable but for what the host carries out later (see
-`protected`). The home folder is hidden, /tmp is private, and there is neither a network nor another process. Root is
-no user to be walled in: its number opens files and kernel settings whatever the walls, so processes get the number of
-the workspace's owner, and where that is root, there are no walls and the reason is said.
+Visible are the system's programs, read-only, and the workspace, writable except for what the host runs later (see
+`protected_paths`). The home folder is hidden, /tmp is private, and there is no network and no other process. Root
+cannot be isolated, because its user ID opens files and kernel settings regardless; so processes get the user ID of the
+workspace's owner, and if that is root, there is no isolation and the reason is reported.
 """
 
 from __future__ import annotations
@@ -69,42 +69,43 @@ ETC = (
     "terminfo",
     "timezone",
 )
-"""Of /etc; the rest may hold what only this machine should know."""
+"""Visible entries of /etc; the rest may have data that concerns only this machine."""
 
 
 class BubblewrapError(Exception):
-    """There can be no walls; the text says why."""
+    """Isolation is not possible; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Walls:
-    """What one sandbox sees of the machine. Paths are absolute and the same inside as outside."""
+class Bubblewrap:
+    """What one sandbox sees of the machine. Paths are absolute and the same inside and outside."""
 
     workspace: Path
     private: Path
-    """The folder of its sockets, writable and its own."""
+    """The private, writable folder of its sockets."""
     home: Path
     readable: tuple[Path, ...] = ()
-    """What is in sight beyond the system, read-only."""
+    """Visible paths besides the system's, read-only."""
     hidden: tuple[Path, ...] = ()
-    """What is out of sight even where it lies in the workspace or in what is readable."""
+    """Hidden paths, even in the workspace or below `readable`."""
     guarded: Callable[[], Mounts] = Mounts
-    """What protects the workspace, as it is when it is asked; nothing by default."""
+    """Returns the mounts that currently protect the workspace; none by default."""
     state: Path | None = None
-    """What the sandbox may keep for the next one; seen as `state_inside`, wherever it lies."""
+    """A folder that the sandbox keeps for the next one; visible as `state_inside`, wherever it is."""
     user: tuple[int, int] | None = None
-    """Number and group of its processes where they are not ours; see `somebody`."""
+    """User and group ID of its processes if they differ from ours; see `sandbox_user`."""
     tmp_bytes: int = 2 * 1024**3
 
     @property
     def state_inside(self) -> Path:
-        """Where the sandbox finds what it kept."""
+        """Where the sandbox finds its kept state."""
         return self.private / "state"
 
     def command(self) -> tuple[list[str], Mounts]:
-        """What stands before a command to run it inside, and the mounts that have to be `protected.Held` then.
+        """Return the words before a command to run it inside, and the mounts that must be held in
+        `protected_paths.HeldMounts`.
 
-        To be `handed_over`. Raises BubblewrapError. Blocks for milliseconds.
+        Pass the words to `handed_over`. Raises BubblewrapError. Blocks for milliseconds.
         """
         code = programs()
         try:
@@ -134,7 +135,7 @@ class Walls:
         return [*command, "--chdir", str(self.workspace), *self._identity()], guards
 
     def _identity(self) -> list[str]:
-        """The end of bubblewrap's arguments, and what makes root somebody else."""
+        """Return the end of bubblewrap's arguments, and the command that changes the user if we are root."""
         if self.user is None:
             return ["--unshare-user", "--disable-userns", "--"]
         uid, gid = self.user
@@ -143,8 +144,8 @@ class Walls:
         return [*capabilities, "--", *become, "--bounding-set=-all", "--inh-caps=-all"]
 
 
-def somebody(workspace: Path) -> tuple[int, int] | None:
-    """Who root has to be in there: the owner of the workspace. None for others, who stay themselves. Blocks."""
+def sandbox_user(workspace: Path) -> tuple[int, int] | None:
+    """Return the owner of the workspace if we are root, else None: others keep their own ID. Blocks."""
     if os.getuid() != 0:
         return None
     owner = workspace.stat()
@@ -162,8 +163,8 @@ _NAMESPACES = (
 )
 
 
-def why_not(walls: Walls) -> str:
-    """Why there can be no such walls, for the user, and what to do; empty where a run inside went well.
+def unavailable_reason(walls: Bubblewrap) -> str:
+    """Return why this isolation does not work, and what to do, or an empty string after a successful trial run.
 
     Blocks for some ten milliseconds.
     """
@@ -182,7 +183,7 @@ def why_not(walls: Walls) -> str:
 
 
 def _try_out(command: list[str], guards: Mounts, user: tuple[int, int] | None, fds: tuple[int, ...]) -> str:
-    held = protected_paths.Held(guards, user)
+    held = protected_paths.HeldMounts(guards, user)
     try:
         subprocess.run(
             [*command, "/bin/sh", "-c", ":"],
@@ -204,9 +205,9 @@ def _try_out(command: list[str], guards: Mounts, user: tuple[int, int] | None, f
 
 @contextmanager
 def handed_over(command: list[str]) -> Iterator[tuple[list[str], tuple[int, ...]]]:
-    """The command with its long arguments and the filter of system calls in files in memory, and their descriptors.
+    """Yield the command with its long arguments and the system call filter in memory files, and their descriptors.
 
-    A list of the sandbox's processes would show the arguments else. The child has to inherit the descriptors.
+    Otherwise a list of the sandbox's processes would show the arguments. The child has to inherit the descriptors.
     """
     end = command.index("--")
     with ExitStack() as stack:
@@ -234,7 +235,7 @@ def _bwrap() -> str:
 
 
 def programs() -> tuple[Path, ...]:
-    """The folders of the interpreter, and of our own packages, which need not be below it."""
+    """Return the folders of the interpreter and of our own packages."""
     own = (Path(module.__file__ or "").parent.resolve() for module in (errors, protocol))
     return (Path(sys.prefix), Path(sys.base_prefix), *own)
 
@@ -267,6 +268,8 @@ def _system() -> list[str]:
 
 
 def _folders_above(paths: list[Path]) -> list[str]:
-    """The folders on the way, from the top; bubblewrap would make them for its own user alone."""
+    """Return arguments for the parent folders, top first; bubblewrap would make them accessible to its own user
+    only.
+    """
     above = {folder for path in paths for folder in path.parents} - {Path("/")}
     return [argument for folder in sorted(above) for argument in ("--perms", "0755", "--dir", str(folder))]

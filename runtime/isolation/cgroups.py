@@ -1,7 +1,7 @@
-"""Limits on all processes of a sandbox together, by the kernel's control groups, where we may make one.
+"""Limits for all processes of a sandbox together, using the kernel's control groups.
 
-Root may; a user may below what systemd has delegated to them. Where none can be made, the limits on each process alone
-(`server.hardening`) are what is left, and `applied` says so. Both versions of control groups are known; see cgroups(7).
+Root can make groups, and a user can below what systemd has delegated. Otherwise only the limits for each process
+(`server.hardening`) apply; `applied` says what does. Both versions of control groups are supported; see cgroups(7).
 """
 
 from __future__ import annotations
@@ -14,43 +14,43 @@ from pathlib import Path
 
 ROOT = Path("/sys/fs/cgroup")
 PERIOD_US = 100_000
-"""Over which the share of the processor is counted; the kernel's own choice."""
+"""Period over which CPU time is counted, as in the kernel's default."""
 EVERY = frozenset({"memory", "cpu", "pids"})
 MB = 1024 * 1024
 _UNBOUNDED = 2**62
-"""The first version writes a number near 2**63 where there is no bound."""
+"""The first version writes a number near 2**63 for no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a sandbox may use; None sets no limit."""
+    """Resource limits of a sandbox; None sets no limit."""
 
     memory_bytes: int | None = None
-    """Of all its processes together; the one that asks for more is killed."""
+    """For all processes together; the one that asks for more is killed."""
     memory_of_each_bytes: int | None = None
-    """Of each process, where they cannot be bounded together; the one that asks for more is told that there is none."""
+    """For each process, if they cannot be limited together; an allocation beyond it fails."""
     cpus: float | None = None
-    """Processors' time per time, 1.5 being one and a half processors."""
+    """CPU time per time; 1.5 is one and a half processors."""
     processes: int | None = None
     """Processes and threads at once."""
     file_bytes: int | None = None
-    """The longest file that can be written."""
+    """The largest file that can be written."""
     free_bytes: int | None = None
-    """What stays free on the workspace's disk: where less is left, what runs is ended."""
+    """Free space that must remain on the workspace's disk; running commands are ended if there is less."""
 
 
 class ControlGroup:
-    """A group for one sandbox. Blocks for milliseconds."""
+    """A control group for one sandbox. Its methods block for milliseconds."""
 
     def __init__(self, name: str, limits: Limits) -> None:
         self._name = name
         self._limits = limits
         self._folders: list[Path] = []
         self.applied: frozenset[str] = frozenset()
-        """Those of `memory`, `cpu` and `pids` that hold."""
+        """Which of `memory`, `cpu` and `pids` are in force."""
 
     def make(self) -> list[Path]:
-        """Make the group; processes come in by writing their number into each of the files of the answer."""
+        """Make the group; a process joins by writing its ID into each of the returned files."""
         applied: set[str] = set()
         for controller, files in self._wanted().items():
             for folder in _places(controller, self._name):
@@ -63,18 +63,18 @@ class ControlGroup:
         return [folder / "cgroup.procs" for folder in self._folders]
 
     def killed_for_memory(self) -> int:
-        """How many of its processes the kernel has killed since the group was made, because memory ran out."""
+        """Return how many of its processes were killed for lack of memory since the group was made."""
         return next((kills for folder in self._folders if (kills := _kills_in(folder)) is not None), 0)
 
     def remove(self) -> None:
-        """Take the group away, once its processes have ended."""
+        """Remove the group after its processes have ended."""
         for folder in self._folders:
             with suppress(OSError):
                 folder.rmdir()
         self._folders.clear()
 
     def _wanted(self) -> dict[str, dict[str, str]]:
-        """By controller, the files of both versions and what is written into them."""
+        """Return, by controller, the files of both versions and their content."""
         limits, wanted = self._limits, dict[str, dict[str, str]]()
         if limits.memory_bytes is not None:
             most = str(limits.memory_bytes)
@@ -88,13 +88,13 @@ class ControlGroup:
 
 
 def own_kills() -> int:
-    """How many processes of our own group the kernel has killed because memory ran out; 0 where it is out of sight."""
+    """Return how many processes of our own group were killed for lack of memory; 0 if that cannot be seen."""
     folder = _own_memory()
     return (folder is not None and _kills_in(folder)) or 0
 
 
 def own_memory_bytes() -> int | None:
-    """The memory that our own group may use in all; None where there is no bound, or none in sight."""
+    """Return the memory limit of our own group; None if there is none or it cannot be seen."""
     if (folder := _own_memory()) is None:
         return None
     for file in ("memory.max", "memory.limit_in_bytes"):
@@ -105,7 +105,7 @@ def own_memory_bytes() -> int | None:
 
 
 def own_processes() -> int | None:
-    """How many processes and threads our own group may have; None where there is no bound, or none in sight."""
+    """Return the process limit of our own group; None if there is none or it cannot be seen."""
     top, below = _own("pids") or (ROOT, "")
     for folder in (top / below, top):
         with suppress(OSError, ValueError):  # `max` is no number
@@ -114,7 +114,7 @@ def own_processes() -> int | None:
 
 
 def _own_memory() -> Path | None:
-    """The folder that tells of our own group's memory: below the group's name or, in a container, at the top."""
+    """Return the folder with the memory counters of our own group: below its name or, in a container, at the top."""
     top, below = _own("memory") or (ROOT, "")
     return next((folder for folder in (top / below, top) if _kills_in(folder) is not None), None)
 
@@ -128,7 +128,7 @@ def _kills_in(folder: Path) -> int | None:
 
 
 def _own(controller: str) -> tuple[Path, str] | None:
-    """Where the tree of groups with this controller begins, and the path of our own in it."""
+    """Return the root of this controller's tree and the path of our own group in it."""
     with suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text().splitlines():
             number, controllers, path = line.split(":", 2)
@@ -140,7 +140,7 @@ def _own(controller: str) -> tuple[Path, str] | None:
 
 
 def _places(controller: str, name: str) -> list[Path]:
-    """Where a group with this controller could be made: in our own group, or beside it."""
+    """Return where a group with this controller could be made: in our own group, or beside it."""
     if (own := _own(controller)) is None:
         return []
     top, below = own
@@ -148,7 +148,7 @@ def _places(controller: str, name: str) -> list[Path]:
 
 
 def _make(folder: Path, controller: str, files: dict[str, str]) -> bool:
-    """Make one folder and set its limits; False, and nothing left, where that cannot be."""
+    """Make a group folder and set its limits; return False, leaving nothing, if that fails."""
     is_new = not folder.exists()
     try:
         folder.mkdir(exist_ok=True)
@@ -172,7 +172,9 @@ def _write(file: Path, text: str) -> bool:
 
 
 def described(limits: Limits, applied: frozenset[str] = EVERY, is_closed: bool = True) -> Iterator[str]:
-    """The limits that hold, for people: for all processes together where a group applies them, or for each."""
+    """Yield the limits in force as text for the user: for all processes together if a group applies them, else for
+    each.
+    """
     if limits.memory_bytes is not None and "memory" in applied:
         yield f"{limits.memory_bytes // MB} MB of memory in all"
     elif limits.memory_of_each_bytes is not None:

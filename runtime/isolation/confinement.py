@@ -1,7 +1,7 @@
-"""What separates a local sandbox from the machine it runs on: walls, limits, and one guarded way out.
+"""Isolates a local sandbox from its machine: bubblewrap, resource limits, and network access through the egress proxy.
 
-It is opened before the action server is started, gives the words that stand before the server's own command, and is
-closed after the server has ended. Nothing here decides in silence: where there can be no walls, `why_open` says why.
+It is opened before the action server starts, returns the words that go before the server's command, and is closed after
+the server has ended. If isolation is not possible, `why_open` says why.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from core.denials import Denials
 from core.errors import RuntimeUnavailableError
 from runtime.isolation import bubblewrap, git_config
 from runtime.isolation.cgroups import ControlGroup, Limits, described
-from runtime.isolation.egress_proxy import ALLOWED_HOSTS, WayOut, way_out
-from runtime.isolation.protected_paths import Sight
+from runtime.isolation.egress_proxy import ALLOWED_HOSTS, EgressProcess, egress_process
+from runtime.isolation.protected_paths import Visibility
 from runtime.isolation.session_folder import SessionFolder
 from runtime.isolation.workspace_guard import WorkspaceGuard
 from runtime.shortage_messages import memory_ran_out
@@ -30,27 +30,27 @@ from runtime.shortage_messages import memory_ran_out
 WAY_OUT = "way-out"
 """The proxy's socket, in the folder that the sandbox sees."""
 _ENTER = 'for file in $0; do echo $$ > "$file"; done; exec "$@"'
-"""Goes into its control groups before it becomes the command, so that nothing is ever outside."""
+"""Joins the control groups before it runs the command, so that nothing runs outside of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Isolation:
-    """How a sandbox on this machine is to be separated."""
+    """How a sandbox on this machine is isolated."""
 
     kind: Literal["auto", "bubblewrap", "none"] = "none"
-    """Of a local one: `auto` takes bubblewrap where it works, `bubblewrap` refuses to start where it does not."""
+    """For a local sandbox: `auto` uses bubblewrap if it works, `bubblewrap` refuses to start without it."""
     allowed_hosts: tuple[str, ...] = ()
-    """Whom its programs may call, as `egress` reads it; without walls nobody asks."""
+    """Hosts that its programs may call, in the syntax of `egress_proxy`; not enforced without bubblewrap."""
     readable_paths: tuple[Path, ...] = ()
-    """What is in sight beyond the system's programs."""
+    """Readable paths besides the system's programs."""
     hidden_paths: tuple[Path, ...] = ()
-    """What is out of sight wherever it lies, such as the conversations of others."""
+    """Paths that are always hidden, such as other conversations."""
     protected_paths: tuple[str, ...] = NAMES
-    """What is read-only in the workspace, relative to it."""
+    """Read-only paths, relative to the workspace."""
     limits: Limits = field(default_factory=Limits)
 
     def allowing(self, host: str, folder: str) -> Isolation:
-        """The same with this host and this folder let through; empty names none."""
+        """Return a copy that also allows this host and this folder; an empty string adds none."""
         hosts = (*self.allowed_hosts, host) if host else self.allowed_hosts
         paths = (*self.readable_paths, Path(folder)) if folder else self.readable_paths
         return replace(self, allowed_hosts=hosts, readable_paths=paths)
@@ -64,13 +64,13 @@ class Launch:
     options: tuple[str, ...] = ()
     fds: tuple[int, ...] = ()
     environ: Mapping[str, str] = field(default_factory=dict)
-    """Beyond the user's own."""
+    """In addition to the user's environment."""
     limits: tuple[str, ...] = ()
-    """What the sandbox may use at most, for people."""
+    """Resource limits of the sandbox, as text for the user."""
 
 
 class Confinement:
-    """Of one workspace. Making one blocks for some ten milliseconds where walls are wished for."""
+    """The isolation of one workspace. Making one blocks for some ten milliseconds if bubblewrap is wanted."""
 
     def __init__(self, workspace: Path, isolation: Isolation) -> None:
         self._workspace = workspace
@@ -79,11 +79,11 @@ class Confinement:
         self._guard = WorkspaceGuard(workspace, isolation.protected_paths)
         self._group: ControlGroup | None = None
         self._killed = 0
-        self._way_out: WayOut | None = None
+        self._way_out: EgressProcess | None = None
         self.why_open = "" if isolation.kind == "none" else self._why_not()
-        """Why there are no walls although they are wished for; empty where there are, or nobody wishes."""
+        """Why there is no isolation although it is wanted; otherwise empty."""
         self.is_closed = isolation.kind != "none" and not self.why_open
-        """Whether there are walls."""
+        """Whether bubblewrap is used."""
 
     @property
     def state(self) -> Path | None:
@@ -92,25 +92,28 @@ class Confinement:
 
     @state.setter
     def state(self, folder: Path) -> None:
+        """The folder in which the server keeps data for the next start; the workspace's baseline is stored beside
+        it.
+        """
         self._state = folder
         self._guard.kept = folder.with_name(f"{folder.name}.before")
 
     def allow(self, host: str, folder: str) -> None:
-        """More that the walls let through, from the next opening on."""
+        """Allow another host or folder from the next start on."""
         self._isolation = self._isolation.allowing(host, folder)
 
     def deny(self, denied: Callable[[], Denials]) -> None:
-        """What the walls enforce, as this says at each opening."""
+        """Set the function that returns the user's deny rules at each start."""
         self._guard.denied = denied
 
     def fallen(self) -> str:
-        """Which wall fell since the opening, for the user; empty where they stand. Blocks for a moment."""
+        """Return which protection was broken since the start, for the user, or an empty string. Blocks briefly."""
         return self._guard.fallen()
 
     def starved(self) -> str:
-        """What to tell where processes were killed for want of memory since this was asked last; empty where none was.
+        """Return a message if processes were killed for lack of memory since the last call, else an empty string.
 
-        Behind walls only: without them the server sees its group itself, and tells. Blocks for a moment.
+        Only with bubblewrap: otherwise the server sees its own group and reports it. Blocks briefly.
         """
         if not self.is_closed:
             return ""
@@ -119,45 +122,45 @@ class Confinement:
         return memory_ran_out(most) if self._killed > before else ""
 
     def denied_calls(self) -> list[str]:
-        """Which calls rules have denied since this was asked last, a line each."""
+        """Return the network calls denied by rules since the last call, a line for each."""
         return self._way_out.take_denied() if self._way_out is not None else []
 
     def left_behind(self) -> list[str]:
-        """What is there now, and was not when the conversation began, that the host would carry out. Blocks."""
+        """Return new files since the conversation began that programs on the host would run. Blocks."""
         return self._guard.left_behind() if self.is_closed else []
 
     def moved_aside(self) -> list[str]:
-        """Move aside what the host would run and what was not there at the start; a line for each. Blocks."""
+        """Move aside new files that programs on the host would run; return a line for each. Blocks."""
         return self._guard.move_aside() if self.is_closed else []
 
     def put_back(self, name: str) -> str:
-        """Undo that for one file. Raises UsageError. Blocks."""
+        """Restore one file that was moved aside. Raises UsageError. Blocks."""
         return self._guard.put_back(name)
 
     def _why_not(self) -> str:
         try:
-            return bubblewrap.why_not(self._walls(self._workspace))
+            return bubblewrap.unavailable_reason(self._walls(self._workspace))
         except OSError as error:
             return f"the workspace cannot be looked at: {error.strerror}"
 
-    def _walls(self, private: Path) -> bubblewrap.Walls:
+    def _walls(self, private: Path) -> bubblewrap.Bubblewrap:
         home = Path(os.path.expanduser("~")).resolve()
         readable = tuple(path.expanduser().resolve() for path in self._isolation.readable_paths)
         hidden = tuple(path.resolve() for path in self._isolation.hidden_paths)
-        return bubblewrap.Walls(
+        return bubblewrap.Bubblewrap(
             workspace=self._workspace,
             private=private,
             home=home,
             readable=readable,
             hidden=hidden,
-            guarded=partial(self._guard.mounts, Sight(readable, hidden, (*bubblewrap.programs(), private))),
+            guarded=partial(self._guard.mounts, Visibility(readable, hidden, (*bubblewrap.programs(), private))),
             state=self.state,
-            user=bubblewrap.somebody(self._workspace),
+            user=bubblewrap.sandbox_user(self._workspace),
         )
 
     @asynccontextmanager
     async def opened(self, folder: SessionFolder) -> AsyncIterator[Launch]:
-        """Everything that has to be there while the server runs.
+        """Provide everything that the server needs while it runs.
 
         Raises RuntimeUnavailableError.
         """
@@ -174,8 +177,9 @@ class Confinement:
             yield await (self._walled_in(launch, folder, stack) if self.is_closed else self._in_the_open(launch))
 
     async def _in_the_open(self, launch: Launch) -> Launch:
-        """Files are worked on in the workspace and where temporary ones are; commands are bound by nothing, and the
-        browser learns which addresses around it may open all the same."""
+        """Prepare a start without bubblewrap: only file actions are restricted, and the browser gets the allowed
+        hosts.
+        """
         options = [*launch.options, "--root", str(self._workspace), "--root", tempfile.gettempdir()]
         if self.state is not None:
             await asyncio.to_thread(_make_state, self.state, None)
@@ -213,7 +217,7 @@ class Confinement:
         if self._isolation.allowed_hosts:
             socket = folder / WAY_OUT
             hosts, denied = self._isolation.allowed_hosts, self._guard.denials.hosts
-            self._way_out = await stack.enter_async_context(way_out(socket, hosts, denied, walls.user))
+            self._way_out = await stack.enter_async_context(egress_process(socket, hosts, denied, walls.user))
             options += ("--proxy", str(socket))
         return Launch((*launch.command, *words), options, fds, environ, launch.limits)
 
@@ -225,7 +229,7 @@ def _make_state(folder: Path, user: tuple[int, int] | None) -> None:
 
 
 def _hand_over(folder: Path, user: tuple[int, int] | None) -> None:
-    """Give the folder that the sandbox sees to whoever its processes are."""
+    """Give the folder that the sandbox sees to the user of its processes."""
     if user is not None:
         for path in (folder, *folder.iterdir()):
             os.chown(path, *user)

@@ -1,12 +1,13 @@
-"""The way out of a sandbox without a network: a proxy on the host that knows whom it may call.
+"""The egress proxy: the only network access of a sandbox without a network, on the host, with a list of allowed hosts.
 
 `python -m runtime.isolation.egress_proxy --uds PATH --allow NAME ...` listens on a socket that the sandbox can see. For
-every CONNECT and every plain request it looks the name up in the list of who is allowed, resolves it here, refuses
-every address that is not public, and connects to the very address that it looked at: what a name resolves to a moment
-later, and where an answer redirects to, is looked at anew. Names in the list are `example.org`, `*.example.org` (all
-below, not itself), or `*`; with `:port` another port than 80 and 443; an address of a private network only where it
-stands there itself. What `--deny GLOB RULE` names is refused all the same, and each such call is a line of standard
-output.
+every CONNECT and every plain request it checks the name against the list, resolves it, refuses every address that is
+not public, and connects to exactly the address that it checked; redirects and later lookups are checked again. Allowed
+names are `example.org`, `*.example.org` (all subdomains, not itself) or `*`; `:port` allows another port than 80 and
+443; an address of a private network must be listed itself. `--deny GLOB RULE` refuses hosts in any case and prints a
+line on standard output for each such call.
+
+The second half (`egress_process`) starts and ends this process.
 """
 
 from __future__ import annotations
@@ -32,15 +33,15 @@ from runtime.environment import without_secrets
 from runtime.isolation.relay import relay
 
 HEAD_BYTES = 64 * 1024
-"""Of a request's header."""
+"""Limit for a request's header."""
 REASON_CHARS, LINE_CHARS = 300, 1000
-"""Of what is said of a refusal, to the client and to who started us."""
+"""Limits for the reason of a refusal, for the client and for the process that started us."""
 HEAD_TIMEOUT_S = 10.0
 CONNECT_TIMEOUT_S = 15.0
 PORTS = frozenset({80, 443})
 MAX_CONNECTIONS = 200
 ALLOWED_HOSTS = "HANDLOOM_ALLOWED_HOSTS"
-"""In the environment of a server without walls: the rules, with commas between them."""
+"""In the environment of a server without isolation: the rules, separated by commas."""
 
 
 PRIVATE = "{host} is an address of this machine or its network; the user can add it to sandbox.allowed_hosts"
@@ -51,7 +52,7 @@ _RULE = re.compile(
 
 
 class RefusedError(Exception):
-    """A call that is not allowed or not possible; the text is for the caller."""
+    """A call that is not allowed or not possible; the text is for the client."""
 
 
 class DeniedError(RefusedError):
@@ -60,14 +61,14 @@ class DeniedError(RefusedError):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Whom a sandbox may call."""
+    """An allowed host."""
 
     name: str
     port: int | None = None
 
     @classmethod
     def parse(cls, text: str) -> Rule:
-        """Raises ValueError for what is no rule."""
+        """Parse a rule. Raises ValueError."""
         found = _RULE.fullmatch(text.strip().lower())
         if found is None:
             raise ValueError(f"{text!r} is no host: write example.org, *.example.org or example.org:8080")
@@ -83,7 +84,7 @@ class Rule:
 
 
 class Egress:
-    """Decides, and connects."""
+    """Checks calls and connects them."""
 
     def __init__(
         self, rules: Iterable[Rule], denied: Iterable[DeniedHosts] = (), tell: Callable[[str], None] = lambda text: None
@@ -95,7 +96,7 @@ class Egress:
         self._open = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection of a sandbox, to its end."""
+        """Serve one connection of a sandbox to its end."""
         self._open += 1
         try:
             await self._serve(reader, writer)
@@ -129,7 +130,7 @@ class Egress:
         await relay((reader, writer), (far_reader, far_writer))
 
     async def connect(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Call somebody who is allowed, at an address that was looked at. Raises RefusedError, OSError."""
+        """Connect to an allowed host at a checked address. Raises RefusedError, OSError."""
         for address in await self.addresses(host, port):
             with suppress(OSError, TimeoutError):
                 async with asyncio.timeout(CONNECT_TIMEOUT_S):
@@ -137,7 +138,7 @@ class Egress:
         raise RefusedError(f"{host} does not answer")
 
     async def addresses(self, host: str, port: int) -> list[str]:
-        """Where somebody who is allowed can be called. Raises RefusedError."""
+        """Return the addresses of an allowed host. Raises RefusedError."""
         host = host.lower().strip("[]").rstrip(".")
         self._refuse_denied(host, [host], port)
         if not any(rule.allows(host, port) for rule in self._rules):
@@ -153,9 +154,10 @@ class Egress:
         return addresses
 
     def _refuse_denied(self, host: str, names: Sequence[str], port: int) -> None:
-        """Raises DeniedError where a rule denies one of the names of a host.
+        """Raise DeniedError if a rule denies one of the names of a host.
 
-        While rules deny hosts, an address is called only if the user has allowed that very one: it may be anybody's.
+        While rules deny hosts, a numeric address is called only if the user allowed it, because it may belong to any
+        host.
         """
         for denied in self._denied:
             if any(matches(denied.glob, name) for name in names):
@@ -165,13 +167,13 @@ class Egress:
 
 
 def is_named(rules: Iterable[Rule], host: str, port: int) -> bool:
-    """Whether the user has allowed this very address, wherever it lies."""
+    """Return whether the user has allowed this address itself, wherever it is."""
     host = host.strip("[]")
     return any(rule.name == host and rule.allows(host, port) and _is_address(host) for rule in rules)
 
 
 def is_public(address: str) -> bool:
-    """Whether an address is of the internet, and of no network of ours, in whatever form it is written."""
+    """Return whether an address is on the internet and not on a local network, in whatever form it is written."""
     ip = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(ip, ipaddress.IPv4Address):
         return ip.is_global and not ip.is_multicast
@@ -185,7 +187,9 @@ def is_public(address: str) -> bool:
 
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _UNICAST = ipaddress.ip_network("2000::/3")
-"""All that is given out of version 6. Python counts `::127.0.0.1`, `::ffff:0:127.0.0.1` and `fec0::1` as global."""
+"""All global unicast addresses of version 6. Python counts `::127.0.0.1`, `::ffff:0:127.0.0.1` and `fec0::1` as
+global.
+"""
 
 
 def _is_address(host: str) -> bool:
@@ -197,7 +201,7 @@ def _is_address(host: str) -> bool:
 
 
 def _is_numeric(host: str) -> bool:
-    """Whether a host is an address in any form that is not looked up, such as `0x7f000001`."""
+    """Return whether a host is an address in any form that needs no lookup, such as `0x7f000001`."""
     try:
         socket.getaddrinfo(host, None, flags=socket.AI_NUMERICHOST)
     except (OSError, UnicodeError):
@@ -206,14 +210,14 @@ def _is_numeric(host: str) -> bool:
 
 
 def _in_ascii(glob: str) -> str:
-    """A glob for hosts as proxies are told of them."""
+    """Return a host glob in the form that proxies see."""
     with suppress(UnicodeError):
         return glob.encode("idna").decode().lower()
     return glob.lower()
 
 
 def destination(head: bytes) -> tuple[str, int, bytes]:
-    """Host, port, and what to send first: nothing for CONNECT, the request without its host for a plain one."""
+    """Return host, port, and what to send first: nothing for CONNECT, the request without its host for a plain one."""
     line, _, rest = head.partition(b"\r\n")
     try:
         method, target, version = line.decode("ascii").split(" ")
@@ -234,13 +238,13 @@ def destination(head: bytes) -> tuple[str, int, bytes]:
 
 
 def _is_of_the_hop(field: bytes) -> bool:
-    """Whether a field is not passed on; `Host` is written anew, since it must name whom the request names."""
+    """Return whether a field is not forwarded; `Host` is rewritten, because it must match the request's target."""
     name = field.partition(b":")[0].strip().lower()
     return name in (b"host", b"connection", b"proxy-connection", b"proxy-authorization", b"keep-alive")
 
 
 def refusal(status: int, why: str) -> bytes:
-    """The answer to a call that is refused. Clients that show no body of a proxy show the reason in its first line."""
+    """Return the answer to a refused call. The reason is also in the status line, because some clients show no body."""
     body = f"{why}\n".encode()
     reason = " ".join(why.encode("ascii", "replace").decode().split())[:REASON_CHARS]
     head = f"HTTP/1.1 {status} {reason}\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\n"
@@ -264,15 +268,20 @@ async def _run(uds: Path, egress: Egress) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Serve until standard input ends. Exit status 2: a rule that is none."""
+    """Serve until standard input ends. Exit status 2: an invalid rule."""
     parser = argparse.ArgumentParser(
-        prog="python -m runtime.isolation.egress_proxy", description="The way out of a sandbox."
+        prog="python -m runtime.isolation.egress_proxy", description="The egress proxy of a sandbox."
     )
     parser.add_argument("--uds", type=Path, required=True, help="listen on this Unix socket")
     parser.add_argument(
-        "--deny", action="append", default=[], nargs=2, metavar=("GLOB", "RULE"), help="whom not to call all the same"
+        "--deny",
+        action="append",
+        default=[],
+        nargs=2,
+        metavar=("GLOB", "RULE"),
+        help="refuse hosts that match GLOB, and name RULE",
     )
-    parser.add_argument("--allow", action="append", default=[], metavar="NAME[:PORT]", help="whom to call")
+    parser.add_argument("--allow", action="append", default=[], metavar="NAME[:PORT]", help="allow this host")
     options = parser.parse_args(argv)
     try:
         rules = [Rule.parse(text) for text in options.allow]
@@ -286,32 +295,32 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 START_S = 10.0
 MAX_TOLD = 10
-"""Of calls that rules denied, between two commands."""
+"""Denied calls reported between two commands."""
 
 
-class WayOut:
-    """A proxy that runs."""
+class EgressProcess:
+    """A running proxy process."""
 
     def __init__(self) -> None:
         self._denied: dict[str, None] = {}
 
     async def listen(self, said: asyncio.StreamReader) -> None:
-        """Take in what the proxy says until it ends."""
+        """Read the proxy's output until it ends."""
         while line := await said.readline():
             if len(self._denied) < MAX_TOLD:
                 self._denied[line.decode("utf-8", "replace").strip()] = None
 
     def take_denied(self) -> list[str]:
-        """Which calls rules have denied since this was asked last, a line each."""
+        """Return the calls that rules denied since the last call, a line for each."""
         denied, self._denied = list(self._denied), {}
         return denied
 
 
 @asynccontextmanager
-async def way_out(
+async def egress_process(
     path: Path, allowed_hosts: Iterable[str], denied: Iterable[DeniedHosts], user: tuple[int, int] | None
-) -> AsyncIterator[WayOut]:
-    """The proxy, for as long as the context; `user` gets the socket. Raises RuntimeUnavailableError."""
+) -> AsyncIterator[EgressProcess]:
+    """Run the proxy for as long as the context; `user` gets the socket. Raises RuntimeUnavailableError."""
     rules = [word for host in allowed_hosts for word in ("--allow", host)]
     rules += [word for hosts in denied for word in ("--deny", hosts.glob, hosts.rule)]
     await asyncio.to_thread(path.unlink, missing_ok=True)
@@ -326,7 +335,7 @@ async def way_out(
     )
     assert proxy.stdin is not None
     assert proxy.stdout is not None
-    opened = WayOut()
+    opened = EgressProcess()
     listening: asyncio.Task[None] | None = None
     try:
         await _ready(proxy)
@@ -352,7 +361,7 @@ async def _ready(proxy: asyncio.subprocess.Process) -> None:
             said = (await proxy.stderr.read()).decode("utf-8", "replace").strip()
     except TimeoutError:
         pass
-    raise RuntimeUnavailableError(f"The sandbox has no way out: {said}. Correct sandbox.allowed_hosts.")
+    raise RuntimeUnavailableError(f"The sandbox has no network access: {said}. Correct sandbox.allowed_hosts.")
 
 
 if __name__ == "__main__":

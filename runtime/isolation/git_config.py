@@ -1,15 +1,16 @@
-"""What git would carry out by a settings file, read without git. Pure.
+"""Reads git's settings without git: which settings run programs, which files they point at, and who commits.
 
-Asking git itself would mean to run it where a repository can have a say. The syntax is that of git-config(1), and the
-reading is strict: a setting is harmless where it stands in the list below, in a harmless form, and everything else is
-named, with whatever cannot be read. A list of what is dangerous would be one release of git behind.
+Running git on a workspace would let the repository decide what runs. The syntax is that of git-config(1), read
+strictly: a setting is harmless if it is in the list below in a harmless form; everything else, and whatever cannot be
+read, is reported. A list of dangerous settings would always be one release of git behind.
 
-Files of a workspace that git's settings and hooks point at, found on the host without running git.
+`targets` finds the files of a workspace that settings and hooks point at: a hook that is a link, `include.path`,
+`core.hooksPath`, a filter, an alias. git on the host runs or obeys them, so they are protected like the settings. It
+does not find programs that such a program starts, or names that a command composes (see docs/sandbox.md). All input may
+be hostile and is limited in size. Blocks.
 
-A hook that is a link into the workspace, `include.path`, `core.hooksPath`, a filter, an alias: git on the host runs or
-obeys what they name, so it is protected like the settings themselves. What is not found: programs that such a program
-starts in its turn, and names that a command puts together (see docs/sandbox.md). Everything that is read may be hostile
-and is bounded. All calls block.
+`identity_environment` passes the user's name and address to a sandbox that cannot see the user's settings, and nothing
+else, because the rest may have secrets and programs that the sandbox lacks. Only this function runs git.
 """
 
 from __future__ import annotations
@@ -84,10 +85,10 @@ _ANY = {
     "color": "*",
     "column": "*",
 }
-"""By section, the keys that are harmless whatever they say; `*` stands for all. In a subsection, too."""
+"""By section, the keys that are harmless with any value, also in subsections; `*` stands for all."""
 _HARMLESS = {section: frozenset(keys.lower().split()) for section, keys in _ANY.items()}
 _SWITCHES = frozenset({("core", "fsmonitor")})
-"""Harmless as a switch, and a program otherwise."""
+"""Harmless as a boolean, otherwise a program."""
 _ADDRESSES = frozenset({("remote", "url"), ("remote", "pushurl"), ("submodule", "url"), ("branch", "remote")})
 _ADDRESSES |= {("branch", "pushremote"), ("lfs", "url")}
 _LFS = frozenset(
@@ -110,12 +111,12 @@ class Setting:
 
     @property
     def name(self) -> str:
-        """As `git config` would be asked for it."""
+        """The name for `git config`."""
         return ".".join(filter(None, (self.section, self.subsection, self.key)))
 
     @property
     def is_harmless(self) -> bool:
-        """Whether git neither runs anything by it nor is led elsewhere."""
+        """Whether the setting neither runs a program nor points elsewhere."""
         where, value = (self.section, self.key), self.value.strip()
         if where in _SWITCHES:
             return _BOOLEAN.fullmatch(value) is not None
@@ -132,16 +133,16 @@ class Setting:
 
 
 class UnreadableError(ValueError):
-    """Text that is not in the form of git's settings; git would refuse it, or read it in a way that we do not know."""
+    """Text that is not valid git configuration, or that git may read in another way."""
 
 
 def dangerous(text: str) -> list[Setting]:
-    """The settings that are not known to be harmless. Raises UnreadableError, upon which the whole file is suspect."""
+    """Return the settings that are not known to be harmless. Raises UnreadableError: then the whole file is suspect."""
     return [setting for setting in settings(text) if not setting.is_harmless]
 
 
 def settings(text: str) -> Iterator[Setting]:
-    """Every setting of a file, in order. Raises UnreadableError."""
+    """Yield every setting of a file in order. Raises UnreadableError."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     section, subsection, at = "", "", 0
     while at < len(text):
@@ -162,7 +163,7 @@ def settings(text: str) -> Iterator[Setting]:
 
 
 def _value(text: str, at: int) -> tuple[str, int]:
-    """What stands behind a key, and where it ends; `true` where nothing does. Raises UnreadableError."""
+    """Return the value after a key and where it ends; `true` if there is none. Raises UnreadableError."""
     if at >= len(text) or text[at] in "\n#;":
         return "true", at
     if text[at] != "=":
@@ -203,26 +204,26 @@ def _line(text: str, at: int) -> int:
 
 
 MAX_TARGETS = 100
-"""Each takes a mount or more, which are looked at before every action."""
+"""Each takes one mount or more, which are checked before every action."""
 MAX_INCLUDES = 20
 MAX_CONFIG_BYTES = 256 * 1024
 MAX_ENTRIES = 1000
-"""Of a folder of hooks."""
+"""Limit for a folder of hooks."""
 CONFIGS = ("config", "config.worktree")
 _PATHS = frozenset({("include", "path"), ("includeif", "path"), ("core", "hookspath")})
-"""Settings whose value is a path and no command."""
+"""Settings whose value is a path, not a command."""
 _BETWEEN = re.compile(r"[\s\"'`;|&=()<>$!{},]+")
 _SCRIPTS = (".sh", ".bash", ".zsh", ".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua")
 
 
 @dataclass
 class Targets:
-    """What settings and hooks point at in one workspace."""
+    """The files that settings and hooks of one workspace point at."""
 
     existing: list[Path] = field(default_factory=list)
-    """Resolved, each once."""
+    """Resolved paths without duplicates."""
     missing: list[str] = field(default_factory=list)
-    """Relative to the workspace; somebody may make them."""
+    """Relative to the workspace; they could be created."""
     left_out: int = 0
     """How many there are beyond MAX_TARGETS."""
 
@@ -230,9 +231,9 @@ class Targets:
 def targets(
     workspace: Path, repositories: Iterable[Path], folders: Iterable[Path] = (), configs: Iterable[Path] = ()
 ) -> Targets:
-    """What `repositories` (folders like `.git`) point at in the workspace, and what links in `folders` do.
+    """Return what settings and hooks of `repositories` (folders like `.git`) and links in `folders` point at.
 
-    `configs` are further settings files that git reads there, such as the user's own. Does not raise.
+    `configs` are further settings files that git reads, such as the user's. Does not raise.
     """
     search = _Search(workspace)
     for git in repositories:
@@ -256,7 +257,7 @@ class _Search:
         self.found = Targets()
 
     def config(self, file: Path, top: Path) -> None:
-        """Follow the settings of a file, and those that it includes."""
+        """Follow the settings of a file, and of those that it includes."""
         for setting in _settings(file):
             is_path, is_include = (setting.section, setting.key) in _PATHS, "include" in setting.section
             if not is_path and setting.is_harmless:
@@ -266,7 +267,7 @@ class _Search:
                     self._take(base / os.path.expanduser(word), is_path=is_path, is_include=is_include)
 
     def links(self, folder: Path) -> None:
-        """Follow the links in a folder, and in those below it."""
+        """Follow the links in a folder and its subfolders."""
         with suppress(OSError), os.scandir(folder) as entries:
             for number, entry in enumerate(entries):
                 if number >= MAX_ENTRIES:
@@ -307,7 +308,7 @@ class _Search:
 
 
 def _settings(file: Path) -> Iterator[Setting]:
-    """The settings of a file as far as they can be read."""
+    """Yield the settings of a file as far as it can be read."""
     with suppress(OSError, UnreadableError):
         fd = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         with open(fd, "rb") as opened:
@@ -316,7 +317,7 @@ def _settings(file: Path) -> Iterator[Setting]:
 
 
 def _words(command: str) -> Iterator[str]:
-    """The parts of a command that may name a file of the workspace."""
+    """Yield the parts of a command that may name a file of the workspace."""
     for word in _BETWEEN.split(command):
         if "\0" not in word and ("/" in word.strip("/") or word.startswith("./") or word.endswith(_SCRIPTS)):
             yield word
@@ -336,11 +337,11 @@ def _kind(path: str) -> int | None:
 TIMEOUT_S = 5.0
 _WANTED = r"^user\.(name|email)$"
 _OF_A_REPOSITORY = frozenset({"GIT_DIR", "GIT_COMMON_DIR", "GIT_WORK_TREE", "GIT_CONFIG", "GIT_INDEX_FILE"})
-"""Set where Handloom is started by a hook of a repository."""
+"""Set if Handloom is started by a repository's hook."""
 
 
 def identity_environment(folder: Path) -> dict[str, str]:
-    """The environment that names them to git, in a file in `folder`; empty where there is no git, or nobody. Blocks."""
+    """Write name and address to a file in `folder`; return the environment for git, or nothing without them. Blocks."""
     file = folder / "gitconfig"
     try:
         told = _git("config", "--global", "--null", "--get-regexp", _WANTED)
@@ -353,7 +354,7 @@ def identity_environment(folder: Path) -> dict[str, str]:
 
 
 def _git(*arguments: str) -> str:
-    """Run git where no repository can have a say, by its place or by a variable. Raises OSError, SubprocessError."""
+    """Run git outside of any repository. Raises OSError, SubprocessError."""
     environ = {name: value for name, value in os.environ.items() if name not in _OF_A_REPOSITORY}
     done = subprocess.run(
         ["git", *arguments],

@@ -1,8 +1,9 @@
-"""`python -P -m runtime.isolation.isolated_program ISOLATION COMMAND...`: runs a program in a sandbox like the agent's.
+"""`python -P -m runtime.isolation.isolated_program ISOLATION COMMAND...` runs a program isolated like the agent's
+commands.
 
-For the MCP servers that a workspace names: their files lie where the agent writes, so what they run or import may be
-the agent's. ISOLATION is JSON as `words` writes it. Standard input, output and error are the program's own, its exit
-status is ours, and it ends when we do, however we end. Used by `tui.runtime_factory` for `core.mcp`.
+It is used by `tui.runtime_factory` for MCP servers that a workspace configures: the agent can write their files, so
+what they run may be the agent's. ISOLATION is JSON made by `words`. Standard input, output and error and the exit
+status are the program's, and it ends when this process ends, however that happens.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from runtime.isolation.session_folder import SessionFolder
 
 
 def words(workspace: Path, isolation: Isolation, denials: Denials) -> tuple[str, ...]:
-    """The words that stand before a command to have it run so. Limits are not among what is told."""
+    """Return the words before a command to run it isolated. Resource limits are not passed on."""
     said = {
         "workspace": str(workspace),
         "allowed_hosts": isolation.allowed_hosts,
@@ -38,7 +39,7 @@ def words(workspace: Path, isolation: Isolation, denials: Denials) -> tuple[str,
 
 
 def main() -> int:
-    """Run the program; the answer is its exit status, or 126 with a line on standard error where that cannot be."""
+    """Run the program; return its exit status, or 126 with a line on standard error if that is impossible."""
     said = json.loads(sys.argv[1])
     isolation = Isolation(
         "bubblewrap",
@@ -56,7 +57,7 @@ def main() -> int:
 
 
 async def _run(workspace: Path, isolation: Isolation, denials: Denials, command: Sequence[str]) -> int:
-    """Raises RuntimeUnavailableError, OSError."""
+    """Run the program. Raises RuntimeUnavailableError, OSError."""
     confinement = await asyncio.to_thread(Confinement, workspace, isolation)
     confinement.deny(lambda: denials)
     folder = await asyncio.to_thread(SessionFolder)

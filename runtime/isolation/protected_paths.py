@@ -1,10 +1,13 @@
-"""Read-only mounts for the paths of a workspace that programs of the user run later, outside of the sandbox.
+"""Read-only mounts for paths of a workspace that the user's programs run later outside of the sandbox, and for deny
+rules.
 
-A hook, an editor's task, a shell's start file: what a sandbox could write there would run with the user's rights. What
-exists when a sandbox starts is read-only in it. A mount needs something to be mounted on, and the user's folder stays
-as it is, so a name that does not exist is only watched: `runtime.isolation.workspace_guard` moves it away when it
-appears. Inside `.git`, where nobody looks and git itself would obey a file at once, missing names get a placeholder to
-mount on instead.
+A hook, an editor's task, a shell's start file: what a sandbox wrote there would run with the user's rights. What exists
+when a sandbox starts is read-only in it. A mount needs an existing path, and the user's folder must stay as it is, so
+missing names are only watched: `runtime.isolation.workspace_guard` moves them away when they appear. Inside `.git`,
+where git would obey a file at once, missing names get a placeholder as a mount point.
+
+Deny rules of the user hide files or make them read-only, whatever a program does. Only existing files are mounted, and
+of two mounts for a path the stricter one counts.
 """
 
 from __future__ import annotations
@@ -28,13 +31,13 @@ _GIT_FOLDERS = ("hooks", "modules")
 COMMON_DIR = "commondir"
 """In a repository's folder: where else git finds its settings and hooks; see gitrepository-layout(5)."""
 ITSELF = ".\n"
-"""A common folder that is no other one: what a placeholder says, since git reads the file wherever it is."""
+"""A common folder that is the folder itself: the placeholder's content, since git reads the file wherever it is."""
 WORKTREE_CONFIG = "config.worktree"
 CONTENTS = {
     COMMON_DIR: ITSELF,
     WORKTREE_CONFIG: "# Handloom keeps this file here while a sandbox runs. It changes no setting.\n",
 }
-"""What placeholders hold that are files, by name. A folder in their place would make git refuse to work."""
+"""Content of placeholders that are files, by name. With a folder in their place git would refuse to work."""
 MAX_WORKTREES = 50
 
 
@@ -47,39 +50,38 @@ class ProtectionError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A path that is mounted on itself. The order of mounts counts: one may lie in another."""
+    """A path mounted on itself. The order of mounts matters, because one may contain another."""
 
     path: Path
     access: Access
-    """`open` keeps it from being renamed, `empty` shows a folder in which nothing can be made, and what is hidden
-    cannot be opened at all."""
+    """`open` only prevents renaming, `empty` shows a read-only empty folder, and hidden paths cannot be opened."""
     is_placeholder: bool = False
-    """Whether what it is mounted on is there for it alone."""
+    """Whether the mount point was made only for this mount."""
 
 
 @dataclass
 class Mounts:
-    """What protects a workspace."""
+    """The mounts that protect a workspace."""
 
     mounts: list[Mount] = field(default_factory=list)
     """In order."""
     placeholders: list[Path] = field(default_factory=list)
-    """What has to be there first: files for the names in CONTENTS, else empty folders."""
+    """Mount points to make first: files for the names in CONTENTS, else empty folders."""
     guarded: list[Path] = field(default_factory=list)
-    """Every mount point."""
+    """All mount points."""
     watched: list[str] = field(default_factory=list)
-    """Protected paths that do not exist, relative to the workspace: there is nothing to mount on."""
+    """Missing protected paths, relative to the workspace."""
     left_out: int = 0
-    """Files that git's settings and hooks point at, and that are too many to be read-only."""
+    """The number of files that git's settings and hooks point at and that are too many to be read-only."""
     opened: list[Path] = field(default_factory=list)
-    """Folders beside the workspace that its git needs, writable but for what is protected in them."""
+    """Writable folders outside of the workspace that its git needs."""
 
 
 def mounts(workspace: Path, names: Iterable[str], nested: Iterable[str] = ()) -> Mounts:
-    """What makes these paths read-only, and those of git; in `nested`, what is protected that `survey` found deeper.
+    """Return mounts that make these paths read-only, and git's; `nested` are deeper paths that `audit` found.
 
-    Reads the workspace, changes nothing. Raises ProtectionError for a symbolic link, on which nothing can be mounted;
-    one that is nested is passed over.
+    Reads the workspace and changes nothing. Raises ProtectionError for a symbolic link, which cannot be mounted on; a
+    nested one is skipped.
     """
     found = Mounts()
     for name in names:
@@ -110,7 +112,9 @@ def mounts(workspace: Path, names: Iterable[str], nested: Iterable[str] = ()) ->
 
 
 def _protect_targets(workspace: Path, pointed: Targets, found: Mounts) -> None:
-    """Make read-only what settings and hooks point at. The folders above it are mounted, so nobody renames them."""
+    """Make read-only what settings and hooks point at. Their parent folders are mounted too, so they cannot be
+    renamed.
+    """
     closed = [mount.path for mount in found.mounts if mount.access != "open"]
     above: set[Path] = set()
     for path in pointed.existing:
@@ -126,7 +130,7 @@ def _protect_targets(workspace: Path, pointed: Targets, found: Mounts) -> None:
 
 
 def _protect_repository(git: Path, found: Mounts) -> None:
-    """Leave a repository's folder writable, but for what git carries out."""
+    """Leave a repository's folder writable, except for what git runs."""
     found.guarded.append(git)
     found.mounts.append(Mount(git, "open"))  # a mount cannot be renamed, and what is in it goes with it
     if _kind(git / "config"):
@@ -140,7 +144,7 @@ def _protect_repository(git: Path, found: Mounts) -> None:
 
 
 def _protect_worktree(worktree: Path, found: Mounts) -> None:
-    """Leave what a repository knows of a worktree writable, but for where git finds settings and hooks."""
+    """Leave a worktree's data writable, except for what tells git where settings and hooks are."""
     _protect(worktree / COMMON_DIR, found)
     _protect_file(worktree / WORKTREE_CONFIG, found)
 
@@ -155,7 +159,7 @@ def _protect_file(file: Path, found: Mounts) -> None:
 
 
 def is_placeholder(file: Path) -> bool:
-    """Whether a file says no more than a placeholder does."""
+    """Return whether a file has only a placeholder's content."""
     try:
         fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -175,9 +179,9 @@ def _folders(path: Path) -> list[Path]:
 
 
 def _worktree_of(file: Path) -> Path | None:
-    """The folder in which a repository keeps what it knows of the worktree whose `.git` is this file.
+    """Return the repository's folder for the worktree whose `.git` is this file.
 
-    None where that folder does not name the file in its turn: whoever wrote the file may have wanted any folder open.
+    Returns None unless that folder names the file as well: otherwise the file could open any folder.
     """
     try:
         worktree = Path(read_text(file, MAX_PATH_BYTES).removeprefix("gitdir:").strip())
@@ -188,11 +192,11 @@ def _worktree_of(file: Path) -> Path | None:
     return worktree if is_its_own and worktree.parent.name == "worktrees" else None
 
 
-class Held:
-    """The mount points of one sandbox while it lives: placeholders are there, and stay as long as anybody needs them.
+class HeldMounts:
+    """The mount points of one sandbox while it runs: placeholders exist as long as any process needs them.
 
-    A folder or file that is renamed or removed on the host takes its mount along, in every sandbox. So a placeholder is
-    removed only by the last of all processes that hold it, and `replaced` tells of everything else. Raises OSError.
+    If a mount point is renamed or removed on the host, its mount goes too, in every sandbox. So only the last process
+    that holds a placeholder removes it, and `replaced` reports everything else. Raises OSError.
     """
 
     def __init__(self, found: Mounts, owner: tuple[int, int] | None) -> None:
@@ -206,22 +210,22 @@ class Held:
             raise
 
     def replaced(self) -> Path | None:
-        """One that is not what it was when the sandbox was started, and so is not protected in it any more."""
+        """Return a path that was replaced since the start and so is no longer protected, or None."""
         return next((path for path, identity in self._identities.items() if _identity(path) != identity), None)
 
     @property
     def placeholders(self) -> list[Path]:
-        """What was made to be mounted on, or was there for that already."""
+        """The placeholders, including those that already existed."""
         return list(self._locks)
 
     def identities(self) -> tuple[tuple[int, int], ...]:
-        """Device and number of every mount point, in order."""
+        """Device and inode of every mount point, in order."""
         return tuple(identity for identity in self._identities.values() if identity is not None)
 
     def close(self, *, leave: bool = False) -> None:
-        """Let go of the placeholders; `leave` has them stay, for a sandbox that outlasts us.
+        """Release the placeholders and remove unused ones; `leave` keeps them for a sandbox that outlasts us.
 
-        One that is not empty, or gone, is not ours any more.
+        A placeholder that is not empty, or is gone, is not ours any more.
         """
         for path, lock in self._locks.items():
             with suppress(OSError):
@@ -233,7 +237,7 @@ class Held:
 
 
 def _locked(path: Path, owner: tuple[int, int] | None) -> int:
-    """A placeholder that nobody removes as long as the answer, a descriptor, is open."""
+    """Make a placeholder that is not removed as long as the returned descriptor is open."""
     while True:
         _make_placeholder(path)
         lock = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -247,7 +251,7 @@ def _locked(path: Path, owner: tuple[int, int] | None) -> int:
 
 
 def _make_placeholder(path: Path) -> None:
-    """Raises FileExistsError where something of another kind is there."""
+    """Make a placeholder. Raises FileExistsError if something of another kind is there."""
     if (content := CONTENTS.get(path.name)) is None:
         path.mkdir(mode=0o755, exist_ok=True)
         return
@@ -262,7 +266,7 @@ def _make_placeholder(path: Path) -> None:
 
 
 def _give_name(file: Path, name: Path) -> None:
-    """Nothing that is there already is replaced."""
+    """Rename a file without replacing an existing one."""
     try:
         name.hardlink_to(file)
     except FileExistsError:
@@ -280,7 +284,7 @@ def _remove_placeholder(path: Path) -> None:
 
 
 def remove_left(placeholders: Iterable[Path]) -> None:
-    """Remove placeholders whose process was killed, unless another one holds them. Does not raise."""
+    """Remove placeholders of killed processes, unless another process holds them. Does not raise."""
     for path in placeholders:
         with suppress(OSError):
             lock = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -315,7 +319,7 @@ def _protect(path: Path, found: Mounts) -> None:
 
 
 def is_missing(path: Path) -> bool:
-    """Whether nothing is there, or an empty folder, which means nothing to any program."""
+    """Return whether a path does not exist, or is an empty folder, which means nothing to any program."""
     kind = _kind(path)
     return kind is None or (kind == stat.S_IFDIR and not any(path.iterdir()))
 
@@ -331,19 +335,19 @@ _STRICTNESS: dict[Access, int] = {"open": 0, "read-only": 1, "empty": 2, "hidden
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
-    """What a sandbox sees beside the workspace."""
+class Visibility:
+    """What a sandbox sees besides the workspace."""
 
     readable: tuple[Path, ...] = ()
-    """In sight, and read-only."""
+    """Visible and read-only."""
     hidden: tuple[Path, ...] = ()
-    """Out of sight, also where it lies in the workspace."""
+    """Hidden, even in the workspace."""
     needed: tuple[Path, ...] = ()
-    """What it cannot be started without: a rule does not hide it."""
+    """Required to start the sandbox, so that no rule hides it."""
 
 
-def deny(found: Mounts, denials: Denials, workspace: Path, sight: Sight) -> None:
-    """Add what enforces the denials to the mounts of a sandbox. Blocks for a moment."""
+def deny(found: Mounts, denials: Denials, workspace: Path, sight: Visibility) -> None:
+    """Add the mounts that enforce deny rules. Blocks briefly."""
     writable = [workspace, *found.opened]
     hidden = [*_shown(denials.unreadable, [*writable, *sight.readable], sight, (workspace, *sight.needed))]
     closed = [*_shown(denials.unwritable, writable, sight, ())]
@@ -365,8 +369,8 @@ def deny(found: Mounts, denials: Denials, workspace: Path, sight: Sight) -> None
     found.guarded = [*dict.fromkeys([*(path for path in found.guarded if path in kept), *sorted(kept)])]
 
 
-def _shown(denied: Iterable[str], tops: Sequence[Path], sight: Sight, needed: Sequence[Path]) -> Iterable[Path]:
-    """What is to be mounted of denied paths: what a sandbox shows of them, and can do without."""
+def _shown(denied: Iterable[str], tops: Sequence[Path], sight: Visibility, needed: Sequence[Path]) -> Iterable[Path]:
+    """Yield the denied paths that the sandbox would see and does not need."""
     for path in map(Path, denied):
         shown = [path] if any(path.is_relative_to(top) for top in tops) else []
         shown += [top for top in tops if top.is_relative_to(path) and top != path]
@@ -383,6 +387,6 @@ def _merge(merged: dict[Path, Mount], mount: Mount) -> None:
 
 
 def _is_covered(mount: Mount, merged: dict[Path, Mount]) -> bool:
-    """Whether a folder above hides it, or is read-only so that this one must not be open."""
+    """Return whether a parent folder hides this mount, or is read-only so that this one must not be open."""
     above = [merged[path].access for path in mount.path.parents if path in merged]
     return "hidden folder" in above or (mount.access == "open" and any(access != "open" for access in above))

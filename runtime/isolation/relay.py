@@ -1,4 +1,4 @@
-"""Bytes from one connection to another, as fast as the slower of the two."""
+"""Copies bytes between two connections, as fast as the slower one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PIECE_BYTES = 64 * 1024
 async def relay(
     near: tuple[asyncio.StreamReader, asyncio.StreamWriter], far: tuple[asyncio.StreamReader, asyncio.StreamWriter]
 ) -> None:
-    """Hand bytes on both ways until both sides have ended, and close both. A side that breaks off has ended."""
+    """Copy bytes in both directions until both sides have ended, then close both. A broken side has ended."""
     try:
         async with asyncio.TaskGroup() as both:
             both.create_task(_hand_on(near[0], far[1]))

@@ -1,9 +1,8 @@
-"""The system calls that a sandbox does without: a filter program for the kernel, as bytes. Pure.
+"""A seccomp filter, as bytes for the kernel, that forbids system calls which a sandbox does not need. Pure.
 
-Denied is what reaches other processes, the kernel's keys and tracing, mounts and new namespaces, and what types into a
-terminal by itself; each call fails with EPERM. `clone3` hides its flags from a filter, so it is said not to exist
-(ENOSYS), upon which libraries use `clone`, whose flags are looked at. See seccomp(2), bpf(4) and
-`include/uapi/linux/seccomp.h`.
+It denies access to other processes, the kernel's keys and tracing, mounts, new namespaces, and typing into a terminal;
+such calls fail with EPERM. `clone3` hides its flags from a filter, so it fails with ENOSYS, and libraries fall back to
+`clone`, whose flags are checked. See seccomp(2), bpf(4) and `include/uapi/linux/seccomp.h`.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ import struct
 _LOAD_WORD, _JUMP_EQUAL, _JUMP_AT_LEAST, _JUMP_ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _FAIL = 0x7FFF0000, 0x00050000
 _NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT, _SECOND_ARGUMENT = 0, 4, 16, 24
-"""Where the kernel puts each in what the filter sees; an argument's low word comes first on these machines."""
+"""Offsets in what the filter sees; the low word of an argument comes first on these machines."""
 
 _X32 = 0x40000000
-"""System calls of the x32 convention have numbers from here on; nobody needs them, and they dodge a filter."""
+"""Numbers of the x32 convention start here; they would bypass the filter and are not needed."""
 _NEW_NAMESPACE = 0x7E020080
 """Any CLONE_NEW* flag of clone(2)."""
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
@@ -108,7 +107,7 @@ _CLONE3 = 435
 
 
 def program(machine: str | None = None) -> bytes | None:
-    """The filter for this kind of machine, by uname's name; None where the numbers of its calls are not known."""
+    """Return the filter for this architecture, by uname's name; None if its system calls are not known."""
     machine = machine or platform.machine()
     if machine not in _DENIED:
         return None
@@ -131,7 +130,7 @@ def _load(offset: int) -> bytes:
 
 
 def _jump(kind: int, operand: int, if_true: int, if_false: int) -> bytes:
-    """Go on after so many lines more, counted from the next one."""
+    """Jump over this many instructions, counted from the next one."""
     return struct.pack("=HBBI", kind, if_true, if_false, operand)
 
 

@@ -1,13 +1,13 @@
-"""The folder on this machine that belongs to one local runtime, and the removal of those that killed ones left.
+"""The folder on the host that belongs to one local runtime, and the removal of folders of killed ones.
 
-    lock            locked by our process for as long as it uses the folder
-    s               the server's socket; the server gets it as a descriptor, and nothing in the sandbox sees its path
-    log             what the server wrote on standard error
-    placeholders    what was made in the workspace's `.git` to be mounted on
-    inside/         what the sandbox sees: its key, its way out, its private files
+    lock            locked by our process while it uses the folder
+    s               the server's socket; the server inherits its descriptor, and the sandbox cannot see its path
+    log             the server's standard error
+    placeholders    mount points that were made in the workspace's `.git`
+    inside/         what the sandbox sees: its key, the proxy's socket, its private files
 
-All of them lie in one folder of ours, with mode 0700. Nothing that belongs to another user is looked into or connected
-to. All calls block for milliseconds.
+All of these folders are in one folder with mode 0700. Nothing that belongs to another user is opened. All calls block
+for milliseconds.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from pathlib import Path
 from runtime.isolation import protected_paths
 
 ABANDONED_S = 60.0
-"""A folder without a lock is being made, or its maker was killed this long ago."""
+"""A folder without a lock is being made, or its process was killed at least this long ago."""
 SOCKET = "s"
 SOCKET_PATH_BYTES = 100
-"""macOS takes 104 for the path of a socket, Linux 108."""
+"""macOS allows 104 bytes for the path of a socket, Linux 108."""
 _NAME_BYTES = 16
-"""A folder's name, the socket's, and what stands between."""
+"""The name of a session's folder, the socket's, and separators."""
 
 
 def base() -> Path:
-    """The folder for those of all our runtimes, made where it is missing. Raises OSError."""
+    """Return the parent folder of all session folders, made if missing. Raises OSError."""
     name = f"handloom-{os.geteuid()}"
     above = [Path(tempfile.gettempdir()), Path("/tmp")]  # noqa: S108  # used only where it is ours alone
     if runtime_dir := os.environ.get("XDG_RUNTIME_DIR"):
@@ -51,7 +51,7 @@ def base() -> Path:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Whether it is a folder that only we can use. Raises OSError."""
+    """Return whether only we can use a folder. Raises OSError."""
     status = folder.lstat()
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077
 
@@ -85,7 +85,7 @@ class SessionFolder:
         return self.path / "log"
 
     def note(self, placeholders: Iterable[Path]) -> None:
-        """Remember what is to be removed from the workspace should we be killed. Raises OSError."""
+        """Record the mount points to remove from the workspace if we are killed. Raises OSError."""
         (self.path / "placeholders").write_text(json.dumps([str(path) for path in placeholders]), "utf-8")
 
     def remove(self) -> None:
@@ -105,7 +105,7 @@ def remove_abandoned() -> None:
 
 
 def _remove_if_abandoned(folder: Path) -> None:
-    """Raises OSError, BlockingIOError for one that is in use."""
+    """Remove a folder. Raises OSError, BlockingIOError if it is in use."""
     try:
         lock = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:

@@ -1,9 +1,9 @@
-"""What in a workspace the user's own programs would carry out by themselves: found on the host, without running any.
+"""Finds what the user's own programs would run automatically in a workspace, without running anything.
 
-Git's settings and hooks in every repository at any depth, and the files of editors and tools that `protected` names.
-What is there before a sandbox starts can be made read-only in it; what is made later cannot be prevented without
-breaking `git init`, so it is found and told. Everything that is looked at may be hostile: the walk goes from descriptor
-to descriptor and follows no link, reads regular files of a bounded size, and ends after MAX_FOLDERS. All calls block.
+That is git's settings and hooks in every repository at any depth, and the files of editors and tools that
+`protected_paths` names. What exists before a sandbox starts can be made read-only in it; later files cannot be
+prevented without breaking `git init`, so they are found and reported. Everything may be hostile: the walk goes from
+descriptor to descriptor, follows no link, reads only small regular files, and ends after MAX_FOLDERS. All calls block.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from runtime.isolation.git_config import UnreadableError, dangerous
 from runtime.isolation.protected_paths import COMMON_DIR, ITSELF
 
 MAX_FOLDERS = 10_000
-"""A look at so many takes a fifth of a second."""
+"""Takes a fifth of a second."""
 MAX_NESTED = 40
-"""Places in the depth that are made read-only; each takes some mounts, which are looked at before every action."""
+"""Nested paths that are made read-only; each takes some mounts, which are checked before every action."""
 MAX_DEPTH = 60
 MAX_ENTRIES = 20_000
-"""Of one folder."""
+"""Limit for one folder."""
 MAX_CONFIG_BYTES = 256 * 1024
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -36,22 +36,22 @@ _CONFIGS = ("config", "config.worktree")
 _OF_A_WORKTREE = "../.."
 """What git itself writes into a worktree's common folder."""
 _OF_A_REPOSITORY = frozenset({"HEAD", "objects", "refs"})
-"""What makes a folder of any name a repository to git."""
+"""With these, git takes a folder of any name for a repository."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that a program of the user's would carry out."""
+    """Something that a program of the user would run."""
 
     path: str
     """Relative to the workspace."""
     what: str
     mark: str
-    """Tells two contents of it apart."""
+    """Distinguishes different contents."""
 
     @property
     def key(self) -> str:
-        """Tells it from every other one, and from itself with another content."""
+        """Identifies the finding together with its content."""
         return f"{self.mark} {self.path}: {self.what}"
 
     def __str__(self) -> str:
@@ -60,22 +60,22 @@ class Finding:
 
 
 @dataclass
-class Survey:
-    """What was found."""
+class AuditResult:
+    """The result of an audit."""
 
     findings: list[Finding] = field(default_factory=list)
     places: list[str] = field(default_factory=list)
-    """Repositories below the workspace itself (the folder that is `.git`), and protected names, relative to it."""
+    """Nested repositories (the `.git` folder) and protected names, relative to the workspace."""
     is_cut: bool = False
-    """Whether there was more than is looked at."""
+    """Whether a limit was reached."""
     folders: int = 0
 
 
 class Baseline:
-    """What there was when a conversation began, and what is new since. Making one looks, and blocks.
+    """What existed when a conversation began, and what is new since. Making one runs an audit, and blocks.
 
-    `kept` is a file that the sandbox cannot see, in which it outlasts the program; `before` is what an earlier one of
-    this conversation found. Raises OSError.
+    `kept` is a file, hidden from the sandbox, in which the baseline is stored; `before` is an earlier baseline of this
+    conversation. Raises OSError.
     """
 
     def __init__(
@@ -89,16 +89,16 @@ class Baseline:
         self._most = most
         self._workspace = workspace
         self._names = names
-        self.first = survey(workspace, names, most)
+        self.first = audit(workspace, names, most)
         self.before = {finding.key for finding in self.first.findings} if before is None else before
-        """The keys of what there was."""
+        """The keys of the findings at the start."""
         if kept is not None:
             self.before = _kept(kept, self.before)
 
     def new(self) -> list[str]:
-        """What was not there, or was another, a line each; behind it, what was not looked at or is not protected."""
+        """Return new or changed findings, a line each, followed by what was not checked or is not protected."""
         try:
-            now = survey(self._workspace, self._names, self._most)
+            now = audit(self._workspace, self._names, self._most)
         except OSError:
             return []  # the workspace is gone, and everything in it
         lines = [str(finding) for finding in now.findings if finding.key not in self.before]
@@ -108,7 +108,7 @@ class Baseline:
 
 
 def _kept(file: Path, before: set[str]) -> set[str]:
-    """What a file says that there was, or, where it says nothing, what there is, which is then kept in it."""
+    """Return the stored baseline, or store this one if there is none."""
     with suppress(OSError, ValueError, TypeError):
         return set(json.loads(file.read_bytes()))
     file.parent.mkdir(0o700, parents=True, exist_ok=True)
@@ -119,21 +119,21 @@ def _kept(file: Path, before: set[str]) -> set[str]:
 
 
 def nested_places(places: Sequence[str]) -> tuple[str, ...]:
-    """Those that lie deeper than the workspace itself, which protects its own, as many as are made read-only."""
+    """Return the nested places that are made read-only, at most MAX_NESTED."""
     return deeper(places)[:MAX_NESTED]
 
 
 def deeper(places: Sequence[str]) -> tuple[str, ...]:
-    """The places that lie below a folder of the workspace."""
+    """Return the places in subfolders of the workspace."""
     return tuple(place for place in places if "/" in place)
 
 
-def survey(workspace: str | os.PathLike[str], names: Collection[str], most: int = MAX_FOLDERS) -> Survey:
-    """Look through a workspace. What cannot be read is passed over; the walk never raises for what it finds.
+def audit(workspace: str | os.PathLike[str], names: Collection[str], most: int = MAX_FOLDERS) -> AuditResult:
+    """Audit a workspace. Unreadable files are skipped; the walk never raises for what it finds.
 
-    `names` are looked for in every folder. Raises OSError where the workspace cannot be opened.
+    `names` are searched in every folder. Raises OSError if the workspace cannot be opened.
     """
-    found = Survey()
+    found = AuditResult()
     top = os.open(workspace, _FOLDER & ~os.O_NOFOLLOW)
     try:
         _Walk(found, frozenset(names), most).folder(top, "", 0)
@@ -143,9 +143,9 @@ def survey(workspace: str | os.PathLike[str], names: Collection[str], most: int 
 
 
 class _Walk:
-    """One walk. A folder is open while those below it are looked at, so at most MAX_DEPTH are."""
+    """One walk. A folder stays open while its subfolders are checked, so at most MAX_DEPTH are open."""
 
-    def __init__(self, found: Survey, names: frozenset[str], most: int) -> None:
+    def __init__(self, found: AuditResult, names: frozenset[str], most: int) -> None:
         self._found = found
         self._names = names
         self._most = most
@@ -188,7 +188,7 @@ class _Walk:
             self._add(path, "a link or no file, by which git takes its settings and hooks from elsewhere", "")
 
     def _common_dir(self, fd: int, shown: str, harmless: str) -> None:
-        """Where else git would find settings and hooks of what is here."""
+        """Check for another folder with settings and hooks."""
         before, data, after = _kind(COMMON_DIR, fd), _read(COMMON_DIR, fd), _kind(COMMON_DIR, fd)
         if before in (None, stat.S_IFDIR) or after is None:  # a placeholder comes and goes
             return
@@ -198,7 +198,7 @@ class _Walk:
         self._add(os.path.join(shown, COMMON_DIR), f"git takes its settings and hooks from {where}", where)
 
     def _repository(self, fd: int, shown: str, common: str = ITSELF) -> None:
-        """Settings and hooks, and those of modules and worktrees; `common` is the common folder that is harmless."""
+        """Check settings and hooks, also of modules and worktrees; `common` is the harmless common folder."""
         self._common_dir(fd, shown, common)
         for name in _CONFIGS:
             self._config(fd, name, os.path.join(shown, name))
@@ -251,7 +251,7 @@ class _Walk:
                     self._add(os.path.join(shown, name), "git runs it as a hook", _status_of(name, hooks))
 
     def _named(self, fd: int, name: str, kind: int, path: str) -> None:
-        """A file or folder of an editor or a tool. An empty folder is a placeholder, and means nothing."""
+        """Check a file or folder of an editor or a tool. An empty folder is a placeholder and is ignored."""
         mark = _status_of(name, fd)
         if kind == stat.S_IFDIR:
             with _opened(name, _FOLDER, fd) as inner:
@@ -266,7 +266,9 @@ class _Walk:
         self._found.findings.append(Finding(path, what, _mark(mark.encode(errors="replace"))))
 
     def _entries(self, fd: int, only: Collection[str] = ()) -> dict[str, int]:
-        """The names in a folder, with what they are, links being links; `only` these, and all folders."""
+        """Return the names in a folder and their types, without following links; with `only`, just these and all
+        folders.
+        """
         found: dict[str, int] = {}
         with suppress(OSError), os.scandir(fd) as entries:
             for number, entry in enumerate(entries):
@@ -282,7 +284,7 @@ class _Walk:
 
 @contextmanager
 def _opened(name: str, flags: int, folder: int | None) -> Iterator[int | None]:
-    """A descriptor from a folder's; None for what cannot be opened so."""
+    """Open a name in a folder; yield None if that fails."""
     try:
         fd = os.open(name, flags, dir_fd=folder)
     except OSError:
@@ -295,7 +297,7 @@ def _opened(name: str, flags: int, folder: int | None) -> Iterator[int | None]:
 
 
 def _read(name: str, folder: int) -> bytes | None:
-    """A small regular file; None for anything else."""
+    """Read a small regular file; None for anything else."""
     with _opened(name, _FILE, folder) as fd:
         if fd is None or not stat.S_ISREG(os.fstat(fd).st_mode):
             return None

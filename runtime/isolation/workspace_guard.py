@@ -1,15 +1,12 @@
-"""Keeps a sandbox from leaving something in the workspace that the user's own programs would run, or reports it.
+"""Keeps a sandbox from leaving files in the workspace that the user's own programs would run, or reports them.
 
-The same for every sandbox that mounts the workspace. A guard looks before each start, gives the mounts that make paths
-read-only, holds their mount points until the end, and moves aside what appears under a protected name that did not
-exist. All calls block for milliseconds.
+It works the same for every sandbox that mounts the workspace: it audits before each start, returns the read-only
+mounts, holds their mount points until the end, and moves aside files that appear under a protected name.
 
-Moves files aside that appeared under a protected name while a sandbox ran, and puts them back when the user says so.
-
-A name that does not exist cannot be mounted read-only without making it on the host. So whatever appears under such a
-name is renamed to `NAME.from-sandbox` as soon as a command ends, where no program of the user looks for it. Between its
-appearance and the end of the command it is there: see docs/sandbox.md. Every step goes from descriptor to descriptor,
-so a link in the workspace leads nowhere. All calls block for less than a millisecond.
+A missing name cannot be mounted read-only without creating it on the host. So whatever appears under such a name is
+renamed to `NAME.from-sandbox` when a command ends, where no program of the user looks for it. Until then it is there:
+see docs/sandbox.md. Every step goes from descriptor to descriptor and follows no link. All calls block for
+milliseconds.
 """
 
 from __future__ import annotations
@@ -25,18 +22,18 @@ from pathlib import Path
 from core.denials import Denials
 from core.errors import UsageError
 from runtime.isolation.git_config import MAX_TARGETS
-from runtime.isolation.protected_paths import Held, Mounts, Sight, deny, mounts
+from runtime.isolation.protected_paths import HeldMounts, Mounts, Visibility, deny, mounts
 from runtime.isolation.workspace_audit import Baseline, nested_places
 from runtime.workspace_files import WorkspaceFiles
 
 SUFFIX = ".from-sandbox"
 MAX_KEPT = 99
-"""Files of one name that are moved aside with a number; the names of further ones are random."""
+"""Files of one name that are moved aside with a number; further ones get random names."""
 _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
 def move_aside(workspace: Path, names: Iterable[str]) -> list[str]:
-    """Rename what is there under these names; a line for each, which says the new name and how to put it back."""
+    """Rename what exists under these names; return a line for each, with the new name and how to restore it."""
     lines = []
     try:
         files = WorkspaceFiles(str(workspace))
@@ -57,7 +54,7 @@ def move_aside(workspace: Path, names: Iterable[str]) -> list[str]:
 
 
 def _moved(files: WorkspaceFiles, name: str) -> str:
-    """Raises OSError, FileNotFoundError where nothing is there."""
+    """Rename one file. Raises OSError, FileNotFoundError if it does not exist."""
     with files.folder_of(name) as (folder, last):
         os.stat(last, dir_fd=folder, follow_symlinks=False)
         for number in range(1, MAX_KEPT + 1):
@@ -75,9 +72,9 @@ def _moved(files: WorkspaceFiles, name: str) -> str:
 
 
 def put_back(workspace: Path, names: Iterable[str], wanted: str) -> str:
-    """Give a file that was moved aside its name again; the answer is that name. Without `wanted`, the only one.
+    """Restore a file that was moved aside and return its name. Without `wanted`, the only one.
 
-    Raises UsageError, which says what there is.
+    Raises UsageError, which lists the files.
     """
     with suppress(OSError):
         files = WorkspaceFiles(str(workspace))
@@ -98,7 +95,7 @@ def put_back(workspace: Path, names: Iterable[str], wanted: str) -> str:
 
 
 def remove_empty(workspace: Path, names: Iterable[str]) -> None:
-    """Remove the empty folders under these names, which a session that was killed left behind."""
+    """Remove the empty folders under these names, which a killed session left."""
     with suppress(OSError):
         files = WorkspaceFiles(str(workspace))
         try:
@@ -127,32 +124,32 @@ LEFT_OUT = "{n} files that settings and hooks of git point at are not read-only 
 
 
 class WorkspaceGuard:
-    """Of one workspace. `names` are the protected paths, relative to it."""
+    """The guard of one workspace. `names` are the protected paths, relative to it."""
 
     def __init__(self, workspace: Path, names: tuple[str, ...]) -> None:
         self._workspace = workspace
         self._names = names
         self.denied: Callable[[], Denials] = Denials
-        """What the rules of the user deny now."""
+        """Returns the user's current deny rules."""
         self.denials = Denials()
-        """The same as of the last look."""
+        """The deny rules at the last start."""
         self.kept: Path | None = None
-        """A file out of the sandbox's sight, in which what there was at first outlasts the program."""
+        """The file, hidden from the sandbox, in which the baseline is stored."""
         self._baseline: Baseline | None = None
-        self._held: Held | None = None
+        self._held: HeldMounts | None = None
         self._watched: tuple[str, ...] = ()
         self._left_out = 0
         self._moved: list[str] = []
-        """What was moved aside since the guard was made, a line each."""
+        """What was moved aside so far, a line each."""
 
     def look(self) -> None:
-        """Look what there is before a start; what there was before the first one counts. Raises OSError."""
+        """Audit the workspace before a start; the first audit is the baseline. Raises OSError."""
         before = self._baseline.before if self._baseline is not None else None
         self._baseline = Baseline(self._workspace, self._names, self.kept, before)
         self.denials = self.denied()
 
-    def mounts(self, sight: Sight) -> Mounts:
-        """What is to be mounted, also of what the last look found deeper, and what enforces denials.
+    def mounts(self, sight: Visibility) -> Mounts:
+        """Return the mounts for the workspace, nested paths and deny rules.
 
         Raises ProtectionError, OSError.
         """
@@ -162,38 +159,38 @@ class WorkspaceGuard:
         return found
 
     def hold(self, found: Mounts, owner: tuple[int, int] | None) -> None:
-        """Have the mount points be there until `release`; `owner` gets those that are made. Raises OSError."""
+        """Make and hold the mount points until `release`; `owner` gets new ones. Raises OSError."""
         self.release()
         remove_empty(self._workspace, found.watched)
         self._watched = tuple(found.watched)
         self._left_out = found.left_out
-        self._held = Held(found, owner)
+        self._held = HeldMounts(found, owner)
 
     def identities(self) -> tuple[tuple[int, int], ...]:
-        """What the mount points are, device and number of each, since `hold`."""
+        """Return device and inode of the mount points held."""
         return self._held.identities() if self._held is not None else ()
 
     @property
     def placeholders(self) -> list[Path]:
-        """What was made in git's own folder to be mounted on, since `hold`."""
+        """The placeholders held."""
         return self._held.placeholders if self._held is not None else []
 
     def move_aside(self) -> list[str]:
-        """Rename what appeared under a protected name since `hold`; a line for each."""
+        """Rename what appeared under a protected name since `hold`; return a line for each."""
         moved = move_aside(self._workspace, self._watched)
         self._moved = list(dict.fromkeys([*self._moved, *moved]))
         return moved
 
     def put_back(self, name: str) -> str:
-        """Undo that for one file, which is read-only from the next start on: end the sandbox. Raises UsageError."""
+        """Restore one file. It is read-only from the next start on, so end the sandbox. Raises UsageError."""
         restored = put_back(self._workspace, dict.fromkeys([*self._names, *self._watched]), name)
         self._watched = tuple(watched for watched in self._watched if watched != restored)
         return restored
 
     def release(self, *, leave: bool = False) -> None:
-        """Let go of the mount points; `leave` has them stay for a sandbox that outlasts us. May be called twice.
+        """Release the mount points after the sandbox has ended. May be called twice.
 
-        The sandbox has ended, unless it is to outlast us.
+        `leave` keeps them for a sandbox that outlasts us.
         """
         self.move_aside()
         if not leave:
@@ -203,12 +200,12 @@ class WorkspaceGuard:
             held.close(leave=leave)
 
     def fallen(self) -> str:
-        """Which protection fell since `hold`, for the user; empty where all holds."""
+        """Return which protection was broken since `hold`, for the user, or an empty string."""
         replaced = self._held.replaced() if self._held is not None else None
         return "" if replaced is None else f"{replaced} was replaced on this machine, so it is not protected any more"
 
     def left_behind(self) -> list[str]:
-        """What is there now, and was not when the conversation began, that the host would run; what was moved first."""
+        """Return what was moved aside, and new files that the host would run."""
         if self._baseline is None and self.kept is not None and self.kept.exists():
             self.look()
         self.move_aside()

@@ -22,11 +22,11 @@ from core.denials import Denials
 from core.errors import RuntimeUnavailableError
 from core.interpreter import start_command
 from core.progress import Say
-from runtime.cancellation import seen_through
+from runtime.cancellation import run_to_completion
 from runtime.environment import without_secrets
 from runtime.isolation.confinement import Confinement, Isolation, Launch
 from runtime.isolation.session_folder import SessionFolder, remove_abandoned
-from runtime.server_process import ServedRuntime
+from runtime.server_runtime import ServerRuntime
 
 if TYPE_CHECKING:
     from runtime.client import ActionExecutionClient
@@ -37,7 +37,7 @@ END_TIMEOUT_S = 3.0
 """The server gives itself two seconds."""
 
 
-class LocalRuntime(ServedRuntime):
+class LocalRuntime(ServerRuntime):
     """Carries out actions on this machine. Implements core.protocols.Runtime.
 
     `options` go to the server as they are, such as `--no-change-timeout`. Making one blocks for some ten milliseconds
@@ -113,7 +113,7 @@ class LocalRuntime(ServedRuntime):
         launch = await self._around.enter_async_context(self._confinement.opened(folder))
         self._limits = launch.limits
         with folder.log.open("wb") as stderr, _bound(folder.socket) as listener:
-            await seen_through(self._make_server(launch, folder, listener, key_file, stderr))
+            await run_to_completion(self._make_server(launch, folder, listener, key_file, stderr))
         client = await asyncio.to_thread(import_module, "runtime.client")  # 0.1 s, while the server does the same
         assert self._server is not None
         assert self._server.stdout is not None

@@ -20,11 +20,11 @@ import aiohttp
 from core.denials import Denials
 from core.errors import ConfigurationError, RuntimeUnavailableError
 from core.progress import Say
-from runtime.cancellation import seen_through
+from runtime.cancellation import run_to_completion
 from runtime.protocol import OWNER_HEADER, web_hosts
-from runtime.reconnecting_client import PATIENCE_S, LastingClient
+from runtime.reconnecting_client import PATIENCE_S, ReconnectingClient
 from runtime.remote.remote_address import RemoteAddress, trust
-from runtime.server_process import ServedRuntime
+from runtime.server_runtime import ServerRuntime
 
 OWNER_FILE = "owner"
 STAY_S = 60.0
@@ -32,7 +32,7 @@ STAY_S = 60.0
 DEFAULT_WORKING_DIR = "/workspace"
 
 
-class RemoteRuntime(ServedRuntime):
+class RemoteRuntime(ServerRuntime):
     """Carries out actions on another machine. Implements core.protocols.Runtime.
 
     `read_key` is called at each start and may block. `working_dir` is what is said before the first one: the server
@@ -61,7 +61,7 @@ class RemoteRuntime(ServedRuntime):
         self._kept: Path | None = None
         self._owner = ""
         self._web_hosts: Mapping[str, int] = {}
-        self._lasting: LastingClient | None = None
+        self._lasting: ReconnectingClient | None = None
         self._was_open = False
         self._staying: asyncio.Task[None] | None = None
 
@@ -96,7 +96,7 @@ class RemoteRuntime(ServedRuntime):
     async def aclose(self) -> None:
         """Hand the server back, which ends everything that was started for us. May be called twice."""
         async with self._starting:
-            await seen_through(self._hand_back())
+            await run_to_completion(self._hand_back())
 
     async def _hand_back(self) -> None:
         if self._lasting is not None:
@@ -104,7 +104,7 @@ class RemoteRuntime(ServedRuntime):
         self._was_open = False
         await self._end()
 
-    async def _open(self, say: Say) -> LastingClient:
+    async def _open(self, say: Say) -> ReconnectingClient:
         self._owner = self._owner or await asyncio.to_thread(_own_name, self._kept)
         try:
             key = await asyncio.to_thread(self._read_key)
@@ -112,7 +112,7 @@ class RemoteRuntime(ServedRuntime):
         except ConfigurationError as error:
             raise RuntimeUnavailableError(str(error)) from error
         headers = {OWNER_HEADER: self._owner}
-        client = LastingClient(key, url=self._address.url, tls=tls, headers=headers, patience_s=self._patience_s)
+        client = ReconnectingClient(key, url=self._address.url, tls=tls, headers=headers, patience_s=self._patience_s)
         try:
             await self._claim(client)
             info = await client.server_info()
@@ -133,7 +133,7 @@ class RemoteRuntime(ServedRuntime):
             staying.cancel()
             await asyncio.gather(staying, return_exceptions=True)
 
-    async def _claim(self, client: LastingClient) -> None:
+    async def _claim(self, client: ReconnectingClient) -> None:
         """Make the server ours. A link that was there before is waited for. Raises RuntimeUnavailableError."""
         url, host = self._address.url, self._address.host
         try:
@@ -165,7 +165,7 @@ def _verdict(error: aiohttp.ClientConnectorCertificateError) -> str:
     return found.verify_message if isinstance(found, ssl.SSLCertVerificationError) else str(found)
 
 
-async def _stay(client: LastingClient) -> None:
+async def _stay(client: ReconnectingClient) -> None:
     """Be heard of now and then, so that nobody takes the server away from a conversation that rests."""
     while True:
         await asyncio.sleep(STAY_S)

@@ -1,14 +1,14 @@
-"""What runs in the sandbox: the action server, started by `python -m runtime.server`.
+"""The action server, which runs in the sandbox: `python -m runtime.server`.
 
-    app, guard       the routes, and who may call them
-    executor         one table from action to handler; plugins add rows
-    bash             BashSession: a shell that lives as long as the server
-    terminal         a process on a pseudo-terminal, by events
-    prompt, output   where a command ends, and what the model gets to see of it; both without IO
-    files, editor    reading and writing, and the editor's commands
-    tasks            the plan of the agent
-    processes        who descends from whom, and the end of all of them
-    hardening        what the server forbids itself
+    main, request_guard, lease     start and end, who may call, and whose server it is
+    app, action_executor           the routes, and one table from action to handler; plugins add rows
+    bash_session, shell, terminal  commands: the session, one bash, one pseudo-terminal
+    prompt, hints, outputs         where a command ends, what the model reads about it, and the stored output
+    user_terminal                  the user takes over the terminal
+    file_actions, editor           reading and writing files, and the editor's commands
+    transfers, uploads             files into and out of the sandbox
+    processes, shortage_watch      process tree and jobs; memory, disk and processes that run out
+    hardening                      what the server forbids itself
 
-One invariant: what an action does wrong becomes an observation, and what the server starts ends with it.
+Invariants: what an action does wrong becomes an observation, and what the server starts ends with it.
 """

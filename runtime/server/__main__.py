@@ -1,7 +1,7 @@
-"""The entry of `python -m runtime.server`; what it does is in `main`.
+"""Entry point of `python -m runtime.server`; see `main`.
 
-aiohttp reads all of the system's certificate authorities while it is imported, a quarter of the time that a
-server takes to start. This process calls nobody over TLS, so they are hidden from it for that moment.
+aiohttp loads all certificate authorities of the system when it is imported, which is a quarter of the server's start-up
+time. The server makes no TLS connections, so the certificates are hidden during that import.
 """
 
 import os

@@ -1,8 +1,8 @@
-"""ActionExecutor: one table from the class of an action to what carries it out.
+"""ActionExecutor: one table from the class of an action to its handler.
 
-The shell, the files and the plan bring rows; so does every plugin. Nothing is dispatched by `isinstance`,
-and two that claim one action are refused when the table is made. What goes wrong inside a handler becomes
-an ErrorObservation here and nowhere else; the traceback goes to the log.
+The shell, the files, the task list and every plugin add rows; two handlers for one action are refused when the table is
+made. Errors in a handler become an ErrorObservation here and nowhere else; the traceback goes to the log. The task list
+is stored here too, with the texts of OpenHands V0 (`openhands/runtime/base.py`).
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from core.events import (
     TaskTrackingObservation,
     UserRejectObservation,
 )
-from runtime.server.shortage_watch import Shortage
-from runtime.shortage_messages import noted
+from runtime.server.shortage_watch import ShortageWatch
+from runtime.shortage_messages import with_note
 
 log = logging.getLogger(__name__)
 
 Emit = Callable[[Frame], Awaitable[None]]
-"""Takes a live frame; waits while the reader is slow, raises where he is gone."""
+"""Sends a live frame. Waits while the reader is slow, and raises if the reader is gone."""
 Handler = Callable[[Any, int, Emit], Awaitable[Observation]]
-"""Carries out an action of its row's class, given with its id."""
+"""Carries out an action of the class in its row; the second argument is the action's ID."""
 Table = Mapping[type[Action], Handler]
 
 REJECTED = "Action has been rejected by the user! Waiting for further user input."
@@ -43,9 +43,9 @@ THOUGHT_LOGGED = "Your thought has been logged."
 
 
 class ActionExecutor:
-    """Carries out actions by the rows of its tables. What `shortage` has to tell is told with the next observation."""
+    """Carries out actions by the rows of its tables. Messages of `shortage` are added to the next observation."""
 
-    def __init__(self, tables: Iterable[Table], shortage: Shortage | None = None) -> None:
+    def __init__(self, tables: Iterable[Table], shortage: ShortageWatch | None = None) -> None:
         self._handlers = merge([{AgentThinkAction: _think}, *tables])
         self._shortage = shortage
         self._started_at = self._last_used_at = time.monotonic()
@@ -56,12 +56,13 @@ class ActionExecutor:
 
     @property
     def idle_s(self) -> float:
-        """Since the last action began or ended."""
+        """Seconds since the last action began or ended."""
         return time.monotonic() - self._last_used_at
 
     async def execute(self, action: Action, action_id: int, emit: Emit) -> Observation:
-        """Carry out one action. Never raises for what the action did; raises what `emit` raises, and
-        cancelling."""
+        """Carry out one action. Raises only what `emit` raises and CancelledError, never errors of the action
+        itself.
+        """
         self._last_used_at = time.monotonic()
         try:
             return await self._execute(action, action_id, emit)
@@ -91,11 +92,11 @@ class ActionExecutor:
             return await handler(action, action_id, emit)
         with self._shortage.watched():
             observation = await handler(action, action_id, emit)
-        return noted(observation, self._shortage.take())
+        return with_note(observation, self._shortage.take())
 
 
 def merge(tables: Iterable[Table]) -> Table:
-    """One table of many. Raises ValueError where two claim one action."""
+    """Merge tables. Raises ValueError if two of them have the same action."""
     merged: dict[type[Action], Handler] = {}
     for table in tables:
         if twice := merged.keys() & table.keys():
@@ -114,7 +115,7 @@ ICONS = {"todo": "⏳", "in_progress": "🔄", "done": "✅"}
 
 
 class TaskList:
-    """The plan of one session. `folder` is where it is written; None keeps it in memory alone."""
+    """The task list of one session. It is written to `TASKS.md` in `folder`, or kept in memory only."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
@@ -125,7 +126,7 @@ class TaskList:
         return {TaskTrackingAction: self.track}
 
     async def track(self, action: TaskTrackingAction, action_id: int, emit: Emit) -> Observation:
-        """Replace the plan, or show it."""
+        """Replace the task list, or show it."""
         if action.command == "view":
             content = as_markdown(self._tasks) if self._tasks else NO_PLAN
             return TaskTrackingObservation(content=content, command="view", task_list=self._tasks)
@@ -142,7 +143,7 @@ class TaskList:
 
 
 def as_markdown(tasks: list[dict[str, Any]]) -> str:
-    """A plan as people and models read it: one numbered line a task, its notes below."""
+    """Format a task list as Markdown: a numbered line per task, its notes below."""
     lines = ["# Task List", ""]
     for number, task in enumerate(tasks, 1):
         icon = ICONS.get(str(task.get("status", "todo")), ICONS["todo"])

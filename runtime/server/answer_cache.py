@@ -1,10 +1,13 @@
-"""Actions that outlast the connection that asked for them, and what was said of them until somebody took it.
+"""Actions that outlast the connection that requested them, their stored answers, and the routes to them.
 
-Whoever sends a request names it by a token of his own. Invariants: a token is carried out at most once, however often
-and however late it arrives; frames are numbered from 1 and read in order without gaps, but those that were dropped
-while nobody read; the observation is kept until it is let go of; and an action that nobody has asked for during
-`Times.keep_s` is interrupted, so none runs for nobody for ever. Everything here is bounded: answers, frames, and the
-tokens that are remembered.
+`POST /execute_action` with a token in RESUME_HEADER starts an action or joins it, `GET /actions/{token}?after=N`
+continues after frame N, and `DELETE /actions/{token}` interrupts the action and forgets its answer. Closing a response
+interrupts nothing. AFTER_HEADER of an answer names the frame before its first line.
+
+Invariants: a token is carried out at most once, however often and however late it arrives; frames are numbered from 1
+and read in order, without gaps except for frames dropped while nobody read; the observation is kept until it is
+released; an action that nobody asked for during `Times.keep_s` is interrupted. Answers, frames and remembered tokens
+are limited in number and size.
 """
 
 from __future__ import annotations
@@ -23,36 +26,38 @@ from runtime.server.action_executor import Handler
 from runtime.server.request_guard import RefusedError
 
 FRAMES_BYTES = 1024 * 1024
-"""Of the newest frames of one action; older ones are dropped. They are live pictures; the observation has the rest."""
+"""How much of the newest frames of one action is kept; older ones are dropped, since the observation has everything."""
 AHEAD_BYTES = 256 * 1024
-"""Not taken yet by a reader; then the command waits for him."""
+"""How much may wait for a reader before the command has to wait."""
 MAX_KEPT = 64
-"""Answers at once. A conversation has one or two."""
+"""Answers kept at once. A conversation needs one or two."""
 MAX_REMEMBERED = 10_000
-"""Tokens whose request may still be on its way, for `Times.keep_s` each."""
+"""Released tokens remembered for `Times.keep_s`, because their request may still arrive."""
 
 
 class TooManyAnswersError(Exception):
-    """There are MAX_KEPT actions under way."""
+    """MAX_KEPT actions are running."""
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """How long things last, in seconds."""
+    """Time limits in seconds."""
 
     keep_s: float = 600.0
-    """That an action or its observation waits for the next request that asks for it; longer than a turn."""
+    """How long an action or its observation waits for the next request; longer than a turn."""
     turn_s: float = 60.0
-    """One reading, at most. Who is there asks again, and shows so that he is: a dead link looks like a quiet one."""
+    """The longest single response. A client that still listens asks again, which tells a dead connection from a
+    quiet one.
+    """
     beat_s: float = 2.0
-    """The silence after which a reader gets an empty line, so that he knows a quiet link from a dead one."""
+    """After this silence a reader gets an empty line, so that it can tell a quiet connection from a dead one."""
 
 
 TIMES = Times()
 
 
-class KeptAnswer:
-    """What was said of one action so far: lines as they go over the wire, and who reads them."""
+class CachedAnswer:
+    """The answer to one action so far, as encoded lines, and its reader."""
 
     def __init__(self) -> None:
         self._lines: dict[int, bytes] = {}
@@ -64,16 +69,16 @@ class KeptAnswer:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more will be said."""
+        """Whether the answer is complete."""
         return self._is_over
 
     @property
     def last(self) -> int:
-        """The number of the newest frame; 0 where there is none."""
+        """The number of the newest frame; 0 if there is none."""
         return self._last
 
     async def add(self, frame: Frame) -> None:
-        """Keep a frame. Waits while a reader is far behind."""
+        """Store a frame. Waits while the reader is far behind."""
         line = encode_frame(frame) + b"\n"
         self._last += 1
         self._lines[self._last] = line
@@ -88,7 +93,7 @@ class KeptAnswer:
             await reader.taken.wait()
 
     def end(self, observation: Observation | None) -> None:
-        """Nothing more will be said but this; None where the action was interrupted."""
+        """Complete the answer with an observation, or with None if the action was interrupted."""
         if observation is not None:
             self._ending = encode_observation(observation) + b"\n"
         self._is_over = True
@@ -96,13 +101,13 @@ class KeptAnswer:
             self._reader.changed.set()
 
     def reader(self, after: int) -> Reader:
-        """Somebody who reads the frames after this number, as far as they are kept; he takes the place of another."""
+        """Return a new reader of the stored frames after this number; it replaces the previous reader."""
         self._let_go_of_reader()
         self._reader = Reader(self, max(after, next(iter(self._lines), self._last + 1) - 1))
         return self._reader
 
     def take(self, reader: Reader) -> bytes:
-        """Everything that this reader does not have, and that he has it."""
+        """Return everything that this reader does not have yet, and advance it."""
         numbers = range(reader.position + 1, self._last + 1)
         taken = b"".join(self._lines[number] for number in numbers)
         reader.position = self._last
@@ -111,12 +116,12 @@ class KeptAnswer:
         return taken + self._ending if self._is_over else taken
 
     def leave(self, reader: Reader) -> None:
-        """He reads no more. The action does not wait for him."""
+        """Detach a reader. The action no longer waits for it."""
         if self._reader is reader:
             self._let_go_of_reader()
 
     def is_read_by(self, reader: Reader) -> bool:
-        """Whether he still may read: nobody took his place, and nothing that he lacks was dropped."""
+        """Return whether a reader may go on: it was not replaced, and nothing that it lacks was dropped."""
         return self._reader is reader and (reader.position == self._last or reader.position + 1 in self._lines)
 
     def _let_go_of_reader(self) -> None:
@@ -135,18 +140,18 @@ class KeptAnswer:
 
 
 class Reader:
-    """One reading of an answer. To be left at its end."""
+    """One reading of an answer. Call `leave` at its end."""
 
-    def __init__(self, answer: KeptAnswer, position: int) -> None:
+    def __init__(self, answer: CachedAnswer, position: int) -> None:
         self.position = position
-        """The number of the last frame that he has."""
+        """The number of the last frame that was read."""
         self.has_all = False
-        """Whether there is nothing more to come for him."""
+        """Whether nothing more will come for this reader."""
         self.changed, self.taken = asyncio.Event(), asyncio.Event()
         self._answer = answer
 
     async def lines(self, times: Times) -> AsyncGenerator[bytes, None]:
-        """Whole lines as they come, the observation last; without it where his turn is over before."""
+        """Yield whole lines as they come, the observation last; ends without it when `turn_s` is over."""
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + times.turn_s
         while self._answer.is_read_by(self):
@@ -162,24 +167,24 @@ class Reader:
                 yield b"\n"
 
     def leave(self) -> None:
-        """Read no more. May be called twice."""
+        """Stop reading. May be called twice."""
         self._answer.leave(self)
 
 
-class KeptAnswers:
-    """The answers of one server, by the token of each."""
+class AnswerCache:
+    """The answers of one server by token."""
 
     def __init__(self, carry_out: Handler, times: Times) -> None:
         self.times = times
         self._carry_out = carry_out
-        self._answers: dict[str, KeptAnswer] = {}
+        self._answers: dict[str, CachedAnswer] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._done: dict[str, float] = {}
-        """Tokens that were let go of, and when."""
+        """When each token was released."""
 
-    def begin(self, token: str, action: Action, action_id: int) -> KeptAnswer | None:
-        """The answer to the action of this token, which is begun unless it was; None for one that was let go of.
+    def begin(self, token: str, action: Action, action_id: int) -> CachedAnswer | None:
+        """Return the answer for this token, starting the action if necessary, or None for a released token.
 
         Raises TooManyAnswersError.
         """
@@ -189,22 +194,22 @@ class KeptAnswers:
             return answer
         if len(self._answers) >= MAX_KEPT and not self._make_room():
             raise TooManyAnswersError
-        answer = self._answers[token] = KeptAnswer()
+        answer = self._answers[token] = CachedAnswer()
         task = self._tasks[token] = asyncio.create_task(self._see_through(answer, action, action_id))
         task.add_done_callback(lambda _: self._ended(token, answer))
         self._count_anew(token)
         return answer
 
-    def find(self, token: str) -> KeptAnswer | None:
-        """The answer of this token while it is kept. To ask for it is what keeps it."""
+    def find(self, token: str) -> CachedAnswer | None:
+        """Return the answer for this token if it is kept, and restart its `keep_s`."""
         if token in self._answers:
             self._count_anew(token)
         return self._answers.get(token)
 
     async def let_go(self, token: str) -> bool:
-        """Nobody wants it any more: interrupt the action where it runs, forget its answer. False if unknown.
+        """Interrupt the action if it runs, and forget its answer; return False for an unknown token.
 
-        Returns at the end of the action. A request with this token that is still on its way is not carried out.
+        Returns when the action has ended. A request with this token that arrives later is not carried out.
         """
         is_known = token in self._tasks
         self._forget(token)
@@ -213,24 +218,24 @@ class KeptAnswers:
         return is_known
 
     async def aclose(self) -> None:
-        """Interrupt all actions and wait for their ends."""
+        """Interrupt all actions and wait until they have ended."""
         for token in list(self._answers):
             self._forget(token)
         if self._tasks:
             await asyncio.wait(self._tasks.values())
 
-    async def _see_through(self, answer: KeptAnswer, action: Action, action_id: int) -> None:
+    async def _see_through(self, answer: CachedAnswer, action: Action, action_id: int) -> None:
         answer.end(await self._carry_out(action, action_id, answer.add))
 
-    def _ended(self, token: str, answer: KeptAnswer) -> None:
-        """The action's task has ended; where it was interrupted, readers are told that nothing more comes."""
+    def _ended(self, token: str, answer: CachedAnswer) -> None:
+        """Note that the task has ended; readers of an interrupted action get the end of the answer."""
         if not answer.is_over:
             answer.end(None)
         if token not in self._answers:
             self._tasks.pop(token, None)
 
     def _count_anew(self, token: str) -> None:
-        """It was asked for: the time in which nobody does begins at this moment."""
+        """Restart the time after which an answer that nobody asks for is forgotten."""
         self._stop_timer(token)
         self._timers[token] = asyncio.get_running_loop().call_later(self.times.keep_s, self._forget, token)
 
@@ -239,7 +244,7 @@ class KeptAnswers:
             timer.cancel()
 
     def _make_room(self) -> bool:
-        """Forget the oldest answer whose action has ended; False where none has."""
+        """Forget the oldest answer whose action has ended; return False if there is none."""
         ended = next((token for token, answer in self._answers.items() if answer.is_over), None)
         if ended is not None:
             self._forget(ended)
@@ -261,23 +266,23 @@ class KeptAnswers:
 
 
 STALLED_S = 10.0
-"""For a reader who takes nothing."""
+"""Time limit for a reader that takes nothing."""
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{16,64}")
 _FORGOTTEN = "there is no such action: it never arrived, or its answer was let go of"
 
 
-class KeptRoutes:
-    """Routes for the kept answers of one server."""
+class AnswerRoutes:
+    """The routes to the answers of one server."""
 
     def __init__(self, carry_out: Handler, times: Times) -> None:
-        self._kept = KeptAnswers(carry_out, times)
+        self._kept = AnswerCache(carry_out, times)
         self.table = [
             web.get(r"/actions/{token}", self._read_on, allow_head=False),
             web.delete(r"/actions/{token}", self._let_go),
         ]
 
     async def answer(self, request: web.Request, action: Action, action_id: int) -> web.StreamResponse:
-        """Begin the action of a request that names itself, or join it where it has begun. Raises RefusedError."""
+        """Start or join the action of a request that has a token. Raises RefusedError."""
         token = _checked(request.headers[RESUME_HEADER])
         try:
             answer = self._kept.begin(token, action, action_id)
@@ -288,7 +293,7 @@ class KeptRoutes:
         return await self._read(request, answer, 0)
 
     async def aclose(self) -> None:
-        """Interrupt what runs."""
+        """Interrupt running actions."""
         await self._kept.aclose()
 
     async def _read_on(self, request: web.Request) -> web.StreamResponse:
@@ -306,8 +311,8 @@ class KeptRoutes:
             raise RefusedError(404, _FORGOTTEN)
         return web.json_response({"token": token})
 
-    async def _read(self, request: web.Request, answer: KeptAnswer, after: int) -> web.StreamResponse:
-        """Write lines until the end, or until the turn of this reader is over."""
+    async def _read(self, request: web.Request, answer: CachedAnswer, after: int) -> web.StreamResponse:
+        """Write lines until the end of the answer or of the reader's turn."""
         reader = answer.reader(after)
         try:
             response = web.StreamResponse(headers={"Content-Type": NDJSON_TYPE, AFTER_HEADER: str(reader.position)})

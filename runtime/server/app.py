@@ -1,8 +1,9 @@
-"""The routes of the action server. They translate between HTTP and the ActionExecutor, and decide nothing.
+"""The routes of the action server. They translate between HTTP and the ActionExecutor.
 
-Closing a request cancels its handler, which is the interrupt; `kept_routes` has the requests that outlast that. Frames
-are written as they come, and the write waits while the reader is slow: so a fast command is slowed down by the kernel
-instead of filling our memory.
+Closing a request cancels its handler, which interrupts the action; `answer_cache` has the requests that outlast their
+connection. Frames are written as they come, and the write waits while the reader is slow, so a fast command is slowed
+down by the kernel instead of filling memory. `/server_info` reports resource usage in the form of V0 and, in addition,
+for the whole sandbox; numbers that are not available are 0.
 """
 
 from __future__ import annotations
@@ -38,37 +39,37 @@ from runtime.protocol import (
 )
 from runtime.server import processes
 from runtime.server.action_executor import ActionExecutor
-from runtime.server.answer_cache import TIMES, KeptRoutes, Times
-from runtime.server.lease import Ownership
-from runtime.server.request_guard import Guard, Handler, Identity, RefusedError, json_body, json_value
+from runtime.server.answer_cache import TIMES, AnswerRoutes, Times
+from runtime.server.lease import Lease
+from runtime.server.request_guard import Handler, Identity, RefusedError, RequestGuard, json_body, json_value
 from runtime.server.transfers import TransferRoutes
 
 EDITOR_PATH = "/vscode/connection_token"
-"""Answers without an editor, too."""
+"""This route also answers when there is no editor."""
 MCP_NOT_RUN = "MCP servers are kept, and not started: this server has no proxy."
 
 
 class ActionServer:
-    """The application and what its routes need."""
+    """The aiohttp application with its routes."""
 
     def __init__(
         self,
         executor: ActionExecutor,
-        guard: Guard,
+        guard: RequestGuard,
         working_dir: str,
         umask: int = 0o022,
         *,
         routes: Iterable[web.RouteDef] = (),
         times: Times = TIMES,
-        ownership: Ownership | None = None,
+        ownership: Lease | None = None,
         web_hosts: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         self.stdio_servers: list[dict[str, Any]] = []
-        """The MCP servers that a client wants run here, as it named them last."""
+        """The MCP servers that a client wants to run here, as last sent."""
         self._executor = executor
         self._working_dir = working_dir
         self._web_hosts = dict(web_hosts)
-        self._kept = KeptRoutes(executor.execute, times)
+        self._kept = AnswerRoutes(executor.execute, times)
 
         @web.middleware
         async def admit(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -80,7 +81,7 @@ class ActionServer:
         routes = list(routes)
         if not any(route.path == EDITOR_PATH for route in routes):
             routes.append(web.get(EDITOR_PATH, _no_editor))
-        identity, ownership = Identity(), ownership or Ownership()
+        identity, ownership = Identity(), ownership or Lease()
         middlewares = [admit, identity.check, ownership.check]
         self.app = web.Application(client_max_size=MAX_REQUEST_BYTES, middlewares=middlewares)
         self.app.on_response_prepare.append(identity.sign)
@@ -157,11 +158,11 @@ async def _no_editor(request: web.Request) -> web.Response:
 
 
 async def _discard(frame: Frame) -> None:
-    """For callers that want the observation alone."""
+    """Drop a frame, for callers that want only the observation."""
 
 
 def server_usage(working_dir: str, uptime_s: float) -> dict[str, Any]:
-    """CPU of the server over its life in percent; memory and disk in bytes; bytes read and written."""
+    """Return the server's CPU in percent of its lifetime, memory and disk in bytes, and bytes read and written."""
     rss, vms = _memory()
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     disk = shutil.disk_usage(working_dir)
@@ -180,8 +181,9 @@ def server_usage(working_dir: str, uptime_s: float) -> dict[str, Any]:
 
 
 def sandbox_usage() -> dict[str, Any]:
-    """Of the server and everything below it: how many processes, their memory in bytes, their seconds of CPU, and how
-    many the kernel has killed in their group because memory ran out."""
+    """Return the processes, memory in bytes and CPU seconds of the server and its descendants, and the number of OOM
+    kills.
+    """
     pids = {os.getpid(), *processes.descendants(os.getpid())}
     memory, cpu_s = 0, 0.0
     for pid in pids:

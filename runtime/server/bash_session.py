@@ -1,12 +1,10 @@
-"""BashSession: commands one at a time in a shell that keeps folder, variables and jobs, and what is said of
-them.
+"""BashSession: runs commands one at a time in a shell that keeps its folder, variables and jobs.
 
-What the model reads, with its hints on silence, time-outs and input, is word for word that of OpenHands V0
-(`openhands/runtime/utils/bash.py`); what ours adds stands behind it in a line of its own.
+What the model reads, with the hints on silence, time-outs and input, is word for word that of OpenHands V0
+(`openhands/runtime/utils/bash.py`); additions are separate lines behind it.
 
-Invariants: one command at a time; every execute returns one observation or raises what ended it; whoever
-stops waiting gets his command interrupted; after any of that the next command finds a shell, if need be a
-fresh one.
+Invariants: one command at a time; every call of `execute` returns one observation or raises; when the caller stops
+waiting, the command is interrupted; after any of that the next command finds a working shell, a new one if necessary.
 """
 
 from __future__ import annotations
@@ -18,39 +16,39 @@ import time
 from collections.abc import Mapping
 
 from core.events import CmdOutputMetadata, CmdOutputObservation, CmdRunAction, Status, TerminalOutput
-from runtime.cancellation import seen_through
+from runtime.cancellation import run_to_completion
 from runtime.server import hints, input_detection
 from runtime.server.action_executor import Emit, Table
-from runtime.server.output_log import Printed, Viewers
+from runtime.server.output_log import OutputLog, TerminalViewers
 from runtime.server.outputs import Outputs
 from runtime.server.shell import Shell, ShellError
 from runtime.server.terminal import control_key
-from runtime.server.user_terminal import UsersTurn
+from runtime.server.user_terminal import UserTerminal
 
 NO_CHANGE_TIMEOUT_S = 10.0
-"""Silence after which the model is asked what to do; V0's server uses 10."""
+"""Silence after which the model is asked what to do, as in V0's server."""
 DEFAULT_TIMEOUT_S = 120.0
-"""Of an action without its own; V0's `sandbox.timeout`."""
+"""Time limit of an action that has none; V0's `sandbox.timeout`."""
 LOOK_AFTER_S = 0.15
-"""Silence after which it is looked whether the command waits for input; then after twice that, and so on."""
+"""Silence after which to check whether the command waits for input; doubled each time."""
 LOOK_AGAIN_S = 0.1
-"""Then once more: on a busy machine, what waits may be the shell after the command's end, which has not arrived yet."""
+"""Pause before a second check: on a busy machine, what waits may be the shell whose prompt has not arrived yet."""
 SHOWN_COMMAND_CHARS = 4_000
-"""A command is shown above its output; of a longer one, its beginning."""
+"""A command is shown above its output; a longer one is cut."""
 MAX_UNSENT_BYTES = 1024 * 1024
-"""Input that a program has not taken; more would only fill our memory."""
+"""Limit for input that the program has not read."""
 WAITING_FOR_INPUT = "STATUS$WAITING_FOR_INPUT"
 
 
 class NothingRunsError(Exception):
-    """There is no program that could take what was typed; the text says what to do."""
+    """No program is running that could take input; the text says what to do."""
 
 
 class BashSession:
-    """A bash on a pseudo-terminal. Belongs to the loop in which it was started.
+    """A bash on a pseudo-terminal. It belongs to the event loop in which it was started.
 
-    `env` is the environment of commands, `umask` theirs too. Times are in seconds. `outputs` keeps what
-    commands print; the session removes it at its end where it was not given one.
+    `env` and `umask` are those of commands; times are in seconds. `outputs` keeps what commands print; a session
+    without one makes and removes its own.
     """
 
     def __init__(
@@ -70,25 +68,25 @@ class BashSession:
         self._default_timeout_s = default_timeout_s
         self._owns_outputs = outputs is None
         self.outputs = outputs or Outputs()
-        """What commands printed."""
-        self.viewers = Viewers()
-        """Who looks on."""
-        self._printed = Printed(self.outputs, self.viewers)
+        """The stored outputs of commands."""
+        self.viewers = TerminalViewers()
+        """The viewers of the live output."""
+        self._printed = OutputLog(self.outputs, self.viewers)
         self._shell = Shell(working_dir, env=self._env, umask=umask, printed=self._printed)
         self._turn = asyncio.Lock()
-        self._user = UsersTurn(self._shell, self._printed)
+        self._user = UserTerminal(self._shell, self._printed)
         self._is_shown_in_part = False
         self._is_announced = False
         self._told_at_bytes = -1
 
     @property
     def cwd(self) -> str:
-        """The shell's folder, as its last prompt said."""
+        """The shell's folder according to its last prompt."""
         return self._shell.cwd
 
     @property
     def pid(self) -> int:
-        """The shell's process; -1 where there is none."""
+        """The process ID of the shell, or -1."""
         return self._shell.pid
 
     @property
@@ -103,10 +101,10 @@ class BashSession:
             await self._shell.start()
 
     async def execute(self, action: CmdRunAction, action_id: int, emit: Emit) -> CmdOutputObservation:
-        """Run a command, or give input to the one that runs; live bytes go to `emit`.
+        """Run a command, or give input to the running one; live output goes to `emit`.
 
-        Cancelling, and an `emit` that raises, interrupt the command: C-c, then harder, 2 s in all. Raises
-        ShellError where no shell can be had.
+        Cancelling, and an `emit` that raises, interrupt the command with C-c and then stronger signals, for 2 s in all.
+        Raises ShellError if no shell can be started.
         """
         async with self._turn:
             shell, is_done = self._shell, False
@@ -118,12 +116,14 @@ class BashSession:
             finally:
                 shell.is_listened_to = False
                 if not is_done:  # a write that fails is followed by the cancelling of the request
-                    await seen_through(shell.interrupt())
+                    await run_to_completion(shell.interrupt())
                 elif shell.terminal is not None:
                     shell.terminal.resume()
 
     async def carry_out(self, action: CmdRunAction, action_id: int, emit: Emit) -> CmdOutputObservation:
-        """`execute`, here or, for a static action, in a shell of its own that starts in its `cwd`; or `take_over`."""
+        """Carry out an action: `execute`, `take_over`, or for a static action, `execute` in a separate shell in its
+        `cwd`.
+        """
         if action.takes_over:
             return await self.take_over(action, action_id, emit)
         if not action.is_static:
@@ -143,9 +143,9 @@ class BashSession:
             await apart.aclose()
 
     async def take_over(self, action: CmdRunAction, action_id: int, emit: Emit) -> CmdOutputObservation:
-        """Let the user have the terminal until `give_back`; cancelling gives it back, too. See `users_turn`.
+        """Give the terminal to the user until `give_back` or cancellation; see `user_terminal`.
 
-        Whoever waits for a command is told so at once; commands that come wait. Raises ShellError.
+        A caller that waits for a command returns at once; new commands wait. Raises ShellError.
         """
         if self._user.is_on:
             return CmdOutputObservation(command=action.command, content="The terminal is taken over already.")
@@ -162,13 +162,13 @@ class BashSession:
                     self._shell.terminal.resume()
 
     def give_back(self) -> None:
-        """The user's turn is over; does nothing where there is none."""
+        """End the user's turn, if there is one."""
         self._user.end()
 
     def type(self, keys: bytes) -> None:
-        """What the user types, as it is, to the command that runs. It is not shown: it may be a password.
+        """Send the user's keys to the running command. They are not shown, because they may be a password.
 
-        Raises NothingRunsError; ValueError where the command has left too much of it unread.
+        Raises NothingRunsError; ValueError if the command has left too much input unread.
         """
         shell = self._shell
         is_free = shell.terminal is None or self._printed.action_id is None or shell.is_over
@@ -184,11 +184,11 @@ class BashSession:
             shell.terminal.send(keys)
 
     def resize(self, rows: int, columns: int) -> None:
-        """Give the terminal another size; the program is told."""
+        """Set the size of the terminal; the program is notified."""
         self._shell.resize(rows, columns)
 
     async def aclose(self) -> None:
-        """End the shell and everything in its session. May be called twice."""
+        """End the shell and its whole session. May be called twice."""
         await self._shell.aclose()
         self.viewers.close()
         if self._owns_outputs:
@@ -229,7 +229,7 @@ class BashSession:
         return await self._wait(action, action_id, emit, prefix=prefix)
 
     async def _give(self, action: CmdRunAction, action_id: int, emit: Emit) -> None:
-        """Hand input to the command that runs."""
+        """Send input to the running command."""
         await self._withdraw(emit)
         text = action.command.removesuffix("\n")
         key = control_key(text) or self._shell.named_key(text)
@@ -240,7 +240,7 @@ class BashSession:
     async def _wait(
         self, action: CmdRunAction, action_id: int, emit: Emit, *, prefix: str = ""
     ) -> CmdOutputObservation:
-        """Wait until the command ends, waits for input, is silent for too long, or has had its time."""
+        """Wait until the command ends, waits for input, is silent for too long, or reaches its time limit."""
         shell, printed = self._shell, self._printed
         printed.action_id = action_id
         timeout_s = self._default_timeout_s if action.timeout is None else action.timeout
@@ -271,7 +271,7 @@ class BashSession:
             await shell.change_within(min(silent_at, ends_at, printed_at + look_after_s) - now)
 
     async def _announce_waiting(self, emit: Emit) -> bool:
-        """Look whether the command waits for input; True where it does and this was not told before."""
+        """Check whether the command waits for input; return True if it does and this was not announced before."""
         shell, told_at_bytes = self._shell, self._printed.total_bytes
         if self._told_at_bytes == told_at_bytes or not shell.has_begun:
             return False
@@ -287,7 +287,7 @@ class BashSession:
         return True
 
     async def _withdraw(self, emit: Emit) -> None:
-        """The command does not wait for input any more, or there is another one."""
+        """Clear the status that the command waits for input."""
         self._told_at_bytes = -1
         if self._is_announced:
             self._is_announced = False
@@ -317,14 +317,14 @@ class BashSession:
         return CmdOutputObservation(command=action.command, content=content, hidden=action.hidden, metadata=metadata)
 
     async def _afresh(self) -> str:
-        """Have a fresh shell for the next command; where none can be had, the next command tries again."""
+        """Start a new shell for the next command; if that fails, the next command tries again."""
         try:
             return await self._shell.start_afresh()
         except ShellError as error:
             return f"There is no fresh one yet: {error}."
 
     def _rest_told(self) -> str:
-        """Where the output is whole, after what was just taken of it was cut."""
+        """Return where the whole output is stored if what was just taken of it was cut."""
         output = self._printed.output
         if not self._printed.unread.was_cut or output is None:
             return ""
@@ -334,6 +334,6 @@ class BashSession:
 
 
 def _shown(text: str) -> bytes:
-    """What the user sees of what was typed: dim, one look for commands and input, no escapes of its own."""
+    """Format typed text for the user: dim, without escape sequences."""
     plain = "".join(char if char.isprintable() or char == "\n" else " " for char in text[:SHOWN_COMMAND_CHARS])
     return b"\x1b[2m" + plain.replace("\n", "\r\n").encode("utf-8", "replace") + b"\x1b[0m\r\n"

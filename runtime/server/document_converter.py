@@ -1,8 +1,8 @@
-"""Writes the document on standard input to standard output, as Markdown: `python -m runtime.server.document_converter
-KIND`.
+"""Converts a document from standard input to Markdown on standard output, for `document_reader`.
 
-A program of its own, that `documents` starts. It takes its own rights away before it looks at the document: memory,
-time, the size of what it writes, the network, and the starting of programs. The libraries are imported after that.
+`python -m runtime.server.document_converter KIND` runs as a separate process. Before it reads the document it limits
+its own memory, CPU time and output size, and gives up the network and starting programs. The libraries are imported
+after that.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _REFUSED = ("socket.", "subprocess.", "os.system", "os.exec", "os.posix_spawn", 
 
 
 def give_up_rights() -> None:
-    """Limit this process for good. What the system does not have is left out; the audit hook is Python's own."""
+    """Limit this process for good. Limits that the system does not have are skipped; the audit hook is Python's own."""
     for limit, value in _LIMITS.items():
         with suppress(ValueError, OSError):
             resource.setrlimit(limit, (value, value))
@@ -53,7 +53,7 @@ def _docx(file: BytesIO) -> Iterator[str]:
 
 
 def _marked(style: str, text: str) -> str:
-    """A paragraph, by the name of its style."""
+    """Format a paragraph according to the name of its style."""
     if style == "Title":
         return f"# {text}"
     if style.startswith("Heading ") and style[8:].isdecimal():

@@ -1,8 +1,7 @@
-"""Office files and PDFs as Markdown, for reading.
+"""Reads office files and PDFs as Markdown.
 
-The libraries are those of the extra `documents`; they read what strangers wrote, so they run in a process of their
-own (`document_text`), without network, with little memory, for a while. Its answer goes to a file without a name,
-which cannot grow for ever.
+The libraries of the extra `documents` parse untrusted files, so they run in a separate process (`document_converter`)
+without network and with limits on memory and time. Its output goes to an unnamed file of limited size.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from runtime.server.safe_paths import FileError, Location
 
 TIME_LIMIT_S = 20.0
 LIBRARY_MISSING = 3
-"""Exit status of the process where the extra is not installed."""
+"""Exit status of the process if the extra is not installed."""
 MAX_TEXT_BYTES = 16 * 1024 * 1024
 
 _SIGNATURES = {".docx": b"PK\x03\x04", ".xlsx": b"PK\x03\x04", ".pptx": b"PK\x03\x04", ".pdf": b"%PDF-"}
@@ -31,12 +30,12 @@ class ExtraMissingError(Exception):
 
 
 def may_be_one(path: str) -> bool:
-    """Whether a path is named like a document."""
+    """Return whether a path has the extension of a document."""
     return _kind(path) in _SIGNATURES
 
 
 def open_document(place: Location) -> int | None:
-    """A descriptor of a document, by its name and its first bytes; None for what is none. Raises FileError, OSError."""
+    """Open a document, recognised by its extension and first bytes; None for other files. Raises FileError, OSError."""
     fd = place.open_file()
     try:
         if os.pread(fd, 8, 0).startswith(_SIGNATURES[_kind(place.path)]):
@@ -47,7 +46,7 @@ def open_document(place: Location) -> int | None:
 
 
 async def markdown(fd: int, path: str) -> str:
-    """A document as Markdown; `fd` is closed. Cancelling ends its process.
+    """Convert a document to Markdown and close `fd`. Cancelling ends the process.
 
     Raises ExtraMissingError, FileError, OSError.
     """

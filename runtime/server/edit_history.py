@@ -1,21 +1,14 @@
-"""What files were before their edits: up to ten steps of each, for `undo_edit`.
+"""Previous versions of edited files, up to ten for each file, for `undo_edit`.
 
-A step is stored before its edit is visible, so that no edit is without its way back, wherever a crash falls. It holds
-the whole file, compressed, and the digest of what the edit made of it: an undo can tell whether somebody else has
-changed the file since. All methods block; callers use one thread at a time.
+A step is stored before its edit becomes visible, so that every edit can be undone even after a crash. It has the whole
+file, compressed, and the digest of the result, so that an undo can tell whether the file was changed since. All methods
+block; callers use one thread at a time.
 
-The history of edits on a disk, so that `undo_edit` works after a restart of the server.
+On disk (DiskHistory), each edited file has a ring file named by the digest of its path, with ten slots. A new step
+overwrites the oldest slot, which costs one sync of data, a third of the time of a new file. A slot that a crash left
+half written fails its checksum and counts as empty; its edit never became visible.
 
-A file for each file that was edited, by the digest of its real path: a ring of ten slots, each with one step, its
-number and what the edit made. A new step takes the place of the oldest one, where the disk has room for it already:
-that costs one sync of data and no change of the file system, a third of what a file of its own costs. A step is whole
-once `push` has returned. One that a crash left half written is told by its checksum and counts as none: its edit never
-became visible, and the step that it was written over was the eleventh.
-
-The history of edits of a server that several conversations have one after another: each has its own on the disk.
-
-Invariant: nobody takes back an edit of somebody else. What is edited before anybody has claimed the server is kept in
-memory, and ends with this life.
+OwnedHistory is for a server that several conversations use one after another: nobody can undo the edits of another.
 """
 
 from __future__ import annotations
@@ -33,61 +26,61 @@ from typing import Protocol
 
 UNDO_STEPS = 10
 MAX_BYTES = 200 * 1024 * 1024
-"""Of all steps of all files, compressed; beyond it, the files that were edited longest ago lose theirs."""
+"""Limit for all compressed steps; beyond it, the files edited longest ago lose their steps."""
 COMPRESSION = 1
-"""Of zlib: a source file in a tenth of a millisecond; a higher level takes three times as long for a fifth less."""
+"""zlib level: a source file takes 0.1 ms; a higher level takes three times as long and saves a fifth."""
 DIGEST_BYTES = 32
 
 
 @dataclass(frozen=True)
 class Step:
-    """One edit that can be taken back."""
+    """One edit that can be undone."""
 
     before: bytes
-    """The file as it was."""
+    """The content before the edit."""
     after: bytes
-    """The digest of the file as the edit left it."""
+    """The digest of the content after the edit."""
 
     def is_followed_by(self, data: bytes) -> bool:
-        """Whether a file is as the edit left it."""
+        """Return whether `data` is what the edit produced."""
         return digest(data) == self.after
 
 
 @dataclass(frozen=True)
 class PackedStep:
-    """A Step as it is kept."""
+    """A Step as it is stored."""
 
     packed: bytes
     after: bytes
 
     @classmethod
     def of(cls, before: bytes, after: bytes) -> PackedStep:
-        """Of the contents before and after an edit."""
+        """Pack the contents before and after an edit."""
         return cls(zlib.compress(before, COMPRESSION), digest(after))
 
     def step(self) -> Step:
-        """As it was. Raises zlib.error where it has been damaged."""
+        """Unpack the step. Raises zlib.error if it is damaged."""
         return Step(zlib.decompress(self.packed), self.after)
 
 
 class History(Protocol):
-    """The steps of every file, by its real path."""
+    """The steps of all files by their real path."""
 
     def push(self, path: str, before: bytes, after: bytes) -> None:
-        """Keep a step. Where it is kept on a disk, it is there once this has returned. Raises OSError."""
+        """Store a step. On disk, it is durable when this returns. Raises OSError."""
         ...
 
     def last(self, path: str) -> Step | None:
-        """The newest step of a file. Raises OSError."""
+        """Return the newest step of a file. Raises OSError."""
         ...
 
     def pop(self, path: str) -> None:
-        """Forget the newest step of a file: it was taken back, or never came to be. Raises OSError."""
+        """Remove the newest step of a file. Raises OSError."""
         ...
 
 
-class HistoryInMemory:
-    """Steps that end with the server."""
+class MemoryHistory:
+    """A history that ends with the server."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._steps: dict[str, list[PackedStep]] = {}
@@ -112,29 +105,29 @@ class HistoryInMemory:
 
 
 def digest(data: bytes) -> bytes:
-    """Tells contents apart."""
+    """Return the SHA-256 of a content."""
     return hashlib.sha256(data).digest()
 
 
 _PAGE_BYTES = 4096
-"""Slots begin and end with pages, so that one that is torn leaves the next whole."""
+"""Slots are aligned to pages, so that a torn write does not damage the next slot."""
 _HEAD = struct.Struct(">8sQ")
-"""Of the file, in a page of its own: a mark, and the bytes of a slot."""
+"""File header, in its own page: a magic number and the size of a slot."""
 _MARK = b"hl-undo1"
 _SLOT = struct.Struct(f">QI{DIGEST_BYTES}s")
-"""Before a step: its number, from 1; its bytes; what the edit made. Number 0 is an empty slot."""
+"""Slot header: the step's number from 1 (0 for an empty slot), its size, and the digest after the edit."""
 _MAX_SLOT_BYTES = 2**40
-"""Beyond it, a file is none of ours."""
+"""A file that says more is not ours."""
 _NEW = ".new"
 _FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _sync_data = getattr(os, "fdatasync", os.fsync)
 
 
-class KeptHistory:
-    """Implements History in a folder, which is made where it is missing, and belongs to one server at a time.
+class DiskHistory:
+    """A history in a folder, which is created if missing and belongs to one server at a time.
 
-    Raises OSError where it cannot be had, BlockingIOError where another server has it. More than `max_bytes` on the
-    disk: the files that were edited longest ago lose their steps.
+    Raises OSError, or BlockingIOError if another server uses the folder. Above `max_bytes`, the files edited longest
+    ago lose their steps.
     """
 
     def __init__(self, folder: Path, max_bytes: int = MAX_BYTES) -> None:
@@ -149,7 +142,7 @@ class KeptHistory:
             raise
 
     def close(self) -> None:
-        """Let go of the folder. The end of the process does so, too."""
+        """Close the folder, as the end of the process does."""
         os.close(self._folder)
 
     def push(self, path: str, before: bytes, after: bytes) -> None:
@@ -188,7 +181,9 @@ class KeptHistory:
             os.close(fd)
 
     def _made(self, name: str, steps: list[PackedStep]) -> int:
-        """A new ring with these steps, the last of them at least, with room for larger ones; its bytes."""
+        """Write a new ring with these steps, or at least the last, with room for larger ones; return its size on
+        disk.
+        """
         needed = 2 * max(_SLOT.size + len(step.packed) for step in steps)
         slot_bytes = (needed // _PAGE_BYTES + 1) * _PAGE_BYTES
         fd = os.open(_NEW, _FLAGS | os.O_CREAT | os.O_TRUNC, 0o600, dir_fd=self._folder)
@@ -205,7 +200,7 @@ class KeptHistory:
             os.close(fd)
 
     def _measured(self) -> dict[str, int]:
-        """The bytes of every ring by its name, the one that was written longest ago first."""
+        """Return the size of every ring by name, the one written longest ago first."""
         with suppress(FileNotFoundError):
             os.unlink(_NEW, dir_fd=self._folder)
         with os.scandir(self._folder) as entries:
@@ -244,11 +239,11 @@ class _Ring:
         os.pwrite(self.fd, head + step.packed, self._at(slot))
 
     def steps(self) -> list[PackedStep]:
-        """As many as a ring holds beside a new one, the oldest first."""
+        """Return as many steps as fit beside a new one, oldest first."""
         return [self._packed(slot) for slot in self._filled()][1 - UNDO_STEPS :]
 
     def last(self) -> Step | None:
-        """The newest step that is whole."""
+        """Return the newest undamaged step."""
         for slot in reversed(self._filled()):
             with suppress(zlib.error):
                 return self._packed(slot).step()
@@ -256,7 +251,7 @@ class _Ring:
         return None
 
     def pop(self) -> None:
-        """Empty the newest slot. Not synced: a step that comes back is one that changes nothing."""
+        """Empty the newest slot. Not synced: a step that comes back after a crash undoes nothing."""
         if filled := self._filled():
             self._empty(filled[-1])
 
@@ -266,7 +261,7 @@ class _Ring:
         return PackedStep(os.pread(self.fd, size, self._at(slot) + _SLOT.size), after)
 
     def _filled(self) -> list[int]:
-        """The slots that hold a step, the oldest first."""
+        """Return the slots that hold a step, oldest first."""
         numbers = self._numbers()
         return sorted((slot for slot in range(UNDO_STEPS) if numbers[slot]), key=numbers.__getitem__)
 
@@ -297,16 +292,16 @@ FOLDER_CHARS = 32
 
 
 class OwnedHistory:
-    """Implements History: in memory, until `claim` names the owner."""
+    """A history in memory until `claim` names the owner, then on disk."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._history: History = HistoryInMemory()
+        self._history: History = MemoryHistory()
 
     def claim(self, owner: str) -> None:
-        """Go on with what this owner has edited before. Blocks. Raises OSError where it cannot be had."""
+        """Load what this owner has edited before. Blocks. Raises OSError if that fails."""
         name = hashlib.sha256(owner.encode()).hexdigest()[:FOLDER_CHARS]
-        self._history = KeptHistory(self._folder / name)
+        self._history = DiskHistory(self._folder / name)
 
     def push(self, path: str, before: bytes, after: bytes) -> None:
         self._history.push(path, before, after)

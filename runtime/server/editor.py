@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from runtime.server import text_file
-from runtime.server.edit_history import History, HistoryInMemory
+from runtime.server.edit_history import History, MemoryHistory
 from runtime.server.file_views import (
     RangeError,
     kept_lines,
@@ -33,7 +33,7 @@ from runtime.server.text_file import BinaryFileError, Replacement, TextFile, rep
 
 COMMANDS = ("view", "create", "str_replace", "insert", "undo_edit")
 SNIPPET_LINES = 4
-"""Shown on either side of an edit."""
+"""Lines shown before and after an edit."""
 
 REVIEW = "Review the changes and make sure they are as expected. Edit the file again if necessary."
 REVIEW_INSERTED = (
@@ -50,7 +50,7 @@ class EditorError(Exception):
 
 @dataclass(frozen=True)
 class Edit:
-    """What the model reads of a command, and the file before and after; None before a file that was not."""
+    """The result of a command: the text for the model, and the file before (None if it did not exist) and after."""
 
     output: str
     old: str | None
@@ -59,19 +59,19 @@ class Edit:
 
 
 class Editor:
-    """Edits files beneath the roots, and can take back the last edits of each.
+    """Edits files below the roots, and can undo the last edits of each.
 
-    `umask` is the user's; `history` keeps what was before.
+    `umask` is the user's; `history` keeps the previous versions.
     """
 
     def __init__(self, roots: Roots, umask: int = 0o022, history: History | None = None) -> None:
         self._roots = roots
         self._umask = umask
-        self._history = HistoryInMemory() if history is None else history
+        self._history = MemoryHistory() if history is None else history
         self._beside = ThreadPoolExecutor(1, "history")
 
     def check(self, command: str, path: str, cwd: str) -> None:
-        """Refuse what is no command, and a path that is not absolute. Raises EditorError."""
+        """Refuse an unknown command, and a path that is not absolute. Raises EditorError."""
         if command not in COMMANDS:
             allowed = ", ".join(COMMANDS)
             raise EditorError(
@@ -85,7 +85,7 @@ class Editor:
             raise _invalid("path", path, hint)
 
     def view(self, path: str, view_range: list[int] | None = None) -> str:
-        """A file with numbered lines, or a folder two levels deep. Raises EditorError, FileError, OSError."""
+        """Show a file with line numbers, or a folder two levels deep. Raises EditorError, FileError, OSError."""
         with self._there(path) as (place, is_folder):
             if is_folder:
                 if view_range:
@@ -95,14 +95,14 @@ class Editor:
             return self.excerpt(text_file.read(place).text, path, view_range)
 
     def excerpt(self, text: str, path: str, view_range: list[int] | None = None) -> str:
-        """A text with numbered lines, or a range of them. Raises EditorError."""
+        """Show a text, or a range of its lines, with line numbers. Raises EditorError."""
         try:
             return shown(text, path, view_range)
         except RangeError as error:
             raise _invalid("view_range", view_range, str(error)) from None
 
     def create(self, path: str, file_text: str | None) -> Edit:
-        """A new file, and the folders above it."""
+        """Create a file, and missing parent folders."""
         with suppress(FileNotFoundError, NotADirectoryError), self._roots.locate(path) as place:
             _refuse_existing(place)
         if file_text is None:
@@ -114,7 +114,7 @@ class Editor:
         return _edit(path, f"File created successfully at: {path}", None, file_text)
 
     def str_replace(self, path: str, old_str: str | None, new_str: str | None) -> Edit:
-        """Replace the only occurrence of a text by another; None stands for nothing."""
+        """Replace the only occurrence of a text; None means an empty text."""
         with self._file(path) as place:
             if old_str is None:
                 raise _missing("str_replace", "old_str")
@@ -129,7 +129,7 @@ class Editor:
             return self._write(place, data, after, lambda: _replaced(path, file.text, after.text, at, new_str))
 
     def insert(self, path: str, insert_line: int | None, new_str: str | None) -> Edit:
-        """Put whole lines behind line `insert_line`; 0 is before the first."""
+        """Insert lines after line `insert_line`; 0 is before the first."""
         with self._file(path) as place:
             if insert_line is None:
                 raise _missing("insert", "insert_line")
@@ -141,7 +141,7 @@ class Editor:
             return self._write(place, data, after, lambda: _put_in(path, file.text, after.text, insert_line, new_str))
 
     def undo_edit(self, path: str) -> Edit:
-        """Take back the last edit of a file, also one that somebody else has changed since."""
+        """Undo the last edit of a file, even if it was changed since."""
         with self._file(path) as place:
             data = text_file.read_bytes(place)
             step = self._history.last(place.real_path)
@@ -157,10 +157,10 @@ class Editor:
         return _edit(path, said, _text_of(path, data), before.text)
 
     def _write(self, place: Location, before: bytes, file: TextFile, told: Callable[[], Edit]) -> Edit:
-        """Replace a file's content, once its way back is kept; the answer is what is `told` of it.
+        """Replace the content of a file after storing the previous version; `told` makes the result.
 
-        File and way back are written at once, since each waits for the disk; what is told is made while the second of
-        them does.
+        Content and history are written at the same time, because each waits for the disk; `told` runs while the second
+        of them does.
         """
         after = file.encode()
         replacement = Replacement(place, after, self._umask)
@@ -180,7 +180,7 @@ class Editor:
 
     @contextmanager
     def _there(self, path: str) -> Iterator[tuple[Location, bool]]:
-        """Where something is that is there, and whether it is a folder. Raises EditorError, FileError, OSError."""
+        """Locate a path that exists; yield whether it is a folder. Raises EditorError, FileError, OSError."""
         missing = _invalid("path", path, f"The path {path} does not exist. Please provide a valid path.")
         try:
             with self._roots.locate(path) as place:
@@ -193,7 +193,7 @@ class Editor:
 
     @contextmanager
     def _file(self, path: str) -> Iterator[Location]:
-        """The same, of what can be edited."""
+        """Locate an existing file that can be edited."""
         with self._there(path) as (place, is_folder):
             if is_folder:
                 hint = f"The path {path} is a directory and only the `view` command can be used on directories."
@@ -202,7 +202,7 @@ class Editor:
 
 
 def _only_place(text: str, part: str, path: str) -> int:
-    """Where a part stands in a text, which is there once. Raises EditorError."""
+    """Return the position of the only occurrence of a text. Raises EditorError."""
     at = text.find(part) if part else -1
     if at < 0:
         raise EditorError(f"No replacement was performed, old_str `{part}` did not appear verbatim in {path}.")
@@ -215,7 +215,7 @@ def _only_place(text: str, part: str, path: str) -> int:
 
 
 def _inserted(text: str, insert_line: int, new: str) -> str:
-    """A text with lines put behind one of its own. Raises EditorError."""
+    """Return the text with lines inserted. Raises EditorError."""
     lines = kept_lines(text)
     if not 0 <= insert_line <= len(lines):
         hint = f"It should be within the range of allowed values: {[0, len(lines)]}"
@@ -227,7 +227,7 @@ def _inserted(text: str, insert_line: int, new: str) -> str:
 
 
 def _replaced(path: str, old: str, new: str, at: int, part: str) -> Edit:
-    """What is told of a part that was put in place of another."""
+    """Make the result of a replacement."""
     line = old.count("\n", 0, at) + 1
     lines = snippet(new, line - SNIPPET_LINES, line + SNIPPET_LINES + part.count("\n"))
     excerpt = numbered(lines, f"a snippet of {path}", max(0, line - SNIPPET_LINES) + 1)
@@ -235,7 +235,7 @@ def _replaced(path: str, old: str, new: str, at: int, part: str) -> Edit:
 
 
 def _put_in(path: str, old: str, new: str, line: int, part: str) -> Edit:
-    """What is told of lines that were put behind a line."""
+    """Make the result of an insertion."""
     lines = snippet(new, line - SNIPPET_LINES, line + SNIPPET_LINES + part.count("\n") + 1)
     excerpt = numbered(lines, "a snippet of the edited file", max(1, line - SNIPPET_LINES + 1))
     return _edit(path, f"The file {path} has been edited. {excerpt}{REVIEW_INSERTED}", old, new)
@@ -246,7 +246,7 @@ def _edit(path: str, output: str, old: str | None, new: str) -> Edit:
 
 
 def _text_of(path: str, data: bytes) -> str:
-    """The text of what somebody else wrote, which may be none."""
+    """Return the text of content that somebody else wrote, or an empty text if it is binary."""
     try:
         return text_file.decode(path, data).text
     except BinaryFileError:

@@ -1,6 +1,6 @@
-"""Reading, writing and editing files: the rows of the executor's table.
+"""Reads, writes and edits files: rows of the executor's table.
 
-File work happens in a thread, one edit at a time; it waits neither for the shell nor on the loop. Texts are
+File work runs in a thread, one edit at a time; it waits neither for the shell nor on the event loop. The texts are
 those of OpenHands V0 (`openhands/runtime/action_execution_server.py`).
 """
 
@@ -33,14 +33,14 @@ from runtime.server.safe_paths import FileError, Location, Roots
 from runtime.server.text_file import BinaryFileError, TextFile, replace
 
 MAX_WHOLE_CONTENT_BYTES = 1024 * 1024
-"""An observation carries a file before and after an edit up to this size; of a larger one, the diff alone."""
+"""Up to this size, an observation has the file before and after the edit; of a larger one, only the diff."""
 
 
 class Files:
-    """Reads, writes and edits, beneath `roots` only.
+    """Reads, writes and edits files below `roots`.
 
-    `cwd` says where relative paths begin; `umask` is the user's; `history` keeps the way back of edits, in memory
-    where it is None. Raises OSError where a root cannot be opened.
+    `cwd` returns the base of relative paths; `umask` is the user's; `history` keeps previous versions, in memory if it
+    is None. Raises OSError if a root cannot be opened.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Files:
         return {FileReadAction: self.read, FileWriteAction: self.write, FileEditAction: self.edit}
 
     async def read(self, action: FileReadAction, action_id: int, emit: Emit) -> Observation:
-        """A file's text, or the editor's view where the action asks for it."""
+        """Read a file's text, or the editor's view of it if the action asks for that."""
         if action.impl_source is FileReadSource.OH_ACI:
             return await self._viewed(action.path, action.view_range)
         if document_reader.may_be_one(action.path):
@@ -76,12 +76,12 @@ class Files:
         return await asyncio.to_thread(self._read, action)
 
     async def write(self, action: FileWriteAction, action_id: int, emit: Emit) -> Observation:
-        """Write a file whole, or put lines in the place of others."""
+        """Write a whole file, or replace lines of it."""
         async with self._turn:
             return await asyncio.to_thread(self._write, action)
 
     async def edit(self, action: FileEditAction, action_id: int, emit: Emit) -> Observation:
-        """One command of the editor."""
+        """Carry out one command of the editor."""
         if action.impl_source is not FileEditSource.OH_ACI:
             return ErrorObservation(content="ERROR:\nEdits by a model are not supported. Use the editor's commands.")
         if action.command == "view":
@@ -120,7 +120,7 @@ class Files:
         return FileWriteObservation(path=action.path)
 
     def _readable(self, place: Location, action: FileWriteAction) -> TextFile:
-        """What is there. A whole write may take the place of any file, also of what is no text."""
+        """Return the file's text. A whole write may replace any file, even a binary one."""
         try:
             return text_file.read(place)
         except FileError:
@@ -129,7 +129,7 @@ class Files:
             raise
 
     async def _viewed(self, path: str, view_range: list[int] | None) -> Observation:
-        """The editor's view of a file, a folder or a document."""
+        """Return the editor's view of a file, folder or document."""
         if os.path.isabs(path) and document_reader.may_be_one(path):
             try:
                 if (text := await self._markdown(path)) is not None:
@@ -142,7 +142,7 @@ class Files:
         return await asyncio.to_thread(self._view, path, view_range)
 
     async def _markdown(self, path: str) -> str | None:
-        """A document as Markdown; None for what is none, or is not there, of which others say more."""
+        """Return a document as Markdown; None if it is not a document or does not exist."""
         try:
             fd = await asyncio.to_thread(self._open_document, path)
         except OSError:
@@ -210,7 +210,7 @@ class Files:
 
 
 def _part(text: str, action: FileReadAction) -> str:
-    """The lines that a read asks for."""
+    """Return the lines that a read asks for."""
     if (action.start, action.end) == (0, -1):
         return text
     lines = text.splitlines(keepends=True)

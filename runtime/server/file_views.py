@@ -1,13 +1,8 @@
-"""Parts of texts as the model reads them: numbered lines, ranges, what stands around an edit. Pure.
+"""Views of files and folders as the model reads them: numbered lines, ranges, diffs and folder listings.
 
-The texts are those of OpenHands' editor (`openhands_aci/editor/editor.py`), which models are tuned to.
-
-The change of a text, as a unified diff, and the lines that it is made of. Pure.
-
-What stands in a folder, two levels deep, as the model reads it.
-
-The texts are those of OpenHands' editor (`openhands_aci/editor/editor.py`). Folders are listed from their descriptors,
-links to folders among them as long as they stay beneath the roots.
+The texts are those of OpenHands' editor (`openhands_aci/editor/editor.py`), which models are tuned to. All functions
+are pure except `listing`, which reads folders by descriptor and follows links only as long as they stay below the
+roots.
 """
 
 from __future__ import annotations
@@ -19,7 +14,7 @@ from itertools import islice
 from runtime.server.safe_paths import FileError, Location, Roots
 
 MAX_CHARS = 16_000
-"""Of what one answer shows."""
+"""Limit for one answer."""
 
 _CLIPPED = (
     "<response clipped><NOTE>Due to the max output limit, only part of this file has been shown to you. "
@@ -29,11 +24,11 @@ _CLIPPED = (
 
 
 class RangeError(ValueError):
-    """A range of lines that a text does not have; the text says why."""
+    """An invalid range of lines; the text says why."""
 
 
 def shown(text: str, what: str, view_range: list[int] | None = None) -> str:
-    """A whole text with numbered lines, or the lines of a range, from 1. Raises RangeError."""
+    """Return a text with line numbers, or only a range of its lines, counted from 1. Raises RangeError."""
     lines = lines_of(text)
     if not view_range:
         return numbered("\n".join(lines), what)
@@ -42,7 +37,7 @@ def shown(text: str, what: str, view_range: list[int] | None = None) -> str:
 
 
 def numbered(text: str, what: str, first: int = 1) -> str:
-    """Lines as `cat -n` shows them, cut where they are too many."""
+    """Number lines as `cat -n` does, and cut a long text."""
     if len(text) > MAX_CHARS:
         text = text[:MAX_CHARS] + _CLIPPED
     numbered = "\n".join(f"{number:6}\t{line}" for number, line in enumerate(text.split("\n"), first))
@@ -50,19 +45,19 @@ def numbered(text: str, what: str, first: int = 1) -> str:
 
 
 def snippet(text: str, after: int, last: int) -> str:
-    """The lines behind line `after`, to line `last`."""
+    """Return the lines after line `after`, up to line `last`."""
     lines = text.split("\n", last)  # what comes behind stays in one piece
     return "\n".join((lines[:last] if len(lines) > last else lines_of(text))[max(0, after) :])
 
 
 def lines_of(text: str) -> list[str]:
-    """Lines without their ends, as `cat -n` counts them."""
+    """Split a text into lines without their ends, as `cat -n` counts them."""
     lines = text.split("\n")
     return lines[:-1] if len(lines) > 1 and not lines[-1] else lines
 
 
 def line_numbers_of(text: str, part: str) -> list[int]:
-    """The lines in which a part of a text begins."""
+    """Return the lines in which occurrences of `part` begin."""
     numbers: dict[int, None] = {}
     line, counted = 1, 0
     at = text.find(part)
@@ -75,7 +70,7 @@ def line_numbers_of(text: str, part: str) -> list[int]:
 
 
 def _checked_range(view_range: list[int], count: int) -> tuple[int, int, str]:
-    """First and last line to show, and the note for an end that was beyond the file. Raises RangeError."""
+    """Return the first and last line to show, and a note if the range ends after the file. Raises RangeError."""
     if len(view_range) != 2:
         raise RangeError("It should be a list of two integers.")
     start, end = view_range
@@ -94,9 +89,9 @@ def _checked_range(view_range: list[int], count: int) -> tuple[int, int, str]:
 
 
 def unified_diff(old: str, new: str, path: str, context: int = 3) -> str:
-    """The change as one hunk, from the first line that differs to the last.
+    """Return a diff with one hunk, from the first line that differs to the last.
 
-    Linear in time, and only what differs is taken apart into lines: a small change of a large file costs little.
+    Linear in time; only the part that differs is split into lines, so a small change of a large file costs little.
     """
     if old == new:
         return ""
@@ -118,14 +113,14 @@ def unified_diff(old: str, new: str, path: str, context: int = 3) -> str:
 
 
 def kept_lines(text: str) -> list[str]:
-    """Lines with their ends. `\\n` alone ends one: `splitlines` would also break at form feeds."""
+    """Split a text into lines with their ends. Only `\\n` ends a line; `splitlines` would also split at form feeds."""
     lines = [line + "\n" for line in text.split("\n")]
     lines[-1] = lines[-1][:-1]
     return lines if lines[-1] else lines[:-1]
 
 
 def _common_start(old: str, new: str) -> int:
-    """How many characters two texts have in common at their starts. By halves: comparing is fast, looking is not."""
+    """Return the length of the common prefix, by bisection, because comparing slices is fast."""
     equal, most = 0, min(len(old), len(new))
     while equal < most:
         middle = (equal + most + 1) // 2
@@ -137,7 +132,7 @@ def _common_start(old: str, new: str) -> int:
 
 
 def _common_end(old: str, new: str, most: int) -> int:
-    """The same at their ends, of at most so many characters."""
+    """Return the length of the common suffix, at most `most`."""
     equal = 0
     while equal < most:
         middle = (equal + most + 1) // 2
@@ -149,7 +144,7 @@ def _common_end(old: str, new: str, most: int) -> int:
 
 
 def _ends(old: str, new: str, start: int) -> tuple[int, int]:
-    """Where the lines begin, in either text, that both end with; `start` is the first line that differs."""
+    """Return where the lines begin, in each text, with which both end; `start` is the first line that differs."""
     same = _common_end(old, new, min(len(old), len(new)) - start)
     old_end, new_end = len(old) - same, len(new) - same
     if not all(at == start or text[at - 1] == "\n" for text, at in ((old, old_end), (new, new_end))):
@@ -159,7 +154,7 @@ def _ends(old: str, new: str, start: int) -> tuple[int, int]:
 
 
 LISTED_ENTRIES = 10_000
-"""Of one folder; far more than MAX_CHARS can show."""
+"""Limit for one folder; far more than MAX_CHARS can show."""
 
 _LISTING_CLIPPED = (
     "<response clipped><NOTE>Due to the max output limit, only part of this directory has been shown to you. "
@@ -168,7 +163,7 @@ _LISTING_CLIPPED = (
 
 
 def listing(roots: Roots, place: Location) -> str:
-    """A folder's entries and theirs; hidden ones are left out, and counted. Raises FileError, OSError."""
+    """List a folder two levels deep; hidden entries are left out and counted. Raises FileError, OSError."""
     path = place.path
     top = _entries(place)
     hidden = sum(name.startswith(".") for name in top)
@@ -190,7 +185,7 @@ def listing(roots: Roots, place: Location) -> str:
 
 
 def _below(roots: Roots, path: str) -> list[str] | None:
-    """What is shown of a folder in a folder; None for what is none. One that must not be read counts as empty."""
+    """Return the entries of a subfolder, or None if it is not a folder. An unreadable folder counts as empty."""
     try:
         with roots.locate(path) as place:
             if not _is_folder(place):

@@ -1,8 +1,7 @@
-"""What the server forbids itself and others: no core dump, no look into its memory, files for their owner
-alone.
+"""What the server forbids itself and others: core dumps, access to its memory, files that other users can read.
 
-The key that admits callers lives in this process, beside commands that a model wrote. Each measure is taken
-where the system has it; none of them is a substitute for a sandbox.
+The key for callers is in this process, next to commands that a model wrote. Each measure is used if the system has it;
+none of them replaces a sandbox.
 """
 
 from __future__ import annotations
@@ -31,8 +30,7 @@ class _Filter(ctypes.Structure):
 
 
 def harden() -> int:
-    """Protect this process, and become the parent of orphans. The answer is the umask of before, for
-    commands."""
+    """Protect this process and adopt orphans. Returns the previous umask, which commands get."""
     umask = os.umask(0o077)
     limit(resource.RLIMIT_CORE, 0)
     if sys.platform == "linux":
@@ -42,10 +40,10 @@ def harden() -> int:
 
 
 def heed_keys() -> None:
-    """Give the signals of a terminal's keys their default action, here and in all that is started from here on.
+    """Restore the default action of the signals of terminal keys, for this process and all that it starts.
 
-    A process that was started in the background by a shell without job control, or by `nohup`, ignores some of them. A
-    shell can't undo that for the commands it runs, so Ctrl+C would end nothing.
+    A process started in the background by a shell without job control, or by `nohup`, ignores some of them. A shell
+    cannot undo that for its commands, so Ctrl+C would not work.
     """
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
@@ -53,16 +51,16 @@ def heed_keys() -> None:
 
 
 def adopt_orphans() -> None:
-    """Become the parent of whatever below this process loses its own, where the system has that."""
+    """Become the parent of orphaned descendants, if the system supports that."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def filter_calls() -> None:
-    """Do without the system calls of `seccomp`, here and in all that is started from here on; there is no way back.
+    """Forbid the system calls listed in `seccomp`, for this process and all that it starts. This cannot be undone.
 
-    Where a filter holds already, as a container's own, both do. It is of the calling thread, so it comes before there
-    is another one. Raises OSError.
+    An existing filter, such as a container's, stays in force. The filter applies to the calling thread, so call this
+    before starting others. Raises OSError.
     """
     program = seccomp.program() if sys.platform == "linux" else None
     if program is None:
@@ -78,7 +76,7 @@ def filter_calls() -> None:
 
 
 def limit(what: int, most: int | None) -> None:
-    """Set a limit of the `resource` module for this process and all that it starts; None sets none."""
+    """Set a limit of the `resource` module for this process and all that it starts; None sets no limit."""
     if most is not None:
         hard = resource.getrlimit(what)[1]
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)
@@ -86,8 +84,7 @@ def limit(what: int, most: int | None) -> None:
 
 
 def take_key(path: Path) -> str:
-    """The key in a file, which is removed: nobody can read it a second time. Raises OSError; ValueError if
-    empty."""
+    """Read the key from a file and remove the file. Raises OSError; ValueError if it is empty."""
     try:
         key = path.read_text("ascii").strip()
     finally:

@@ -1,7 +1,7 @@
 """What the model is told about its commands: V0's hints, word for word, since models are tuned to them. Pure.
 
-Source: `openhands/runtime/utils/bash.py`. What is added to them, on input that is waited for, on output that
-was cut and on a shell that ended, stands behind them in a line of its own.
+Source: `openhands/runtime/utils/bash.py`. Our additions, on input, cut output and a shell that ended, are separate
+lines behind them.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ LEFT_RUNNING = f"\n[A program still runs in it. {HELP}]"
 
 
 def completed(exit_code: int, command: str) -> str:
-    """The suffix of a command that ended; `command` may be a special key."""
+    """Return the suffix of a command that ended; `command` may be a special key."""
     sent = f" CTRL+{command.strip()[-1].upper()} was sent." if control_key(command) is not None else ""
     return f"\n[The command completed with exit code {exit_code}.{sent}]"
 
 
 def no_new_output(seconds: float) -> str:
-    """The suffix of a command that is silent."""
+    """Return the suffix of a silent command."""
     return f"\n[The command has no new output after {seconds:g} seconds. {HELP}]"
 
 
 def timed_out(seconds: float) -> str:
-    """The suffix of a command that has had its time."""
+    """Return the suffix of a command that reached its time limit."""
     return f"\n[The command timed out after {seconds:g} seconds. {HELP}]"
 
 
 def not_executed(command: str) -> str:
-    """The suffix for a command that came while another one ran."""
+    """Return the suffix for a command that arrived while another one ran."""
     return (
         f'\n[Your command "{command.strip()}" is NOT executed. '
         "The previous command is still running - You CANNOT send new commands until the previous command is "
@@ -53,9 +53,9 @@ def not_executed(command: str) -> str:
 
 
 def kept_output(number: int, path: str, lines: int, size_bytes: int, loss: str) -> str:
-    """What follows on an output of which the model sees a part; `loss` says why what is kept is not all.
+    """Return the note after an output that was cut; `loss` says why the stored output is incomplete.
 
-    An empty path is that of an output that could not be written.
+    `path` is empty if the output could not be stored.
     """
     if not path:
         return f"\n[What is not shown of the output is lost: {loss}.]"
@@ -68,5 +68,5 @@ def kept_output(number: int, path: str, lines: int, size_bytes: int, loss: str) 
 
 
 def fresh_shell(folder: str) -> str:
-    """What happened to a shell that ended."""
+    """Return the note about a shell that was replaced."""
     return f"A fresh shell was started in {folder}; the old one's variables, functions and aliases are gone."

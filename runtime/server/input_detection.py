@@ -1,11 +1,10 @@
-"""Whether a program waits for what is typed: is what has the terminal blocked in a call that reads it?
+"""Detects whether a program waits for input: is a process in the terminal's foreground blocked in a call that reads it?
 
-Linux tells the system call in which a task sleeps, with its arguments (`/proc/PID/task/TID/syscall`; of our
-own children no privilege is needed): a read of the terminal, or a wait (`select`, `poll`, `epoll`) for the
-terminal and for nothing that others could send. So a shell's `read`, a password prompt without echo, an
-editor, a pager and a Python prompt are found; `sleep`, a compiler and a server that also takes keys are
-not. Where this cannot be seen (another system, another machine type, a program of another user), the answer
-is no, and silence is all that is known.
+Linux shows the system call in which a task sleeps, with its arguments (`/proc/PID/task/TID/syscall`): a read of the
+terminal, or a wait (`select`, `poll`, `epoll`) for the terminal and for nothing that others could send. This finds a
+shell's `read`, a password prompt, an editor, a pager and a Python prompt, but not `sleep`, a compiler, or a server that
+also takes keys. Where this cannot be seen (another system, another architecture, a program of another user), the answer
+is no.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from runtime.server import processes
 from runtime.server.terminal import Terminal
 
 MAX_TASKS = 64
-"""Threads of one program that are looked at; it is one of the first that reads."""
+"""Threads of one program to check; the one that reads is one of the first."""
 BRIEF_S = 2.0
-"""A wait that ends by itself earlier is how a script sleeps (`read -t 1`), or the tick of a program that works."""
+"""A shorter wait is how a script sleeps (`read -t 1`) or the tick of a program that works."""
 MAX_WATCHED = 1024
-"""File descriptors of one wait that are looked at."""
+"""File descriptors of one wait to check."""
 
 _READ, _SELECT, _POLL, _PPOLL, _EPOLL, _EPOLL_2 = "read", "select", "poll", "ppoll", "epoll", "epoll_pwait2"
 _CALLS: dict[str, dict[int, str]] = {
@@ -35,14 +34,14 @@ _CALLS: dict[str, dict[int, str]] = {
     | {232: _EPOLL, 281: _EPOLL, 441: _EPOLL_2},
     "aarch64": {63: _READ, 65: _READ, 72: _SELECT, 73: _PPOLL, 22: _EPOLL, 441: _EPOLL_2},
 }
-"""By machine: the numbers of the system calls in which a program can wait for a terminal."""
+"""By architecture: the numbers of the system calls in which a program can wait for a terminal."""
 _POLLIN = 0x0001 | 0x0040
 _BESIDES = ("pipe:", "anon_inode:[eventfd]", "anon_inode:[signalfd]", "anon_inode:[timerfd]", "anon_inode:[io_uring]")
-"""What an event loop watches for itself, beside the terminal."""
+"""What an event loop watches for itself besides the terminal."""
 
 
 def waits_for_terminal(terminal: Terminal | None) -> bool:
-    """Whether anything in the terminal's foreground waits for it. Takes some milliseconds."""
+    """Return whether a process in the terminal's foreground waits for it. Takes some milliseconds."""
     calls = _CALLS.get(platform.machine(), {}) if sys.platform == "linux" else {}
     if terminal is None or not calls:
         return False
@@ -69,7 +68,7 @@ def _tasks(pid: int) -> list[Path]:
 
 
 def _watched(pid: int, kind: str, arguments: list[int]) -> Iterable[int]:
-    """The file descriptors from which the call wants to read. Raises OSError, ValueError."""
+    """Return the file descriptors that the call wants to read. Raises OSError, ValueError."""
     first, second = arguments[0], arguments[1] if len(arguments) > 1 else 0
     match kind:
         case "read":
@@ -88,7 +87,7 @@ def _watched(pid: int, kind: str, arguments: list[int]) -> Iterable[int]:
 
 
 def _limit_s(pid: int, kind: str, arguments: list[int]) -> float:
-    """For how long the call waits at most; of a time in the program's memory, the whole seconds. Raises OSError."""
+    """Return the call's time limit; for one in the program's memory, only the whole seconds. Raises OSError."""
     match kind:
         case "poll" | "epoll":
             milliseconds = arguments[2 if kind == "poll" else 3] & 0xFFFF_FFFF
@@ -108,7 +107,7 @@ def _in_epoll(listing: str) -> Iterator[int]:
 
 
 def _is_for(watched: Iterable[int], pid: int, terminal: str) -> bool:
-    """Whether the terminal is among them, and beside it nothing that others could send."""
+    """Return whether the terminal is among the descriptors, and nothing that others could send."""
     names = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in watched]
     terminals = (terminal, "/dev/tty")
     if not any(name in terminals for name in names):
@@ -118,7 +117,7 @@ def _is_for(watched: Iterable[int], pid: int, terminal: str) -> bool:
 
 
 def _socket_pairs(pid: int) -> set[str]:
-    """The local sockets that have no name: in a pair of them an event loop of Python's hears of its signals."""
+    """Return the unnamed local sockets: Python's event loop uses a pair of them for signals."""
     lines = Path(f"/proc/{pid}/net/unix").read_text("utf-8", "replace").splitlines()[1:]
     return {f"socket:[{fields[6]}]" for fields in map(str.split, lines) if len(fields) == 7}
 

@@ -1,14 +1,12 @@
-"""`--lives`: one life of the server after another, for conversations that use it one after another.
+"""Which conversation uses the server, and `--lives`: one server process after another for several conversations.
 
-Each life is a process of its own, made by a fork of this one, which holds the key and the socket and does nothing else.
-Invariant: a life begins after everything of the one before has ended, also where that was killed; so no conversation
-finds a shell, a variable or a process of another. Who calls between two lives waits in the socket's queue.
+A server has one shell, so one conversation claims it at a time, until the server ends (Lease). Once claimed, nothing is
+carried out for anybody else. Releasing the lease ends the server process and everything that it started; so does the
+next claim if the owner has been silent for a while. A server that nobody claims serves everybody who has the key.
 
-Whose server this is: it has one shell, so one conversation has it at a time, from its claim to the server's end.
-
-Invariant: once somebody has claimed it, nothing is carried out for anybody else in this life. Who lets go of it ends
-the life, and with it everything that he started; so does the next one who claims it, where its owner has not been heard
-of for a while. A server that nobody claims, such as one on this machine, serves whoever has the key.
+With `--lives`, each process is a fork of one that holds the key and the socket and does nothing else. A new one starts
+only after everything of the previous one has ended, so no conversation finds a shell, a variable or a process of
+another. Connections wait meanwhile in the socket's queue.
 """
 
 from __future__ import annotations
@@ -30,15 +28,15 @@ from runtime.server.hardening import adopt_orphans
 from runtime.server.request_guard import Handler, RefusedError
 
 SHORT_S = 1.0
-"""A life that was shorter, and failed, is not followed by another at once."""
+"""After a failure within this time, the next process is delayed."""
 REFUSED = 2
-"""The exit status of a life that cannot begin; neither could the next."""
+"""The exit status of a process that cannot start; the next one could not either."""
 
 
-def one_after_another(live: Callable[[bool], int]) -> int:
-    """Live until told to end; the answer is the exit status. `live` is told whether it is the first.
+def serve_lives(live: Callable[[bool], int]) -> int:
+    """Run one server process after another until told to end; return the exit status.
 
-    In a life, standard input is its lifeline.
+    `live` is called in each process, with whether it is the first. Its standard input ends when it has to end.
     """
     is_first, is_told_to_end = True, False
     lifeline = -1
@@ -78,7 +76,7 @@ def one_after_another(live: Callable[[bool], int]) -> int:
 
 
 def _live(live: Callable[[bool], int], is_first: bool, lifeline: int, numbers: tuple[signal.Signals, ...]) -> None:
-    """Be a life, in the process that was made for it. Never returns."""
+    """Run `live` in the forked process. Never returns."""
     status = 1
     try:
         os.dup2(lifeline, 0)
@@ -93,7 +91,7 @@ def _live(live: Callable[[bool], int], is_first: bool, lifeline: int, numbers: t
 
 
 def _end_what_is_left() -> None:
-    """Of a life that was killed: its processes are ours then."""
+    """End the processes of a server that was killed; we have adopted them."""
     processes.kill_descendants(os.getpid())
     with suppress(ChildProcessError):
         while os.waitpid(-1, 0)[0]:
@@ -101,14 +99,14 @@ def _end_what_is_left() -> None:
 
 
 ABSENT_S = 600.0
-"""Without a request of the owner; a client that lives asks every minute."""
+"""An owner without a request for this long loses the lease to the next claim; a client asks every minute."""
 _NAME = re.compile(r"[A-Za-z0-9_-]{16,64}")
 _ANYBODYS = frozenset(("/alive", "/owner"))
 _IN_USE = "this server is used by another conversation"
 
 
-class Ownership:
-    """Of one life of a server. `leave` ends the life; `claimed` is told the owner once, and may block."""
+class Lease:
+    """The lease of one server process. `leave` ends it; `claimed` is called once with the owner, and may block."""
 
     def __init__(
         self,
@@ -125,7 +123,7 @@ class Ownership:
 
     @web.middleware
     async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """The middleware: refuses whoever is not the owner, where there is one. Raises RefusedError."""
+        """Middleware: refuse everybody but the owner, if there is one. Raises RefusedError."""
         if self._owner is not None:
             if request.headers.get(OWNER_HEADER) == self._owner:
                 self._heard_at = asyncio.get_running_loop().time()

@@ -1,8 +1,11 @@
-"""`python -m runtime.server`: read the key, harden, listen, say so, and end with everything that was started.
+"""`python -m runtime.server`: reads the key, hardens the process, listens, and ends with everything that it started.
 
-A life of the server is everything from its shell's start to the end of what that started; usually there is one. The
-server ends on SIGTERM and SIGINT and, with `--stdin-lifeline`, when its standard input ends: a launcher
-holds the other side of that pipe, so the server cannot outlive it, whatever kills it.
+The server ends on SIGTERM and SIGINT and, with `--stdin-lifeline`, when its standard input ends: a launcher holds the
+other end of that pipe, so the server cannot outlive it, however it dies. With `--lives` one server process follows
+another, see `lease`.
+
+Without TLS it listens on a Unix socket that only its owner can use, or on loopback. An address that others could reach
+needs TLS and a name; the file of the TLS key must be readable by its owner only.
 """
 
 from __future__ import annotations
@@ -34,37 +37,37 @@ from runtime.server import processes
 from runtime.server.action_executor import ActionExecutor, TaskList
 from runtime.server.app import ActionServer
 from runtime.server.bash_session import NO_CHANGE_TIMEOUT_S, BashSession
-from runtime.server.edit_history import KeptHistory, OwnedHistory
+from runtime.server.edit_history import DiskHistory, OwnedHistory
 from runtime.server.file_actions import Files
 from runtime.server.hardening import filter_calls, harden, heed_keys, limit, take_key
-from runtime.server.lease import Ownership, one_after_another
+from runtime.server.lease import Lease, serve_lives
 from runtime.server.outputs import Outputs
-from runtime.server.proxy_forwarder import Forwarder
-from runtime.server.request_guard import HEADER_TIMEOUT_S, Absence, Guard
+from runtime.server.proxy_forwarder import ProxyForwarder
+from runtime.server.request_guard import HEADER_TIMEOUT_S, IdleTimeout, RequestGuard
 from runtime.server.shell import ShellError
-from runtime.server.shortage_watch import Shortage
+from runtime.server.shortage_watch import ShortageWatch
 from runtime.server.terminal_routes import TerminalRoutes
 
 KEEPALIVE_S = 75.0
-"""Longer than clients keep an idle connection (aiohttp: 15 s): none sends into one that we just closed."""
+"""Longer than clients keep an idle connection (aiohttp: 15 s), so that none sends into one that was just closed."""
 SHUTDOWN_S = 0.2
-"""For requests that are under way: what they wait for is killed first."""
+"""For requests in progress: what they wait for is killed first."""
 END_WITHIN_S = 2
-"""Then the kernel ends a server that could not end itself."""
+"""After this the kernel ends a server that could not end itself."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run until told to end.
 
-    Exit status 2: there is no key, or a plugin, a folder or an address that cannot be had.
+    Exit status 2: the key, a plugin, a folder or the address is not available.
     """
     options = _parser().parse_args(argv)
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(name)s: %(message)s")
     try:
         if options.filter_calls:
             filter_calls()
-        absence = Absence(options.idle_exit)
-        guard = Guard(take_key(options.key_file), absence, options.allow_host)
+        absence = IdleTimeout(options.idle_exit)
+        guard = RequestGuard(take_key(options.key_file), absence, options.allow_host)
         options.plugins = required(filter(None, options.plugins.split(",")))
         if options.uds and options.private_dir is None:
             options.private_dir = options.uds.parent
@@ -81,17 +84,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _refuse(error)
     live = partial(_live, options, listener, guard, absence)
     try:
-        return one_after_another(live) if options.lives else live(True)
+        return serve_lives(live) if options.lives else live(True)
     finally:
         if options.uds:
             options.uds.unlink(missing_ok=True)
 
 
-def _live(options: argparse.Namespace, listener: socket.socket, guard: Guard, absence: Absence, is_first: bool) -> int:
-    """One life of the server; the first one says on standard output that it is ready."""
+def _live(
+    options: argparse.Namespace, listener: socket.socket, guard: RequestGuard, absence: IdleTimeout, is_first: bool
+) -> int:
+    """Run one server process; the first one prints that it is ready."""
     undo = options.state_dir / "undo" if options.state_dir else None
     try:
-        options.history = (OwnedHistory if options.lives else KeptHistory)(undo) if undo else None
+        options.history = (OwnedHistory if options.lives else DiskHistory)(undo) if undo else None
     except (OSError, ValueError) as error:
         return _refuse(error)
     try:
@@ -101,11 +106,11 @@ def _live(options: argparse.Namespace, listener: socket.socket, guard: Guard, ab
 
 
 async def _serve(
-    options: argparse.Namespace, listener: socket.socket, guard: Guard, absence: Absence, is_first: bool
+    options: argparse.Namespace, listener: socket.socket, guard: RequestGuard, absence: IdleTimeout, is_first: bool
 ) -> int:
     working_dir, umask = str(options.working_dir), options.umask
     ended = _end_signals(options.stdin_lifeline or options.lives)
-    way_out = Forwarder(options.proxy) if options.proxy else None
+    way_out = ProxyForwarder(options.proxy) if options.proxy else None
     environ = os.environ | (await way_out.start() if way_out else {})
     # The launcher's folder is on its disk, in a sandbox too, and it removes it.
     outputs = Outputs(folders=[str(options.private_dir)] if options.private_dir else None)
@@ -117,11 +122,11 @@ async def _serve(
     private = Path(tempfile.mkdtemp(prefix="p", dir=options.private_dir))
     place = Place(working_dir, private, lambda: bash.cwd, environ, umask, outputs, options.state_dir)
     plugins = PluginStartup(options.plugins, place)
-    shortage = Shortage(working_dir, options.min_free)
+    shortage = ShortageWatch(working_dir, options.min_free)
     executor = ActionExecutor([bash.table, files.table, tasks.table, *plugins.tables], shortage)
     routes = [*TerminalRoutes(bash).table, *plugins.routes]
     claimed = options.history.claim if isinstance(options.history, OwnedHistory) else None
-    ownership = Ownership(ended.set, claimed)
+    ownership = Lease(ended.set, claimed)
     runner = web.AppRunner(
         ActionServer(
             executor, guard, working_dir, umask, routes=routes, ownership=ownership, web_hosts=dict(options.web_host)
@@ -166,7 +171,7 @@ def _refuse(error: Exception) -> int:
 
 
 def _end_signals(has_lifeline: bool) -> asyncio.Event:
-    """An event that is set when the server is told to end, or when its lifeline is let go of."""
+    """Return an event that is set when the server is told to end, or when its lifeline is closed."""
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -183,7 +188,7 @@ def _end_signals(has_lifeline: bool) -> asyncio.Event:
 
 
 def _web_host(text: str) -> tuple[str, int]:
-    """Raises ValueError, which argparse tells."""
+    """Parse an option. Raises ValueError, which argparse reports."""
     url, _equals, port = text.rpartition("=")
     if not (port.isascii() and port.isdigit() and is_web_host(url, int(port))):
         raise ValueError(text)
@@ -195,20 +200,26 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--working-dir", type=Path, required=True, help="the folder in which commands start")
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--uds", type=Path, help="listen on this Unix socket")
-    where.add_argument("--listen-fd", type=int, help="listen on this Unix socket, which is inherited and bound")
+    where.add_argument("--listen-fd", type=int, help="listen on this inherited and bound Unix socket")
     where.add_argument("--port", type=int, help="listen on this port; 0 takes a free one")
     parser.add_argument(
-        "--host", default="127.0.0.1", help="with --port: the address; without TLS, of loopback (default: %(default)s)"
+        "--host",
+        default="127.0.0.1",
+        help="the address for --port; without TLS it must be loopback (default: %(default)s)",
     )
-    parser.add_argument("--private-dir", type=Path, help="for the server's own files; by default beside --uds")
-    parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="the server's certificate and those above it")
-    parser.add_argument("--tls-key", type=Path, metavar="FILE", help="its key, readable by its owner alone")
+    parser.add_argument(
+        "--private-dir", type=Path, help="folder for the server's own files (default: the folder of --uds)"
+    )
+    parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="the server's certificate chain")
+    parser.add_argument(
+        "--tls-key", type=Path, metavar="FILE", help="the key of the certificate, readable by its owner only"
+    )
     parser.add_argument(
         "--allow-host",
         action="append",
         default=[],
         metavar="NAME",
-        help="a name by which others call it; again for more",
+        help="a host name by which clients call the server; repeatable",
     )
     parser.add_argument(
         "--web-host",
@@ -216,33 +227,40 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         type=_web_host,
         metavar="URL=PORT",
-        help="where the user sees what listens on this port here, for the agent to be told; again for more",
+        help="where the user can open what listens on PORT in the sandbox, told to the agent; repeatable",
     )
-    parser.add_argument("--lives", action="store_true", help="begin anew after each conversation, and after a failure")
-    parser.add_argument("--key-file", type=Path, required=True, help="holds the key; is read once and removed")
-    parser.add_argument("--plugins", default="", help="names, with commas between them")
+    parser.add_argument("--lives", action="store_true", help="restart after each conversation and after a failure")
+    parser.add_argument("--key-file", type=Path, required=True, help="file with the key; read once and removed")
+    parser.add_argument("--plugins", default="", help="names separated by commas")
     parser.add_argument("--lazy-plugins", action="store_true", help="start a plugin when an action first needs it")
-    parser.add_argument("--session-dir", type=Path, help="where the plan is written as TASKS.md")
+    parser.add_argument("--session-dir", type=Path, help="folder in which the task list is written as TASKS.md")
     parser.add_argument(
-        "--root", type=Path, action="append", help="files are worked on beneath this folder only; again for more"
+        "--root", type=Path, action="append", help="allow file actions below this folder only; repeatable"
     )
+    parser.add_argument("--state-dir", type=Path, help="folder for the undo history of edits (default: kept in memory)")
     parser.add_argument(
-        "--state-dir", type=Path, help="where the way back of edits is kept; else it ends with the server"
+        "--no-change-timeout",
+        type=float,
+        default=NO_CHANGE_TIMEOUT_S,
+        help="seconds without output after which the model is asked what to do",
     )
-    parser.add_argument("--no-change-timeout", type=float, default=NO_CHANGE_TIMEOUT_S, help="seconds of silence")
-    parser.add_argument("--proxy", type=Path, help="the Unix socket of a proxy, which commands are told of")
-    parser.add_argument("--max-memory", type=int, metavar="BYTES", help="data of one process")
-    parser.add_argument("--max-processes", type=int, metavar="N", help="processes and threads of this user")
-    parser.add_argument("--max-file", type=int, metavar="BYTES", help="the longest file")
-    parser.add_argument("--min-free", type=int, metavar="BYTES", help="of the disk; end what runs when less is left")
-    parser.add_argument("--filter-calls", action="store_true", help="forbid system calls that a sandbox does without")
-    parser.add_argument("--idle-exit", type=float, metavar="SECONDS", help="end when nobody was connected for so long")
+    parser.add_argument("--proxy", type=Path, help="the Unix socket of a proxy for commands")
+    parser.add_argument("--max-memory", type=int, metavar="BYTES", help="memory limit of one process")
+    parser.add_argument("--max-processes", type=int, metavar="N", help="limit for processes and threads of this user")
+    parser.add_argument("--max-file", type=int, metavar="BYTES", help="limit for the size of a file")
+    parser.add_argument(
+        "--min-free", type=int, metavar="BYTES", help="end running commands when less disk space is free"
+    )
+    parser.add_argument("--filter-calls", action="store_true", help="forbid system calls that a sandbox does not need")
+    parser.add_argument(
+        "--idle-exit", type=float, metavar="SECONDS", help="end when no client was connected for this long"
+    )
     parser.add_argument("--stdin-lifeline", action="store_true", help="end when standard input ends")
     return parser
 
 
 def bind(options: argparse.Namespace) -> socket.socket:
-    """The bound socket; on a path only its owner can use it. Raises OSError; ValueError for what others could reach."""
+    """Return the bound socket; on a path, only its owner can use it. Raises OSError; ValueError for an open address."""
     if options.listen_fd is not None:
         os.set_inheritable(options.listen_fd, False)  # not for what the server starts
         return socket.socket(fileno=options.listen_fd)
@@ -264,7 +282,7 @@ def bind(options: argparse.Namespace) -> socket.socket:
 
 
 def tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
-    """What the server shows and speaks, TLS 1.2 or newer; None without files. Raises OSError, ValueError."""
+    """Return the TLS settings, for TLS 1.2 or newer, or None without files. Raises OSError, ValueError."""
     if certificate is None and key is None:
         return None
     if certificate is None or key is None:
@@ -281,9 +299,9 @@ def tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
 
 
 async def accept(
-    listener: socket.socket, guard: Guard, runner: web.AppRunner, context: ssl.SSLContext | None
+    listener: socket.socket, guard: RequestGuard, runner: web.AppRunner, context: ssl.SSLContext | None
 ) -> asyncio.Server:
-    """Begin to take connections, each under the guard's eyes."""
+    """Start to accept connections, each watched by the guard."""
     assert runner.server is not None
     server = runner.server
     loop = asyncio.get_running_loop()
@@ -296,7 +314,7 @@ async def accept(
 
 
 def address(listener: socket.socket, context: ssl.SSLContext | None) -> str:
-    """For the line that says that the server is ready."""
+    """Return the address for the line that says that the server is ready."""
     name = listener.getsockname()
     if isinstance(name, str):
         return f"unix:{name}"

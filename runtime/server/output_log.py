@@ -1,7 +1,9 @@
-"""What a shell prints, on its three ways: to the model, to the disk, and live to who looks on.
+"""The output of a shell: for the model, for storage, and live for viewers.
 
-`unread` is for the model, bounded. `output` is the whole of one command, kept. Live bytes wait for whoever
-waits for the command, who by reading slowly slows it down, and are shown to the viewers, who do not.
+`unread` is what the model has not read yet, limited in size. `output` is the complete output of one command. Live bytes
+wait for the caller of the command, which slows the command down by reading slowly, and are shown to viewers, who do
+not. A viewer starts with the last screenful; a slow one skips output and is told how much. Memory is limited by
+BACKLOG_BYTES for each viewer.
 """
 
 from __future__ import annotations
@@ -17,41 +19,41 @@ from runtime.server.outputs import Output, Outputs
 from runtime.server.terminal import cursor_mode
 
 LIVE_BYTES = 256 * 1024
-"""Live bytes that wait for a slow reader before the command is made to wait."""
+"""Live bytes that may wait for a slow reader before the command has to wait."""
 
 
-class Printed:
-    """What one shell prints. Belongs to one loop."""
+class OutputLog:
+    """The output of one shell. It belongs to one event loop."""
 
-    def __init__(self, outputs: Outputs, viewers: Viewers) -> None:
+    def __init__(self, outputs: Outputs, viewers: TerminalViewers) -> None:
         self._outputs = outputs
         self._viewers = viewers
         self._live = bytearray()
         self.action_id: int | None = None
-        """Whose command prints; None for nobody's."""
+        """The action whose command prints, or None."""
         self.unread = OutputBuffer()
-        """What the model is yet to read."""
+        """What the model has not read yet."""
         self.output: Output | None = None
-        """What the command printed so far; None where that is nothing."""
+        """The output of the current command, or None if there is none yet."""
         self.total_bytes = 0
         """Of all commands."""
         self.last_at = 0.0
-        """By the clock `time.monotonic`."""
+        """Time of the last output, by `time.monotonic`."""
         self.wants_application_keys = False
-        """Whether the program has asked for the other form of the cursor's keys."""
+        """Whether the program has switched the cursor keys to application mode."""
 
     @property
     def is_waiting_for_its_reader(self) -> bool:
-        """Whether so much waits that no more should come."""
+        """Whether so many live bytes wait that the command should pause."""
         return len(self._live) > LIVE_BYTES
 
     async def begin(self) -> None:
-        """A command comes, before which room for all of its output is made."""
+        """Prepare for a new command: make room for its output."""
         self.wants_application_keys = False
         await self._outputs.make_room()
 
     def feed(self, data: bytes) -> None:
-        """Something was printed. Never waits."""
+        """Take output. Never waits."""
         self.total_bytes += len(data)
         self.wants_application_keys = cursor_mode(data, self.wants_application_keys)
         self.unread.feed(data)
@@ -62,7 +64,7 @@ class Printed:
         self._viewers.show(TerminalOutput(self._cause, data))
 
     def take_live(self) -> TerminalOutput | None:
-        """The live bytes that have gathered, for who waits; None where there are none."""
+        """Return the collected live bytes, or None."""
         if not self._live:
             return None
         data = bytes(self._live)
@@ -70,18 +72,18 @@ class Printed:
         return TerminalOutput(self._cause, data)
 
     def forget_old(self) -> None:
-        """Keep the newest of the live bytes: nobody waits for them."""
+        """Keep only the newest live bytes, because nobody waits for them."""
         del self._live[:-LIVE_BYTES]
 
     def end(self) -> None:
-        """The command has ended: what comes now belongs to the next output."""
+        """Finish the output of the command; later bytes belong to the next one."""
         self.action_id = None
         if self.output is not None:
             self.output.finish()
             self.output = None
 
     def drop(self) -> None:
-        """Nobody wants to read what the command printed."""
+        """Drop the output that nobody wants to read."""
         self._live.clear()
         self.unread.take()
 
@@ -91,14 +93,14 @@ class Printed:
 
 
 SCREENFUL_BYTES = 16 * 1024
-"""Several times a screen of 30 rows and 120 columns, for the colours in it."""
+"""Several times a screen of 30 rows and 120 columns, to have room for colours."""
 BACKLOG_BYTES = 1024 * 1024
-"""Waits for one viewer; then everything that waits is skipped but the last screenful."""
+"""Limit for what waits for one viewer; beyond it, everything but the last screenful is skipped."""
 SKIPPED = "STATUS$OUTPUT_SKIPPED"
 
 
-class Viewers:
-    """Hands every frame to every viewer. Belongs to one loop."""
+class TerminalViewers:
+    """Passes every frame to every viewer. It belongs to one event loop."""
 
     def __init__(self) -> None:
         self._last: deque[TerminalOutput] = deque()
@@ -108,11 +110,11 @@ class Viewers:
 
     @property
     def count(self) -> int:
-        """How many look on."""
+        """The number of viewers."""
         return len(self._viewers)
 
     def show(self, frame: TerminalOutput) -> None:
-        """Hand a frame on. Never waits."""
+        """Pass on a frame. Never waits."""
         self._last.append(frame)
         self._last_bytes += len(frame.data)
         while self._last_bytes - len(self._last[0].data) >= SCREENFUL_BYTES:
@@ -121,7 +123,7 @@ class Viewers:
             viewer.take(frame, self._last)
 
     async def watch(self) -> AsyncGenerator[Frame, None]:
-        """The last screenful, and then what is shown as it is shown, until `close`."""
+        """Yield the last screenful, then new frames until `close`."""
         viewer = _Viewer(self._last)
         self._viewers.add(viewer)
         try:
@@ -135,7 +137,7 @@ class Viewers:
             self._viewers.discard(viewer)
 
     def close(self) -> None:
-        """Nothing more will be shown: who looks on comes to an end."""
+        """End all viewers."""
         self._is_closed = True
         for viewer in self._viewers:
             viewer.changed.set()
@@ -166,7 +168,7 @@ class _Viewer:
         return frame
 
     def _restart(self, last: deque[TerminalOutput]) -> None:
-        """Begin with the last screenful, from a line's beginning on where its first frame has one."""
+        """Start with the last screenful, from the start of a line if its first frame has one."""
         self._bytes = 0
         for frame in last:
             data = frame.data

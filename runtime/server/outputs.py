@@ -1,16 +1,15 @@
-"""What commands print, kept whole: one Output a command, in a private folder of the server.
+"""The complete output of commands: one Output for each, in a private folder of the server.
 
-The model reads the two ends of a long output, the user sees its bytes go by; the middle is read here, by
-bytes or by lines, while the command still prints. A little output is held in memory; as soon as it is more,
-it is written to a file as it comes, whose name is told to the agent. The bytes are those that the command
-wrote: the carriage return that the terminal puts before each line's end is taken out again.
+The model reads both ends of a long output and the user sees it live; any part can be read here, by bytes or lines, even
+while the command prints. A short output stays in memory; a longer one is written to a file whose name the agent is
+told. The bytes are those that the command wrote: the carriage return that the terminal adds to each line end is
+removed.
 
-The folder goes with its server. Of a server that was killed, the next one removes it: a lock on the folder
-says whose server lives.
+The folder is removed with its server. A lock on the folder shows that its server runs; folders of killed servers are
+removed by the next one.
 
-Invariants: at most MAX_OUTPUT_BYTES of a command and MAX_TOTAL_BYTES of all are kept; what is left out is
-said; the oldest are dropped whole, before a command begins; a disk that is full ends the keeping and never
-the command.
+Invariants: at most MAX_OUTPUT_BYTES of a command and MAX_TOTAL_BYTES of all are kept, and an observation says what is
+missing; the oldest outputs are dropped whole, before a command starts; a full disk ends the storing, never the command.
 """
 
 from __future__ import annotations
@@ -31,35 +30,34 @@ MAX_OUTPUT_BYTES = 1024**3
 MAX_TOTAL_BYTES = 4 * 1024**3
 MAX_OUTPUTS = 500
 HELD_BYTES = 16 * 1024
-"""Up to so much is in the observation whole and needs no file, which would cost more than `true` does."""
+"""A shorter output is in the observation as a whole and needs no file, which would cost more than running `true`."""
 MARK_BYTES = 256 * 1024
-"""Between two places whose line numbers are remembered: of 1 GiB, so many that a line is found in a
-millisecond."""
+"""Distance between remembered line numbers; a line in 1 GiB is then found in a millisecond."""
 READ_BYTES = 1024 * 1024
-"""Of one read."""
+"""Limit for one read."""
 FOLDERS = ("/var/tmp",)  # noqa: S108  # mkdtemp makes a private folder in it
-"""Where outputs are kept before the system's folder for temporary files is, which may be memory."""
+"""Tried before the system's folder for temporary files, which may be in memory."""
 PREFIX = "handloom-output-"
 ABANDONED_S = 60.0
-"""A folder that is younger may belong to a server that is about to lock it."""
+"""A younger folder may belong to a server that has not locked it yet."""
 
 
 class OutputError(LookupError):
-    """There is no such output, or it cannot be read any more; the text says which and why."""
+    """There is no such output, or it cannot be read any more; the text says why."""
 
 
 class Output:
-    """What one command printed. Fed by the shell; read by anybody at any time."""
+    """The output of one command. Written by the shell; can be read at any time."""
 
     def __init__(self, number: int, path: str, max_bytes: int) -> None:
         self.number = number
         self.path = path
-        """Where it is once it is more than HELD_BYTES."""
+        """The file, once the output is longer than HELD_BYTES."""
         self.size_bytes = 0
         self.lines = 0
-        """Line ends, that is."""
+        """The number of line ends."""
         self.loss = ""
-        """Why the end is missing; empty where all is here."""
+        """Why the end is missing; empty if the output is complete."""
         self._max_bytes = max_bytes
         self._held = bytearray()
         self.is_finished = False
@@ -70,11 +68,11 @@ class Output:
 
     @property
     def is_written(self) -> bool:
-        """Whether it stands in its file."""
+        """Whether the output is in its file."""
         return self._is_written
 
     def feed(self, data: bytes) -> None:
-        """Take more of what the terminal said. One append of its size; never raises."""
+        """Append terminal output. Never raises."""
         if self._return_is_held:
             data = b"\r" + data
         self._return_is_held = data.endswith(b"\r")
@@ -83,7 +81,7 @@ class Output:
         self._keep(data.replace(b"\r\n", b"\n"))
 
     def finish(self) -> None:
-        """Nothing more comes."""
+        """Mark the output as complete."""
         if self._return_is_held:
             self._return_is_held = False
             self._keep(b"\r")
@@ -93,7 +91,7 @@ class Output:
             self._fd = -1
 
     def read(self, offset: int, limit: int) -> bytes:
-        """At most `limit` bytes and READ_BYTES from `offset`. Blocks on the disk. Raises OutputError."""
+        """Read at most `limit` bytes, and at most READ_BYTES, from `offset`. Blocks on the disk. Raises OutputError."""
         limit = min(limit, READ_BYTES)
         if not self._is_written:
             return bytes(self._held[offset : offset + limit])
@@ -109,8 +107,7 @@ class Output:
             os.close(fd)
 
     def read_lines(self, line: int, lines: int) -> bytes:
-        """At most so many lines from number `line` on, the first being 1. Blocks on the disk. Raises
-        OutputError."""
+        """Read at most `lines` lines from number `line`, counted from 1. Blocks on the disk. Raises OutputError."""
         first, offset = self._marks[bisect_right(self._marks, (line - 1, self.size_bytes)) - 1]
         found: list[bytes] = []
         room = READ_BYTES
@@ -129,7 +126,7 @@ class Output:
             os.unlink(self.path)
 
     def _lines_from(self, offset: int) -> Iterator[bytes]:
-        """The lines from a line's beginning on, one after the other; one that has no end yet comes last."""
+        """Yield the lines from a line's start on; an unfinished one comes last."""
         rest = b""
         while data := self.read(offset, MARK_BYTES):
             offset += len(data)
@@ -158,7 +155,7 @@ class Output:
             self.lines += data.count(b"\n")
 
     def _write(self, data: bytes) -> bytes:
-        """Append to the file; the answer is what of `data` is there."""
+        """Append to the file and return what was written."""
         try:
             if not self._is_written:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -179,8 +176,10 @@ class Output:
 
 
 class Outputs:
-    """The outputs of a session's commands, numbered from 1. Owns their folder, which it makes in one of
-    `folders` when the first is begun."""
+    """The outputs of a session's commands, numbered from 1, and their folder.
+
+    The folder is made in one of `folders` for the first output.
+    """
 
     def __init__(
         self,
@@ -200,7 +199,7 @@ class Outputs:
         self._kept: dict[int, Output] = {}
 
     def begin(self) -> Output:
-        """The next one."""
+        """Start the next output."""
         if not os.path.isdir(self._folder):  # or a command has removed it
             self._let_go()
             self._folder, self._lock = _private_folder(self._folders)
@@ -212,7 +211,7 @@ class Outputs:
         return output
 
     def find(self, number: int) -> Output:
-        """Raises OutputError."""
+        """Return an output by its number. Raises OutputError."""
         output = self._kept.get(number)
         if output is not None:
             return output
@@ -221,7 +220,7 @@ class Outputs:
         raise OutputError(f"There is no output:{number}. The last one is output:{self._last}.")
 
     async def make_room(self) -> None:
-        """Drop the oldest, so that a command may print all that it may."""
+        """Drop the oldest outputs, so that a command can use its full limit."""
         allowed_bytes = self._max_total_bytes - self._max_output_bytes
         total_bytes, count = sum(output.size_bytes for output in self._kept.values()), len(self._kept)
         for output in [output for output in self._kept.values() if output.is_finished]:
@@ -233,7 +232,7 @@ class Outputs:
                 await asyncio.to_thread(output.drop)
 
     async def remove_abandoned(self) -> None:
-        """Remove what servers that were killed have left."""
+        """Remove the folders of servers that were killed."""
         await asyncio.to_thread(_remove_abandoned, self._folders)
 
     async def aclose(self) -> None:
@@ -252,7 +251,7 @@ class Outputs:
 
 
 def _private_folder(parents: Sequence[str]) -> tuple[str, int]:
-    """A new folder for its owner alone, and the lock on it; an empty name where none can be had."""
+    """Make a folder for its owner only and lock it; return an empty name if that is impossible."""
     for parent in parents:
         with suppress(OSError):
             folder = tempfile.mkdtemp(prefix=PREFIX, dir=parent)
@@ -261,7 +260,7 @@ def _private_folder(parents: Sequence[str]) -> tuple[str, int]:
 
 
 def _locked(folder: str) -> int:
-    """The folder, open and locked. Raises OSError, BlockingIOError for one whose server lives."""
+    """Open and lock a folder. Raises OSError, or BlockingIOError if its server runs."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,9 +1,10 @@
-"""Who descends from whom, and the end of all of them.
+"""The process tree below the server: jobs that commands left running, and ending them all.
 
-A command can leave its session (`setsid`), its parent (`&` in a subshell) and its terminal (`nohup`). On
-Linux the server makes itself the one to whom orphans are given, so that everything that was ever started
-stays below it in the tree of processes and can be found at the end. Elsewhere what has left both session
-and parent is out of reach.
+A command can leave its session (`setsid`), its parent (`&` in a subshell) and its terminal (`nohup`). On Linux the
+server adopts orphans, so everything that was ever started stays below it in the process tree. On other systems, a
+process that left both session and parent cannot be found.
+
+A job is every process below the server except its own, such as shells, which it awaits.
 """
 
 from __future__ import annotations
@@ -24,16 +25,15 @@ from core.sandbox_usage import Job
 
 _PROC = Path("/proc")
 KILL_ROUNDS = 50
-"""A process that forks while it is being killed leaves a child for the next round; each takes about a
-millisecond."""
+"""A process that forks while it is killed leaves a child for the next round; a round takes about a millisecond."""
 EMPTY_ROUNDS = 2
-"""One alone may miss a process whose parent just ended."""
+"""A single round may miss a process whose parent just ended."""
 
 _awaited: set[int] = set()
-"""Children whose end somebody here waits for: their exit status is his."""
+"""Child processes whose exit status somebody here awaits."""
 
 of_the_server: set[Callable[[], set[int]]] = set()
-"""What tells the processes below the server that are its own, and no command's: a plugin adds its own."""
+"""Functions that return processes of the server that belong to no command; plugins add theirs."""
 
 
 class _Entry(NamedTuple):
@@ -44,7 +44,7 @@ class _Entry(NamedTuple):
 
 
 def descendants(root: int) -> set[int]:
-    """Every living process below `root`, `root` not included."""
+    """Return every living process below `root`."""
     table = _table()
     found: set[int] = set()
     fresh = {root}
@@ -55,30 +55,30 @@ def descendants(root: int) -> set[int]:
 
 
 def session_members(session: int) -> set[int]:
-    """Every living process of a terminal session."""
+    """Return every living process of a terminal session."""
     return {pid for pid, entry in _table().items() if entry.session == session and not entry.is_zombie}
 
 
 def commands_below(root: int) -> set[int]:
-    """Every living process below `root` but those that are waited for here, the shells, and the server's own."""
+    """Return every living process below `root` that belongs to commands, not to the server."""
     return descendants(root).difference(_awaited, *(own() for own in of_the_server))
 
 
 def awaited() -> set[int]:
-    """The children that are waited for here: the shells, the kernel."""
+    """Return the child processes awaited here: shells and kernels."""
     return set(_awaited)
 
 
 def group_members(group: int) -> set[int]:
-    """Every living process of a process group."""
+    """Return every living process of a process group."""
     return {pid for pid, entry in _table().items() if entry.group == group and not entry.is_zombie}
 
 
 def kill_all(pids: Iterable[int]) -> None:
-    """SIGKILL to each; who is gone already is gone.
+    """Send SIGKILL to processes.
 
-    All are stopped before the first one dies: a shell that sees its command die would begin the next one. The lowest
-    ids, which are usually the parents', are stopped first: a shell that sees its command stopped would report that.
+    All are stopped before the first one dies, because a shell that sees its command die would start the next one. Lower
+    IDs, usually those of parents, are stopped first, because a shell that sees its command stopped would report that.
     """
     pids = sorted(pids)
     stop_all(pids)
@@ -86,14 +86,14 @@ def kill_all(pids: Iterable[int]) -> None:
 
 
 def stop_all(pids: Iterable[int]) -> None:
-    """SIGSTOP to each: it does nothing more, starts nothing more, and keeps its children."""
+    """Send SIGSTOP to processes."""
     _signal_all(pids, signal.SIGSTOP)
 
 
 def end_commands(root: int) -> bool:
-    """End what `commands_below` finds, however fast it forks; the answer is whether there was anything.
+    """End everything that `commands_below` finds, however fast it forks; return whether there was anything.
 
-    All of it is stopped before any of it is killed: what is stopped forks no more, and still takes the room that its
+    All of it is stopped before it is killed: stopped processes do not fork, and still occupy the process IDs that
     children would need. Blocks for milliseconds.
     """
     stopped: set[int] = set()
@@ -110,8 +110,7 @@ def end_commands(root: int) -> bool:
 
 
 def kill_descendants(root: int) -> None:
-    """End everything below `root`, also what is forked meanwhile. Blocks for milliseconds; for the server's
-    end."""
+    """Kill everything below `root`, including new forks. Blocks for milliseconds; for the end of the server."""
     for _ in range(KILL_ROUNDS):
         below = descendants(root)
         if not below:
@@ -120,8 +119,7 @@ def kill_descendants(root: int) -> None:
 
 
 async def end_tree(root: int, grace_s: float) -> None:
-    """SIGTERM to a process and all below it, and SIGKILL to what is there after `grace_s`; returns when they
-    are gone."""
+    """End a process and its descendants with SIGTERM, after `grace_s` with SIGKILL; return when they are gone."""
     tree = {root} | descendants(root)
     _signal_all(tree, signal.SIGTERM)
     with contextlib.suppress(TimeoutError):
@@ -134,7 +132,7 @@ async def end_tree(root: int, grace_s: float) -> None:
 
 
 def reap_orphans() -> None:
-    """Take away the ended processes that were given to us, but not those that `wait_for_exit` waits for."""
+    """Reap adopted processes that have ended, except those awaited by `wait_for_exit`."""
     me = os.getpid()
     for pid, entry in _table().items():
         if entry.parent == me and entry.is_zombie and pid not in _awaited:
@@ -143,9 +141,9 @@ def reap_orphans() -> None:
 
 
 async def wait_for_exit(process: subprocess.Popen[bytes]) -> int:
-    """Wait without polling and without blocking the loop; the exit status as Popen says it.
+    """Wait for a process without polling or blocking the event loop; return its exit status.
 
-    On Linux by a pidfd; elsewhere by a thread that waits.
+    Uses a pidfd on Linux, a thread elsewhere.
     """
     _awaited.add(process.pid)
     try:
@@ -158,7 +156,7 @@ async def wait_for_exit(process: subprocess.Popen[bytes]) -> int:
 
 
 async def gone(pid: int) -> None:
-    """Wait for the end of a process, by its pidfd."""
+    """Wait until a process has ended, using its pidfd."""
     try:
         fd = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -174,7 +172,7 @@ async def gone(pid: int) -> None:
 
 
 async def _all_gone(pids: Iterable[int]) -> None:
-    """Wait for the end of all; where the system has no pidfds, for nothing that can be known."""
+    """Wait until all have ended, if the system has pidfds."""
     if hasattr(os, "pidfd_open"):
         for pid in pids:
             await gone(pid)
@@ -212,26 +210,26 @@ def _from_ps() -> Iterator[tuple[int, _Entry]]:
 
 
 GRACE_S = 1.0
-"""From SIGTERM to SIGKILL."""
+"""Time between SIGTERM and SIGKILL."""
 COMMAND_CHARS = 4_000
-"""Of a command line; its beginning."""
+"""A longer command line is cut."""
 _STATES = {"R": "running", "S": "sleeping", "I": "sleeping", "D": "waiting for a disk", "U": "waiting for a disk"}
 _STATES |= {"T": "stopped", "t": "stopped"}
 
 
 class JobError(LookupError):
-    """There is no such job; the text says so."""
+    """There is no such job."""
 
 
 def jobs() -> list[Job]:
-    """All of them, the oldest first. Takes some milliseconds."""
+    """Return all jobs, oldest first. Takes some milliseconds."""
     pids = commands_below(os.getpid())
     found = _jobs_from_proc(pids) if sys.platform == "linux" else _jobs_from_ps(pids)
     return sorted(found, key=lambda job: (job.started_at, job.pid))
 
 
 async def end_job(pid: int) -> None:
-    """End a job and everything below it: SIGTERM, and after GRACE_S SIGKILL to what is left. Raises JobError."""
+    """End a job and its descendants with SIGTERM, after GRACE_S with SIGKILL. Raises JobError."""
     if pid not in commands_below(os.getpid()):
         raise JobError(f"There is no job {pid}. Ask for the list of jobs again.")
     await end_tree(pid, GRACE_S)
@@ -277,7 +275,7 @@ def _jobs_from_ps(pids: Iterable[int]) -> Iterator[Job]:
 
 
 def _seconds(text: str) -> float:
-    """Of `[[days-]hours:]minutes:seconds`."""
+    """Parse `[[days-]hours:]minutes:seconds`."""
     days, _, rest = text.rpartition("-")
     seconds = 0.0
     for part in rest.split(":"):

@@ -1,9 +1,8 @@
-"""Where a command ends: the shell's prompt as a block of JSON among its output. No IO.
+"""Finds where a command ends: the shell's prompt is a block of JSON in its output. No IO.
 
-As in OpenHands V0 (`openhands/events/observation/commands.py`), PS1 prints JSON between two markers, with
-exit code, folder and interpreter. Ours also carries a nonce of the session behind the first marker, so that
-a program cannot pretend that it ended by printing the markers; and it begins with a control character that
-hardly any program prints, so that a half-arrived marker never holds back what a program shows.
+As in OpenHands V0 (`openhands/events/observation/commands.py`), PS1 prints JSON between two markers, with exit code,
+folder and interpreter. Ours adds a nonce, so that a program cannot fake its end by printing the markers, and starts
+with a control character that programs hardly print, so that partial markers rarely hold back output.
 
 Nothing in it forks: `$(pwd)` and `$(which python)` would double the time of `true`.
 """
@@ -79,31 +78,30 @@ PROMPT_COMMAND='{ __handloom_prompt; } 3>&2 2>/dev/null'
 """
 """What the shell runs before its first prompt.
 
-`__handloom_prompt` sets PS1 and PROMPT_COMMAND anew each time, since commands such as `. ~/.bashrc` or a
-virtual environment's `activate` change them. Its own standard error is put away, or `set -x` would trace
-it; where the shell's is no terminal (`exec 2>log`), bash would print the prompt there, so the function
-prints it to the terminal. It is one line: bash writes line by line, and what a background job prints would
-come between. Under `set -e` a status of the command before would end the shell, so it is not
-handed on.
+`__handloom_prompt` sets PS1 and PROMPT_COMMAND each time, because commands such as `. ~/.bashrc` or a virtual
+environment's `activate` change them. Its standard error is discarded, because `set -x` would trace it; where the
+shell's is not a terminal (`exec 2>log`), bash would print the prompt there, so the function prints it to the terminal.
+It is one line, because bash writes line by line and a background job's output would come between. Under `set -e` the
+previous status would end the shell, so it is not passed on.
 
-`__handloom_lend` takes secrets from a pipe for the command that follows, each that the shell has no variable of its own
-for, and `__handloom_take_back` unsets them at its end, however it ends. What the command started keeps its own copy.
-The values stand in no line that bash could trace.
+`__handloom_lend` reads secrets from a pipe for the next command, each for which the shell has no variable, and
+`__handloom_take_back` unsets them when it ends. What the command started keeps its copies. The values are in no line
+that bash could trace.
 """
 
 
 def init_script(nonce: str) -> str:
-    """The shell's init file for a session with this nonce."""
+    """Return the shell's init file for a session with this nonce."""
     script = INIT_SCRIPT.replace("@NONCE@", nonce).replace("@LEAD@", _LEAD)
     return script.replace("@BEGIN@", PS1_BEGIN).replace("@END@", PS1_END)
 
 
 def command_line(path: str, number: int, pipe: str = "", names: Sequence[str] = ()) -> bytes:
-    """What is typed to run the commands in the file `path`; far below the 4,096 bytes that a terminal takes.
+    """Return what is typed to run the commands in the file `path`; far below the terminal's limit of 4,096 bytes.
 
-    Once the shell has begun with it, `number` stands in the file `begun_file(path)`. The prompts after it
-    carry `number`, so that none that was on its way is taken for the end of this command. The command still
-    finds `$?` of the one before. The values of the secrets `names` wait in `pipe`.
+    When the shell has started, it writes `number` to `begun_file(path)`. Later prompts carry `number`, so that a
+    delayed prompt is not taken for the end of this command. The command still finds `$?` of the previous one. The
+    values of the secrets `names` are in `pipe`.
     """
     given = shlex.join([begun_file(path), *([pipe, *names] if names else [])])
     begin, end = f"{{ __handloom_begin {number} {given}; }} 2>/dev/null", "{ __handloom_prompt; } 3>&2 2>/dev/null"
@@ -111,19 +109,19 @@ def command_line(path: str, number: int, pipe: str = "", names: Sequence[str] = 
 
 
 def begun_file(path: str) -> str:
-    """Where the number of the command stands that was begun last, of the commands in the file `path`."""
+    """Return the file with the number of the command that was started last."""
     return f"{path}.begun"
 
 
 class Prompt(NamedTuple):
-    """The shell is ready: after which command, and what it said about it."""
+    """The shell is ready: the number of the command that ended, and what the prompt says."""
 
     number: int
     metadata: CmdOutputMetadata
 
 
 class PromptFilter:
-    """Divides what the terminal says into output and prompts."""
+    """Splits terminal output into output and prompts."""
 
     def __init__(self, nonce: str) -> None:
         self._begin = (_LEAD + PS1_BEGIN + nonce).encode()
@@ -131,7 +129,7 @@ class PromptFilter:
         self._held = b""
 
     def feed(self, data: bytes) -> Iterator[bytes | Prompt]:
-        """Output and prompts, in order. A begun block is held back until its end arrives."""
+        """Yield output and prompts in order. An incomplete block is held back until its end arrives."""
         data = self._held + data
         self._held = b""
         while (begin := data.find(self._begin)) >= 0:
@@ -151,7 +149,7 @@ class PromptFilter:
 
 
 def parse_prompt(block: bytes) -> Prompt:
-    """A prompt of its JSON; what cannot be read of it stays at its default."""
+    """Parse a prompt's JSON; unreadable fields keep their defaults."""
     text = block.decode("utf-8", "replace").replace("\r\n", "\n")
     try:
         data = json.loads(text, strict=False)

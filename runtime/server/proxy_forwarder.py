@@ -1,4 +1,7 @@
-"""A port in the sandbox that leads to the proxy on the host, for programs that know proxies by host and port."""
+"""A port in the sandbox that forwards to the proxy on the host, for programs that take a proxy as host and port.
+
+`python -P -m runtime.server.proxy_forwarder SOCKET COMMAND...` runs a program with such a port in its environment.
+"""
 
 from __future__ import annotations
 
@@ -14,22 +17,22 @@ NAMES = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", 
 DIRECT = ("no_proxy", "NO_PROXY")
 
 
-class Forwarder:
-    """Listens on loopback; each connection goes on to the Unix socket `target`."""
+class ProxyForwarder:
+    """Listens on loopback and forwards each connection to the Unix socket `target`."""
 
     def __init__(self, target: Path) -> None:
         self._target = target
         self._server: asyncio.Server | None = None
 
     async def start(self) -> dict[str, str]:
-        """Listen; the answer is the environment that tells programs. Raises OSError."""
+        """Start listening; return the environment variables for programs. Raises OSError."""
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         port = self._server.sockets[0].getsockname()[1]
         direct = dict.fromkeys(DIRECT, "localhost,127.0.0.1,::1")
         return dict.fromkeys(NAMES, f"http://127.0.0.1:{port}") | direct
 
     async def aclose(self) -> None:
-        """Listen no more. What is open goes with the server."""
+        """Stop listening. Open connections end with the server."""
         if self._server is not None:
             self._server.close()
 
@@ -43,7 +46,7 @@ class Forwarder:
 
 
 async def _run(target: Path, command: Sequence[str]) -> int:
-    way_out = Forwarder(target)
+    way_out = ProxyForwarder(target)
     environ = os.environ | await way_out.start()
     try:
         process = await asyncio.create_subprocess_exec(*command, env=environ)

@@ -1,17 +1,16 @@
-"""Who may call: whoever knows the key, and no browser. Holds for every route, also for those that do not
-exist.
+"""Who may call the server: clients that know the key, no browsers. Applies to all routes, even unknown ones.
 
-A page in the user's browser can send requests to his own machine, and by a name that it controls even read
-the answers. Such requests carry an `Origin` or a foreign `Host`; both are refused before the key is looked
-at. Whoever has not shown the key yet is a stranger. A stranger's connection is closed after HEADER_TIMEOUT_S, and
-earlier where there are too many: the oldest first, but never one that has sent the first half of the key. The bound is
-high enough for a client that needs two seconds to show its key while 400 connections a second are opened beside it.
+A page in the user's browser can send requests to the user's machine, and with a host name that it controls even read
+the answers. Such requests have an `Origin` or a foreign `Host` and are refused before the key is checked. A client that
+has not shown the key is a stranger: its connection is closed after HEADER_TIMEOUT_S, or earlier if there are too many,
+the oldest first, but never one that has sent the first half of the key. The limit is high enough for a client that
+needs two seconds while 400 connections a second are opened.
 
-Which server this is: every answer names its life and its version of the protocol, and a request may name both.
+Identity: every answer names the server process and the protocol version, and a request may name both. A request for
+another process or version is refused before anything is carried out, because a restarted server has neither the shell
+nor the files that the client's next command relies on.
 
-A client that names the life it knows is never served by another one: a server that was started again at the same
-address, with the same key, has neither the shell nor the files that the client's next command counts on. What is meant
-for another life or another version is refused before anything is carried out.
+IdleTimeout ends the server when no client is connected. RefusedError is any refused request, as `{"detail": ...}`.
 """
 
 from __future__ import annotations
@@ -33,18 +32,19 @@ from runtime.protocol import INSTANCE_HEADER, JSON_TYPE, KEY_HEADER, PROTOCOL_VE
 log = logging.getLogger(__name__)
 
 HEADER_TIMEOUT_S = 10.0
-"""For the first request's header; a caller that is real sends it at once."""
+"""Time limit for the first request's header; a real client sends it at once."""
 MAX_STRANGERS = 1000
-"""Beyond it, the oldest connection is closed: 400 new ones a second leave each two and a half seconds. Where a process
-may have few files open, it is less."""
+"""Beyond it the oldest connection is closed: with 400 new ones a second, each has two and a half seconds. It is
+lower where a process may have few open files.
+"""
 _OWN_FILES = 300
-"""Which the server and its clients need beside the strangers' connections."""
+"""Open files that the server and its clients need in addition to strangers' connections."""
 MAX_HEADER_BYTES = 16 * 1024
-"""Of a first request's header, in which the key is looked for while it comes."""
+"""Limit for the header in which the key is searched while it arrives."""
 MAX_CONNECTIONS = 100
-"""Of those that know the key; one conversation needs two or three."""
+"""Limit for clients that know the key; one conversation needs two or three."""
 GUESSED_CHARS = 32
-"""Ours has 64 hexadecimal digits, which are 256 bits; fewer than these are a word that somebody thought of."""
+"""Handloom's key has 64 hexadecimal digits, which are 256 bits; a key shorter than this can be guessed."""
 
 _OWN_HOST = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?", re.IGNORECASE)
 _PORT = re.compile(r":\d{1,5}\Z")
@@ -53,13 +53,13 @@ _KEY_LINE = re.compile(rb"\r?\n" + KEY_HEADER.encode() + rb":[ \t]*([!-~]*)", re
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class Guard:
-    """Admits requests and bounds connections; `absence` is told who is there.
+class RequestGuard:
+    """Admits requests and limits connections; `absence` is told which clients are connected.
 
-    `hosts` are the names, beside those of loopback, by which the server may be called.
+    `hosts` are the host names, besides those of loopback, by which the server may be called.
     """
 
-    def __init__(self, key: str, absence: Absence | None = None, hosts: Iterable[str] = ()) -> None:
+    def __init__(self, key: str, absence: IdleTimeout | None = None, hosts: Iterable[str] = ()) -> None:
         if not key:
             raise ValueError("a server without a key would admit everybody")
         if len(key) < GUESSED_CHARS:
@@ -68,13 +68,15 @@ class Guard:
         self._absence = absence
         self._hosts = frozenset(host.lower() for host in hosts)
         self._strangers: dict[web.RequestHandler, asyncio.TimerHandle] = {}
-        """The one that came first is the first."""
+        """Oldest first."""
         self._trusted: set[web.RequestHandler] = set()
         """Strangers that have sent the first half of the key."""
         self.max_strangers = min(MAX_STRANGERS, max(resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _OWN_FILES, 50))
 
     def watch(self, server: web.Server) -> asyncio.Protocol:
-        """The protocol of one new connection: closed when the key is not shown in time, or when there are too many."""
+        """Return the protocol for a new connection, which is closed if the key is not shown in time or there are too
+        many.
+        """
         protocol = server()
         is_full = len(server.connections) - len(self._strangers) >= MAX_CONNECTIONS
         patience_s = 0.0 if is_full else HEADER_TIMEOUT_S
@@ -86,7 +88,7 @@ class Guard:
         return _Beginning(protocol, self._came)
 
     def _came(self, protocol: web.RequestHandler, header: bytes) -> bool:
-        """Take in what a stranger has sent so far; whether more of it is wanted."""
+        """Check what a stranger has sent so far; return whether to check more."""
         if protocol not in self._strangers or len(header) > MAX_HEADER_BYTES:
             return False
         half = self._key[: len(self._key) // 2]
@@ -104,7 +106,7 @@ class Guard:
         protocol.force_close()
 
     async def admit(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """The middleware: 403 for a browser or a foreign host, 401 without the key."""
+        """Middleware: 403 for a browser or a foreign host, 401 without the key."""
         if "Origin" in request.headers or not self._is_ours(request.headers.get("Host", "")):
             return _refusal(403, "Requests of browsers and for other hosts are refused")
         given = request.headers.get(KEY_HEADER, "").encode("utf-8", "surrogateescape")
@@ -118,12 +120,12 @@ class Guard:
         return await handler(request)
 
     def _is_ours(self, host: str) -> bool:
-        """Whether a request is meant for a name of ours, whatever the port."""
+        """Return whether a request is for one of our host names, on any port."""
         return bool(_OWN_HOST.fullmatch(host)) or _PORT.sub("", host).lower() in self._hosts
 
 
 class _Beginning(asyncio.Protocol):
-    """Hands everything on to the protocol of a connection, and shows the guard what comes until it has seen enough."""
+    """Passes everything to the connection's protocol, and shows the data to the guard until it has seen enough."""
 
     def __init__(self, protocol: web.RequestHandler, came: Callable[[web.RequestHandler, bytes], bool]) -> None:
         self._protocol = protocol
@@ -156,7 +158,7 @@ class _Beginning(asyncio.Protocol):
 
 
 def _refusal(status: int, detail: str) -> web.Response:
-    """An answer after which the connection is closed: a stranger has one try for each."""
+    """Return an answer after which the connection is closed."""
     response = web.json_response({"detail": detail}, status=status)
     response.force_close()
     return response
@@ -167,19 +169,19 @@ INSTANCE_BYTES = 16
 
 
 class Identity:
-    """Of one life of a server. Made anew at each start."""
+    """The identity of one server process, new at each start."""
 
     def __init__(self) -> None:
         self.instance = secrets.token_hex(INSTANCE_BYTES)
 
     async def sign(self, request: web.Request, response: web.StreamResponse) -> None:
-        """Name us in an answer, before it is sent."""
+        """Add the identity to an answer before it is sent."""
         response.headers[VERSION_HEADER] = str(PROTOCOL_VERSION)
         response.headers[INSTANCE_HEADER] = self.instance
 
     @web.middleware
     async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """The middleware: refuses what names another version or another life. Raises RefusedError."""
+        """Middleware: refuse requests for another version or process. Raises RefusedError."""
         version = request.headers.get(VERSION_HEADER, str(PROTOCOL_VERSION))
         if version != str(PROTOCOL_VERSION):
             raise RefusedError(
@@ -191,11 +193,11 @@ class Identity:
 
 
 BODY_TIMEOUT_S = 30.0
-"""For a body of at most 8 MiB; who takes longer holds a connection for nothing."""
+"""For a body of at most 8 MiB; a slower client only holds a connection."""
 
 
 class RefusedError(Exception):
-    """A request that is answered with this status and this text. Not for an answer that has begun."""
+    """A request that is refused with this status and text. Not for an answer that has started."""
 
     def __init__(self, status: int, detail: str) -> None:
         super().__init__(detail)
@@ -206,7 +208,7 @@ class RefusedError(Exception):
 
 
 async def whole_body(request: web.Request) -> bytes:
-    """The body of a request, as it is. Raises RefusedError."""
+    """Read the body of a request. Raises RefusedError."""
     try:
         async with asyncio.timeout(BODY_TIMEOUT_S):
             return await request.read()
@@ -215,22 +217,26 @@ async def whole_body(request: web.Request) -> bytes:
 
 
 async def json_body(request: web.Request) -> bytes:
-    """The body of a request, which says that it is JSON. Raises RefusedError."""
+    """Read the body of a request that says it is JSON. Raises RefusedError."""
     if request.content_type != JSON_TYPE:
         raise RefusedError(415, f"the body is {JSON_TYPE}")
     return await whole_body(request)
 
 
 async def json_value(request: web.Request) -> Any:
-    """What the body of a request says. Raises RefusedError."""
+    """Parse the JSON body of a request. Raises RefusedError."""
     try:
         return json.loads(await json_body(request))
     except (ValueError, RecursionError) as error:
         raise RefusedError(400, f"not JSON: {error}") from error
 
 
-class Absence:
-    """Calls `leave` once nobody has been there for `patience_s`; never where that is None. Belongs to one loop."""
+class IdleTimeout:
+    """Calls `leave` when no client was connected for `patience_s`; never if that is None. Belongs to one event loop.
+
+    A client counts from its first valid key until its connection closes. A killed launcher closes its connections, so
+    nothing has to be cleaned up. Strangers do not count, because they could keep the server alive for ever.
+    """
 
     def __init__(self, patience_s: float | None) -> None:
         self._patience_s = patience_s
@@ -239,12 +245,12 @@ class Absence:
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, leave: Callable[[], None]) -> None:
-        """Begin to wait for somebody."""
+        """Start waiting for a client."""
         self._leave = leave
         self._wait()
 
     def came(self, connection: asyncio.Task[None]) -> None:
-        """Somebody who knows the key is there, until the task of his connection is done."""
+        """Count a client that knows the key until its connection's task is done."""
         if self._timer is not None:
             self._timer.cancel()
         self._present.add(connection)

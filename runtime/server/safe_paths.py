@@ -1,16 +1,14 @@
-"""Where a path leads, beneath the root folders, and nowhere else.
+"""Resolves paths below the root folders, and never outside of them.
 
-A path becomes a Location: the descriptor of the folder that it ends in, and a name there. All that is done to the file
-is done from that descriptor, so no symbolic link that is put into the way afterwards leads elsewhere. The kernel finds
-the folder in one step (`openat2` with RESOLVE_BENEATH and RESOLVE_NO_MAGICLINKS); where it cannot, or does not like
-what it finds, a walk from descriptor to descriptor does, which follows links itself, absolute ones too, as long as
-they stay beneath a root. `..` in a path is taken away before anything is opened; in a link's target it means what it
-says. Links and files of procfs and its like are refused. All calls block; callers use a thread.
+A path becomes a Location: the descriptor of its folder, and a name in it. All work on the file starts from that
+descriptor, so a symbolic link put in the way later leads nowhere else. The kernel finds the folder in one step
+(`openat2` with RESOLVE_BENEATH and RESOLVE_NO_MAGICLINKS); otherwise a walk from descriptor to descriptor does, which
+follows links, even absolute ones, as long as they stay below a root. `..` in a path is resolved before anything is
+opened; in a link's target it is followed. Links and files of procfs and similar file systems are refused. All calls
+block; callers use a thread.
 
-Two system calls that Python does not have: `openat2`, and the part of `fstatfs` that names a file system.
-
-Both are Linux's. Elsewhere, and under a kernel or a filter without them, they say so in a way that callers can do
-without: `openat2` raises OSError, `is_kernel_interface` answers from what it knows.
+`openat2` and `fstatfs` are called through ctypes, because Python does not have them. On other systems, and if the
+kernel or a filter refuses them, `openat2` raises OSError, and the walk is used.
 """
 
 from __future__ import annotations
@@ -32,9 +30,9 @@ RESOLVE_NO_MAGICLINKS = 0x02
 RESOLVE_NO_SYMLINKS = 0x04
 RESOLVE_BENEATH = 0x08
 _OPENAT2 = 437
-"""The number on every architecture that Python runs on but Alpha."""
+"""The number on every architecture that Python runs on except Alpha."""
 _STATFS_BYTES = 256
-"""More than `struct statfs` of any architecture."""
+"""More than the size of `struct statfs` on any architecture."""
 
 _KERNEL_INTERFACES = {
     0x9FA0: "proc",
@@ -52,7 +50,7 @@ _KERNEL_INTERFACES = {
     0x6E736673: "nsfs",
     0xF97CFF8C: "selinuxfs",
 }
-"""File systems whose files are calls into the kernel, by `f_type`."""
+"""File systems whose files are interfaces of the kernel, by `f_type`."""
 
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
@@ -64,7 +62,7 @@ class _OpenHow(ctypes.Structure):
 
 
 def openat2(folder: int, path: str, flags: int, resolve: int) -> int:
-    """Open `path` from the descriptor of a folder, in one step that nobody can come between. Raises OSError."""
+    """Open `path` relative to a folder in one atomic step. Raises OSError."""
     if _libc is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), path)
     how = _OpenHow(flags, 0, resolve)
@@ -77,7 +75,7 @@ def openat2(folder: int, path: str, flags: int, resolve: int) -> int:
 
 
 def is_kernel_interface(fd: int) -> bool:
-    """Whether what is open lies on a file system like procfs, where reading and writing are calls to the kernel."""
+    """Return whether a file is on a file system like procfs, where reading and writing call the kernel."""
     if _libc is None:
         return False
     status = ctypes.create_string_buffer(_STATFS_BYTES)
@@ -89,9 +87,9 @@ def is_kernel_interface(fd: int) -> bool:
 
 
 MAX_LINKS = 40
-"""Symbolic links in one path, as the kernel has it."""
+"""Symbolic links in one path, as in the kernel."""
 MAX_PATH_BYTES = os.pathconf("/", "PC_PATH_MAX")
-"""Descriptors reach further, but nobody else could ever get at what lies there."""
+"""Descriptors reach further, but other programs could not open such a file."""
 
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 # O_NONBLOCK: opening a FIFO would wait for its writer. O_NOCTTY: a terminal must not become ours.
@@ -99,43 +97,43 @@ _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class FileError(Exception):
-    """A path or file that is not worked on; the text says why, and is for the model."""
+    """A path or file that is refused; the text says why, for the model."""
 
 
 @dataclass(frozen=True)
 class Location:
-    """Where a path leads: a folder that is open, and a name in it, behind which is a file, a folder, or nothing yet.
+    """Where a path leads: an open folder and a name in it, which is a file, a folder, or does not exist.
 
-    Valid only inside of `Roots.locate`, which gives it. Of one that is looked at, nothing is opened that is no file
-    or folder: opening a device can do something.
+    Valid only inside of `Roots.locate`. Only files and folders are ever opened, because opening a device can do
+    something.
     """
 
     folder: int
-    """Descriptor; with O_PATH where the system has it."""
+    """Descriptor; with O_PATH if the system has it."""
     name: str
-    """Without `/`; `.` where the path is a root."""
+    """Without `/`; `.` if the path is a root."""
     path: str
-    """As it was asked for, for messages."""
+    """As requested, for messages."""
     real_path: str
     """Without symbolic links: the same for every path that leads here."""
 
     def status(self) -> os.stat_result | None:
-        """What is there; None where nothing is. Raises OSError."""
+        """Return the status, or None if nothing is there. Raises OSError."""
         try:
             return os.stat(self.name, dir_fd=self.folder, follow_symlinks=False)
         except FileNotFoundError:
             return None
 
     def open_file(self) -> int:
-        """A descriptor to read a regular file with. Raises FileError for what is none, OSError."""
+        """Open a regular file for reading. Raises FileError for anything else, OSError."""
         return self._open(stat.S_IFREG)
 
     def open_folder(self) -> int:
-        """A descriptor to list a folder with. Raises FileError for what is none, OSError."""
+        """Open a folder for listing. Raises FileError for anything else, OSError."""
         return self._open(stat.S_IFDIR)
 
     def refuse_unless(self, kind: int, status: os.stat_result) -> None:
-        """Raise IsADirectoryError or FileError where something is not of a kind such as `stat.S_IFREG`."""
+        """Raise IsADirectoryError or FileError unless the status is of a kind such as `stat.S_IFREG`."""
         if stat.S_IFMT(status.st_mode) == kind:
             return
         if stat.S_ISDIR(status.st_mode):
@@ -155,7 +153,7 @@ class Location:
 
 
 class _Root:
-    """A folder that is held open, so that nothing can take its place."""
+    """A root folder, held open so that it cannot be replaced."""
 
     def __init__(self, folder: str | Path) -> None:
         self.path = os.path.realpath(folder)
@@ -163,15 +161,15 @@ class _Root:
         weakref.finalize(self, os.close, self.fd)
 
     def names_of(self, path: str) -> list[str] | None:
-        """The names below this root that an absolute path goes through; None where it is not beneath."""
+        """Return the names below this root that an absolute path consists of; None if it is not below."""
         names, own = _names(path), _names(self.path)
         return names[len(own) :] if names[: len(own)] == own else None
 
 
 class Roots:
-    """The folders beneath which files are worked on; the first that a path is beneath is the one it is opened from.
+    """The folders below which files may be used; a path is opened from the first that contains it.
 
-    Raises OSError where one cannot be opened. `walks` says to do without `openat2`.
+    Raises OSError if one cannot be opened. `walks` disables `openat2`.
     """
 
     def __init__(self, folders: Iterable[str | Path] = ("/",), *, walks: bool = False) -> None:
@@ -180,10 +178,10 @@ class Roots:
 
     @contextmanager
     def locate(self, path: str, *, umask: int | None = None) -> Iterator[Location]:
-        """The Location that an absolute path leads to. With `umask`, folders that are missing on the way are made.
+        """Yield the Location of an absolute path. With `umask`, missing folders are made.
 
-        Raises FileError for what is outside or is no path, OSError with `path` for what the system refuses, whether
-        on the way or in what is done to the Location.
+        Raises FileError for an invalid path or one outside the roots, OSError with `path` for what the system refuses,
+        here or while the Location is used.
         """
         root, names = self._beneath(path)
         folder: int | None = None
@@ -201,7 +199,7 @@ class Roots:
                 os.close(folder)
 
     def _beneath(self, path: str) -> tuple[_Root, list[str]]:
-        """The root for a path, and the names below it. Raises FileError, OSError."""
+        """Return the root of a path and the names below it. Raises FileError, OSError."""
         try:
             if b"\0" in os.fsencode(path):
                 raise FileError(f"The path {path!a} holds a NUL byte. Use a path without it.")
@@ -262,7 +260,7 @@ class Roots:
 
 
 def _by_kernel(root: _Root, names: list[str], path: str) -> Location | None:
-    """The Location, or None where the walk has to find it, or to find out why there is none."""
+    """Return the Location, or None if the walk has to find it or find out what is wrong."""
     folder, above = -1, "/".join(names[:-1]) or "."
     try:
         try:
@@ -285,7 +283,7 @@ def _by_kernel(root: _Root, names: list[str], path: str) -> Location | None:
 
 
 def sync_folder(folder: int) -> None:
-    """Flush the names in a folder to the disk, where it may be read."""
+    """Flush a folder's entries to the disk, if it may be read."""
     with suppress(PermissionError):
         fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
         try:
@@ -304,7 +302,7 @@ def _names(path: str) -> list[str]:
 
 
 def _link(folder: int, name: str, path: str) -> str | None:
-    """The target of a symbolic link; None for everything else. Raises FileError for the links of procfs."""
+    """Return the target of a symbolic link, or None. Raises FileError for the links of procfs."""
     try:
         target = os.readlink(name, dir_fd=folder)
     except OSError as error:
@@ -321,7 +319,7 @@ def _moved(folder: int, to: int) -> int:
 
 
 def _opened_again(root: _Root, names: list[str]) -> int:
-    """The folder that was reached by these names, none of which was a link."""
+    """Open the folder with these names, none of which is a link."""
     folder = os.dup(root.fd)
     for name in names:
         try:
@@ -333,7 +331,7 @@ def _opened_again(root: _Root, names: list[str]) -> int:
 
 
 def _open_folder(folder: int, name: str, umask: int | None) -> int:
-    """Open a folder that is no link; with `umask`, make it where it is missing, as the user would."""
+    """Open a folder that is not a link; with `umask`, make it if it is missing."""
     try:
         return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
     except FileNotFoundError:

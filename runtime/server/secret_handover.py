@@ -1,8 +1,8 @@
-"""Handover: secrets from the server to a shell or a kernel that runs already, by a pipe that has a name.
+"""SecretHandover: passes secrets from the server to a running shell or kernel through a named pipe.
 
-The values are in the kernel's memory only: never on a disk, in an argument, in an environment that another process
-could read, or in what a terminal echoes. The reader is told the path and the names, and takes as many values as there
-are names, each with a zero behind it. The server holds both ends open, so that no side ever waits.
+The values are only in the kernel's memory: not on a disk, in an argument, in a readable environment or in a terminal's
+echo. The reader gets the path and the names, and reads one value for each name, each followed by a zero byte. The
+server holds both ends open, so that neither side ever waits.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from contextlib import suppress
 SHARED_MEMORY = "/dev/shm"  # noqa: S108  # mkdtemp makes a private folder in it
 
 
-class Handover:
-    """The values of one command, until it is closed. Raises OSError where there can be no pipe."""
+class SecretHandover:
+    """The secrets of one command, until closed. Raises OSError if no pipe can be made."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self.names = tuple(values)
@@ -33,7 +33,7 @@ class Handover:
             raise
 
     def close(self) -> None:
-        """Take back what was not read. May be called twice."""
+        """Remove what was not read. May be called twice."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1

@@ -1,9 +1,8 @@
-"""Shell: one bash on a terminal. It takes a command, hears what is printed, and knows the command's end.
+"""Shell: one bash on a terminal. It takes a command, receives its output, and knows when it has ended.
 
-Commands are written to a file and sourced, so that any text is taken as it is: several lines,
-here-documents, 100 KB, unclosed quotes. The prompt says where a command ended and how (see `prompt`); what
-stands before it was printed (see `printed`). How long a command is waited for, and what is said about it, is
-in `bash`.
+Commands are written to a file and sourced, so that any text works: several lines, here-documents, 100 KB, unclosed
+quotes. The prompt says how a command ended (see `prompt`); everything before it is output (see `output_log`). How long
+to wait for a command, and what the model is told, is decided in `bash_session`.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from core.events import CmdOutputMetadata
 from core.secrets.command_secrets import lent
 from runtime.server import hints, processes, prompt
 from runtime.server.action_executor import Emit
-from runtime.server.output_log import Printed
-from runtime.server.secret_handover import Handover
+from runtime.server.output_log import OutputLog
+from runtime.server.secret_handover import SecretHandover
 from runtime.server.terminal import COLUMNS, ROWS, Terminal, control_key, named_key
 
 START_TIMEOUT_S = 10.0
 SHARED_MEMORY = "/dev/shm"  # noqa: S108  # mkdtemp makes a private folder in it
-"""Where the system has it, a command's file costs a third of the time that it costs on a disk."""
+"""If the system has it, a command's file costs a third of the time that it costs on a disk."""
 INTERRUPT_STEPS = ((signal.SIGINT, 0.25), (signal.SIGINT, 0.75), (signal.SIGTERM, 0.5), (signal.SIGKILL, 0.5))
-"""What the foreground gets, and how long its end is waited for then; after that, the shell itself is killed.
+"""Signals for the foreground process and how long to wait after each; after the last, the shell itself is killed.
 
-The second SIGINT is for a command that the shell had not yet begun when the first one came.
+The second SIGINT is for a command that the shell had not started when the first one came.
 """
 
 
@@ -41,45 +40,45 @@ class ShellError(Exception):
 
 
 class Shell:
-    """A bash and its terminal, and a fresh one for one that ended. Belongs to one loop."""
+    """A bash and its terminal; a new one replaces one that ended. Belongs to one event loop."""
 
-    def __init__(self, working_dir: str, *, env: Mapping[str, str], umask: int, printed: Printed) -> None:
+    def __init__(self, working_dir: str, *, env: Mapping[str, str], umask: int, printed: OutputLog) -> None:
         self._working_dir = working_dir
         self._env = {**env, "TERM": "xterm-256color", "PAGER": "cat", "GIT_PAGER": "cat"}
         self._umask = umask
         self.printed = printed
         self.cwd = working_dir
-        """The shell's folder, as its last prompt said."""
+        """The shell's folder according to its last prompt."""
         self.is_listened_to = False
-        """Whether somebody takes the live bytes."""
+        """Whether somebody reads the live output."""
         self.terminal: Terminal | None = None
-        """None before the start and after the end of everything."""
+        """None before the start and after the end."""
         self._changed = asyncio.Event()
         self._size = (ROWS, COLUMNS)
         self._folder = ""
         self._number = 0
         self._begun_file = ""
-        self._handover: Handover | None = None
-        """The secrets of the command that runs."""
+        self._handover: SecretHandover | None = None
+        """The secrets of the running command."""
         self._prompt: CmdOutputMetadata | None = None
         self._exit_status: int | None = None
         self.other_prompts = 0
-        """Prompts that ended no command of ours."""
+        """The number of prompts that did not end one of our commands."""
         self._is_closed = False
 
     @property
     def pid(self) -> int:
-        """The shell's process; -1 where there is none."""
+        """The shell's process ID, or -1."""
         return self.terminal.pid if self.terminal else -1
 
     @property
     def is_over(self) -> bool:
-        """Whether the command that runs has ended, with a prompt or together with its shell."""
+        """Whether the running command has ended, with a prompt or together with its shell."""
         return self._prompt is not None or self._exit_status is not None
 
     @property
     def has_begun(self) -> bool:
-        """Whether the shell has read the command; before that, it is the shell that waits for input. Blocks."""
+        """Whether the shell has read the command; before that, the shell itself waits for input. Blocks."""
         if not self._begun_file:
             return True  # a key
         try:
@@ -90,7 +89,7 @@ class Shell:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the shell itself is gone."""
+        """Whether the shell itself has ended."""
         return self._exit_status is not None or self.terminal is None
 
     async def start(self) -> None:
@@ -120,7 +119,7 @@ class Shell:
         self._prompt = None
 
     async def start_afresh(self) -> str:
-        """A new shell for one that ended; the answer is a sentence that says so. Raises ShellError."""
+        """Replace a shell that ended; return a sentence that says so. Raises ShellError."""
         if self.terminal is not None:
             await self.terminal.aclose()
             self.terminal = None
@@ -128,7 +127,7 @@ class Shell:
         return hints.fresh_shell(self.cwd)
 
     async def begin(self, command: str, action_id: int) -> None:
-        """Give a command, or a special key, to the shell, which is idle; a command gets what is lent to the task."""
+        """Pass a command, with the secrets for this task, or a special key to the idle shell."""
         assert self.terminal is not None
         await self.printed.begin()
         self.terminal.calm()
@@ -147,22 +146,22 @@ class Shell:
         if not (values := lent()):
             return prompt.command_line(path, self._number)
         self._take_back()
-        self._handover = Handover(values)
+        self._handover = SecretHandover(values)
         return prompt.command_line(path, self._number, self._handover.path, self._handover.names)
 
     def _take_back(self) -> None:
-        """The secrets that the shell has not read are gone; it forgets the others with its prompt."""
+        """Remove secrets that the shell has not read; it unsets the others with its prompt."""
         if self._handover is not None:
             self._handover.close()
             self._handover = None
 
     def named_key(self, text: str) -> bytes | None:
-        """The key of this name, for a program that takes keys one by one."""
+        """Return the key of this name for a program that reads keys one by one, else None."""
         assert self.terminal is not None
         return None if self.terminal.takes_lines else named_key(text, application=self.printed.wants_application_keys)
 
     def give(self, typed: str | bytes) -> None:
-        """Give a line, or keys as they are, to the command that runs."""
+        """Send a line, or raw keys, to the running command."""
         assert self.terminal is not None
         if isinstance(typed, str):
             self.terminal.send_line(typed.encode("utf-8", "replace"))
@@ -170,17 +169,17 @@ class Shell:
             self.terminal.send_unseen(typed)
 
     def resize(self, rows: int, columns: int) -> None:
-        """The size of the screen, of this shell's and of fresh ones."""
+        """Set the size of the terminal, also for later shells."""
         self._size = (rows, columns)
         if self.terminal is not None:
             self.terminal.resize(rows, columns)
 
     def end_unbegun(self) -> None:
-        """What was typed to begin a command is lost, and the shell at its prompt: the command is over."""
+        """Mark a command as ended whose line was discarded while the shell showed its prompt."""
         self._prompt = CmdOutputMetadata(exit_code=130, working_dir=self.cwd)
 
     def take_end(self) -> tuple[CmdOutputMetadata, bool]:
-        """How the command ended, and whether the shell ended with it; from then on none runs."""
+        """Return how the command ended and whether the shell ended with it; then no command is running."""
         self.printed.end()
         self._take_back()
         if self._prompt is not None:
@@ -191,7 +190,7 @@ class Shell:
         return CmdOutputMetadata(exit_code=code, working_dir=self.cwd), True
 
     async def interrupt(self) -> None:
-        """End what runs, so that the next command finds a shell that is ready."""
+        """End the running command, so that the shell is ready for the next one."""
         self.printed.drop()
         if self.printed.action_id is not None and self.terminal is not None and not self.is_over:
             self.terminal.resume()
@@ -204,7 +203,7 @@ class Shell:
                 await self.start_afresh()
 
     async def ends_within(self, seconds: float) -> bool:
-        """Wait for the command's end; the answer is whether it came."""
+        """Wait for the command's end; return whether it came."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while not self.is_over:
@@ -213,19 +212,18 @@ class Shell:
         return self.is_over
 
     def wake(self) -> None:
-        """Have whoever waits for a change look again."""
+        """Wake up whoever waits for a change."""
         self._changed.set()
 
     async def change(self) -> None:
-        """Wait until something is printed or ends, or `wake` is called; what was since the last call counts."""
+        """Wait for output, an end or `wake`; changes since the last call count."""
         await self._changed.wait()
         self._changed.clear()
 
     async def change_within(self, seconds: float) -> None:
-        """Wait until something is printed or ends, or for so long; what was since the last call counts.
+        """Wait for output or an end, but no longer than this; changes since the last call count.
 
-        What is printed while a slow reader takes what was printed before would else be waited for in vain: the
-        terminal is paused when that is much.
+        This matters while a slow reader takes earlier output, because the terminal may be paused then.
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -233,7 +231,7 @@ class Shell:
         self._changed.clear()
 
     async def flush(self, emit: Emit) -> None:
-        """Hand over the live bytes that have gathered, and let the terminal go on."""
+        """Pass on the collected live output, and let the terminal continue."""
         if data := self.printed.take_live():
             if self.terminal is not None:
                 self.terminal.resume()
@@ -241,7 +239,7 @@ class Shell:
             self.printed.last_at = time.monotonic()  # the time that a slow reader took is no silence
 
     async def aclose(self) -> None:
-        """End the shell and everything in its session. May be called twice."""
+        """End the shell and its whole session. May be called twice."""
         self._is_closed = True
         self._take_back()
         if self.terminal is not None:
@@ -255,11 +253,10 @@ class Shell:
         return self.cwd if os.path.isdir(self.cwd) else self._working_dir
 
     async def _end_command(self) -> None:
-        """Signals to what has the terminal: the command, or the shell where it runs a loop of its own.
+        """Send signals to the foreground process: the command, or the shell if it runs a loop itself.
 
-        bash ends a list of commands when one of them dies of SIGINT, and goes on to the next one where it dies of
-        another signal; so the shell gets a SIGINT of its own before the stronger ones. A shell that is killed is
-        waited for: a prompt on its way would be that of a dead shell.
+        bash ends a list of commands when one of them dies of SIGINT, but continues after another signal, so the shell
+        gets a SIGINT before the stronger ones. A killed shell is awaited, because its prompt could still arrive.
         """
         assert self.terminal is not None
         for number, wait_s in INTERRUPT_STEPS:
@@ -301,7 +298,7 @@ class Shell:
         self._changed.set()
 
     def write_file(self, name: str, text: str) -> str:
-        """A file for the shell to read, in a folder of our own, made anew where a command has removed it."""
+        """Write a file for the shell in a private folder, which is made again if a command removed it."""
         if not os.path.isdir(self._folder):
             memory = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None
             self._folder = tempfile.mkdtemp(prefix="handloom-shell-", dir=memory)

@@ -1,14 +1,12 @@
-"""What runs short while actions run: memory, which the kernel sees to, and processes and the disk, seen to here.
+"""Watches memory, processes and disk while actions run.
 
-Where no process can be started any more, every further command would wait for ever, so what was left running is ended:
-before an action, while one runs, and after one that took long or was interrupted.
+The kernel kills a process if memory runs out, and this module reports it. If no process can be started any more, every
+command would wait for ever, so what was left running is ended: before an action, while one runs, and after one that
+took long or was interrupted. A workspace mounted from the host has no size limit, so when the free space of its disk
+falls below the reserve, running commands are ended. Both are polled, because no system notifies of either; the timer
+stops while only our own processes run.
 
-A workspace that is mounted from the host has no size of its own, so a command could fill the host's disk. When the free
-space of the workspace's disk falls below the reserve, what runs is ended.
-
-Both are looked at by a timer: no system tells of either. There is none while nothing runs but our own processes.
-
-Invariant: what was ended is told once, with the observation that comes next.
+Invariant: what was ended is reported once, with the next observation.
 """
 
 from __future__ import annotations
@@ -27,28 +25,28 @@ from runtime.server import processes
 from runtime.shortage_messages import PROCESSES_RAN_OUT, disk_ran_out, files_ran_out, memory_ran_out
 
 LOOK_EVERY_S = 0.5
-"""A fast disk takes some hundred megabytes in this time, which is what the reserve is for."""
+"""A fast disk takes some hundred megabytes in this time, which the reserve allows for."""
 QUIET_LOOKS = 2
-"""Without anything that runs; one alone may miss a process whose parent just ended."""
+"""Checks without any running command; a single one may miss a process whose parent just ended."""
 LONG_S = 1.0
-"""After an action that took longer, or was interrupted, it is looked whether there is room for processes."""
+"""After an action that took longer, or was interrupted, check whether processes can be started."""
 SPARE_PROCESSES, SPARE_SHARE = 32, 4
-"""What commands take; where few may be at all, it is one of so many."""
+"""Processes that commands need; if the limit is low, a fraction of it."""
 FEWEST_PROCESSES = 2
-"""What is looked for before each action, when it has to be quick."""
+"""Checked before each action, when it has to be quick."""
 CROWDED_LOOKS = 12
-"""In a row without room for one process: builds that are short of it for some seconds go on by themselves.
+"""Checks in a row without room for a process: builds that are short of it for some seconds recover.
 
-A shell that waits for room looks after 1, 3, 7 and 15 s.
+A shell that waits for room retries after 1, 3, 7 and 15 s.
 """
 STACK_BYTES = 64 * 1024
 MIN_FREE_FILES = 10_000
 MIN_FREE_FILES_SHARE = 50
-"""Small file systems have few files at all: there it is one of so many."""
+"""Small file systems have few files; there the reserve is this fraction."""
 
 
-class Shortage:
-    """Looks on while actions run. `reserve_bytes` stay free on the disk of `folder`; None lets it fill up."""
+class ShortageWatch:
+    """Watches while actions run. `reserve_bytes` stay free on the disk of `folder`; None sets no reserve."""
 
     def __init__(self, folder: str, reserve_bytes: int | None = None) -> None:
         self._folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)  # whatever is done with its name
@@ -63,7 +61,7 @@ class Shortage:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Around an action; what it leaves running is looked at, too."""
+        """Watch during an action; what it leaves running is watched as well."""
         if self._watch is None or self._watch.done():
             free_bytes, free_files = self._free()  # before the action can take any
             self._bytes.begin(free_bytes)
@@ -81,7 +79,7 @@ class Shortage:
                 self._make_room(self._spare)
 
     def take(self) -> str:
-        """What happened since this was asked last, for the model; empty where nothing did."""
+        """Return what happened since the last call, for the model, or an empty string."""
         told, self._untold = self._untold, ""
         before, self._killed = self._killed, cgroups.own_kills()
         if self._killed > before:
@@ -89,7 +87,7 @@ class Shortage:
         return told
 
     async def aclose(self) -> None:
-        """Look on no longer."""
+        """Stop watching."""
         if self._watch is not None:
             self._watch.cancel()
             with suppress(asyncio.CancelledError):
@@ -97,12 +95,12 @@ class Shortage:
         os.close(self._folder)
 
     def _make_room(self, wanted: int) -> None:
-        """End what commands run where it leaves no room for so many processes, so that the next command can start."""
+        """End what commands left running if so many processes cannot be started."""
         if not _can_start(wanted) and processes.end_commands(os.getpid()):
             self._untold = PROCESSES_RAN_OUT
 
     def _free(self) -> tuple[int, int]:
-        """Bytes and files. Takes microseconds."""
+        """Return the free bytes and files. Takes microseconds."""
         disk = os.statvfs(self._folder)
         return disk.f_bavail * disk.f_frsize, disk.f_favail
 
@@ -118,7 +116,7 @@ class Shortage:
                 self._make_room(1)
 
     def _keep_the_reserve(self) -> None:
-        """End what runs where too little of the disk is free."""
+        """End running commands if too little of the disk is free."""
         free_bytes, free_files = self._free()
         if self._bytes.is_broken_into(free_bytes):
             self._untold = disk_ran_out(free_bytes)
@@ -132,14 +130,14 @@ class Shortage:
 
 
 def _bounds_of_processes() -> Iterator[int]:
-    """What the kernel lets this user, and this group, have at once; a large number where there is no bound."""
+    """Yield the process limits of this user and of this control group; a large number for no limit."""
     most = resource.getrlimit(resource.RLIMIT_NPROC)[0]
     yield sys.maxsize if most == resource.RLIM_INFINITY else most
     yield cgroups.own_processes() or sys.maxsize
 
 
 def _can_start(count: int) -> bool:
-    """Whether so many processes could be started at once: threads count the same, and cost some microseconds."""
+    """Return whether so many processes could be started: threads count the same and take microseconds."""
     held = _thread.allocate_lock()
 
     def wait() -> None:
@@ -159,17 +157,17 @@ def _can_start(count: int) -> bool:
 
 
 class _Reserve:
-    """What stays free. Once it was broken into, what is run then may use an eighth of the rest: enough to tidy up."""
+    """A reserve that stays free. Once it is used, commands may use an eighth of the rest: enough to clean up."""
 
     def __init__(self, least: int) -> None:
         self._least = self._floor = least
 
     def begin(self, free: int) -> None:
-        """Before something is run."""
+        """Set the limit before commands run."""
         self._floor = self._least if free >= self._least else free * 7 // 8
 
     def is_broken_into(self, free: int) -> bool:
-        """Whether what runs has to be ended."""
+        """Return whether running commands have to be ended."""
         is_below = free < self._floor
         if is_below or free >= self._least:
             self.begin(free)

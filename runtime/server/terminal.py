@@ -1,17 +1,14 @@
-"""A process on a pseudo-terminal, by events: bytes as they come, and its end.
+"""A process on a pseudo-terminal, driven by events, and what it echoes and which bytes its keys send.
 
-The terminal echoes and turns `
-` into `
-`, as programs expect; what the server types for the agent is taken out
-of the output again (see `echoes`). Nothing here polls: the loop
-watches the terminal for bytes and the process for its end. Whoever reads too slowly pauses the terminal,
-and the kernel then makes the program wait: no queue grows.
+Nothing polls: the event loop watches the terminal for output and the process for its end. A slow reader pauses the
+terminal, and the kernel then makes the program wait, so no queue grows.
 
-What the terminal echoes of what was typed for the agent: it is no output, and is taken out again. No IO.
+The terminal echoes and turns `\\n` into `\\r\\n`, as programs expect. What the server types for the agent is removed
+from the output again (Echoes), because the live view has shown it already. The echo stays on, so that a program that
+turns it off for a password can be recognised, and users see what they type.
 
-The terminal echoes as every terminal does, so that a program which turns that off (it asks for a password) is told
-from one that does not, and a user at the keys sees what they type. What the server types by itself, the agent has
-written and the live view has shown already.
+Keys have V0's names, which are those of tmux. A control character such as `C-c` is always a key. `Up`, `Escape` and the
+others are keys only for a program that reads key by key; a program that reads whole lines gets the word.
 """
 
 from __future__ import annotations
@@ -32,22 +29,22 @@ from collections.abc import Callable, Mapping
 from runtime.server import processes
 
 MAX_EXPECTED = 8
-"""Echoes that are waited for at once; one that never came makes room for the next."""
+"""Echoes awaited at once; the oldest is dropped for a new one."""
 
 
 class Echoes:
-    """Takes expected echoes out of a terminal's output, each once and in order."""
+    """Removes expected echoes from a terminal's output, each once and in order. No IO."""
 
     def __init__(self) -> None:
         self._expected: deque[bytes] = deque(maxlen=MAX_EXPECTED)
         self._held = b""
 
     def expect(self, typed: bytes) -> None:
-        """The terminal is about to echo these bytes."""
+        """Expect an echo of these bytes."""
         self._expected.append(echo_of(typed))
 
     def feed(self, data: bytes) -> bytes:
-        """The output without the echoes. What may be the beginning of one is held back until more comes."""
+        """Return the output without echoes. A possible start of one is held back until more arrives."""
         if not self._expected:
             return data
         data, self._held = self._held + data, b""
@@ -59,7 +56,7 @@ class Echoes:
         return self._hold_back(data) if self._expected else data
 
     def give_up(self) -> bytes:
-        """Expect nothing any more; the answer is what was held back."""
+        """Expect nothing any more; return what was held back."""
         self._expected.clear()
         held, self._held = self._held, b""
         return held
@@ -74,7 +71,7 @@ class Echoes:
 
 
 def echo_of(typed: bytes) -> bytes:
-    """How a terminal in its usual modes shows what is typed: control characters as `^C`, a line's end as such."""
+    """Return how a terminal in its usual modes echoes bytes: control characters as `^C`, a line end as such."""
     shown = bytearray()
     for byte in typed:
         if byte in b"\r\n":
@@ -88,22 +85,21 @@ def echo_of(typed: bytes) -> bytes:
 
 ROWS, COLUMNS = 30, 120
 OOM_SCORE = 500
-"""Of what runs here, where the system has such scores: when memory runs out, it goes before the server does."""
+"""OOM score of commands, so that they are killed before the server when memory runs out."""
 READ_BYTES = 64 * 1024
 READS_PER_TURN = 16
-"""The kernel gives some 4 KiB a read; so many reads become one piece before the loop serves others."""
+"""The kernel gives about 4 KiB per read; this many reads make one chunk before the event loop continues."""
 CANONICAL_BYTES = 4000
-"""In line mode the kernel cuts a line at 4,096 bytes without a word; longer input is handed over in such
-pieces."""
+"""In line mode the kernel cuts lines at 4,096 bytes silently; longer input is passed in chunks of this size."""
 
 _LFLAG, _CC = 3, 6
-"""Where tcgetattr's list holds the local modes and the control characters."""
+"""Where the list of tcgetattr has the local modes and the control characters."""
 
 
 class Terminal:
-    """One process with its own session and terminal. Belongs to the running loop.
+    """One process with its own session and terminal. Belongs to the running event loop.
 
-    `on_output` gets every piece of output; `on_exit` gets the exit status, once, after the last output.
+    `on_output` gets all output; `on_exit` gets the exit status, once, after the last output.
     """
 
     def __init__(self, on_output: Callable[[bytes], None], on_exit: Callable[[int], None]) -> None:
@@ -121,11 +117,10 @@ class Terminal:
     def start(
         self, argv: list[str], *, cwd: str, env: Mapping[str, str], umask: int, size: tuple[int, int] = (ROWS, COLUMNS)
     ) -> None:
-        """Start the process on a terminal of so many rows and columns. Raises OSError.
+        """Start the process on a terminal of this size. Raises OSError.
 
-        A shell of one line opens the terminal as leader of the new session, which makes it the controlling
-        one; doing that between fork and exec in Python would need `preexec_fn`, which is not safe beside
-        threads.
+        A one-line shell script opens the terminal as leader of the new session, which makes it the controlling
+        terminal; doing that between fork and exec in Python would need `preexec_fn`, which is not safe with threads.
         """
         self._master, slave = pty.openpty()
         try:
@@ -154,12 +149,12 @@ class Terminal:
 
     @property
     def pid(self) -> int:
-        """The process, which is also its session and its first process group."""
+        """The process ID, which is also its session and first process group."""
         return self._process.pid
 
     @property
     def foreground_group(self) -> int:
-        """The process group that gets the terminal's keys; the session's own where nothing else runs."""
+        """The process group that gets the terminal's keys; the session's own if nothing else runs."""
         try:
             return os.tcgetpgrp(self._master) or self.pid
         except OSError:
@@ -167,26 +162,26 @@ class Terminal:
 
     @property
     def unsent_bytes(self) -> int:
-        """Input that the terminal has not taken yet."""
+        """The size of the input that the terminal has not taken yet."""
         return len(self._unsent)
 
     @property
     def takes_lines(self) -> bool:
-        """Whether the program gets what is typed line by line, and not key by key."""
+        """Whether the program reads input line by line, not key by key."""
         return bool(termios.tcgetattr(self._master)[_LFLAG] & termios.ICANON)
 
     @property
     def echoes(self) -> bool:
-        """Whether what is typed is shown; not where the program asks for a password, or draws by itself."""
+        """Whether input is echoed; not if the program asks for a password or draws the screen."""
         return bool(termios.tcgetattr(self._master)[_LFLAG] & termios.ECHO)
 
     def resize(self, rows: int, columns: int) -> None:
-        """Tell the kernel the size of the screen, which tells the program (SIGWINCH)."""
+        """Set the size of the screen; the program is notified (SIGWINCH)."""
         if self._master >= 0:
             _resize(self._master, rows, columns)
 
     def calm(self) -> None:
-        """Put the terminal's modes back to those of the start, whatever a program left behind."""
+        """Reset the terminal's modes to those of the start, whatever a program left behind."""
         if held := self._echoes.give_up():
             self._on_output(held)
         self._is_silent = False
@@ -195,11 +190,10 @@ class Terminal:
                 termios.tcsetattr(self._master, termios.TCSANOW, self._attributes)
 
     def send_line(self, text: bytes) -> None:
-        """Input for the program, and Enter. In line mode a long line goes in pieces, each pushed by
-        end-of-file.
+        """Send a line and Enter. In line mode a long line is sent in chunks, each flushed by end-of-file.
 
-        A long line is not echoed at all: the kernel drops parts of an echo that nobody reads fast enough, and the rest
-        could not be told from output. The echo is back from the next line on.
+        A long line is not echoed: the kernel drops parts of an echo that is not read fast enough, and the rest could
+        not be told from output. The echo is on again from the next line on.
         """
         attributes = termios.tcgetattr(self._master)
         if self._is_silent:
@@ -218,38 +212,38 @@ class Terminal:
             self.send_unseen(text + b"\n")
 
     def send_unseen(self, data: bytes) -> None:
-        """As `send`, but what the terminal echoes of it is no output."""
+        """Send keys whose echo is removed from the output."""
         if self.echoes:
             self._echoes.expect(data)
         self.send(data)
 
     def send(self, data: bytes) -> None:
-        """Keys for the program. Never blocks; what the terminal does not take yet waits in order."""
+        """Send keys. Never blocks; what the terminal does not take yet waits in order."""
         self._unsent += data
         self._write()
 
     def forget_input(self) -> None:
-        """What was typed and nobody has read is not typed."""
+        """Discard input that no program has read."""
         self._unsent.clear()
         with contextlib.suppress(termios.error, OSError):
             termios.tcflush(self._slave, termios.TCIFLUSH)
 
     def pause(self) -> None:
-        """Read no more, so that the program has to wait, until `resume`."""
+        """Stop reading, so that the program has to wait, until `resume`."""
         if self._reads:
             self._loop.remove_reader(self._master)
             self._reads = False
 
     def resume(self) -> None:
-        """Read again."""
+        """Continue reading."""
         if not self._reads and self._master >= 0:
             self._loop.add_reader(self._master, self._read)
             self._reads = True
 
     async def aclose(self) -> None:
-        """End the process and its session, and let go of the terminal. May be called twice.
+        """End the process and its session, and close the terminal. May be called twice.
 
-        Of a process that has ended already, what it left running stays: its number may be another's by now.
+        If the process has already ended, what it left running stays, because its ID may belong to another process now.
         """
         if self._process.returncode is None:
             processes.stop_all([self.pid])
@@ -262,8 +256,7 @@ class Terminal:
             self._on_output(data)
 
     def _read_some(self) -> bytes:
-        """What is there, in one piece of bounded size; empty where nothing is, or nobody has the other side
-        open."""
+        """Return the available output, limited in size; empty if there is none or the other side is closed."""
         pieces = []
         for _ in range(READS_PER_TURN):
             try:
@@ -294,9 +287,9 @@ class Terminal:
         self._writes = bool(self._unsent)
 
     async def _watch(self) -> None:
-        """Wait for the end, read what is left, and say so.
+        """Wait for the process, read the rest of its output, and call `on_exit`.
 
-        The slave is held open until then: the master would read an end before the process has opened it.
+        The slave side stays open until then: otherwise the master would read an end before the process has opened it.
         """
         status = await processes.wait_for_exit(self._process)
         os.close(self._slave)
@@ -335,16 +328,16 @@ _CURSOR_MODE = re.compile(rb"\x1b\[\?1([hl])")
 
 
 def control_key(command: str) -> bytes | None:
-    """The control character of `C-c` and its like, None for anything else."""
+    """Return the control character of a key such as `C-c`, or None."""
     key = command.strip()
     is_key = len(key) == 3 and key.startswith("C-") and "@" <= key[2].upper() <= "_"
     return bytes([ord(key[2].upper()) & 0x1F]) if is_key else None
 
 
 def named_key(command: str, *, application: bool) -> bytes | None:
-    """What a terminal of type xterm sends for a key; None for what is no key's name.
+    """Return what an xterm sends for a key, or None for an unknown name.
 
-    `application` says that the program has asked for the other form of the cursor's keys.
+    `application` says that the program has switched the cursor keys to application mode.
     """
     name = command.strip()
     if name in _ARROWS:
@@ -353,7 +346,7 @@ def named_key(command: str, *, application: bool) -> bytes | None:
 
 
 def cursor_mode(data: bytes, before: bool) -> bool:
-    """Whether, after it printed this, the program wants the application's form of the cursor's keys."""
+    """Return whether, after this output, the cursor keys are in application mode."""
     if b"\x1b[?1" not in data:
         return before
     for mode in _CURSOR_MODE.finditer(data):

@@ -1,7 +1,6 @@
-"""The routes to the agent's terminal, past V0's: look on, type, resize; read outputs again; list and end jobs.
+"""The routes to the agent's terminal, which V0 does not have: watch, type, resize, read outputs, list and end jobs.
 
-They translate between HTTP and the BashSession, and decide nothing. None of them waits for the command that
-runs, or makes it wait.
+They translate between HTTP and the BashSession. None of them waits for the running command or makes it wait.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ DEFAULT_LINES = 1000
 
 
 class TerminalRoutes:
-    """Routes for one BashSession."""
+    """The routes to one BashSession."""
 
     def __init__(self, bash: BashSession) -> None:
         self._bash = bash
@@ -73,7 +72,7 @@ class TerminalRoutes:
         return response
 
     async def _output(self, request: web.Request) -> web.Response:
-        """Bytes from `offset` on, or whole lines from `line` on; the size of all is in the headers."""
+        """Return bytes from `offset`, or whole lines from `line`; the total size is in the headers."""
         by_line = "line" in request.query or "lines" in request.query
         if by_line and ("offset" in request.query or "limit" in request.query):
             raise RefusedError(400, "either 'offset' and 'limit', or 'line' and 'lines'")
@@ -102,7 +101,7 @@ class TerminalRoutes:
 
 
 async def _keys(request: web.Request) -> bytes:
-    """What is to be typed: the body as it is, or base64 in the `data` of a JSON object. Raises RefusedError."""
+    """Return the keys to type: the raw body, or base64 in `data` of a JSON object. Raises RefusedError."""
     if request.content_type == JSON_TYPE:
         asked = await json_value(request)
         try:

@@ -1,12 +1,11 @@
-"""A text file as it is: its text, its encoding and its line ends, so that the same text is the same bytes again.
+"""Reads and writes text files, keeping encoding and line ends, and replaces files atomically.
 
-Texts of errors are those of OpenHands' editor (`openhands_aci/editor/editor.py`). Reading blocks; callers use a thread.
+A new content goes to a new file in the same folder, is flushed to the disk, and is renamed to the old name. So readers
+see the old file or the new one, even after a crash, and a hard link elsewhere keeps the old one. Mode, owner, ACL and
+extended attributes are kept. Everything starts from the folder's descriptor (see `safe_paths`).
 
-Putting a whole new content in the place of a file, in one step.
-
-The content goes to a new file in the same folder, which is flushed to the disk and takes the old one's name: whoever
-looks, also after a crash, finds the old file or the new, and a hard link elsewhere keeps the old. Mode, owner, access
-list and extended attributes go along. What is done is done from the folder's descriptor (see `beneath`).
+Texts of errors are those of OpenHands' editor (`openhands_aci/editor/editor.py`). All calls block; callers use a
+thread.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 
 
 class BinaryFileError(FileError):
-    """A file that holds no text. `what` says what it holds, as a sentence, or nothing."""
+    """A file that is not text. `what` describes it in a sentence, if it is known."""
 
     def __init__(self, path: str, data: bytes) -> None:
         picture = image_types.described(data[: image_types.HEAD_BYTES])
@@ -46,16 +45,16 @@ class BinaryFileError(FileError):
 
 @dataclass(frozen=True)
 class TextFile:
-    """What stands in a file, with line ends as `\\n` wherever the whole file ends its lines in one way."""
+    """The content of a text file, with `\\n` as line end if the whole file has the same line ends."""
 
     text: str
     encoding: str = "utf-8"
     line_end: str = "\n"
     mark: bytes = b""
-    """A byte order mark that the codec of the encoding does not write itself."""
+    """A byte order mark that the encoding's codec does not write."""
 
     def encode(self) -> bytes:
-        """The bytes to write. Raises FileError where the encoding has no place for a character."""
+        """Return the bytes to write. Raises FileError if the encoding lacks a character."""
         text = self.text if self.line_end == "\n" else self.text.replace("\n", self.line_end)
         try:
             return self.mark + text.encode(self.encoding)
@@ -68,7 +67,7 @@ class TextFile:
 
 
 def read_bytes(place: Location) -> bytes:
-    """What stands in a file. Raises FileError for one that is none or is too large, OSError."""
+    """Read a file. Raises FileError if it is not a regular file or is too large, OSError."""
     fd = place.open_file()
     with open(fd, "rb") as file:
         size = os.fstat(fd).st_size
@@ -89,7 +88,7 @@ def read(place: Location) -> TextFile:
 
 
 def decode(path: str, data: bytes) -> TextFile:
-    """Bytes as text: UTF-8, UTF-16 behind its mark, else the single-byte encoding that fits better.
+    """Decode text: UTF-8, UTF-16 with its mark, or the single-byte encoding that fits better.
 
     Raises BinaryFileError.
     """
@@ -127,7 +126,7 @@ def _with_line_ends(text: str, encoding: str, mark: bytes = b"") -> TextFile:
 
 
 def _single_byte_encoding(data: bytes) -> str:
-    """Cyrillic words are runs of high bytes; in western text accented letters stand alone."""
+    """Guess the encoding: Cyrillic words are runs of high bytes; in western text accented letters are single."""
     runs = _HIGH_RUN.findall(data)
     if sum(map(len, runs)) >= 2 * len(runs):
         with suppress(UnicodeDecodeError):
@@ -137,19 +136,19 @@ def _single_byte_encoding(data: bytes) -> str:
 
 
 NEW_FILE_MODE = 0o664
-"""As V0; the user's umask takes away from it."""
+"""As in V0; reduced by the user's umask."""
 PREFIX = ".handloom-"
-"""Begins the name of a file that is not whole yet."""
+"""Prefix of the name of an incomplete file."""
 _NOT_KEPT = ("security.capability", "trusted.")
-"""Capabilities were given to the old content alone; what is trusted is the system's own business."""
+"""Capabilities were granted to the old content only; trusted attributes belong to the system."""
 _ATTRIBUTES = hasattr(os, "listxattr")
 
 
 class Replacement:
-    """A new content for a Location, in steps: written beside it when made, then `flush`, `commit`, `close`.
+    """A new content for a Location, written next to it when made; then call `flush`, `commit` and `close`.
 
-    Raises IsADirectoryError, FileError for what is no regular file, OSError. Closed without `commit`, it leaves
-    everything as it was. `umask` is for a file that is new.
+    Raises IsADirectoryError, FileError for anything but a regular file, OSError. Without `commit`, nothing changes.
+    `umask` is for a new file.
     """
 
     def __init__(self, place: Location, data: bytes, umask: int) -> None:
@@ -181,17 +180,17 @@ class Replacement:
         os.fsync(self._fds[0])
 
     def commit(self) -> None:
-        """Let it take the place, once it was flushed. It lasts when this has returned."""
+        """Replace the file after `flush`. It is durable when this returns."""
         folder = self._place.folder
         os.replace(self._name, self._place.name, src_dir_fd=folder, dst_dir_fd=folder)
         self.is_visible = True
         sync_folder(folder)
 
     def close(self) -> None:
-        """Let go of it; what was not committed is removed, while its Location is valid. May be called twice.
+        """Close the files and remove what was not committed, while the Location is valid. May be called twice.
 
-        The old content is held open until then, so that freeing its blocks is not waited for in `commit`: who has
-        committed may close in another thread, and later.
+        The old content is held open until then, so that `commit` does not wait until its blocks are freed; close after
+        a commit may run in another thread, and later.
         """
         fds, self._fds = self._fds, []
         for fd in fds:
@@ -202,7 +201,7 @@ class Replacement:
 
 
 def replace(place: Location, data: bytes, umask: int) -> None:
-    """Put `data` in the place of a file, or make a new one; it lasts once this has returned.
+    """Replace a file, or make a new one; it is durable when this returns.
 
     Raises FileError, OSError.
     """
@@ -215,7 +214,7 @@ def replace(place: Location, data: bytes, umask: int) -> None:
 
 
 def _opened(place: Location) -> int | None:
-    """The old file; None for one that may be written, but not read."""
+    """Open the old file; None if it cannot be read."""
     try:
         return place.open_file()
     except PermissionError:
@@ -223,7 +222,7 @@ def _opened(place: Location) -> int | None:
 
 
 def _take_over(before: os.stat_result, old: int | None, fd: int) -> None:
-    """Give a new file what the old one has beside its content."""
+    """Give a new file the attributes of the old one."""
     mode = stat.S_IMODE(before.st_mode)
     try:
         os.fchown(fd, before.st_uid, before.st_gid)
@@ -235,7 +234,7 @@ def _take_over(before: os.stat_result, old: int | None, fd: int) -> None:
 
 
 def _copy_attributes(old: int, new: int) -> None:
-    """Extended attributes, access lists among them; those that the folder gave to the new file alone are removed."""
+    """Copy extended attributes, including ACLs; those that only the folder gave to the new file are removed."""
     wanted, given = _attributes(old), _attributes(new)
     for name in wanted:
         with suppress(OSError):  # one that the system does not let us set is no reason not to write

@@ -1,7 +1,9 @@
-"""The routes that move files: `/list_files`, `/upload_file`, `/download_files`, in the forms of OpenHands V0.
+"""Downloads, and the routes that move files: `/list_files`, `/upload_file`, `/download_files`, as in OpenHands V0
+(`openhands/runtime/action_execution_server.py`).
 
-They translate between HTTP and `uploads` and `downloads`, whose calls block and so run in threads; none is left running
-when its request is given up, since what it works on is closed then.
+Uploads and downloads block, so their calls run in threads, one at a time; none is left running when its request is
+cancelled, because its files are closed then. A download is read in chunks; memory grows by less than 1 KB a file,
+regardless of its size.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from urllib.parse import quote
 from aiohttp import BodyPartReader, web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from runtime.cancellation import ended, seen_through
+from runtime.cancellation import run_to_completion, wait_until_done
 from runtime.server.request_guard import RefusedError, json_value
 from runtime.server.uploads import (
     MAX_UPLOAD_BYTES,
@@ -34,13 +36,13 @@ from runtime.server.uploads import (
 from runtime.server.zip_archive import ArchiveError
 
 UPLOAD_TIMEOUT_S = 300.0
-"""For the whole of an upload; V0's client gives up after as long."""
+"""Time limit for a whole upload; V0's client gives up after the same time."""
 FORM_BYTES = 64 * 1024
-"""What a form may put around the file."""
+"""Allowance for the rest of the form around the file."""
 _TRUTH = dict.fromkeys(("1", "on", "t", "true", "y", "yes"), True) | dict.fromkeys(
     ("0", "off", "f", "false", "n", "no"), False
 )
-"""As V0's server reads it."""
+"""As V0's server reads booleans."""
 
 
 class _Closable(Protocol):
@@ -52,7 +54,7 @@ C = TypeVar("C", bound=_Closable)
 
 
 class TransferRoutes:
-    """Routes for a server that works in `working_dir`; `umask` is the user's."""
+    """The routes of a server that works in `working_dir`; `umask` is the user's."""
 
     def __init__(self, working_dir: str, umask: int) -> None:
         self._working_dir = working_dir
@@ -105,7 +107,7 @@ class TransferRoutes:
 
 
 async def _file_part(request: web.Request) -> BodyPartReader:
-    """The field `file` of a form; what stands before it is passed over. Raises TransferError."""
+    """Return the field `file` of a form; fields before it are skipped. Raises TransferError."""
     with _well_formed():
         form = await request.multipart()
         while (part := await form.next()) is not None:
@@ -116,7 +118,7 @@ async def _file_part(request: web.Request) -> BodyPartReader:
 
 
 async def _chunk(part: BodyPartReader) -> bytes:
-    """The next bytes of the file, none at its end. Raises TransferError."""
+    """Return the next bytes of the file, or none at its end. Raises TransferError."""
     with _well_formed():
         data = await part.read_chunk(CHUNK_BYTES)
     if not data and not part.at_eof():
@@ -134,7 +136,7 @@ def _well_formed() -> Iterator[None]:
 
 @contextmanager
 def _refusing() -> Iterator[None]:
-    """Turns what keeps a transfer from being into a RefusedError."""
+    """Turn errors of a transfer into RefusedError."""
     try:
         yield
     except TimeoutError as error:
@@ -153,11 +155,11 @@ def _refusing() -> Iterator[None]:
 
 @asynccontextmanager
 async def _opened(make: Callable[[], C]) -> AsyncIterator[C]:
-    """Something that is made in a thread and closed in one, whatever happens between. Raises RefusedError."""
+    """Make something in a thread and close it in one, whatever happens in between. Raises RefusedError."""
     making = asyncio.create_task(asyncio.to_thread(make))
     try:
         with _refusing():
-            await ended(making)
+            await wait_until_done(making)
             made = making.result()
         yield made
     finally:
@@ -166,21 +168,21 @@ async def _opened(make: Callable[[], C]) -> AsyncIterator[C]:
 
 
 async def _in_thread(work: Callable[[], T]) -> T:
-    """What `work` answers. Cancelling waits for its end: it uses what is closed after it."""
-    return await seen_through(asyncio.to_thread(work))
+    """Run `work` in a thread. Cancelling waits for its end, because it uses what is closed after it."""
+    return await run_to_completion(asyncio.to_thread(work))
 
 
 CHUNK_BYTES = 256 * 1024
 _LARGE_BYTES = 1 << 30
-"""Far enough below the size from which a zip needs another form that deflating cannot pass it."""
+"""Far enough below the size that needs zip64, so that compression cannot exceed it."""
 _FIRST_YEAR, _LAST_YEAR = 1980, 2107
-"""That a zip can say."""
+"""The years that a zip can store."""
 
 
 class Download:
-    """A file or all files below a folder, as a zip that is made while it is read.
+    """A file, or all files below a folder, as a zip that is made while it is read.
 
-    Links and special files are left out, and what vanishes meanwhile. Raises TransferError, FileNotFoundError, OSError.
+    Links, special files and files that vanish meanwhile are left out. Raises TransferError, FileNotFoundError, OSError.
     """
 
     def __init__(self, path: str) -> None:
@@ -199,11 +201,11 @@ class Download:
         self._zipping = self._zip()
 
     def read(self) -> bytes | None:
-        """The next bytes, which may be none yet; None at the end. Raises OSError for a file that cannot be read."""
+        """Return the next bytes, which may be empty; None at the end. Raises OSError for a file that cannot be read."""
         return next(self._zipping, None)
 
     def close(self) -> None:
-        """Let go of what is open."""
+        """Close all files."""
         self._zipping.close()
         os.close(self._root)
 
@@ -223,7 +225,7 @@ class Download:
         yield pipe.take()
 
     def _files(self) -> Generator[tuple[str, int], None, None]:
-        """Path and descriptor of each file and each folder below the root, the root's own only where it is a file."""
+        """Yield path and descriptor of each file and folder below the root, or of the root if it is a file."""
         if stat.S_ISREG(os.fstat(self._root).st_mode):
             yield self.name, self._root
             return
@@ -244,7 +246,7 @@ class Download:
 
 
 class _Pipe:
-    """Takes what a ZipFile writes, which it never reads again, until it is taken away."""
+    """Collects what a ZipFile writes until it is taken."""
 
     def __init__(self) -> None:
         self._held: list[bytes] = []
@@ -266,9 +268,9 @@ class _Pipe:
 
 
 def list_folder(path: str) -> list[str]:
-    """What is in a folder: first folders, which end in `/`, then files, each without regard to case.
+    """List a folder: first folders, which end in `/`, then files, both case-insensitively.
 
-    Empty where there is no such folder, or none that may be read.
+    Empty if there is no such folder, or it cannot be read.
     """
     folders, files = [], []
     with suppress(OSError, ValueError), os.scandir(path) as found:
@@ -290,5 +292,5 @@ def _header(path: str, about: os.stat_result) -> zipfile.ZipInfo:
 
 
 def _sayable(name: str) -> str:
-    """A name of the file system, which may hold any bytes, as text that JSON and zip can carry."""
+    """Return a file name, which may have any bytes, as text for JSON and zip."""
     return os.fsencode(name).decode("utf-8", "replace")

@@ -1,15 +1,11 @@
-"""Files on their way into the sandbox: `/upload_file` of OpenHands V0 (`openhands/runtime/action_execution_server.py`),
-without HTTP.
+"""Uploads: `/upload_file` of OpenHands V0 (`openhands/runtime/action_execution_server.py`), without HTTP.
 
-Invariants: what arrives stands beside its place until it is whole, and is then renamed; an upload that fails or is
-given up leaves nothing behind, and of an archive nothing is placed before all of it was unpacked and has a free way.
-Beneath the destination no symbolic link is followed; one in a file's place is replaced.
+Invariants: data is stored under a temporary name until it is complete, and then renamed; an upload that fails or is
+cancelled leaves nothing behind; of an archive, nothing is placed before all of it was unpacked and nothing is in its
+way. Below the destination no symbolic link is followed, since each folder is opened from the one above it; a link in a
+file's place is replaced.
 
-Everything here blocks, and belongs into a thread; of one upload, one call at a time.
-
-Folders and files by descriptor: a path beneath a folder is walked name by name, and no symbolic link is followed.
-
-So nobody who swaps a name for a link between two of our calls gets us to another place. Everything here blocks.
+All calls block; use a thread, and for one upload one call at a time.
 """
 
 from __future__ import annotations
@@ -30,12 +26,12 @@ FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class TransferError(Exception):
-    """What the caller asked for cannot be; the text says why."""
+    """A request that cannot be carried out; the text says why."""
 
 
 @contextmanager
 def opened(folder: int, parts: Sequence[str], make_mode: int | None = None) -> Iterator[int]:
-    """The folder that a path leads to without following a link; with `make_mode`, what is missing is made."""
+    """Open a folder below another without following links; with `make_mode`, missing folders are made."""
     fd = os.dup(folder)
     try:
         for part in parts:
@@ -56,7 +52,7 @@ def opened(folder: int, parts: Sequence[str], make_mode: int | None = None) -> I
 
 @contextmanager
 def opened_file(folder: int, name: str) -> Iterator[int]:
-    """A file to read. What took its place since it was looked at is neither followed nor waited for."""
+    """Open a file for reading. A link or FIFO that took its place is neither followed nor awaited."""
     fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     try:
         yield fd
@@ -70,13 +66,13 @@ _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class TooLargeError(TransferError):
-    """More than is taken."""
+    """The upload is too large."""
 
 
 class Upload:
-    """One file that arrives: written, then placed or unpacked, and closed in any case.
+    """An incoming file: written, then placed or unpacked, and closed in any case.
 
-    `umask` is the user's, for the files and folders that are made. Raises TransferError, OSError.
+    `umask` is the user's. Raises TransferError, OSError.
     """
 
     def __init__(self, destination: str, umask: int) -> None:
@@ -97,23 +93,23 @@ class Upload:
             undo.pop_all()
 
     def write(self, data: bytes) -> None:
-        """Take what follows. Raises TooLargeError, OSError."""
+        """Append data. Raises TooLargeError, OSError."""
         self._size += len(data)
         if self._size > MAX_UPLOAD_BYTES:
             raise TooLargeError(TOO_LARGE)
         self._file.write(data)
 
     def place(self, name: str) -> None:
-        """Make what was written the destination's file of this name, in place of one that is there."""
+        """Move the file to this name in the destination, replacing an existing one."""
         if name in ("", ".", "..") or "/" in name or "\0" in name:
             raise TransferError(f"{quoted(name)} is no name of a file. Send one without folders.")
         self._file.flush()
         _put(self._temporary, self._folder, name, self._folder, 0o666 & ~self._umask)
 
     def unpack(self) -> None:
-        """Put the files of the archive that was written beneath the destination, in place of those that are there.
+        """Unpack the archive into the destination, replacing existing files.
 
-        Raises ArchiveError where one entry is not to be unpacked or something is in its way; then nothing is placed.
+        Raises ArchiveError if an entry is refused or something is in its way; then nothing is placed.
         """
         self._file.flush()
         entries = zip_archive.entries(self._file)
@@ -169,7 +165,7 @@ class Upload:
             os.chmod(folder, 0o777 & ~self._umask)
 
     def _remove_folders(self) -> None:
-        """Take back the folders that were made and into which nothing came."""
+        """Remove the folders that were made and are still empty."""
         for folder in reversed(self._made_folders):
             with suppress(OSError):
                 os.rmdir(folder)
@@ -177,7 +173,7 @@ class Upload:
 
 
 def _check_way(entry: Entry, folder: int) -> None:
-    """That nothing at the destination keeps an entry from its place. Raises ArchiveError."""
+    """Check that nothing in the destination is in the way of an entry. Raises ArchiveError."""
     folders = entry.path if entry.is_folder else entry.path[:-1]
     try:
         with opened(folder, folders) as parent:

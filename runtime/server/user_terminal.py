@@ -1,9 +1,9 @@
-"""The user's turn at the agent's terminal: from taking it over to giving it back.
+"""The user takes over the agent's terminal, and gives it back.
 
-Invariants: while it lasts, whoever waited for a command has stopped waiting and no other command begins (BashSession
-holds its turn); what runs stays running at both ends; keys go to the terminal as they are and are kept nowhere but in
-what the terminal itself shows, which is nothing where a program has turned its echo off. In an idle shell the user gets
-lines with editing and history, read by the agent's own shell, so folder, variables and jobs are the agent's.
+Invariants: meanwhile nobody waits for a command and none starts (BashSession holds its lock); a running program keeps
+running at both ends; keys are sent unchanged and stored nowhere except in what the terminal shows, which is nothing if
+a program has turned its echo off. In an idle shell the user edits lines with history, read by the agent's own shell, so
+folder, variables and jobs are the agent's.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ import time
 from contextlib import suppress
 
 from core.events import CmdOutputMetadata, CmdOutputObservation, Status
-from runtime.cancellation import seen_through
+from runtime.cancellation import run_to_completion
 from runtime.server import hints
 from runtime.server.action_executor import Emit
-from runtime.server.output_log import Printed
+from runtime.server.output_log import OutputLog
 from runtime.server.shell import Shell
 from runtime.server.terminal import COLUMNS, ROWS
 
 LEAVE_S = 0.5
-"""For the shell to leave its line after the user has."""
+"""Time for the shell to leave its line after the user has finished."""
 MAX_TYPED_BYTES = 16 * 1024
-"""Of the lines that the user typed, what the agent is told: the newest."""
+"""The newest lines that the user typed, as told to the agent."""
 TAKEN = "STATUS$TERMINAL_TAKEN"
-"""Told once keys are taken."""
+"""ID of the status sent when keys are accepted."""
 ENDS_S = 0.25
-"""For a program that is just ending; one that takes longer runs on."""
+"""Time for a program that is just ending; one that takes longer keeps running."""
 BETWEEN_S = 0.05
-"""For a shell that is between two lines, and does not read the next one any more."""
+"""Time for a shell between two lines that does not read the next one any more."""
 ENDING_KEYS = frozenset(b"\x03\x1a\x1c")
-"""After one of them the shell may begin to read lines anew; what is typed at that moment would be lost or misread."""
+"""After one of these the shell may restart reading lines; keys typed at that moment would be lost or misread."""
 GRACE_S = 0.1
-"""How long what follows on one of them waits, where the shell does not begin anew."""
+"""How long keys after one of those wait if the shell does not restart."""
 
 _LINES = r"""
 __handloom_status=0
@@ -57,13 +57,13 @@ while [[ -e @HELD@ ]]; do
   builtin printf '< %s\n' $__handloom_status >>@TYPED@
 done
 """
-"""Lines for the user, for as long as the file @HELD@ is there. What interrupts one ends all; it is begun again."""
+"""Reads lines for the user as long as the file @HELD@ exists. An interrupt ends all of it, and it is started again."""
 
 
-class UsersTurn:
-    """Whether the user has the terminal of one shell, and what becomes of it. Belongs to one loop."""
+class UserTerminal:
+    """The user's turn at the terminal of one shell. Belongs to one event loop."""
 
-    def __init__(self, shell: Shell, printed: Printed) -> None:
+    def __init__(self, shell: Shell, printed: OutputLog) -> None:
         self._shell = shell
         self._printed = printed
         self._reads_lines = False
@@ -73,22 +73,24 @@ class UsersTurn:
         self.is_on = False
 
     def begin(self) -> None:
-        """The user has it; whoever waits for the command that runs is woken up."""
+        """Start the turn, and wake up whoever waits for the running command."""
         self.is_on = True
         self._shell.wake()
 
     def end(self) -> None:
-        """The user gives it back. `run` returns soon; what runs goes on."""
+        """End the turn. `run` returns soon; running programs continue."""
         self.is_on = False
         self._shell.wake()
 
     @property
     def waiting_bytes(self) -> int:
-        """Keys that wait for a program."""
+        """The size of the keys that wait for a program."""
         return len(self._early)
 
     def type(self, keys: bytes) -> None:
-        """Keys as they are. Between two programs they wait for the next, since the prompt between is not the user's."""
+        """Send keys unchanged. Between two programs they wait for the next one, because that prompt is not the
+        user's.
+        """
         self._early += keys
         self._type_early()
 
@@ -106,10 +108,7 @@ class UsersTurn:
                 asyncio.get_running_loop().call_later(GRACE_S, shell.wake)
 
     async def run(self, command: str, action_id: int, emit: Emit) -> CmdOutputObservation:
-        """Let the user work until `end`; what is printed meanwhile is the content, what they typed stands before it.
-
-        Cancelling ends the turn as `end` does, and tells nobody. Raises ShellError where no shell can be had.
-        """
+        """Let the user work until `end`; return what was printed, preceded by what the user typed."""
         shell, told, is_done = self._shell, "", False
         held, typed = shell.write_file("held", ""), shell.write_file("typed", "")
         try:
@@ -128,7 +127,7 @@ class UsersTurn:
             self.is_on = False
             with suppress(OSError):
                 os.unlink(held)
-            await seen_through(self._leave_lines())
+            await run_to_completion(self._leave_lines())
             shell.resize(ROWS, COLUMNS)
             if not is_done:
                 self._printed.drop()
@@ -136,7 +135,7 @@ class UsersTurn:
         return self._told(command, told, _typed(typed))
 
     async def _begin_lines(self, action_id: int, emit: Emit, held: str, typed: str) -> str:
-        """Have the idle shell read lines; the answer is what ended before, where the user should know."""
+        """Have the idle shell read lines; return a note about a command or shell that ended before."""
         shell, told = self._shell, ""
         if shell.is_over and self._printed.action_id is not None:
             told = self._end_before()
@@ -153,7 +152,7 @@ class UsersTurn:
 
     @property
     def _lost_its_line(self) -> bool:
-        """Whether a key took away what was typed to have the shell read lines: it shows its own prompt again."""
+        """Whether a key discarded the line that makes the shell read lines: it shows its own prompt again."""
         return self._reads_lines and self._shell.other_prompts != self._prompts and not self._shell.has_begun
 
     def _end_before(self) -> str:
@@ -164,7 +163,7 @@ class UsersTurn:
         return f"[The command that ran before ended with exit code {ended.exit_code}.]\n"
 
     async def _leave_lines(self) -> None:
-        """Have the shell at its prompt again where it reads a line; a program of the user's goes on."""
+        """Return the shell to its prompt if it reads a line; a program of the user keeps running."""
         shell = self._shell
         if not self._reads_lines or shell.is_over or shell.terminal is None:
             return
@@ -200,7 +199,7 @@ class UsersTurn:
 
 
 def _typed(path: str) -> str:
-    """The lines that the user typed, each with how it ended; empty for none. Blocks for a small file."""
+    """Return the lines that the user typed with their exit codes, or an empty string. Blocks briefly."""
     try:
         with open(path, "rb") as file:
             file.seek(max(0, os.path.getsize(path) - MAX_TYPED_BYTES))

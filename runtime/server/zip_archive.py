@@ -1,12 +1,11 @@
-"""Zip archives that strangers made, read without trust.
+"""Reads untrusted zip archives.
 
-Own code instead of `zipfile`, whose reader loads a directory of any size before anyone can count it, and takes what
-overlaps, repeats or lies. Here the directory is counted first, each entry is a regular file or a folder beneath where
-it is unpacked, and data is counted while it is inflated. Whoever reads an archive knows it whole (`entries`) before he
-writes anything; what does not fit is an ArchiveError, upon which nothing of the archive is to be used.
+`zipfile` is not used, because it loads a directory of any size and accepts entries that overlap, repeat or lie. Here
+the directory is counted first, each entry must be a regular file or a folder below the destination, and data is counted
+while it is decompressed. Callers read the whole directory (`entries`) before they write anything; ArchiveError means
+that nothing of the archive may be used.
 
-Format: APPNOTE.TXT of PKWARE, without ZIP64 (more than the limits allow), encryption, or methods other than stored and
-deflated.
+Format: APPNOTE.TXT of PKWARE, without ZIP64 (beyond the limits), encryption, or methods other than stored and deflated.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from typing import BinaryIO, TypeAlias
 
 MAX_ENTRIES = 10_000
 MAX_TOTAL_BYTES = 500 * 1024 * 1024
-"""Of all files together, unpacked."""
+"""All files together, unpacked."""
 MAX_RATIO = 100
-"""All files together, unpacked, to the archive. Deflate reaches 1,032 : 1, overlapping entries anything."""
+"""All files together, unpacked, compared to the archive. Deflate reaches 1,032 : 1, overlapping entries anything."""
 MAX_DIRECTORY_BYTES = 8 * 1024 * 1024
-"""Room for the most entries with paths of 750 bytes."""
+"""Enough for the maximum number of entries with paths of 750 bytes."""
 MAX_PATH_BYTES = 4096
-"""What kernels take."""
+"""The limit of kernels."""
 MAX_DEPTH = 100
 CHUNK_BYTES = 256 * 1024
 
@@ -43,11 +42,11 @@ _STORED, _DEFLATED = 0, 8
 _DRIVE = re.compile(r"[A-Za-z]:/")
 
 _Names: TypeAlias = "dict[str, tuple[str, _Names | None]]"
-"""What is in a folder, by name without case: the name as it was first spelled, and what is below; None is a file."""
+"""A folder's content by case-folded name: the original spelling, and the content below; None is a file."""
 
 
 class ArchiveError(Exception):
-    """An archive that is not unpacked; the text says why."""
+    """An archive that is refused; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ class Entry:
     """One file or folder of an archive. Offsets and sizes are in bytes."""
 
     path: tuple[str, ...]
-    """Its names from the top; none is empty, `.`, `..` or holds a separator."""
+    """Names from the top; none is empty, `.`, `..` or has a separator."""
     is_folder: bool
     is_executable: bool
     size: int
@@ -71,7 +70,7 @@ class Entry:
 
 
 def entries(file: BinaryIO) -> list[Entry]:
-    """All that an archive holds, checked. Raises ArchiveError where any of it is not to be unpacked."""
+    """Return all entries, checked. Raises ArchiveError if any must not be unpacked."""
     archive_bytes = file.seek(0, 2)
     count, directory_at, directory = _directory(file, archive_bytes)
     found, position = [], 0
@@ -89,8 +88,10 @@ def entries(file: BinaryIO) -> list[Entry]:
 
 
 def content(file: BinaryIO, entry: Entry) -> Iterator[bytes]:
-    """The bytes of one file, in pieces of at most CHUNK_BYTES. Raises ArchiveError, at the latest at the end, where
-    they are not those that the archive announced."""
+    """Yield the content of one file in chunks of at most CHUNK_BYTES.
+
+    Raises ArchiveError, at the latest at the end, if it is not what the archive announced.
+    """
     size = crc = 0
     try:
         for piece in _inflated(file, entry) if entry.is_deflated else _packed(file, entry):
@@ -106,7 +107,7 @@ def content(file: BinaryIO, entry: Entry) -> Iterator[bytes]:
 
 
 def _directory(file: BinaryIO, archive_bytes: int) -> tuple[int, int, bytes]:
-    """How many entries there are, where their directory begins, and its bytes."""
+    """Return the number of entries, where their directory begins, and its bytes."""
     tail_bytes = min(archive_bytes, _END.size + _MAX_COMMENT_BYTES)
     tail_at = file.seek(archive_bytes - tail_bytes)
     tail = file.read(tail_bytes)
@@ -124,7 +125,7 @@ def _directory(file: BinaryIO, archive_bytes: int) -> tuple[int, int, bytes]:
 
 
 def _entry(file: BinaryIO, directory: bytes, at: int) -> tuple[Entry, int]:
-    """The entry of the directory at a position, and the position of the next one."""
+    """Return the directory entry at a position, and the position of the next one."""
     try:
         fields = _CENTRAL.unpack_from(directory, at)
     except struct.error as error:
@@ -159,7 +160,9 @@ def _entry(file: BinaryIO, directory: bytes, at: int) -> tuple[Entry, int]:
 
 
 def _data_at(file: BinaryIO, header_at: int, name: bytes) -> int:
-    """Where an entry's data begins. Its own header has to agree on its name: readers differ in which one they take."""
+    """Return where an entry's data begins. Its local header must have the same name, because readers differ in which
+    they use.
+    """
     file.seek(header_at)
     header = file.read(_LOCAL.size)
     if len(header) == _LOCAL.size:
@@ -196,7 +199,7 @@ def _check_sizes(found: list[Entry], archive_bytes: int) -> None:
 
 
 def _check_ranges(found: list[Entry], directory_at: int) -> None:
-    """No byte of the archive belongs to two entries: else a small one unpacks to a large one many times."""
+    """Check that entries do not overlap: otherwise a small archive could unpack to a large one many times."""
     ordered = sorted(found, key=lambda entry: entry.header_at)
     ends = [entry.data_at + entry.packed_size for entry in ordered]
     overlaps = any(end > after.header_at for end, (_, after) in zip(ends, pairwise(ordered), strict=False))
@@ -205,7 +208,7 @@ def _check_ranges(found: list[Entry], directory_at: int) -> None:
 
 
 def _check_name(entry: Entry, names: _Names) -> None:
-    """No two entries are one file, also where case or the form of accents does not count."""
+    """Check that no two entries are one file, even if case or Unicode normalisation is ignored."""
     *folders, last = entry.path
     for folder in folders:
         spelled, below = names.setdefault(_folded(folder), (folder, {}))
@@ -241,5 +244,5 @@ def _inflated(file: BinaryIO, entry: Entry) -> Iterator[bytes]:
 
 
 def quoted(name: str) -> str:
-    """A name for a message: short, and without anything that a terminal would obey."""
+    """Return a name for a message: short, and without terminal control characters."""
     return repr(name if len(name) <= 200 else name[:200] + "…")

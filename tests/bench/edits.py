@@ -8,7 +8,7 @@ from pathlib import Path
 from time import perf_counter
 
 from core.events import FileEditAction, FileEditObservation, Frame
-from runtime.server.edit_history import History, KeptHistory
+from runtime.server.edit_history import DiskHistory, History
 from runtime.server.file_actions import Files
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import folder, milliseconds_since
@@ -25,7 +25,7 @@ def measure() -> list[Figure]:
 
 async def _measure() -> list[Figure]:
     with folder() as place:
-        kept = KeptHistory(place / "undo")
+        kept = DiskHistory(place / "undo")
         figures = [
             await _edits(place, kept, "str_replace in 1,000 lines, undo on the disk"),
             await _edits(place, None, "str_replace in 1,000 lines, undo in memory"),

@@ -13,7 +13,7 @@ import os
 import sys
 from pathlib import Path
 
-from runtime.server.edit_history import KeptHistory
+from runtime.server.edit_history import DiskHistory
 from runtime.server.editor import Editor
 from runtime.server.safe_paths import Roots
 
@@ -27,7 +27,7 @@ def version(number: int) -> str:
 
 def editor(folder: Path) -> Editor:
     """As the server has it."""
-    return Editor(Roots([folder]), 0o022, KeptHistory(folder / "undo"))
+    return Editor(Roots([folder]), 0o022, DiskHistory(folder / "undo"))
 
 
 def main(folder: Path, edits: int, in_place: bool) -> None:

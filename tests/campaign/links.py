@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from core.events import CmdOutputObservation, CmdRunAction, Frame, TerminalOutput
-from runtime.reconnecting_client import LastingClient
+from runtime.reconnecting_client import ReconnectingClient
 from tests.campaign.trial import Facts, Result, check, nobody_is_left, run_trials, within
 from tests.contract.remote_here import RemoteHere
 from tests.links import Link, linked, random_fate
@@ -62,7 +62,7 @@ async def _trials(folder: Path, first: int, facts: Facts) -> None:
     for seed in range(first, first + CHUNK):
         has_ended = await _trial(port, seed, facts)
         (answered if has_ended else cancelled).add(str(seed))
-    async with LastingClient(KEY, url=server.url) as client:
+    async with ReconnectingClient(KEY, url=server.url) as client:
         begun_at = time.monotonic()
         await client.execute(_command("true"), 1, lambda frame: None)
         check(
@@ -81,7 +81,7 @@ async def _trial(port: int, seed: int, facts: Facts) -> bool:
             printed.extend(frame.data)
 
     async with linked(port, lambda: random_fate(rng, LONGEST, unharmed=0.15)) as link:
-        client = LastingClient(KEY, url=link.url, every_s=SILENT_S / 4, silent_s=SILENT_S)
+        client = ReconnectingClient(KEY, url=link.url, every_s=SILENT_S / 4, silent_s=SILENT_S)
         command = f"echo {seed} >> effects; for i in $(seq 1 {LINES}); do echo n{seed} $i; done"
         running = asyncio.create_task(client.execute(_command(command), seed, on_frame))
         begun_at = time.monotonic()

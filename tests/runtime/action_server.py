@@ -10,7 +10,7 @@ from aiohttp import web
 
 from core.events import CmdRunAction
 from runtime.client import ActionExecutionClient
-from runtime.server.request_guard import Guard
+from runtime.server.request_guard import RequestGuard
 
 KEY = "k" * 64
 
@@ -18,7 +18,7 @@ KEY = "k" * 64
 class Server:
     """The application in this process, on a free port of this machine."""
 
-    def __init__(self, app: web.Application, port: int, guard: Guard) -> None:
+    def __init__(self, app: web.Application, port: int, guard: RequestGuard) -> None:
         self.app = app
         self.guard = guard
         self.port = port

@@ -25,7 +25,7 @@ from runtime.server.answer_cache import TIMES, Times
 from runtime.server.app import ActionServer
 from runtime.server.bash_session import BashSession
 from runtime.server.file_actions import Files
-from runtime.server.request_guard import Guard
+from runtime.server.request_guard import RequestGuard
 from runtime.server.terminal_routes import TerminalRoutes
 from tests.runtime.action_server import KEY, Process, Server
 from tests.warm_servers import WarmRuntime
@@ -130,7 +130,7 @@ async def serving(folder: Path, times: Times = TIMES) -> AsyncIterator[Server]:
     bash = BashSession(str(folder), no_change_timeout_s=1)
     await bash.start()
     executor = ActionExecutor([bash.table, Files(lambda: bash.cwd).table])
-    guard = Guard(KEY)
+    guard = RequestGuard(KEY)
     app = ActionServer(executor, guard, str(folder), routes=TerminalRoutes(bash).table, times=times).app
     runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.2)
     await runner.setup()

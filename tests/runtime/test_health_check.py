@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from core.errors import RuntimeUnavailableError
-from runtime.health_check import SilentError, pulse, under_pulse
+from runtime.health_check import UnresponsiveError, watch_health, with_health_check
 from tests.stopped_clock import stopped_clock
 
 EVERY_S, SILENT_S = 0.02, 0.2
@@ -36,7 +36,7 @@ async def test_work_that_ends_gives_what_it_gives() -> None:
     async def work() -> str:
         return "done"
 
-    assert await under_pulse(work(), pulse(is_silent, every_s=EVERY_S, silent_s=SILENT_S)) == "done"
+    assert await with_health_check(work(), watch_health(is_silent, every_s=EVERY_S, silent_s=SILENT_S)) == "done"
 
 
 async def test_what_work_raises_is_raised() -> None:
@@ -44,14 +44,14 @@ async def test_what_work_raises_is_raised() -> None:
         raise RuntimeUnavailableError("gone")
 
     with pytest.raises(RuntimeUnavailableError, match="gone"):
-        await under_pulse(fails(), pulse(beats, every_s=EVERY_S, silent_s=SILENT_S))
+        await with_health_check(fails(), watch_health(beats, every_s=EVERY_S, silent_s=SILENT_S))
 
 
 @pytest.mark.parametrize("beat", [is_silent, hangs])
 async def test_silence_ends_it(beat: Callable[[], Awaitable[bool]]) -> None:
     begun_at = time.monotonic()
-    with stopped_clock(after_s=2 * SILENT_S), pytest.raises(SilentError, match=r"has not answered for 0\.2 s"):
-        await under_pulse(endless(), pulse(beat, every_s=EVERY_S, silent_s=SILENT_S))
+    with stopped_clock(after_s=2 * SILENT_S), pytest.raises(UnresponsiveError, match=r"has not answered for 0\.2 s"):
+        await with_health_check(endless(), watch_health(beat, every_s=EVERY_S, silent_s=SILENT_S))
     assert time.monotonic() - begun_at >= SILENT_S
 
 
@@ -67,7 +67,7 @@ async def test_as_long_as_it_beats_now_and_then_work_goes_on() -> None:
         await asyncio.wait([asyncio.create_task(endless())], timeout=3 * SILENT_S)
         return "done"
 
-    assert await under_pulse(work(), pulse(now_and_then, every_s=EVERY_S, silent_s=SILENT_S)) == "done"
+    assert await with_health_check(work(), watch_health(now_and_then, every_s=EVERY_S, silent_s=SILENT_S)) == "done"
 
 
 async def test_whoever_knows_why_is_asked_and_may_say_more() -> None:
@@ -77,10 +77,10 @@ async def test_whoever_knows_why_is_asked_and_may_say_more() -> None:
     async def removed() -> str:
         raise RuntimeUnavailableError("The container was removed.")
 
-    with pytest.raises(SilentError, match="the container is paused"):
-        await pulse(is_silent, every_s=EVERY_S, silent_s=SILENT_S, why=paused)
+    with pytest.raises(UnresponsiveError, match="the container is paused"):
+        await watch_health(is_silent, every_s=EVERY_S, silent_s=SILENT_S, why=paused)
     with pytest.raises(RuntimeUnavailableError, match="was removed"):
-        await pulse(is_silent, every_s=EVERY_S, silent_s=SILENT_S, why=removed)
+        await watch_health(is_silent, every_s=EVERY_S, silent_s=SILENT_S, why=removed)
 
 
 async def test_cancelling_ends_both_at_once() -> None:
@@ -98,7 +98,7 @@ async def test_cancelling_ends_both_at_once() -> None:
         finally:
             ended.append("watch")
 
-    running = asyncio.create_task(under_pulse(work(), watch()))
+    running = asyncio.create_task(with_health_check(work(), watch()))
     await asyncio.wait([running], timeout=0.01)
     running.cancel()
     with stopped_clock(), pytest.raises(asyncio.CancelledError):

@@ -13,7 +13,7 @@ import pytest
 from core.errors import RuntimeUnavailableError
 from core.events import CmdOutputObservation, CmdRunAction, Status, TerminalOutput
 from runtime.client import ActionExecutionClient
-from runtime.reconnecting_client import LINK, LastingClient
+from runtime.reconnecting_client import LINK, ReconnectingClient
 from runtime.server.answer_cache import Times
 from tests.links import Fate, Link, linked, random_fate
 from tests.runtime.action_server import KEY, Server
@@ -38,9 +38,9 @@ async def server(tmp_path: Path) -> AsyncIterator[Server]:
 @asynccontextmanager
 async def client_over(
     port: int, fate: Callable[[], Fate | None] = lambda: None, patience_s: float = 20.0
-) -> AsyncIterator[tuple[LastingClient, Link]]:
+) -> AsyncIterator[tuple[ReconnectingClient, Link]]:
     async with linked(port, fate) as link:
-        client = LastingClient(KEY, url=link.url, patience_s=patience_s, every_s=SILENT_S / 4, silent_s=SILENT_S)
+        client = ReconnectingClient(KEY, url=link.url, patience_s=patience_s, every_s=SILENT_S / 4, silent_s=SILENT_S)
         async with client:
             yield client, link
 

@@ -15,7 +15,7 @@ from runtime.isolation.cgroups import ControlGroup, Limits
 from runtime.isolation.confinement import Isolation
 from runtime.local.local_runtime import LocalRuntime
 from runtime.protocol import ProtocolError, usage_of
-from runtime.shortage_messages import memory_ran_out, noted
+from runtime.shortage_messages import memory_ran_out, with_note
 from tests.runtime.action_server import KEY, Process
 from tests.runtime.conftest import Watcher
 from tests.runtime.isolation.confined import run
@@ -121,9 +121,9 @@ class TestMemory:
 
 
 def test_a_line_of_ours_stands_behind_what_was_observed() -> None:
-    assert noted(FileReadObservation(content="x", path="f"), "").content == "x"
-    assert noted(FileReadObservation(content="x", path="f"), "Short.").content == "x\n[Short.]"
-    assert noted(CmdOutputObservation(content="x", command="c"), "Short.").metadata.suffix == "\n[Short.]"
+    assert with_note(FileReadObservation(content="x", path="f"), "").content == "x"
+    assert with_note(FileReadObservation(content="x", path="f"), "Short.").content == "x\n[Short.]"
+    assert with_note(CmdOutputObservation(content="x", command="c"), "Short.").metadata.suffix == "\n[Short.]"
 
 
 def test_an_account_without_kills_or_of_another_shape_is_read() -> None:

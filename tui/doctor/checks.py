@@ -186,12 +186,12 @@ def walls(patient: Patient) -> Finding:
     if patient.settings.runtime != "local" or patient.settings.sandbox.isolation == "none":
         return Finding(Mark.OK, _("not wanted by the settings"))
     workspace = patient.workspace
-    why = bubblewrap.why_not(
-        bubblewrap.Walls(
+    why = bubblewrap.unavailable_reason(
+        bubblewrap.Bubblewrap(
             workspace=workspace,
             private=workspace,
             home=Path.home().resolve(),
-            user=bubblewrap.somebody(workspace),
+            user=bubblewrap.sandbox_user(workspace),
         )
     )
     if not why:

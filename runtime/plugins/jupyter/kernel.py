@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runtime.cancellation import seen_through
+from runtime.cancellation import run_to_completion
 from runtime.plugins.jupyter.cell_output import Cell, Message
 from runtime.plugins.jupyter.kernel_process import START_TIMEOUT_S, KernelError, KernelProcess
 from runtime.server.action_executor import Emit
@@ -76,7 +76,7 @@ class Kernel:
         except BaseException:
             if channels is not None:
                 channels.close()
-            await seen_through(process.end())
+            await run_to_completion(process.end())
             raise
         kernel = cls(process, channels)
         kernel.entered = cwd
@@ -124,7 +124,7 @@ class Kernel:
         finally:
             cell.stop_listening()
             if not is_over:
-                await seen_through(self._interrupt(running, cell))
+                await run_to_completion(self._interrupt(running, cell))
             running.cancel()
             await asyncio.wait([running])
 
@@ -146,7 +146,7 @@ class Kernel:
             if not running.done() and self._process.has_ended:
                 return self._process.ended.result()
             if not running.done():
-                await seen_through(self._interrupt(running, None))
+                await run_to_completion(self._interrupt(running, None))
                 return "it took too long"
             reply = running.result()
             return "" if reply["status"] == "ok" else f"{reply.get('ename')}: {reply.get('evalue')}"

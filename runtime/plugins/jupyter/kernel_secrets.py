@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from core.secrets.command_secrets import lent
 from runtime.plugins.jupyter.cell_output import Cell
 from runtime.plugins.jupyter.kernel import Kernel
-from runtime.server.secret_handover import Handover
+from runtime.server.secret_handover import SecretHandover
 
 _TAKE = """
 import os, sys
@@ -39,7 +39,7 @@ async def lent_to(kernel: Kernel, cell: Cell) -> AsyncIterator[None]:
     if not (values := lent()):
         yield
         return
-    handover = Handover(values)
+    handover = SecretHandover(values)
     try:
         await kernel.ask(_alone(_TAKE.format(names=handover.names, path=handover.path)), cell)
         handover.close()

@@ -14,7 +14,7 @@ from core.denials import Denials
 from core.events import CmdOutputObservation, CmdRunAction
 from runtime.isolation.confinement import Isolation
 from runtime.local.local_runtime import LocalRuntime
-from runtime.server_process import ServedRuntime
+from runtime.server_runtime import ServerRuntime
 
 SOMEBODY = 12345
 """The number of a user who need not exist."""
@@ -60,7 +60,7 @@ async def walled(
         await runtime.aclose()
 
 
-async def run(runtime: ServedRuntime, command: str, timeout: float = 60) -> CmdOutputObservation:
+async def run(runtime: ServerRuntime, command: str, timeout: float = 60) -> CmdOutputObservation:
     """What a command said."""
     action = CmdRunAction(command=command, timeout=timeout, blocking=True, hidden=True)
     observation = await runtime.execute(action, 1, lambda frame: None)

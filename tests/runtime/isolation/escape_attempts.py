@@ -15,7 +15,7 @@ from pathlib import Path
 
 from core.autorun_paths import NAMES
 from runtime.isolation.bubblewrap import handed_over
-from runtime.server_process import ServedRuntime
+from runtime.server_runtime import ServerRuntime
 from tests.runtime.isolation.confined import run
 from tests.runtime.probes import probes
 
@@ -77,7 +77,7 @@ def address_of_this_machine() -> str:
             return "192.0.2.1"
 
 
-async def outcomes_of(runtime: ServedRuntime, machine: Goals, groups: tuple[str, ...] = ()) -> dict[str, bool]:
+async def outcomes_of(runtime: ServerRuntime, machine: Goals, groups: tuple[str, ...] = ()) -> dict[str, bool]:
     """Of each way out, in order, whether it led out. `groups` chooses some."""
     tried = {name: command for name, command in probes() if not groups or name.startswith(groups)}
     if platform.machine() != "x86_64":  # the numbers of calls are of one machine

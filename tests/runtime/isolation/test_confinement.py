@@ -18,10 +18,10 @@ import pytest
 from core.autorun_paths import NAMES
 from core.errors import RuntimeUnavailableError, UsageError
 from core.events import CmdOutputObservation, FileEditAction, FileEditObservation
-from runtime.isolation.bubblewrap import Walls, handed_over, somebody, why_not
+from runtime.isolation.bubblewrap import Bubblewrap, handed_over, sandbox_user, unavailable_reason
 from runtime.isolation.cgroups import ControlGroup, Limits
 from runtime.isolation.confinement import Isolation
-from runtime.isolation.protected_paths import CONTENTS, Held
+from runtime.isolation.protected_paths import CONTENTS, HeldMounts
 from runtime.isolation.session_folder import remove_abandoned
 from runtime.local.local_runtime import LocalRuntime
 from tests.runtime.isolation.confined import SOMEBODY, WALLED, own, repository, run, walled
@@ -338,7 +338,9 @@ async def test_where_walls_are_demanded_and_cannot_be_nothing_is_started(tmp_pat
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be refused as root")
 def test_root_is_not_walled_in(tmp_path: Path) -> None:
-    assert "runs as root" in why_not(Walls(tmp_path, tmp_path, Path.home(), user=somebody(tmp_path)))
+    assert "runs as root" in unavailable_reason(
+        Bubblewrap(tmp_path, tmp_path, Path.home(), user=sandbox_user(tmp_path))
+    )
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
@@ -351,7 +353,7 @@ def test_a_normal_user_gets_the_same_walls(monkeypatch: pytest.MonkeyPatch) -> N
         workspace = Path(folder, "workspace")
         workspace.mkdir()
         own(Path(folder))
-        words, _ = Walls(workspace, workspace, Path.home()).command()
+        words, _ = Bubblewrap(workspace, workspace, Path.home()).command()
         with handed_over(words) as (command, fds):
             told = subprocess.run(
                 [*become, *command, "/bin/sh", "-c", tries],
@@ -436,10 +438,10 @@ async def test_a_fork_bomb_is_held_and_ends_with_the_sandbox(workspace: Path) ->
 
 
 async def test_temporary_files_have_an_end_and_take_nothing_of_the_hosts_disk(workspace: Path) -> None:
-    walls = replace(Walls(workspace, workspace, Path.home(), user=somebody(workspace)), tmp_bytes=8 * 1024**2)
+    walls = replace(Bubblewrap(workspace, workspace, Path.home(), user=sandbox_user(workspace)), tmp_bytes=8 * 1024**2)
     fill = 'for d in /tmp /var/tmp ~ /dev/shm; do head -c 20000000 /dev/zero > $d/large; stat -c "$d %s" $d/large; done'
     words, guards = walls.command()
-    held = Held(guards, walls.user)
+    held = HeldMounts(guards, walls.user)
     try:
         with handed_over(words) as (command, fds):
             told = subprocess.run(

@@ -11,7 +11,7 @@ import pytest
 from core.denials import Denials
 from core.errors import RuntimeUnavailableError
 from core.events import ErrorObservation, FileEditAction, FileReadAction
-from runtime.isolation.protected_paths import Mount, Mounts, Sight, deny
+from runtime.isolation.protected_paths import Mount, Mounts, Visibility, deny
 from runtime.local.local_runtime import LocalRuntime
 from tests.runtime.isolation.confined import WALLED, own, repository, run, walled
 
@@ -213,7 +213,7 @@ class TestMounts:
         git = tmp_path / ".git"
         (git / "hooks").mkdir(parents=True)
         found = Mounts([Mount(git, "open"), Mount(git / "hooks", "empty", is_placeholder=True)], [git / "hooks"])
-        deny(found, Denials(unreadable=(str(git),)), tmp_path, Sight())
+        deny(found, Denials(unreadable=(str(git),)), tmp_path, Visibility())
         assert (found.mounts, found.placeholders) == ([Mount(git, "hidden folder")], [])
 
     def test_a_folder_below_a_read_only_one_is_not_opened(self, tmp_path: Path) -> None:
@@ -221,13 +221,13 @@ class TestMounts:
         secret.parent.mkdir(parents=True)
         secret.touch()
         found = Mounts([Mount(tmp_path / ".vscode", "read-only")])
-        deny(found, Denials(unreadable=(str(secret),)), tmp_path, Sight())
+        deny(found, Denials(unreadable=(str(secret),)), tmp_path, Visibility())
         assert found.mounts == [Mount(tmp_path / ".vscode", "read-only"), Mount(secret, "hidden file")]
 
     def test_what_the_sandbox_needs_or_does_not_see_is_not_mounted(self, tmp_path: Path) -> None:
         (tmp_path / "home").mkdir()
         (tmp_path / "venv" / "bin").mkdir(parents=True)
-        sight = Sight(hidden=(tmp_path / "home",), needed=(tmp_path / "venv" / "bin",))
+        sight = Visibility(hidden=(tmp_path / "home",), needed=(tmp_path / "venv" / "bin",))
         found = Mounts()
         deny(found, Denials((f"{tmp_path}/home/x", f"{tmp_path}/venv")), tmp_path, sight)
         assert found.mounts == []

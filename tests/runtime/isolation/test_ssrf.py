@@ -81,8 +81,8 @@ async def secret(tmp_path: Path) -> object:
     """A proxy that lets everybody through to any port, and a page of the host that nobody may see; with its port."""
     async with page("secret") as port:
         rules = [f"*:{number}" for number in (80, 443, port)]
-        async with proxy(tmp_path, *rules) as way_out:
-            yield way_out, port
+        async with proxy(tmp_path, *rules) as egress_process:
+            yield egress_process, port
 
 
 def test_there_are_enough_of_them() -> None:
@@ -92,27 +92,27 @@ def test_there_are_enough_of_them() -> None:
 
 @pytest.mark.parametrize(("kind", "host"), URLS)
 async def test_an_address_of_ours_is_refused_in_every_spelling(secret: tuple[Path, int], kind: str, host: str) -> None:
-    way_out, port = secret
+    egress_process, port = secret
     for target in (f"GET http://{host}:{port}/ HTTP/1.1", f"CONNECT {host}:{port} HTTP/1.1"):
-        answer = await ask(way_out, f"{target}\r\nHost: {host}:{port}\r\n\r\n".encode())
+        answer = await ask(egress_process, f"{target}\r\nHost: {host}:{port}\r\n\r\n".encode())
         assert answer.startswith(b"HTTP/1.1 403 "), answer
         assert b"does not answer" not in answer, "nobody was called"
 
 
 @pytest.mark.parametrize("url", TRICKS)
 async def test_a_url_that_reads_in_two_ways_leads_to_neither(secret: tuple[Path, int], url: str) -> None:
-    way_out, port = secret
-    answer = await ask(way_out, f"GET {url.format(port=port)} HTTP/1.1\r\nHost: example.org\r\n\r\n".encode())
+    egress_process, port = secret
+    answer = await ask(egress_process, f"GET {url.format(port=port)} HTTP/1.1\r\nHost: example.org\r\n\r\n".encode())
     assert answer.startswith(b"HTTP/1.1 403 "), answer
 
 
 async def test_a_host_in_the_header_is_not_the_one_that_is_called(tmp_path: Path) -> None:
     """The request's address decides, and is all that the server is told of: see RFC 9112, 3.2.2."""
-    async with page("allowed") as port, page("secret") as other, proxy(tmp_path, f"127.0.0.1:{port}") as way_out:
+    async with page("allowed") as port, page("secret") as other, proxy(tmp_path, f"127.0.0.1:{port}") as egress_process:
         asked = f"GET http://127.0.0.1:{port}/ HTTP/1.1\r\nHost: 127.0.0.1:{other}\r\nHost: x\r\n\r\n"
-        assert f"allowed / for 127.0.0.1:{port}".encode() in await ask(way_out, asked.encode())
+        assert f"allowed / for 127.0.0.1:{port}".encode() in await ask(egress_process, asked.encode())
         second = f"GET http://127.0.0.1:{other}/ HTTP/1.1\r\nHost: x\r\n\r\n"
-        assert b"secret" not in await ask(way_out, (asked + second).encode())
+        assert b"secret" not in await ask(egress_process, (asked + second).encode())
 
 
 class Rebinding:
@@ -152,11 +152,14 @@ async def test_a_redirect_inwards_is_another_request_and_is_refused(tmp_path: Pa
     """An answer that redirects is passed on as it is; who follows it asks again, for an address that is refused."""
     async with page("secret") as inwards:
         to = f"http://127.0.0.1:{inwards}/"
-        async with page("moved", status, {"Location": to}) as port, proxy(tmp_path, f"127.0.0.1:{port}") as way_out:
-            moved = await ask(way_out, f"GET http://127.0.0.1:{port}/ HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        async with (
+            page("moved", status, {"Location": to}) as port,
+            proxy(tmp_path, f"127.0.0.1:{port}") as egress_process,
+        ):
+            moved = await ask(egress_process, f"GET http://127.0.0.1:{port}/ HTTP/1.1\r\nHost: x\r\n\r\n".encode())
             assert f"HTTP/1.1 {status}".encode() in moved
             assert b"secret" not in moved
-            followed = await ask(way_out, f"GET {to} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            followed = await ask(egress_process, f"GET {to} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
     assert followed.startswith(b"HTTP/1.1 403 ")
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from core.autorun_paths import NAMES
 from runtime.isolation import workspace_audit as survey_module
-from runtime.isolation.workspace_audit import CUT, Baseline, survey
+from runtime.isolation.workspace_audit import CUT, Baseline, audit
 from tests.runtime.isolation.confined import own, repository, run, walled
 
 CHANGES: dict[str, tuple[str, str]] = {
@@ -62,7 +62,7 @@ HARMLESS = (
 
 
 def found(folder: Path) -> list[str]:
-    return [str(finding) for finding in survey(folder, NAMES).findings]
+    return [str(finding) for finding in audit(folder, NAMES).findings]
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -133,7 +133,7 @@ def deep(folder: Path) -> None:
 def test_a_walk_has_an_end_and_says_so(tmp_path: Path, shape: Callable[[Path], None]) -> None:
     baseline = Baseline(tmp_path, NAMES, most=50)
     shape(tmp_path)
-    cut = survey(tmp_path, NAMES, 50)
+    cut = audit(tmp_path, NAMES, 50)
     assert cut.is_cut
     assert cut.folders <= 61
     assert baseline.new() == [CUT]

@@ -16,7 +16,7 @@ from core.events import Action, CmdRunAction, NullObservation, Observation, Term
 from runtime.protocol import AFTER_HEADER, KEY_HEADER, RESUME_HEADER, encode_frame, encode_observation
 from runtime.server import answer_cache
 from runtime.server.action_executor import Emit
-from runtime.server.answer_cache import KeptAnswer, KeptAnswers, Reader, Times, TooManyAnswersError
+from runtime.server.answer_cache import AnswerCache, CachedAnswer, Reader, Times, TooManyAnswersError
 from tests.runtime.action_server import KEY, Server
 from tests.runtime.conftest import serving
 
@@ -175,9 +175,9 @@ class TestFrames:
         monkeypatch.setattr(answer_cache, "AHEAD_BYTES", 2 * line_bytes)
 
     async def test_the_newest_are_kept_and_who_comes_late_begins_with_them(self) -> None:
-        answer = KeptAnswer()
+        answer = CachedAnswer()
         assert (answer.last, answer.is_over, answer.reader(0).position) == (0, False, 0)
-        answer = KeptAnswer()
+        answer = CachedAnswer()
         for number in range(1, 6):
             await answer.add(frame(number))
         assert answer.last == 5
@@ -188,7 +188,7 @@ class TestFrames:
             assert (reader.position, reader.has_all) == (5, False)
 
     async def test_one_that_is_larger_than_the_bound_is_kept_alone(self) -> None:
-        answer = KeptAnswer()
+        answer = CachedAnswer()
         await answer.add(frame(1))
         large = TerminalOutput(1, b"x" * 10_000)
         await answer.add(large)
@@ -198,7 +198,7 @@ class TestFrames:
 
     async def test_who_is_far_behind_is_waited_for_until_he_takes_or_goes(self) -> None:
         for go_on in ("take", "leave", "another"):
-            answer = KeptAnswer()
+            answer = CachedAnswer()
             reader = answer.reader(0)
             for number in (1, 2):
                 await answer.add(frame(number))
@@ -216,7 +216,7 @@ class TestFrames:
             await asyncio.wait_for(adding, 60)
 
     async def test_one_who_went_long_ago_changes_nothing_for_the_next(self) -> None:
-        answer = KeptAnswer()
+        answer = CachedAnswer()
         first = answer.reader(0)
         second = answer.reader(0)
         first.leave()
@@ -224,7 +224,7 @@ class TestFrames:
         assert answer.is_read_by(second)
 
     async def test_one_who_lacks_what_was_dropped_reads_no_further(self) -> None:
-        answer = KeptAnswer()
+        answer = CachedAnswer()
         for number in range(1, 6):
             await answer.add(frame(number))
         reader = answer.reader(0)
@@ -234,7 +234,7 @@ class TestFrames:
 
     async def test_the_observation_is_the_last_line_and_nothing_where_it_was_interrupted(self) -> None:
         for observation, last in ((NullObservation(), encode_observation(NullObservation()) + b"\n"), (None, b"")):
-            answer = KeptAnswer()
+            answer = CachedAnswer()
             await answer.add(frame(1))
             reader = answer.reader(0)
             reading = asyncio.create_task(everything(reader))
@@ -275,7 +275,7 @@ class Waiting:
 class TestAnswers:
     async def test_a_token_is_carried_out_once_until_and_after_it_is_let_go_of(self) -> None:
         waiting = Waiting()
-        answers = KeptAnswers(waiting.carry_out, LONG)
+        answers = AnswerCache(waiting.carry_out, LONG)
         first = answers.begin("a", CmdRunAction(command="x"), 1)
         assert answers.begin("a", CmdRunAction(command="x"), 2) is first is answers.find("a")
         assert answers.find("b") is None
@@ -293,7 +293,7 @@ class TestAnswers:
 
     async def test_closing_interrupts_all_of_them_and_waits_for_their_ends(self) -> None:
         waiting = Waiting()
-        answers = KeptAnswers(waiting.carry_out, LONG)
+        answers = AnswerCache(waiting.carry_out, LONG)
         begun = [answers.begin(token, CmdRunAction(command="x"), number) for number, token in enumerate("abc")]
         await asyncio.sleep(0)
         await answers.aclose()
@@ -304,7 +304,7 @@ class TestAnswers:
     async def test_only_so_many_are_kept_and_those_that_run_stay(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(answer_cache, "MAX_KEPT", 2)
         waiting = Waiting()
-        answers = KeptAnswers(waiting.carry_out, LONG)
+        answers = AnswerCache(waiting.carry_out, LONG)
         first = answers.begin("a", CmdRunAction(command="x"), 1)
         answers.begin("b", CmdRunAction(command="x"), 2)
         with pytest.raises(TooManyAnswersError):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.server.edit_history import History, HistoryInMemory, KeptHistory, digest
+from runtime.server.edit_history import DiskHistory, History, MemoryHistory, digest
 
 Make = Callable[..., History]
 
@@ -20,15 +20,15 @@ Make = Callable[..., History]
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
     """What makes a history of either kind."""
     if request.param == "in memory":
-        yield HistoryInMemory
+        yield MemoryHistory
         return
     with ExitStack() as opened:
         yield lambda **bounds: opened.enter_context(kept(tmp_path / "undo", **bounds))
 
 
 @contextmanager
-def kept(folder: Path, **bounds: int) -> Iterator[KeptHistory]:
-    history = KeptHistory(folder, **bounds)
+def kept(folder: Path, **bounds: int) -> Iterator[DiskHistory]:
+    history = DiskHistory(folder, **bounds)
     try:
         yield history
     finally:
@@ -146,7 +146,7 @@ class TestKept:
 
     def test_two_servers_do_not_share_a_folder(self, tmp_path: Path) -> None:
         with kept(tmp_path / "undo"), pytest.raises(BlockingIOError, match="another server keeps its history here"):
-            KeptHistory(tmp_path / "undo")
+            DiskHistory(tmp_path / "undo")
         with kept(tmp_path / "undo"):
             pass
 

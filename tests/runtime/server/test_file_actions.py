@@ -24,7 +24,7 @@ from core.events import (
     Observation,
 )
 from runtime.server import file_actions as files_module
-from runtime.server.edit_history import HistoryInMemory
+from runtime.server.edit_history import MemoryHistory
 from runtime.server.file_actions import MAX_WHOLE_CONTENT_BYTES, Files
 from runtime.server.file_views import unified_diff
 from runtime.server.text_file import PREFIX
@@ -529,11 +529,11 @@ class TestUndo:
     async def test_an_edit_whose_way_back_cannot_be_kept_is_not_made(
         self, desk: Desk, file: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def no_space(self: HistoryInMemory, *about: object) -> None:
+        def no_space(self: MemoryHistory, *about: object) -> None:
             raise OSError(28, "No space left on device")
 
         first = file.read_text()
-        monkeypatch.setattr(HistoryInMemory, "push", no_space)
+        monkeypatch.setattr(MemoryHistory, "push", no_space)
         observation = await desk.edit("insert", file, insert_line=0, new_str="new")
         assert observation.content == (
             f"ERROR:\nRan into [Errno 28] No space left on device: '{file}' while trying to write to {file}"

@@ -34,7 +34,7 @@ from runtime.protocol import (
 from runtime.server.action_executor import ActionExecutor, Emit
 from runtime.server.app import ActionServer
 from runtime.server.file_actions import Files
-from runtime.server.request_guard import Guard
+from runtime.server.request_guard import RequestGuard
 from tests.runtime.action_server import KEY, Server
 from tests.runtime.conftest import Watcher
 
@@ -60,7 +60,7 @@ async def listening(app: web.Application, port: int = 0) -> AsyncIterator[int]:
 
 def files_server(folder: Path) -> web.Application:
     """One life of a server that works in a folder; each has the same key."""
-    return ActionServer(ActionExecutor([Files(lambda: str(folder)).table]), Guard(KEY), str(folder)).app
+    return ActionServer(ActionExecutor([Files(lambda: str(folder)).table]), RequestGuard(KEY), str(folder)).app
 
 
 @pytest.mark.parametrize("asked", ASKED)
@@ -142,7 +142,7 @@ async def test_only_a_client_of_ours_gets_the_fields_that_v0_does_not_know(
     async def shown(action: BrowseURLAction, action_id: int, emit: Emit) -> Observation:
         return BrowserOutputObservation(content="", url=action.url, trigger_by_action="browse", look={"words": []})
 
-    app = ActionServer(ActionExecutor([{BrowseURLAction: shown}]), Guard(KEY), str(tmp_path)).app
+    app = ActionServer(ActionExecutor([{BrowseURLAction: shown}]), RequestGuard(KEY), str(tmp_path)).app
     body = encode_request(BrowseURLAction(url="http://x/"), 1)
     ours = {VERSION_HEADER: str(PROTOCOL_VERSION)}
     async with listening(app) as port:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from runtime.server.request_guard import Absence
+from runtime.server.request_guard import IdleTimeout
 
 SOON_S = 0.05
 
@@ -15,14 +15,14 @@ async def connection(end: asyncio.Event) -> None:
 
 async def test_it_leaves_when_nobody_comes() -> None:
     left = asyncio.Event()
-    Absence(SOON_S).begin(left.set)
+    IdleTimeout(SOON_S).begin(left.set)
     async with asyncio.timeout(20):
         await left.wait()
 
 
 async def test_it_leaves_when_the_last_one_has_gone() -> None:
     left, first_ends, second_ends = asyncio.Event(), asyncio.Event(), asyncio.Event()
-    absence = Absence(SOON_S)
+    absence = IdleTimeout(SOON_S)
     absence.begin(left.set)
     first, second = (asyncio.create_task(connection(end)) for end in (first_ends, second_ends))
     absence.came(first)
@@ -43,7 +43,7 @@ async def test_without_patience_or_before_it_began_it_never_leaves() -> None:
     ended.set()
     loop = asyncio.get_running_loop()
     left: list[str] = []
-    patient, not_begun = Absence(None), Absence(0.0)
+    patient, not_begun = IdleTimeout(None), IdleTimeout(0.0)
     patient.begin(lambda: left.append("patient"))
     for absence in (patient, not_begun):
         task = asyncio.create_task(connection(ended))

@@ -22,8 +22,8 @@ from runtime.client import ActionExecutionClient
 from runtime.protocol import OWNER_HEADER
 from runtime.server.action_executor import ActionExecutor
 from runtime.server.app import ActionServer
-from runtime.server.lease import Ownership
-from runtime.server.request_guard import MAX_STRANGERS, Guard
+from runtime.server.lease import Lease
+from runtime.server.request_guard import MAX_STRANGERS, RequestGuard
 from tests.runtime.action_server import KEY, Process
 from tests.runtime.certificates import Authority
 from tests.runtime.conftest import WITHIN_S, Watcher, has_ended
@@ -89,8 +89,8 @@ class TestOwners:
 
     async def test_one_who_is_not_heard_of_any_more_loses_it(self, tmp_path: Path) -> None:
         left = asyncio.Event()
-        ownership = Ownership(left.set, absent_s=0.05)
-        app = ActionServer(ActionExecutor([]), Guard(KEY), str(tmp_path), ownership=ownership).app
+        ownership = Lease(left.set, absent_s=0.05)
+        app = ActionServer(ActionExecutor([]), RequestGuard(KEY), str(tmp_path), ownership=ownership).app
         async with listening(app) as port:
             url = f"http://127.0.0.1:{port}"
             async with owner(url, FIRST) as first, owner(url, SECOND) as second:

@@ -8,19 +8,19 @@ import pytest
 
 from core.events import TerminalOutput
 from runtime.protocol import NO_ACTION_ID
-from runtime.server.output_log import Printed, Viewers
+from runtime.server.output_log import OutputLog, TerminalViewers
 from runtime.server.outputs import Outputs
 
 LIVE_BYTES = 262_144
 
 
 @pytest.fixture
-def printed(tmp_path: Path) -> Printed:
+def printed(tmp_path: Path) -> OutputLog:
     outputs = Outputs(max_output_bytes=2**20, max_total_bytes=2**22, max_outputs=5, folders=[str(tmp_path)])
-    return Printed(outputs, Viewers())
+    return OutputLog(outputs, TerminalViewers())
 
 
-def test_what_is_printed_goes_all_ways(printed: Printed) -> None:
+def test_what_is_printed_goes_all_ways(printed: OutputLog) -> None:
     printed.action_id = 7
     printed.feed(b"one\r\n")
     output = printed.output
@@ -34,7 +34,7 @@ def test_what_is_printed_goes_all_ways(printed: Printed) -> None:
     assert printed.take_live() is None
 
 
-def test_a_command_that_ended_has_its_output_and_the_next_one_another(printed: Printed) -> None:
+def test_a_command_that_ended_has_its_output_and_the_next_one_another(printed: OutputLog) -> None:
     printed.end()
     assert printed.output is None
     printed.action_id = 7
@@ -48,7 +48,7 @@ def test_a_command_that_ended_has_its_output_and_the_next_one_another(printed: P
     assert printed.take_live() == TerminalOutput(NO_ACTION_ID, b"one\r\ntwo\r\n")
 
 
-def test_live_bytes_wait_within_bounds(printed: Printed) -> None:
+def test_live_bytes_wait_within_bounds(printed: OutputLog) -> None:
     printed.feed(b"x" * LIVE_BYTES)
     assert not printed.is_waiting_for_its_reader
     printed.feed(b"y")
@@ -60,7 +60,7 @@ def test_live_bytes_wait_within_bounds(printed: Printed) -> None:
     assert live.data == b"x" * (LIVE_BYTES - 1) + b"y"
 
 
-def test_what_nobody_wants_is_dropped(printed: Printed) -> None:
+def test_what_nobody_wants_is_dropped(printed: OutputLog) -> None:
     printed.feed(b"one\r\n")
     printed.drop()
     assert printed.take_live() is None
@@ -68,7 +68,7 @@ def test_what_nobody_wants_is_dropped(printed: Printed) -> None:
     assert printed.total_bytes == 5
 
 
-async def test_the_form_of_the_cursors_keys_is_that_of_one_command(printed: Printed) -> None:
+async def test_the_form_of_the_cursors_keys_is_that_of_one_command(printed: OutputLog) -> None:
     assert not printed.wants_application_keys
     printed.feed(b"\x1b[?1h")
     printed.feed(b"more")

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from runtime.protocol import OWNER_HEADER
-from runtime.server.lease import Ownership
+from runtime.server.lease import Lease
 from runtime.server.request_guard import RefusedError
 from tests.runtime.server.test_identity import listening
 
@@ -27,7 +27,7 @@ async def refusing(
         return refused.answer()
 
 
-async def asked(http: aiohttp.ClientSession, ownership: Ownership, *questions: tuple[str, str, str]) -> list[int]:
+async def asked(http: aiohttp.ClientSession, ownership: Lease, *questions: tuple[str, str, str]) -> list[int]:
     """The statuses of requests: their method, their path and who asks."""
 
     async def answer(request: web.Request) -> web.Response:
@@ -60,16 +60,16 @@ async def test_it_is_the_first_ones_who_claims_it_and_everybodys_until_then(http
         (("DELETE", "/owner", SECOND), 409),
         (("DELETE", "/owner", FIRST), 501),
     ]
-    ownership = Ownership(claimed=claimed.append)
+    ownership = Lease(claimed=claimed.append)
     assert await asked(http, ownership, *(question for question, _ in questions)) == [status for _, status in questions]
     assert claimed == [FIRST]
 
 
 async def test_who_lets_go_of_it_ends_the_life(http: aiohttp.ClientSession) -> None:
     left = asyncio.Event()
-    assert await asked(http, Ownership(left.set), ("PUT", "/owner", FIRST), ("PUT", "/owner", SECOND)) == [200, 409]
+    assert await asked(http, Lease(left.set), ("PUT", "/owner", FIRST), ("PUT", "/owner", SECOND)) == [200, 409]
     assert not left.is_set()
-    ownership = Ownership(left.set)
+    ownership = Lease(left.set)
     assert await asked(http, ownership, ("PUT", "/owner", FIRST), ("DELETE", "/owner", FIRST)) == [200, 200]
     assert left.is_set()
 
@@ -80,7 +80,7 @@ async def test_where_nothing_can_be_kept_for_him_it_stays_nobodys(http: aiohttp.
             raise OSError(28, "No space left on device")
 
     questions = (("PUT", "/owner", FIRST), ("GET", "/work", SECOND), ("PUT", "/owner", SECOND))
-    assert await asked(http, Ownership(claimed=no_space), *questions) == [500, 200, 200]
+    assert await asked(http, Lease(claimed=no_space), *questions) == [500, 200, 200]
 
 
 @pytest.mark.parametrize(("absent_s", "status"), [(-1.0, 503), (600.0, 409)])
@@ -88,6 +88,6 @@ async def test_one_who_was_not_heard_of_for_long_loses_it(
     http: aiohttp.ClientSession, absent_s: float, status: int
 ) -> None:
     left = asyncio.Event()
-    ownership = Ownership(left.set, absent_s=absent_s)
+    ownership = Lease(left.set, absent_s=absent_s)
     assert await asked(http, ownership, ("PUT", "/owner", FIRST), ("PUT", "/owner", SECOND)) == [200, status]
     assert left.is_set() is (status == 503)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.server.proxy_forwarder import DIRECT, NAMES, Forwarder
+from runtime.server.proxy_forwarder import DIRECT, NAMES, ProxyForwarder
 from tests.program import ROOT
 
 
@@ -29,7 +29,7 @@ async def proxy(tmp_path: Path) -> AsyncIterator[Path]:
 
 
 async def test_programs_are_told_of_a_port_that_leads_to_the_socket(proxy: Path) -> None:
-    forwarder = Forwarder(proxy)
+    forwarder = ProxyForwarder(proxy)
     environ = await forwarder.start()
     assert environ.keys() == {*NAMES, *DIRECT}
     assert {environ[name] for name in DIRECT} == {"localhost,127.0.0.1,::1"}
@@ -47,7 +47,7 @@ async def test_programs_are_told_of_a_port_that_leads_to_the_socket(proxy: Path)
 
 
 async def test_where_the_proxy_has_ended_a_connection_is_closed(tmp_path: Path) -> None:
-    forwarder = Forwarder(tmp_path / "none")
+    forwarder = ProxyForwarder(tmp_path / "none")
     await forwarder.aclose()  # it was never started
     url = (await forwarder.start())["http_proxy"]
     reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))

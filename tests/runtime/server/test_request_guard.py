@@ -17,7 +17,7 @@ from aiohttp.web_protocol import RequestHandler
 from runtime.client import ActionExecutionClient
 from runtime.protocol import KEY_HEADER
 from runtime.server import request_guard as guard_module
-from runtime.server.request_guard import MAX_STRANGERS, Guard
+from runtime.server.request_guard import MAX_STRANGERS, RequestGuard
 from tests.runtime.action_server import KEY, Server
 from tests.stopped_clock import stopped_clock
 
@@ -75,13 +75,13 @@ class TestBrowsers:
 
 def test_a_server_without_a_key_is_refused() -> None:
     with pytest.raises(ValueError, match="would admit everybody"):
-        Guard("")
+        RequestGuard("")
 
 
 def test_a_key_that_could_be_guessed_is_said_to_be(caplog: pytest.LogCaptureFixture) -> None:
-    Guard("k" * 32)
+    RequestGuard("k" * 32)
     assert not caplog.messages
-    Guard("k" * 31)
+    RequestGuard("k" * 31)
     assert "could be guessed" in caplog.messages[0]
 
 
@@ -90,7 +90,7 @@ def test_a_process_that_may_have_few_files_open_has_fewer_strangers(files: int, 
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(files, before[1]), before[1]))
     try:
-        assert Guard(KEY).max_strangers == strangers
+        assert RequestGuard(KEY).max_strangers == strangers
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
@@ -120,7 +120,7 @@ class Wire(asyncio.Transport):
 
 async def test_what_happens_to_a_strangers_connection_reaches_the_protocol_behind_the_guard() -> None:
     noted, wire = Noted(), Wire()
-    stranger = Guard(KEY).watch(cast(web.Server, noted))
+    stranger = RequestGuard(KEY).watch(cast(web.Server, noted))
     assert isinstance(stranger, asyncio.Protocol)
     stranger.connection_made(wire)
     stranger.data_received(b"GET / HTTP/1.1\r\n")
@@ -154,7 +154,7 @@ async def test_what_happens_to_a_strangers_connection_reaches_the_protocol_behin
 )
 async def test_a_header_is_looked_at_until_half_a_key_or_too_much_has_come(head: str, is_enough: bool) -> None:
     noted, wire = Noted(), Wire()
-    stranger = Guard(KEY).watch(cast(web.Server, noted))
+    stranger = RequestGuard(KEY).watch(cast(web.Server, noted))
     assert isinstance(stranger, asyncio.Protocol)
     stranger.connection_made(wire)
     for piece in (b"GET / HTTP/1.1\r\n", b"\r\n", head.encode()):

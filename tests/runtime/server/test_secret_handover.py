@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from runtime.server import secret_handover
-from runtime.server.secret_handover import Handover
+from runtime.server.secret_handover import SecretHandover
 
 
 def test_values_come_in_their_order_each_with_a_zero_behind_it() -> None:
     before = set(os.listdir("/proc/self/fd"))
-    lent = Handover({"one": "1", "two": "zwei\udcff", "empty": ""})
+    lent = SecretHandover({"one": "1", "two": "zwei\udcff", "empty": ""})
     assert lent.names == ("one", "two", "empty")
     folder = Path(lent.path).parent
     assert (stat.S_IMODE(folder.stat().st_mode), stat.S_IMODE(os.stat(lent.path).st_mode)) == (0o700, 0o600)
@@ -30,9 +30,9 @@ def test_values_come_in_their_order_each_with_a_zero_behind_it() -> None:
 def test_a_value_that_is_no_text_is_refused_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secret_handover, "SHARED_MEMORY", str(tmp_path))
     before = set(os.listdir("/proc/self/fd"))
-    Handover({"fits": "x" * 60_000}).close()
+    SecretHandover({"fits": "x" * 60_000}).close()
     with pytest.raises(UnicodeEncodeError):
-        Handover({"x": "\ud800"})
+        SecretHandover({"x": "\ud800"})
     assert list(tmp_path.iterdir()) == []
     assert set(os.listdir("/proc/self/fd")) == before
 
@@ -42,6 +42,6 @@ def test_without_shared_memory_the_pipe_is_in_the_folder_for_temporary_files(
 ) -> None:
     monkeypatch.setattr(secret_handover, "SHARED_MEMORY", str(tmp_path / "none"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    lent = Handover({"a": "1"})
+    lent = SecretHandover({"a": "1"})
     assert Path(lent.path).parent.parent == tmp_path
     lent.close()

@@ -14,7 +14,7 @@ import pytest
 
 from core.events import CmdOutputObservation, CmdRunAction, FileEditAction
 from runtime.client import ActionExecutionClient
-from runtime.server.edit_history import KeptHistory
+from runtime.server.edit_history import DiskHistory
 from tests.runtime.action_server import KEY, Process
 from tests.runtime.conftest import WITHIN_S, Watcher, has_ended
 
@@ -60,7 +60,7 @@ class TestRefusing:
         assert "No such file" in process.refusal("--root", str(process.folder / "none"))
 
     def test_with_a_state_that_another_server_has(self, process: Process) -> None:
-        history = KeptHistory(process.folder / "state/undo")
+        history = DiskHistory(process.folder / "state/undo")
         assert "another server keeps its history here" in process.refusal("--state-dir", str(process.folder / "state"))
         history.close()
 

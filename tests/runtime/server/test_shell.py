@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runtime.server import shell as shell_module
-from runtime.server.output_log import Printed, Viewers
+from runtime.server.output_log import OutputLog, TerminalViewers
 from runtime.server.outputs import Outputs
 from runtime.server.shell import Shell, ShellError
 from tests.runtime.conftest import WITHIN_S
@@ -26,7 +26,7 @@ async def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     outputs = Outputs(folders=[str(tmp_path)])
 
     def make(folder: Path = tmp_path, **env: str) -> Shell:
-        printed = Printed(outputs, Viewers())
+        printed = OutputLog(outputs, TerminalViewers())
         made.append(Shell(str(folder), env={**os.environ, **env}, umask=0o022, printed=printed))
         return made[-1]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.server.shortage_watch import Shortage, _Reserve
+from runtime.server.shortage_watch import ShortageWatch, _Reserve
 from tests.program import ROOT
 
 
@@ -34,7 +34,7 @@ def test_a_reserve_is_kept_and_once_broken_into_an_eighth_of_the_rest_may_be_use
 
 async def test_where_nothing_runs_short_nothing_is_told_and_nothing_left_open(tmp_path: Path) -> None:
     before = set(os.listdir("/proc/self/fd"))
-    shortage = Shortage(str(tmp_path), 1)
+    shortage = ShortageWatch(str(tmp_path), 1)
     for _ in range(2):
         with shortage.watched():
             pass

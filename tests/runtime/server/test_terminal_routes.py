@@ -19,7 +19,7 @@ from core.events import Frame, TerminalOutput
 from runtime.protocol import KEY_HEADER, LineSplitter, decode_line
 from runtime.server.action_executor import ActionExecutor
 from runtime.server.app import ActionServer
-from runtime.server.request_guard import Guard
+from runtime.server.request_guard import RequestGuard
 from runtime.server.terminal_routes import TerminalRoutes
 from tests.runtime.conftest import Shell, Watcher
 
@@ -55,7 +55,7 @@ class Served:
 @pytest.fixture
 async def served(shell: Shell, tmp_path: Path) -> AsyncIterator[Served]:
     routes = TerminalRoutes(shell.session).table
-    app = ActionServer(ActionExecutor([]), Guard(KEY), str(tmp_path), routes=routes).app
+    app = ActionServer(ActionExecutor([]), RequestGuard(KEY), str(tmp_path), routes=routes).app
     runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.2)
     await runner.setup()
     socket = str(tmp_path / ".socket")

@@ -6,20 +6,20 @@ import asyncio
 from contextlib import aclosing
 
 from core.events import Frame, Status, TerminalOutput
-from runtime.server.output_log import BACKLOG_BYTES, SCREENFUL_BYTES, SKIPPED, Viewers
+from runtime.server.output_log import BACKLOG_BYTES, SCREENFUL_BYTES, SKIPPED, TerminalViewers
 
 
 def line(number: int) -> TerminalOutput:
     return TerminalOutput(1, b"%06d\r\n" % number)
 
 
-async def everything(viewers: Viewers) -> list[Frame]:
+async def everything(viewers: TerminalViewers) -> list[Frame]:
     async with aclosing(viewers.watch()) as frames:
         return [frame async for frame in frames]
 
 
 async def test_each_sees_what_is_shown_until_the_end() -> None:
-    viewers = Viewers()
+    viewers = TerminalViewers()
     viewers.show(line(0))
     watching = [asyncio.create_task(everything(viewers)) for _ in range(3)]
     while viewers.count < 3:
@@ -32,7 +32,7 @@ async def test_each_sees_what_is_shown_until_the_end() -> None:
 
 
 async def test_who_comes_later_begins_with_the_last_screenful() -> None:
-    viewers = Viewers()
+    viewers = TerminalViewers()
     for number in range(100_000):
         viewers.show(line(number))
     viewers.close()
@@ -42,7 +42,7 @@ async def test_who_comes_later_begins_with_the_last_screenful() -> None:
 
 
 async def test_a_screenful_of_one_large_piece_begins_with_a_line() -> None:
-    viewers = Viewers()
+    viewers = TerminalViewers()
     viewers.show(TerminalOutput(1, b"".join(line(number).data for number in range(10_000))))
     viewers.close()
     (frame,) = await everything(viewers)
@@ -53,7 +53,7 @@ async def test_a_screenful_of_one_large_piece_begins_with_a_line() -> None:
 
 
 async def test_a_slow_one_skips_and_is_told_and_the_others_see_all() -> None:
-    viewers = Viewers()
+    viewers = TerminalViewers()
     slow = viewers.watch()
     viewers.show(line(0))
     assert await anext(slow) == line(0)

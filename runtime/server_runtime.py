@@ -1,8 +1,8 @@
-"""ServedRuntime: what every runtime with an action server of its own has in common.
+"""ServerRuntime: the base class of every runtime that has an action server.
 
-It has at most one server at a time, and a client for it once that answers. How a server is made and how it ends is the
-launcher's (`_open`, `_shut`); everything between is here, so that whatever the sandbox, the same action gets the same
-answer. Invariant: while `_client` is set, `_open` has succeeded and `_shut` has not begun.
+It has at most one server at a time, and a client once the server answers. Subclasses say how a server is started
+(`_open`) and ended (`_shut`). Everything else is here, so that the same action gets the same answer in every sandbox.
+Invariant: while `_client` is set, `_open` has succeeded and `_shut` has not begun.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from core.errors import RuntimeUnavailableError, UsageError
 from core.events import Action, Frame, Observation, PageShown
 from core.progress import Say, silently
 from core.sandbox_usage import Job, SandboxUsage
-from runtime.cancellation import seen_through
-from runtime.shortage_messages import noted
+from runtime.cancellation import run_to_completion
+from runtime.shortage_messages import with_note
 
 if TYPE_CHECKING:
     from runtime.client import ActionExecutionClient
 
 
-class ServedRuntime(ABC):
-    """Carries out actions through an action server. Implements core.protocols.Runtime but for what separates it."""
+class ServerRuntime(ABC):
+    """Carries out actions through an action server. Implements core.protocols.Runtime except for isolation."""
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether its workspace is not the folder of this machine; see core.protocols.Runtime."""
+        """Whether the workspace is a copy and not the folder on this machine; see core.protocols.Runtime."""
         return False
 
     workspace_host = ""
@@ -38,7 +38,7 @@ class ServedRuntime(ABC):
 
     def __init__(self) -> None:
         self._limits: tuple[str, ...] = ()
-        """What the sandbox may use at most, for people."""
+        """The resource limits of the sandbox, as text for the user."""
         self._client: ActionExecutionClient | None = None
         self._starting = asyncio.Lock()
         self._started = asyncio.Condition()
@@ -47,22 +47,22 @@ class ServedRuntime(ABC):
 
     @abstractmethod
     async def _open(self, say: Say) -> ActionExecutionClient:
-        """Make a server ready, and a client for it. Raises RuntimeUnavailableError; `_shut` is called then."""
+        """Start a server and return a client for it. Raises RuntimeUnavailableError; then `_shut` is called."""
 
     @abstractmethod
     async def _shut(self) -> None:
-        """End what `_open` began, however far it came. The client is closed already."""
+        """Undo what `_open` did, however far it got. The client is already closed."""
 
     async def _revived(self) -> bool:
-        """Whether a server that did not answer does so again, by something that the launcher did."""
+        """Try to bring back a server that did not answer; return whether that worked."""
         return False
 
     async def _fallen(self) -> str:
-        """Why the sandbox may not be used any more although it runs; empty where it may."""
+        """Return why the sandbox must not be used any more although it runs, or an empty string."""
         return ""
 
     async def _moved_aside(self) -> list[str]:
-        """Move aside what the action made that programs outside would run; a line for each."""
+        """Move aside files made by the action that programs on the host would run; return a line for each."""
         return []
 
     async def _carry_out(
@@ -71,35 +71,35 @@ class ServedRuntime(ABC):
         return await client.execute(action, action_id, on_frame)
 
     async def _remarks(self) -> list[str]:
-        """What is to be said below the output of the command that has just ended; empty texts say nothing."""
+        """Return notes to append to the output of the command that just ended; empty strings are ignored."""
         return []
 
     # -- life --------------------------------------------------------------------------------------------------------
 
     async def start(self, say: Say = silently) -> None:
-        """Start the server unless it runs. Raises RuntimeUnavailableError; may be called again then."""
+        """Start the server unless it runs. Raises RuntimeUnavailableError; may then be called again."""
         async with self._starting:
             if self._client is not None and (
                 await self._client.alive() or (await self._revived() and await self._client.alive())
             ):
                 return
-            await seen_through(self._end())
+            await run_to_completion(self._end())
             try:
                 client = await self._open(say)
                 async with self._started:
                     self._client = client
                     self._started.notify_all()
             except BaseException:
-                await seen_through(self._end())
+                await run_to_completion(self._end())
                 raise
 
     async def aclose(self) -> None:
         """End the server and everything that it started. May be called twice."""
         async with self._starting:
-            await seen_through(self._end())
+            await run_to_completion(self._end())
 
     async def rest(self) -> None:
-        """Nobody needs it for now: the same as the end of it, where nothing of it can be kept."""
+        """Suspend the sandbox. Ends it, unless the subclass can keep it."""
         await self.aclose()
 
     async def _end(self) -> None:
@@ -111,7 +111,7 @@ class ServedRuntime(ABC):
     # -- what it is asked --------------------------------------------------------------------------------------------
 
     async def execute(self, action: Action, action_id: int, on_frame: Callable[[Frame], None]) -> Observation:
-        """Carry out one action. Raises RuntimeUnavailableError where the server is not there; see `start`."""
+        """Carry out one action. Raises RuntimeUnavailableError if the server is not running; see `start`."""
         if self._client is None:
             raise RuntimeUnavailableError("The runtime is not started. Start it first.")
         if fallen := await self._fallen():
@@ -122,29 +122,29 @@ class ServedRuntime(ABC):
         finally:
             moved = await self._moved_aside()
         for line in (*moved, *await self._remarks()):
-            observation = noted(observation, line)
+            observation = with_note(observation, line)
         return observation
 
     async def usage(self) -> SandboxUsage | None:
-        """What the server and everything that it started use; None before the start. Raises RuntimeUnavailableError."""
+        """Return the resource usage of the sandbox, or None before the start. Raises RuntimeUnavailableError."""
         if self._client is None:
             return None
         return await self._client.usage(self._limits)
 
     async def came_back(self) -> list[str]:
-        """Nothing: the workspace is the folder of this machine, or stays where it is."""
+        """Return an empty list: the workspace is not copied back."""
         return []
 
     async def put_back(self, name: str) -> str:
-        """Give a file that was moved aside its name again; see core.protocols.Runtime."""
+        """Restore a file that was moved aside; see core.protocols.Runtime."""
         raise UsageError("Nothing is moved aside in this sandbox.")
 
     async def list_folder(self, path: str) -> list[str]:
-        """The names in a folder inside; see core.protocols.Runtime."""
+        """Return the names in a folder of the sandbox; see core.protocols.Runtime."""
         return await self._running.list_folder(path)
 
     async def read_file(self, path: str, max_bytes: int) -> bytes | None:
-        """The content of a file inside; see core.protocols.Runtime."""
+        """Return the content of a file of the sandbox; see core.protocols.Runtime."""
         return await self._running.read_file(path, max_bytes)
 
     @property
@@ -154,7 +154,7 @@ class ServedRuntime(ABC):
         return self._client
 
     async def watch_page(self) -> AsyncGenerator[PageShown, None]:
-        """The page in the browser; see core.protocols.Runtime."""
+        """Yield the page in the browser whenever it changes; see core.protocols.Runtime."""
         client: ActionExecutionClient | None = None
         while True:
             client = await self._client_after(client)
@@ -164,31 +164,31 @@ class ServedRuntime(ABC):
                         yield page
 
     async def _client_after(self, known: ActionExecutionClient | None) -> ActionExecutionClient:
-        """The client of the server that runs, once that is another one than this."""
+        """Wait until another server than that of `known` runs, and return its client."""
         async with self._started:
             await self._started.wait_for(lambda: self._client not in (None, known))
             assert self._client is not None
             return self._client
 
     async def jobs(self) -> list[Job]:
-        """What commands started and still runs; none before the start. Raises RuntimeUnavailableError."""
+        """Return the processes that commands left running; none before the start. Raises RuntimeUnavailableError."""
         return [] if self._client is None else await self._client.jobs()
 
     async def end_job(self, pid: int) -> None:
-        """End one of them and everything below it. Raises UsageError where it is gone, RuntimeUnavailableError."""
+        """End a job and its child processes. Raises UsageError if it is gone, RuntimeUnavailableError."""
         if self._client is not None:
             await self._client.end_job(pid)
 
     async def type_keys(self, keys: bytes) -> None:
-        """Keys for its terminal. Raises UsageError where nothing takes them, RuntimeUnavailableError."""
+        """Send keys to the terminal. Raises UsageError if no program takes them, RuntimeUnavailableError."""
         await self._at_terminal("input", keys)
 
     async def resize_terminal(self, rows: int, columns: int) -> None:
-        """The size of its terminal. Raises RuntimeUnavailableError."""
+        """Set the size of the terminal. Raises RuntimeUnavailableError."""
         await self._at_terminal("resize", {"rows": rows, "columns": columns})
 
     async def give_terminal_back(self) -> None:
-        """End the action with which the user took the terminal over. Raises RuntimeUnavailableError."""
+        """End the action with which the user took over the terminal. Raises RuntimeUnavailableError."""
         await self._at_terminal("give_back", b"")
 
     async def _at_terminal(self, what: str, said: bytes | dict[str, int]) -> None:
