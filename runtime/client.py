@@ -67,7 +67,7 @@ def names_in(body: bytes) -> list[str]:
     except RecursionError as error:
         raise ValueError("the listing is nested too deeply") from error
     if not isinstance(listed, list):
-        raise ValueError("the listing is no list")
+        raise ValueError("the listing is not a list")
     return [name for name in listed[:MAX_LISTED] if isinstance(name, str) and _is_name(name.removesuffix("/"))]
 
 
@@ -97,11 +97,11 @@ CONNECT_TIMEOUT_S = 10.0
 ALIVE_TIMEOUT_S = 5.0
 """A healthy server answers within a millisecond; one on a machine that swaps, within seconds."""
 _ASKED = aiohttp.ClientTimeout(total=ALIVE_TIMEOUT_S)
-_GONE = "The sandbox is gone ({reason}). Send a message to start a new one; files in the workspace are kept."
+_GONE = "The sandbox has ended ({reason}). Send a message to start a new one; files in the workspace are kept."
 _ANOTHER = "another server answers in its place"
 _OTHER_VERSION = (
-    "The sandbox speaks version {theirs} of the protocol and this Handloom version {ours}. Use a sandbox of the same "
-    "Handloom: build its image again, or install the version that it was built with."
+    "The sandbox uses protocol version {theirs} and this Handloom version {ours}. Use a sandbox of the same "
+    "Handloom: rebuild its image, or install the version that it was built with."
 )
 
 
@@ -197,7 +197,7 @@ class ActionExecutionClient:
             async with self._request("DELETE", f"/jobs/{pid}") as response:
                 self._recognise(response)
                 if response.status == 404:
-                    raise UsageError(f"There is no job {pid} any more.")
+                    raise UsageError(f"The job {pid} has ended.")
                 if response.status != 200:
                     raise RuntimeUnavailableError(await refusal(response))
         except aiohttp.ClientError as error:
@@ -328,13 +328,13 @@ class ActionExecutionClient:
                 for line in lines.feed(data):
                     if isinstance(said := decode_line(line), PageShown):
                         yield said
-                if self._session.closed:  # while the reader was at work
+                if self._session.closed:  # closed while the caller processed the page
                     return
 
     async def aclose(self) -> None:
         """Close the connections; whoever waits for an observation gets RuntimeUnavailableError. May be called twice."""
         for response in self._answers:
-            response.close()  # the session's own close would let its reader wait for ever
+            response.close()  # otherwise its reader would wait for ever
         await self._session.close()
 
 

@@ -51,7 +51,7 @@ def _release(folder: str, is_done: threading.Event) -> None:
             pipes.append(pipe)
             _open_for_an_instant(pipe)
         attempts = int(SEARCH_EVERY_S / PAUSE_S) if pipes else 0
-        for _ in range(attempts):  # git opens the same file several times, and the next one after that
+        for _ in range(attempts):  # git opens the same file several times, then the next one
             for pipe in pipes:
                 _open_for_an_instant(pipe)
             if is_done.wait(PAUSE_S):
@@ -114,7 +114,7 @@ def git_files(folder: Path) -> list[str] | None:
 
 def _listed(repository: str, folder: Path) -> list[str] | None:
     """Return files, and nested repositories with a trailing slash."""
-    file = folder / ".git" / "info" / "exclude"  # the patterns that a repository keeps to itself
+    file = folder / ".git" / "info" / "exclude"  # the repository's private patterns
     excludes = [f"--exclude-from={file}"] if file.is_file() else []
     told = _git(repository, folder, "ls-files", "-z", "--others", "--exclude-standard", *excludes)
     return None if told is None else told.decode("utf-8", "surrogateescape").split("\0")[:-1]

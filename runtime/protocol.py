@@ -81,13 +81,13 @@ def decode_request(body: bytes) -> tuple[Action, int]:
     """Return the action of a request and its ID, or NO_ACTION_ID. Raises ProtocolError."""
     data = _decode(body).get("action")
     if not isinstance(data, dict):
-        raise ProtocolError("the body is a JSON object with the key 'action', and an object under it")
+        raise ProtocolError("the body must be a JSON object with an object 'action'")
     event = _event(data)
     if isinstance(event, UnknownAction) or not isinstance(event, Action):
-        raise ProtocolError(f"{data.get('action')!r} is no action that this server knows")
+        raise ProtocolError(f"{data.get('action')!r} is not an action that this server knows")
     action_id = data.get("id", NO_ACTION_ID)
     if not isinstance(action_id, int) or isinstance(action_id, bool):
-        raise ProtocolError("'id' is an integer")
+        raise ProtocolError("'id' must be an integer")
     return event, action_id
 
 
@@ -95,7 +95,7 @@ def decode_secrets(body: bytes) -> Mapping[str, str]:
     """Return the secrets of a request by name. Raises ProtocolError, whose text contains no values."""
     said = _decode(body).get("secrets", {}) if b'"secrets"' in body else {}
     if not isinstance(said, dict) or not all(isinstance(value, str) for value in said.values()):
-        raise ProtocolError("'secrets' is an object of texts")
+        raise ProtocolError("'secrets' must be an object of strings")
     try:
         return checked(said)
     except ValueError as error:
@@ -149,8 +149,8 @@ def decode_line(line: bytes) -> Frame | Observation:
             case "page_shown":
                 return _page_shown(data)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise ProtocolError(f"a frame is incomplete or of the wrong shape: {error!r}") from error
-    raise ProtocolError(f"no frame is called {data['frame']!r}")
+        raise ProtocolError(f"a frame is incomplete or malformed: {error!r}") from error
+    raise ProtocolError(f"there is no frame {data['frame']!r}")
 
 
 def _page_shown(data: Mapping[str, Any]) -> PageShown:
@@ -169,7 +169,7 @@ def decode_observation(data: Mapping[str, Any]) -> Observation:
     """Decode an observation in V0 form. Raises ProtocolError."""
     event = _event(data)
     if isinstance(event, UnknownObservation) or not isinstance(event, Observation):
-        raise ProtocolError(f"{data.get('observation')!r} is no observation that this version knows")
+        raise ProtocolError(f"{data.get('observation')!r} is not an observation that this version knows")
     return event
 
 
@@ -205,7 +205,7 @@ def usage_of(info: Any, limits: tuple[str, ...] = ()) -> SandboxUsage:
             oom_kills=int(used.get("oom_kills", 0)),
         )
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
-        raise ProtocolError(f"the server's account of itself is incomplete: {error!r}") from error
+        raise ProtocolError(f"the server's information is incomplete: {error!r}") from error
 
 
 def web_hosts(info: Mapping[str, Any]) -> dict[str, int]:

@@ -50,25 +50,23 @@ LOOK_S = 0.02
 REASON_CHARS = 120
 LINK = "STATUS$LINK"
 """The ID of status messages about the connection."""
-_BROKEN = "The link to the sandbox is broken ({reason}); trying again."
-_BACK = "The link to the sandbox is back."
-_SKIPPED = "The link to the sandbox is back; {count} pieces of live output were skipped."
+_BROKEN = "The connection to the sandbox is broken ({reason}); retrying."
+_BACK = "The connection to the sandbox is back."
+_SKIPPED = "The connection to the sandbox is back; {count} chunks of live output were skipped."
 _UNREACHABLE = (
-    "The sandbox cannot be reached ({reason}). Look after the network and the server, and send a message to try again."
+    "The sandbox cannot be reached ({reason}). Check the network and the server, then send a message to try again."
 )
-_FORGOTTEN = (
-    "The sandbox has forgotten this action, so how it ended is not known. Look at what it did before it is done again."
-)
-_MOVED = "The server sends us elsewhere, and the key is for nobody else. Correct its address."
+_FORGOTTEN = "The sandbox no longer has this action's result. Check what the action did before you repeat it."
+_MOVED = "The server redirects to another address, which must not get the key. Correct the server's address."
 _CLAIM_REFUSED = {
     301: _MOVED,
     302: _MOVED,
     307: _MOVED,
     308: _MOVED,
-    401: "The server has another key. Give this conversation the one that the server was started with.",
+    401: "The server has another key. Use the key that the server was started with.",
     403: "The server may not be called by this name. Start it with --allow-host and the name, or correct the address.",
-    404: "What answers is no action server of this version. Look at its address, or install the same Handloom there.",
-    409: "The server is used by another conversation. Close that one, or have another server.",
+    404: "This is not an action server of this version. Check the address, or install the same Handloom there.",
+    409: "The server is used by another conversation. Close that conversation, or use another server.",
 }
 _LINK_ERRORS = (aiohttp.ClientError, OSError, UnresponsiveError)
 """What a broken connection raises."""
@@ -126,10 +124,10 @@ class ReconnectingClient(ActionExecutionClient):
                 else:
                     if observation is not None:
                         return observation
-                    await asyncio.sleep(LOOK_S)  # or a server that ends every turn at once would keep us busy
+                    await asyncio.sleep(LOOK_S)  # limits the load if a server ends every response at once
             raise self._lost("it was closed")
         except asyncio.CancelledError:
-            # over a link that is well, what was interrupted has ended when we return
+            # on a working connection, the action has ended when we return
             self._release(asked.token)
             if (release := self._releases.get(asked.token)) is not None:
                 await asyncio.wait([release], timeout=INTERRUPT_S)
@@ -170,7 +168,9 @@ class ReconnectingClient(ActionExecutionClient):
                     if response.status != 503:
                         self._check_version(response)
                         raise RuntimeUnavailableError(_CLAIM_REFUSED.get(response.status) or await refusal(response))
-                    gives_up_at = max(gives_up_at, loop.time() + delay_s)  # its last owner is being shown out
+                    gives_up_at = max(
+                        gives_up_at, loop.time() + delay_s
+                    )  # the server is ending its previous owner's process
             except _LINK_ERRORS:
                 if loop.time() >= gives_up_at:
                     raise
@@ -186,7 +186,7 @@ class ReconnectingClient(ActionExecutionClient):
                 while response.status == 200:
                     if not await self.alive():
                         return
-                    await asyncio.sleep(LOOK_S)  # the end of a process elsewhere is no event here
+                    await asyncio.sleep(LOOK_S)  # the end of a remote process sends no event
 
     async def aclose(self) -> None:
         """Interrupt running actions if the connection allows, and close the connections. May be called twice.
@@ -208,7 +208,7 @@ class ReconnectingClient(ActionExecutionClient):
     async def _attempt(self, asked: _Request, trouble: _BrokenLink) -> Observation | None:
         """Request the action, or the rest of its answer; return None if the server wants to be asked again."""
         if self._instance is None:
-            await self._meet()  # or a request that is sent twice could reach two lives
+            await self._meet()  # or a repeated request could reach two server processes
         headers = {"Accept": NDJSON_TYPE}
         if asked.is_known:
             request = self._request("GET", f"/actions/{asked.token}?after={asked.seen}", headers=headers)
@@ -219,7 +219,7 @@ class ReconnectingClient(ActionExecutionClient):
             async with asyncio.timeout(self._silent_s + len(asked.body) / SLOWEST_BYTES_S):
                 response = await stack.enter_async_context(request)
             if response.status in (502, 503, 504) and INSTANCE_HEADER not in response.headers:
-                raise aiohttp.ClientConnectionError(f"a relay on the way answers with status {response.status}")
+                raise aiohttp.ClientConnectionError(f"a proxy answers with status {response.status}")
             self._recognise(response)
             if response.status != 200:
                 await _refuse(response, asked.is_known)

@@ -113,7 +113,7 @@ class ServerRuntime(ABC):
     async def execute(self, action: Action, action_id: int, on_frame: Callable[[Frame], None]) -> Observation:
         """Carry out one action. Raises RuntimeUnavailableError if the server is not running; see `start`."""
         if self._client is None:
-            raise RuntimeUnavailableError("The runtime is not started. Start it first.")
+            raise RuntimeUnavailableError("The runtime is not running. Start it first.")
         if fallen := await self._fallen():
             await self.aclose()
             raise RuntimeUnavailableError(f"{fallen}. The sandbox was ended; the next action starts a new one.")
@@ -137,7 +137,7 @@ class ServerRuntime(ABC):
 
     async def put_back(self, name: str) -> str:
         """Restore a file that was moved aside; see core.protocols.Runtime."""
-        raise UsageError("Nothing is moved aside in this sandbox.")
+        raise UsageError("No file was moved aside in this sandbox.")
 
     async def list_folder(self, path: str) -> list[str]:
         """Return the names in a folder of the sandbox; see core.protocols.Runtime."""
@@ -150,7 +150,7 @@ class ServerRuntime(ABC):
     @property
     def _running(self) -> ActionExecutionClient:
         if self._client is None:
-            raise RuntimeUnavailableError("The runtime is not started. Start it first.")
+            raise RuntimeUnavailableError("The runtime is not running. Start it first.")
         return self._client
 
     async def watch_page(self) -> AsyncGenerator[PageShown, None]:
@@ -158,7 +158,7 @@ class ServerRuntime(ABC):
         client: ActionExecutionClient | None = None
         while True:
             client = await self._client_after(client)
-            with suppress(RuntimeUnavailableError):  # it ended; whoever acts is told
+            with suppress(RuntimeUnavailableError):  # the server ended; the next action reports it
                 async with aclosing(client.watch_page()) as pages:
                     async for page in pages:
                         yield page

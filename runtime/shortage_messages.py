@@ -10,7 +10,7 @@ from typing import TypeVar
 from core.events import CmdOutputObservation, Observation
 
 MB = 1024 * 1024
-PROCESSES_RAN_OUT = "No process could be started any more, so what was left running was ended."
+PROCESSES_RAN_OUT = "No more processes could be started, so running commands were ended."
 T = TypeVar("T", bound=Observation)
 
 
@@ -18,16 +18,16 @@ def memory_ran_out(most_bytes: int | None) -> str:
     """Return the message for a process killed for lack of memory; `most_bytes` is the limit for all processes, if
     known.
     """
-    bound = "" if most_bytes is None else f": all together may use {most_bytes // MB} MB"
+    bound = "" if most_bytes is None else f": the limit for all processes is {most_bytes // MB} MB"
     return f"The sandbox ran out of memory, so a process was killed{bound}."
 
 
 def disk_ran_out(left_bytes: int) -> str:
-    return f"The disk has only {left_bytes // MB} MB left, so what was running was ended. Free some space."
+    return f"The disk has only {left_bytes // MB} MB left, so running commands were ended. Free some space."
 
 
 def files_ran_out(left: int) -> str:
-    return f"The disk has room for only {left} more files, so what was running was ended. Remove some."
+    return f"The disk has room for only {left} more files, so running commands were ended. Remove some."
 
 
 def with_note(observation: T, text: str) -> T:

@@ -50,8 +50,8 @@ class WorkspaceFiles:
                     return None
                 if stat.S_ISLNK(found.st_mode):
                     return LINK, os.fsencode(os.readlink(name, dir_fd=folder))
-                if not stat.S_ISREG(found.st_mode):  # opening a device can do something
-                    raise UnreadableError("no regular file")
+                if not stat.S_ISREG(found.st_mode):  # opening a device can have side effects
+                    raise UnreadableError("not a regular file")
                 return _content(folder, name, max_bytes)
         except OSError as error:
             if error.errno in _GONE:
@@ -82,8 +82,8 @@ class WorkspaceFiles:
                     moving.take_back()
             except OSError as error:
                 raise CheckpointError(
-                    f"The restore stopped half way and could not be taken back ({error.strerror or error}). "
-                    "The checkpoint that was taken before it has everything: restore that one."
+                    f"The restore stopped halfway and could not be undone ({error.strerror or error}). "
+                    "Restore the checkpoint that was taken before it."
                 ) from error
             finally:
                 self.clear(stage)
@@ -239,7 +239,7 @@ def _content(folder: int, name: str, max_bytes: int) -> tuple[int, bytes]:
     with open(os.open(name, _READ, dir_fd=folder), "rb") as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode):
-            raise UnreadableError("no regular file")
+            raise UnreadableError("not a regular file")
         if found.st_size > max_bytes or len(data := file.read(max_bytes + 1)) > max_bytes:
             raise UnreadableError(f"larger than {max_bytes // 1024 // 1024} MB")
         return (PROGRAM if found.st_mode & stat.S_IXUSR else FILE), data

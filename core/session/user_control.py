@@ -68,7 +68,7 @@ class TakeOver:
     async def begin(self, rows: int, columns: int) -> Envelope:
         """Have the terminal in this size. It is stored when this returns. Raises UsageError where somebody has it."""
         if self.is_on:
-            raise UsageError("The terminal is taken over already. Give it back where it was taken.")
+            raise UsageError("The user has already taken over the terminal. Give it back where it was taken.")
         action = CmdRunAction(command=COMMAND, blocking=True, timeout=NO_LIMIT_S, takes_over=True)
         self._keys.clear()
         self._gives_back = self.is_ready = False

@@ -158,7 +158,7 @@ class WorkspaceCheckpoints:
             self._last = None
             if not git.kept("refs/checkpoints"):
                 shutil.rmtree(self._folder)
-                _lock_of(self._folder).unlink(missing_ok=True)  # last: who waits for it sees that it went
+                _lock_of(self._folder).unlink(missing_ok=True)  # last, so that a waiting process sees that it is gone
             else:
                 git.tidy()
 
@@ -239,16 +239,18 @@ class WorkspaceCheckpoints:
         try:
             lock = self._lock()
         except OSError as error:
-            raise CheckpointError(f"{self._folder} cannot be made: {error.strerror}. Free room for it.") from error
+            raise CheckpointError(f"{self._folder} cannot be created: {error.strerror}. Free disk space.") from error
         try:
-            self._folder.mkdir(0o700, exist_ok=True)  # whoever had the lock may have removed it
+            self._folder.mkdir(0o700, exist_ok=True)  # the previous holder of the lock may have removed it
             git = ShadowGit(self._folder, self._workspace, lock)
             stop.for_git(git)
             git.open()
             return work(git)
         except OSError as error:
             name = error.filename if isinstance(error.filename, str) else "the checkpoint"
-            raise CheckpointError(f"{name}: {error.strerror or error}. Make room or give the right to it.") from error
+            raise CheckpointError(
+                f"{name}: {error.strerror or error}. Free disk space or correct its permissions."
+            ) from error
         finally:
             os.close(lock)
 
@@ -265,7 +267,7 @@ class WorkspaceCheckpoints:
             except BaseException:
                 os.close(lock)
                 raise
-            os.close(lock)  # whoever had it has removed it with the store, and it holds nobody back any more
+            os.close(lock)  # its previous holder removed it with the store, so it locks nothing
 
     @contextmanager
     def _opened(self, folder: str) -> Iterator[WorkspaceFiles]:
@@ -315,7 +317,7 @@ class _Reading:
         if len(paths) > MAX_NEW_FILES or sizes > MAX_NEW_BYTES:
             raise CheckpointError(
                 f"The workspace is too large for checkpoints: {len(paths)} files with {sizes // 1024**2} MB to read. "
-                "Name what need not be kept in a .gitignore file, or work in a folder further down."
+                "List large files in .gitignore, or work in a subfolder."
             )
 
     def __iter__(self) -> Iterator[bytes]:
@@ -380,7 +382,7 @@ def _prune(git: ShadowGit, max_bytes: int) -> int:
         return forgotten
     git.tidy()
     while git.disk_bytes() > max_bytes and len(all := git.kept("refs/checkpoints")) > 1:
-        oldest = all[: (len(all) + 1) // 2]  # by halves: each look costs a new pack
+        oldest = all[: (len(all) + 1) // 2]  # by halves, because each round repacks
         git.forget(kept.ref for kept in oldest)
         git.tidy()
         forgotten += len(oldest)

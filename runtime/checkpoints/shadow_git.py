@@ -47,7 +47,7 @@ _SETTINGS = {
     "core.protectNTFS": "false",
     "core.protectHFS": "false",
     "core.compression": "1",
-    "pack.compression": "1",  # the first checkpoint of a workspace is waited for
+    "pack.compression": "1",  # the user waits for a workspace's first checkpoint
     "core.fsync": "committed",
     "gc.auto": "0",
     "index.version": "4",
@@ -120,9 +120,11 @@ class ShadowGit:
     def changed_paths(self, excluded: Sequence[str]) -> list[str]:
         """Return the paths that may differ from the index, sorted, without new ignored files."""
         found = {told[2:] for told in self._listed("", "-t", "--modified", "--deleted", excluded=excluded)}
-        found |= {f"{path}/" for path in found if self._is_repository(path)}  # which git does not tell of a former file
+        found |= {
+            f"{path}/" for path in found if self._is_repository(path)
+        }  # git does not report this for a former file
         waiting = [path for path in found if path.endswith("/")]
-        while waiting:  # a repository in it, which git would keep as a mere reference
+        while waiting:  # a nested repository, which git would store as a mere reference
             found.discard(folder := waiting.pop())
             below = {folder + told for told in self._listed(folder, excluded=excluded)}
             waiting += [path for path in below if path.endswith("/") and path != folder]
@@ -134,7 +136,7 @@ class ShadowGit:
 
     def _listed(self, folder: str, *arguments: str, excluded: Sequence[str]) -> list[str]:
         root = os.path.join(self._workspace, folder)
-        own = os.path.join(root, ".git", "info", "exclude")  # the patterns that a repository keeps to itself
+        own = os.path.join(root, ".git", "info", "exclude")  # the repository's private patterns
         excludes = [f"--exclude={OURS}*", *(f"--exclude={_escaped(path)}" for path in excluded if not folder)]
         if os.path.isfile(own):
             excludes.append(f"--exclude-from={own}")
@@ -153,7 +155,7 @@ class ShadowGit:
                 file = Path(top, path)
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_bytes(content)
-            data = os.fsencode("".join(f"./{path}\0" for path in paths))  # no path begins like a pattern
+            data = os.fsencode("".join(f"./{path}\0" for path in paths))  # so that no path looks like a pattern
             command, environ = ("check-ignore", "-z", "--stdin", "--no-index"), {"GIT_LITERAL_PATHSPECS": "0"}
             told = self._run(*command, data=data, work_tree=top, environ=environ, also=(1,))
             return {path.removeprefix("./") for path in _texts(told)}
@@ -172,7 +174,7 @@ class ShadowGit:
                 child.stdin.write(b"done\n")
                 child.stdin.close()
             except BrokenPipeError:
-                pass  # it says why by its end
+                pass  # its exit reports the reason
             self._finish(child, "fast-import", b"")
 
     def update_index(self, entries: Iterable[tuple[str, Entry | None]], environ: dict[str, str] | None = None) -> None:
@@ -300,16 +302,16 @@ class ShadowGit:
         try:
             child = subprocess.Popen(
                 ["git", f"--git-dir={self._folder}", *trees, *settings, *command],
-                cwd=work_tree or self._folder,  # git would list what is below where it stands
+                cwd=work_tree or self._folder,  # git lists only what is below its working folder
                 env={"PATH": _search_path(), **_ENVIRON, **(environ or {})},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 pass_fds=(self._lock,),
-                start_new_session=True,  # an interrupt from the keyboard is Handloom's to take
+                start_new_session=True,  # a keyboard interrupt must reach only Handloom
             )
         except OSError as error:
-            raise CheckpointError(f"git cannot be run ({error.strerror}). Install it to have checkpoints.") from error
+            raise CheckpointError(f"git cannot be run ({error.strerror}). Install git to use checkpoints.") from error
         ending = threading.Timer(timeout_s, child.kill)
         ending.start()
         self._child = child
@@ -351,12 +353,12 @@ class Contents:
             head = self._out.readline().split()
             size = int(head[2])
             if max_bytes is not None and size > max_bytes:
-                raise CheckpointError(f"It has {size:,} bytes, which are too many to look through here.")
+                raise CheckpointError(f"The file has {size:,} bytes, which is too large to show here.")
             data = self._out.read(size + 1)
         except (OSError, ValueError, IndexError) as error:
-            raise CheckpointError(f"The store of checkpoints has lost the content {id}.") from error
+            raise CheckpointError(f"The checkpoint store has lost the content {id}.") from error
         if len(data) != size + 1:
-            raise CheckpointError("The checkpoint could not be read to its end. Try again.")
+            raise CheckpointError("The checkpoint could not be read completely. Try again.")
         return data[:-1]
 
 

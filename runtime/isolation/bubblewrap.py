@@ -243,7 +243,7 @@ def programs() -> tuple[Path, ...]:
 def _mounted(mount: Mount) -> list[str]:
     if mount.access in ("empty", "hidden folder"):
         return _empty(mount.path, "0555" if mount.access == "empty" else "0000")
-    if mount.access == "hidden file":  # a device that cannot be opened, because devices are off in what is mounted
+    if mount.access == "hidden file":  # a device that cannot be opened, because the mount disables devices
         return ["--ro-bind", os.devnull, str(mount.path)]
     return ["--bind" if mount.access == "open" else "--ro-bind", str(mount.path), str(mount.path)]
 

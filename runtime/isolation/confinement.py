@@ -141,7 +141,7 @@ class Confinement:
         try:
             return bubblewrap.unavailable_reason(self._walls(self._workspace))
         except OSError as error:
-            return f"the workspace cannot be looked at: {error.strerror}"
+            return f"the workspace cannot be read: {error.strerror}"
 
     def _walls(self, private: Path) -> bubblewrap.Bubblewrap:
         home = Path(os.path.expanduser("~")).resolve()
@@ -165,7 +165,7 @@ class Confinement:
         Raises RuntimeUnavailableError.
         """
         if self._isolation.kind == "bubblewrap" and self.why_open:
-            raise RuntimeUnavailableError(f"There can be no isolation: {self.why_open}; or set sandbox.isolation.")
+            raise RuntimeUnavailableError(f"Isolation is not possible: {self.why_open}; or set sandbox.isolation.")
         async with AsyncExitStack() as stack:
             group = self._group = ControlGroup(f"handloom-{folder.path.name}", self._isolation.limits)
             self._killed = 0
@@ -191,7 +191,7 @@ class Confinement:
         limits = self._isolation.limits
         memory = None if "memory" in applied else limits.memory_of_each_bytes
         wanted = {"--max-memory": memory, "--max-file": limits.file_bytes, "--min-free": limits.free_bytes}
-        if self.is_closed:  # outside, all of the user's processes would count
+        if self.is_closed:  # without bubblewrap, all of the user's processes would count
             wanted["--max-processes"] = limits.processes
         return tuple(word for name, most in wanted.items() if most is not None for word in (name, str(most)))
 
@@ -210,7 +210,7 @@ class Confinement:
             environ = await asyncio.to_thread(git_config.identity_environment, folder)
             await asyncio.to_thread(_hand_over, folder, walls.user)
         except (bubblewrap.BubblewrapError, OSError) as error:
-            raise RuntimeUnavailableError(f"The sandbox cannot be walled in: {error}.") from error
+            raise RuntimeUnavailableError(f"The sandbox cannot be isolated: {error}.") from error
         options = launch.options
         if walls.state is not None:
             options += ("--state-dir", str(walls.state_inside))

@@ -71,7 +71,7 @@ class Rule:
         """Parse a rule. Raises ValueError."""
         found = _RULE.fullmatch(text.strip().lower())
         if found is None:
-            raise ValueError(f"{text!r} is no host: write example.org, *.example.org or example.org:8080")
+            raise ValueError(f"{text!r} is not a host: write example.org, *.example.org or example.org:8080")
         name = (found["name"] or found["ipv6"]).rstrip(".")
         return cls(name, int(found["port"]) if found["port"] else None)
 
@@ -101,7 +101,7 @@ class Egress:
         try:
             await self._serve(reader, writer)
         except (OSError, asyncio.IncompleteReadError, TimeoutError):
-            pass  # one of the two has gone
+            pass  # one side is gone
         finally:
             self._open -= 1
             writer.close()
@@ -142,7 +142,7 @@ class Egress:
         host = host.lower().strip("[]").rstrip(".")
         self._refuse_denied(host, [host], port)
         if not any(rule.allows(host, port) for rule in self._rules):
-            raise RefusedError(f"{host}:{port} is not allowed here; the user can add it to sandbox.allowed_hosts")
+            raise RefusedError(f"{host}:{port} is not allowed; the user can add it to sandbox.allowed_hosts")
         try:
             found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except OSError as error:
@@ -150,7 +150,7 @@ class Egress:
         addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
         self._refuse_denied(host, addresses, port)
         if not is_named(self._rules, host, port) and not all(map(is_public, addresses)):
-            raise RefusedError(PRIVATE.format(host=host))  # one that points inwards makes the name suspect
+            raise RefusedError(PRIVATE.format(host=host))  # a single private address makes the name suspect
         return addresses
 
     def _refuse_denied(self, host: str, names: Sequence[str], port: int) -> None:
@@ -224,14 +224,14 @@ def destination(head: bytes) -> tuple[str, int, bytes]:
         url = urlsplit(f"//{target}" if method == "CONNECT" else target)
         host, port = url.hostname or "", url.port
     except ValueError as error:
-        raise RefusedError("this is no request of a proxy's client") from error
+        raise RefusedError("this is not a request to a proxy") from error
     if not host or (method != "CONNECT" and url.scheme != "http"):
         raise RefusedError("only CONNECT and http:// requests are served here")
     if method == "CONNECT":
         return host, port or 443, b""
     path = f"{url.path or '/'}?{url.query}" if url.query else url.path or "/"
     fields = [field for field in rest.split(b"\r\n") if field and not _is_of_the_hop(field)]
-    # One request a connection: the next may be for somebody else, and has to be looked at.
+    # One request per connection: the next may be for another host and must be checked.
     lines = [f"{method} {path} {version}\r\nHost: {url.netloc.rpartition('@')[2]}".encode("ascii"), *fields]
     lines += [b"Connection: close", b"", b""]
     return host, port or 80, b"\r\n".join(lines)
@@ -329,7 +329,7 @@ async def egress_process(
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        cwd=path.parent,  # the whole path may be longer than that of a socket can be
+        cwd=path.parent,  # the full path may be too long for a socket
         env=without_secrets(os.environ),
         start_new_session=True,
     )
@@ -344,7 +344,7 @@ async def egress_process(
         listening = asyncio.create_task(opened.listen(proxy.stdout))
         yield opened
     finally:
-        proxy.stdin.close()  # upon which it ends
+        proxy.stdin.close()  # this ends it
         await proxy.wait()
         if listening is not None:
             await listening

@@ -284,10 +284,10 @@ class _Search:
         self._seen.add(real)
         kind = _kind(real)
         if ".git" in Path(real).parts and not (is_path or (kind == stat.S_IFREG and _is_program(real))):
-            return  # a reference, say: git itself writes there
+            return  # git itself writes there, such as references
         if kind == stat.S_IFREG or (is_path and kind == stat.S_IFDIR):
             folder = os.path.dirname(real)
-            if real.endswith(".py") and folder != self._real:  # Python takes modules from beside a script first
+            if real.endswith(".py") and folder != self._real:  # Python looks for modules next to a script first
                 real = folder
             self._add(Path(real))
             if is_include and self._includes < MAX_INCLUDES:

@@ -123,7 +123,9 @@ def _protect_targets(workspace: Path, pointed: Targets, found: Mounts) -> None:
             found.mounts.append(Mount(path, "read-only"))
             found.guarded.append(path)
     opened = sorted(above - set(found.guarded))
-    found.mounts[:0] = [Mount(folder, "open") for folder in opened]  # a later mount would hide what is mounted below
+    found.mounts[:0] = [
+        Mount(folder, "open") for folder in opened
+    ]  # first, because a later mount would hide mounts below it
     found.guarded += opened
     found.watched += [name for name in pointed.missing if not any((workspace / name).is_relative_to(p) for p in closed)]
     found.left_out = pointed.left_out
@@ -132,7 +134,7 @@ def _protect_targets(workspace: Path, pointed: Targets, found: Mounts) -> None:
 def _protect_repository(git: Path, found: Mounts) -> None:
     """Leave a repository's folder writable, except for what git runs."""
     found.guarded.append(git)
-    found.mounts.append(Mount(git, "open"))  # a mount cannot be renamed, and what is in it goes with it
+    found.mounts.append(Mount(git, "open"))  # so that it cannot be renamed
     if _kind(git / "config"):
         _protect(git / "config", found)
     for name in _GIT_FOLDERS:
@@ -241,7 +243,7 @@ def _locked(path: Path, owner: tuple[int, int] | None) -> int:
     while True:
         _make_placeholder(path)
         lock = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        fcntl.flock(lock, fcntl.LOCK_SH)  # whoever holds it alone is about to remove it
+        fcntl.flock(lock, fcntl.LOCK_SH)  # an exclusive holder is about to remove it
         status = os.fstat(lock)
         if _identity(path) == (status.st_dev, status.st_ino):
             if owner is not None:
@@ -255,7 +257,7 @@ def _make_placeholder(path: Path) -> None:
     if (content := CONTENTS.get(path.name)) is None:
         path.mkdir(mode=0o755, exist_ok=True)
         return
-    whole = path.with_name(f"{path.name}.{secrets.token_hex(8)}")  # git on the host never reads half of it
+    whole = path.with_name(f"{path.name}.{secrets.token_hex(8)}")  # so that git on the host never reads half of it
     made = os.open(whole, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     try:
         os.write(made, content.encode())
@@ -307,12 +309,12 @@ def _protect(path: Path, found: Mounts) -> None:
     kind = _kind(path)
     if kind == stat.S_IFLNK:
         raise ProtectionError(
-            f"{path} is a symbolic link, which cannot be protected. Put the file itself there, or take the name out of "
+            f"{path} is a symbolic link, which cannot be protected. Replace it with the file itself, or remove it from "
             "sandbox.protected_paths"
         )
     found.guarded.append(path)
     if kind is None or (kind == stat.S_IFDIR and not any(path.iterdir())):
-        found.placeholders.append(path)  # also one that a process that was killed left behind
+        found.placeholders.append(path)  # also a leftover of a killed process
         found.mounts.append(Mount(path, "empty", is_placeholder=True))
     else:
         found.mounts.append(Mount(path, "read-only"))
@@ -358,7 +360,7 @@ def deny(found: Mounts, denials: Denials, workspace: Path, sight: Visibility) ->
         _merge(merged, Mount(path, "read-only"))
     for path in hidden:
         _merge(merged, Mount(path, "hidden folder" if path.is_dir() else "hidden file"))
-    for path in (*closed, *hidden):  # a folder above could be renamed, and another one be put in its place
+    for path in (*closed, *hidden):  # a parent folder could be renamed and replaced
         for top in writable:
             for above in path.parents:
                 if above.is_relative_to(top) and above != top:

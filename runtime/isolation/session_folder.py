@@ -62,10 +62,10 @@ class SessionFolder:
     def __init__(self) -> None:
         parent = base()
         while True:
-            self.path = Path(tempfile.mkdtemp(prefix="", dir=parent))  # which makes it private
+            self.path = Path(tempfile.mkdtemp(prefix="", dir=parent))  # with mode 0700
             self._lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX)
-            with suppress(OSError):  # somebody took it for an abandoned one
+            with suppress(OSError):  # it was removed as abandoned
                 self.inside.mkdir(mode=0o700)
                 if (self.path / "lock").stat().st_ino == os.fstat(self._lock).st_ino:
                     return

@@ -30,7 +30,7 @@ MAX_ENTRIES = 20_000
 MAX_CONFIG_BYTES = 256 * 1024
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-CUT = f"There are more than {MAX_FOLDERS} folders, or one is too deep or too large: the rest was not looked at."
+CUT = f"There are more than {MAX_FOLDERS} folders, or one is too deep or too large: the rest was not checked."
 NOT_PROTECTED = "{n} repositories and files deeper in the workspace are not read-only in the sandbox: only {most} are."
 _CONFIGS = ("config", "config.worktree")
 _OF_A_WORKTREE = "../.."
@@ -100,7 +100,7 @@ class Baseline:
         try:
             now = audit(self._workspace, self._names, self._most)
         except OSError:
-            return []  # the workspace is gone, and everything in it
+            return []  # the workspace is gone
         lines = [str(finding) for finding in now.findings if finding.key not in self.before]
         if more := max(len(deeper(self.first.places)) - MAX_NESTED, 0):
             lines.append(NOT_PROTECTED.format(n=more, most=MAX_NESTED))
@@ -190,10 +190,10 @@ class _Walk:
     def _common_dir(self, fd: int, shown: str, harmless: str) -> None:
         """Check for another folder with settings and hooks."""
         before, data, after = _kind(COMMON_DIR, fd), _read(COMMON_DIR, fd), _kind(COMMON_DIR, fd)
-        if before in (None, stat.S_IFDIR) or after is None:  # a placeholder comes and goes
+        if before in (None, stat.S_IFDIR) or after is None:  # a placeholder that was just removed
             return
         where = (data or b"").decode("utf-8", "replace").strip()[:200]
-        if data is not None and where in ("", harmless.strip()):  # by an empty one git ends
+        if data is not None and where in ("", harmless.strip()):  # git fails on an empty one
             return
         self._add(os.path.join(shown, COMMON_DIR), f"git takes its settings and hooks from {where}", where)
 
@@ -219,14 +219,14 @@ class _Walk:
                 return
             if self._entries(inner).keys() & {"HEAD", "config"} or not is_module:
                 self._repository(inner, shown, ITSELF if is_module else _OF_A_WORKTREE)
-            else:  # a module's name may have parts
+            else:  # a module's name may contain slashes
                 for below, kind in self._entries(inner).items():
                     if kind == stat.S_IFDIR:
                         self._part(inner, below, os.path.join(shown, below), is_module)
 
     def _config(self, fd: int, name: str, shown: str) -> None:
         kind = _kind(name, fd)
-        if kind in (None, stat.S_IFDIR):  # a folder is a placeholder of `protected`, or nothing that git can read
+        if kind in (None, stat.S_IFDIR):  # a folder is a placeholder, or nothing that git can read
             return
         if (data := _read(name, fd)) is None:
             self._add(shown, "settings of git that cannot be read here", "")

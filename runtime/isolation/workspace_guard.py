@@ -47,7 +47,7 @@ def move_aside(workspace: Path, names: Iterable[str]) -> list[str]:
                 lines.append(f"{shown}: moved to {moved}; programs outside would run it. /restore {shown} undoes it")
             except OSError as error:
                 if error.errno not in _GONE:
-                    lines.append(f"{shown}: could not be moved ({error.strerror}). Look at it: programs may run it")
+                    lines.append(f"{shown}: could not be moved ({error.strerror}). Check it: programs may run it")
     finally:
         files.close()
     return lines
@@ -61,11 +61,11 @@ def _moved(files: WorkspaceFiles, name: str) -> str:
             new = f"{last}{SUFFIX}" + (f".{number}" if number > 1 else "")
             if not _is_there(folder, new):
                 break
-        else:  # whoever made so many may have made folders, which nothing replaces
+        else:  # so many files may be an attack with folders, which a rename cannot replace
             new = f"{last}{SUFFIX}.{secrets.token_hex(4)}"
         try:
             os.rename(last, new, src_dir_fd=folder, dst_dir_fd=folder)
-        except PermissionError:  # the sandbox may have taken the right to write from the folder
+        except PermissionError:  # the sandbox may have made the folder read-only
             os.chmod(".", stat.S_IMODE(os.fstat(folder).st_mode) | stat.S_IRWXU, dir_fd=folder)
             os.rename(last, new, src_dir_fd=folder, dst_dir_fd=folder)
         return name.removesuffix(last) + new
@@ -91,7 +91,7 @@ def put_back(workspace: Path, names: Iterable[str], wanted: str) -> str:
             return name
         finally:
             files.close()
-    raise UsageError(f"{wanted or workspace} cannot be restored. Look whether it is still there.")
+    raise UsageError(f"{wanted or workspace} cannot be restored. Check whether it still exists.")
 
 
 def remove_empty(workspace: Path, names: Iterable[str]) -> None:
@@ -202,7 +202,7 @@ class WorkspaceGuard:
     def fallen(self) -> str:
         """Return which protection was broken since `hold`, for the user, or an empty string."""
         replaced = self._held.replaced() if self._held is not None else None
-        return "" if replaced is None else f"{replaced} was replaced on this machine, so it is not protected any more"
+        return "" if replaced is None else f"{replaced} was replaced on this machine, so it is no longer protected"
 
     def left_behind(self) -> list[str]:
         """Return what was moved aside, and new files that the host would run."""

@@ -67,7 +67,7 @@ class ActionExecutor:
         try:
             return await self._execute(action, action_id, emit)
         except ConnectionError:
-            raise  # the reader of the frames is gone, and with him whoever wanted the observation
+            raise  # the reader of the frames is gone, so nobody needs the observation
         except PermissionError as error:
             return ErrorObservation(content=f"Permission denied: {error.filename or error}. Choose another path.")
         except Exception as error:

@@ -252,7 +252,7 @@ class AnswerCache:
 
     def _forget(self, token: str) -> None:
         now = asyncio.get_running_loop().time()
-        self._done.pop(token, None)  # the newest stands last
+        self._done.pop(token, None)  # so that the newest is last
         self._done[token] = now
         while len(self._done) > MAX_REMEMBERED or now - self._done[next(iter(self._done))] > self.times.keep_s:
             del self._done[next(iter(self._done))]
@@ -268,7 +268,7 @@ class AnswerCache:
 STALLED_S = 10.0
 """Time limit for a reader that takes nothing."""
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{16,64}")
-_FORGOTTEN = "there is no such action: it never arrived, or its answer was let go of"
+_FORGOTTEN = "there is no such action: it never arrived, or its answer was released"
 
 
 class AnswerRoutes:
@@ -287,9 +287,9 @@ class AnswerRoutes:
         try:
             answer = self._kept.begin(token, action, action_id)
         except TooManyAnswersError:
-            raise RefusedError(429, "too many actions are under way; wait for one of them") from None
+            raise RefusedError(429, "too many actions are running; wait for one of them") from None
         if answer is None:
-            raise RefusedError(410, "this action was let go of, and is not carried out again")
+            raise RefusedError(410, "this action was released and is not carried out again")
         return await self._read(request, answer, 0)
 
     async def aclose(self) -> None:
@@ -322,7 +322,7 @@ class AnswerRoutes:
                     async with asyncio.timeout(STALLED_S):
                         await (response.write_eof if reader.has_all else response.write)(taken)
             await response.write_eof()
-        except (TimeoutError, ConnectionError):  # he may come again
+        except (TimeoutError, ConnectionError):  # the reader may return
             if request.transport is not None:
                 request.transport.abort()
         finally:

@@ -46,7 +46,7 @@ from runtime.server.transfers import TransferRoutes
 
 EDITOR_PATH = "/vscode/connection_token"
 """This route also answers when there is no editor."""
-MCP_NOT_RUN = "MCP servers are kept, and not started: this server has no proxy."
+MCP_NOT_RUN = "MCP servers are stored but not started: this server has no proxy."
 
 
 class ActionServer:
@@ -189,7 +189,7 @@ def sandbox_usage() -> dict[str, Any]:
     for pid in pids:
         with contextlib.suppress(OSError, IndexError, ValueError):
             memory += int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-            ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]  # of ended children, too
+            ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]  # includes ended children
             cpu_s += sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
     kills = cgroups.own_kills()
     return {"processes": len(pids), "memory": memory, "cpu_seconds": round(cpu_s, 2), "oom_kills": kills}

@@ -115,7 +115,7 @@ class BashSession:
                 return observation
             finally:
                 shell.is_listened_to = False
-                if not is_done:  # a write that fails is followed by the cancelling of the request
+                if not is_done:  # a failed write is followed by the request's cancellation
                     await run_to_completion(shell.interrupt())
                 elif shell.terminal is not None:
                     shell.terminal.resume()
@@ -148,7 +148,7 @@ class BashSession:
         A caller that waits for a command returns at once; new commands wait. Raises ShellError.
         """
         if self._user.is_on:
-            return CmdOutputObservation(command=action.command, content="The terminal is taken over already.")
+            return CmdOutputObservation(command=action.command, content="The user has already taken over the terminal.")
         self._user.begin()
         async with self._turn:
             self._shell.is_listened_to = True
@@ -176,7 +176,7 @@ class BashSession:
             raise NothingRunsError("No command is running that could take input. Run one first.")
         waiting_bytes = shell.terminal.unsent_bytes if shell.terminal is not None else 0
         if waiting_bytes + self._user.waiting_bytes + len(keys) > MAX_UNSENT_BYTES:
-            raise ValueError("The command has not read what was typed before. Wait for it, or interrupt it.")
+            raise ValueError("The command has not read the previous input. Wait for it, or interrupt it.")
         self._told_at_bytes = -1
         if self._user.is_on:
             self._user.type(keys)
@@ -283,7 +283,7 @@ class BashSession:
             return False
         self._told_at_bytes = told_at_bytes
         self._is_announced = True
-        await emit(Status("info", WAITING_FOR_INPUT, "The command waits for input."))
+        await emit(Status("info", WAITING_FOR_INPUT, "The command is waiting for input."))
         return True
 
     async def _withdraw(self, emit: Emit) -> None:
@@ -321,7 +321,7 @@ class BashSession:
         try:
             return await self._shell.start_afresh()
         except ShellError as error:
-            return f"There is no fresh one yet: {error}."
+            return f"No new shell could be started yet: {error}."
 
     def _rest_told(self) -> str:
         """Return where the whole output is stored if what was just taken of it was cut."""

@@ -148,7 +148,7 @@ class Editor:
             if step is None:
                 raise EditorError(f"No edit history found for {path}.")
             replace(place, step.before, self._umask)
-            # A crash before this line leaves the step, and another undo that changes nothing.
+            # After a crash before this line, the step remains, and the next undo changes nothing.
             self._history.pop(place.real_path)
         before = text_file.decode(path, step.before)
         excerpt = numbered("\n".join(lines_of(before.text)), path)

@@ -46,7 +46,7 @@ def numbered(text: str, what: str, first: int = 1) -> str:
 
 def snippet(text: str, after: int, last: int) -> str:
     """Return the lines after line `after`, up to line `last`."""
-    lines = text.split("\n", last)  # what comes behind stays in one piece
+    lines = text.split("\n", last)  # the rest stays in one piece
     return "\n".join((lines[:last] if len(lines) > last else lines_of(text))[max(0, after) :])
 
 

@@ -64,7 +64,7 @@ def filter_calls() -> None:
     """
     program = seccomp.program() if sys.platform == "linux" else None
     if program is None:
-        raise OSError("system calls cannot be filtered on this kind of machine; leave out --filter-calls")
+        raise OSError("system calls cannot be filtered on this architecture; leave out --filter-calls")
     libc = ctypes.CDLL(None, use_errno=True)
     nothing = (ctypes.c_ulong(0),) * 3
     lines = _Filter(len(program) // _FILTER_LINE_BYTES, program)
@@ -72,7 +72,7 @@ def filter_calls() -> None:
         _PR_SET_SECCOMP, ctypes.c_ulong(_SECCOMP_MODE_FILTER), ctypes.byref(lines), *nothing[1:]
     ):
         why = os.strerror(ctypes.get_errno())
-        raise OSError(f"the kernel takes no filter of system calls: {why}; leave out --filter-calls")
+        raise OSError(f"the kernel refuses a filter for system calls: {why}; leave out --filter-calls")
 
 
 def limit(what: int, most: int | None) -> None:

@@ -21,7 +21,7 @@ NOTHING_TO_RETRIEVE = "ERROR: No previous running command to retrieve logs from.
 NOTHING_TO_INTERACT = "ERROR: No previous running command to interact with."
 WAITS = "\n[The command waits for input: send it with `is_input` set to `true`.]"
 
-TAKEN_OVER = "\n[The user has taken over the terminal while this ran. What came of it is told when they give it back.]"
+TAKEN_OVER = "\n[The user has taken over the terminal while this ran. The result follows when the user gives it back.]"
 GIVEN_BACK = "\n[The user has given the terminal back.]"
 LEFT_RUNNING = f"\n[A program still runs in it. {HELP}]"
 

@@ -51,7 +51,7 @@ def waits_for_terminal(terminal: Terminal | None) -> bool:
 
 def _waits(pid: int, terminal: str, calls: dict[int, str]) -> bool:
     for task in _tasks(pid):
-        # It ended, or is another user's; "running" is no number; what it hands to the kernel may be nonsense.
+        # It ended, or is another user's; "running" is not a number; its arguments may be invalid.
         with suppress(OSError, ValueError, IndexError, OverflowError, struct.error):
             number, *arguments = (task / "syscall").read_text("ascii").split()
             kind = calls.get(int(number), "")

@@ -53,7 +53,7 @@ def serve_lives(live: Callable[[bool], int]) -> int:
         signal.signal(number, end)
     while not is_told_to_end:
         begun_at = time.monotonic()
-        signal.pthread_sigmask(signal.SIG_BLOCK, numbers)  # or one that comes here finds no lifeline to let go of
+        signal.pthread_sigmask(signal.SIG_BLOCK, numbers)  # a signal here would find no lifeline to close
         held, lifeline = os.pipe()
         if (pid := os.fork()) == 0:
             os.close(lifeline)
@@ -143,7 +143,7 @@ class Lease:
                     await asyncio.to_thread(self._claimed, name)
                 except OSError as error:
                     self._owner = None
-                    raise RefusedError(500, f"its owner's history of edits cannot be kept: {error}") from error
+                    raise RefusedError(500, f"the owner's edit history cannot be stored: {error}") from error
         if self._owner == name:
             return web.json_response({})
         if self._leave is not None and now - self._heard_at > self._absent_s:
@@ -155,6 +155,6 @@ class Lease:
         if self._owner is None or request.headers.get(OWNER_HEADER) != self._owner:
             raise RefusedError(409, _IN_USE if self._owner is not None else "nobody has claimed this server")
         if self._leave is None:
-            raise RefusedError(501, "this server's end is its launcher's")
+            raise RefusedError(501, "only its launcher can end this server")
         self._leave()
         return web.json_response({})

@@ -110,9 +110,9 @@ async def _serve(
 ) -> int:
     working_dir, umask = str(options.working_dir), options.umask
     ended = _end_signals(options.stdin_lifeline or options.lives)
-    way_out = ProxyForwarder(options.proxy) if options.proxy else None
-    environ = os.environ | (await way_out.start() if way_out else {})
-    # The launcher's folder is on its disk, in a sandbox too, and it removes it.
+    forwarder = ProxyForwarder(options.proxy) if options.proxy else None
+    environ = os.environ | (await forwarder.start() if forwarder else {})
+    # The launcher's folder is on its disk, also in a sandbox, and the launcher removes it.
     outputs = Outputs(folders=[str(options.private_dir)] if options.private_dir else None)
     bash = BashSession(
         working_dir, env=environ, umask=umask, no_change_timeout_s=options.no_change_timeout, outputs=outputs
@@ -154,14 +154,14 @@ async def _serve(
         signal.alarm(END_WITHIN_S)
         if accepting is not None:
             accepting.close()
-        processes.kill_descendants(os.getpid())  # first, so that nothing of what follows waits for any of it
+        processes.kill_descendants(os.getpid())  # first, so that nothing below waits for these processes
         await bash.aclose()
         await shortage.aclose()
         await asyncio.gather(outputs.aclose(), plugins.aclose())
         await runner.cleanup()
         await asyncio.to_thread(shutil.rmtree, private, ignore_errors=True)
-        if way_out:
-            await way_out.aclose()
+        if forwarder:
+            await forwarder.aclose()
     return 0
 
 
@@ -262,17 +262,16 @@ def _parser() -> argparse.ArgumentParser:
 def bind(options: argparse.Namespace) -> socket.socket:
     """Return the bound socket; on a path, only its owner can use it. Raises OSError; ValueError for an open address."""
     if options.listen_fd is not None:
-        os.set_inheritable(options.listen_fd, False)  # not for what the server starts
+        os.set_inheritable(options.listen_fd, False)  # processes started by the server must not inherit it
         return socket.socket(fileno=options.listen_fd)
     if options.uds is None:
         if not ipaddress.ip_address(options.host).is_loopback:
             if not (options.tls_cert and options.tls_key):
                 raise ValueError(
-                    f"{options.host} is no address of this machine's loopback, and others could call it; "
-                    "give --tls-cert and --tls-key"
+                    f"{options.host} is not a loopback address, so others could call it; give --tls-cert and --tls-key"
                 )
             if not options.allow_host:
-                raise ValueError(f"others call {options.host} by a name; give it with --allow-host")
+                raise ValueError(f"clients call {options.host} by a host name; give it with --allow-host")
         family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
         return socket.create_server((options.host, options.port), family=family)
     listener = socket.socket(socket.AF_UNIX)
@@ -288,13 +287,13 @@ def tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
     if certificate is None or key is None:
         raise ValueError("--tls-cert and --tls-key go together")
     if stat.S_IMODE(key.stat().st_mode) & 0o077:
-        raise ValueError(f"others may read {key}; chmod 600 it, and take a new one if they did")
+        raise ValueError(f"other users can read {key}; run chmod 600 on it, and replace it if they did")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
         context.load_cert_chain(certificate, key)
     except ssl.SSLError as error:
-        raise ValueError(f"{certificate} and {key} are no certificate and its key: {error.reason}") from error
+        raise ValueError(f"{certificate} and {key} are not a certificate and its key: {error.reason}") from error
     return context
 
 

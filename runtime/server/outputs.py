@@ -200,7 +200,7 @@ class Outputs:
 
     def begin(self) -> Output:
         """Start the next output."""
-        if not os.path.isdir(self._folder):  # or a command has removed it
+        if not os.path.isdir(self._folder):  # not made yet, or removed by a command
             self._let_go()
             self._folder, self._lock = _private_folder(self._folders)
         self._last += 1

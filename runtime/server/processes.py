@@ -195,7 +195,7 @@ def _from_proc() -> Iterator[tuple[int, _Entry]]:
                 stat = (folder / "stat").read_bytes()
             except OSError:
                 continue
-            # The name stands in brackets and may hold anything, brackets and blanks included.
+            # The name is in parentheses and may contain anything, even parentheses and spaces.
             fields = stat[stat.rindex(b")") + 2 :].split()
             yield int(folder.name), _Entry(int(fields[1]), int(fields[2]), int(fields[3]), fields[0] in (b"Z", b"X"))
 

@@ -46,8 +46,8 @@ class ProxyForwarder:
 
 
 async def _run(target: Path, command: Sequence[str]) -> int:
-    way_out = ProxyForwarder(target)
-    environ = os.environ | await way_out.start()
+    forwarder = ProxyForwarder(target)
+    environ = os.environ | await forwarder.start()
     try:
         process = await asyncio.create_subprocess_exec(*command, env=environ)
         return abs(await process.wait())
@@ -55,7 +55,7 @@ async def _run(target: Path, command: Sequence[str]) -> int:
         sys.stderr.write(f"{command[0]} cannot be run: {error.strerror or error}\n")
         return 127
     finally:
-        await way_out.aclose()
+        await forwarder.aclose()
 
 
 if __name__ == "__main__":

@@ -61,9 +61,9 @@ class RequestGuard:
 
     def __init__(self, key: str, absence: IdleTimeout | None = None, hosts: Iterable[str] = ()) -> None:
         if not key:
-            raise ValueError("a server without a key would admit everybody")
+            raise ValueError("a server needs a key, or everybody could use it")
         if len(key) < GUESSED_CHARS:
-            log.warning("The key has %d characters and could be guessed; take 64 hexadecimal digits.", len(key))
+            log.warning("The key has %d characters and could be guessed; use 64 hexadecimal digits.", len(key))
         self._key = key.encode()
         self._absence = absence
         self._hosts = frozenset(host.lower() for host in hosts)
@@ -94,7 +94,7 @@ class RequestGuard:
         half = self._key[: len(self._key) // 2]
         given = _KEY_LINE.search(header)
         if given is not None and len(given[1]) >= len(half):
-            # Never more than half is compared: an answer to a longer guess would tell the key piece by piece.
+            # Only half is compared: otherwise the answers to longer guesses would reveal the key piece by piece.
             if hmac.compare_digest(given[1][: len(half)], half):
                 self._trusted.add(protocol)
             return False
@@ -188,7 +188,7 @@ class Identity:
                 UPGRADE_REQUIRED, f"this server speaks version {PROTOCOL_VERSION} of the protocol, not {version!r}"
             )
         if request.headers.get(INSTANCE_HEADER, self.instance) != self.instance:
-            raise RefusedError(MISDIRECTED, "this is meant for a server that has ended; another one is here")
+            raise RefusedError(MISDIRECTED, "this request is for a server that has ended; another one runs here")
         return await handler(request)
 
 

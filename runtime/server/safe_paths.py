@@ -138,13 +138,13 @@ class Location:
             return
         if stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), self.path)
-        raise FileError(f"File validation failed for {self.path}: It is no regular file.")
+        raise FileError(f"File validation failed for {self.path}: It is not a regular file.")
 
     def _open(self, kind: int) -> int:
         self.refuse_unless(kind, os.stat(self.name, dir_fd=self.folder, follow_symlinks=False))
         fd = os.open(self.name, _READ, dir_fd=self.folder)
         try:
-            self.refuse_unless(kind, os.fstat(fd))  # what has been opened may be another than what was looked at
+            self.refuse_unless(kind, os.fstat(fd))  # the opened file may not be the one that was checked
             _refuse_kernel(fd, self.path)
         except BaseException:
             os.close(fd)
@@ -202,9 +202,9 @@ class Roots:
         """Return the root of a path and the names below it. Raises FileError, OSError."""
         try:
             if b"\0" in os.fsencode(path):
-                raise FileError(f"The path {path!a} holds a NUL byte. Use a path without it.")
+                raise FileError(f"The path {path!a} has a NUL byte. Use a path without it.")
         except UnicodeEncodeError:
-            raise FileError(f"The path {path!a} is no text. Use a path that is.") from None
+            raise FileError(f"The path {path!a} is not valid text. Use another path.") from None
         normal = os.path.normpath(path)
         if len(os.fsencode(normal)) >= MAX_PATH_BYTES:
             raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), path)
@@ -245,7 +245,7 @@ class Roots:
                 else:
                     real_path = os.path.join(root.path, *behind, *([] if name == "." else [name]))
                     return Location(folder, name, path, real_path)
-                if not ahead:  # a link or `..` that ended the path: what is meant is the folder itself
+                if not ahead:  # the path ended in a link or `..`: the folder itself is meant
                     ahead.append(".")
         except BaseException:
             os.close(folder)
@@ -265,7 +265,7 @@ def _by_kernel(root: _Root, names: list[str], path: str) -> Location | None:
     try:
         try:
             folder = openat2(root.fd, above, _FOLDER, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS)
-            real_folder = os.path.join(root.path, *names[:-1])  # asking procfs takes as long as all the rest
+            real_folder = os.path.join(root.path, *names[:-1])  # reading it from procfs would double the time
         except OSError:
             folder = openat2(root.fd, above, _FOLDER, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS)
             real_folder = os.readlink(f"/proc/self/fd/{folder}")
@@ -294,7 +294,7 @@ def sync_folder(folder: int) -> None:
 
 def _refuse_kernel(fd: int, path: str) -> None:
     if is_kernel_interface(fd):
-        raise FileError(f"File validation failed for {path}: It is an interface of the kernel and no regular file.")
+        raise FileError(f"File validation failed for {path}: It is an interface of the kernel, not a regular file.")
 
 
 def _names(path: str) -> list[str]:
@@ -309,7 +309,7 @@ def _link(folder: int, name: str, path: str) -> str | None:
         if error.errno in (errno.EINVAL, errno.ENOENT):
             return None
         raise
-    _refuse_kernel(folder, path)  # such a link leads to where its text does not say
+    _refuse_kernel(folder, path)  # such a link does not lead where its text says
     return target
 
 
@@ -339,7 +339,7 @@ def _open_folder(folder: int, name: str, umask: int | None) -> int:
             raise
     try:
         os.mkdir(name, 0o700, dir_fd=folder)
-    except FileExistsError:  # somebody else was faster, and knows how he wants it
+    except FileExistsError:  # somebody else made it, with the permissions that they want
         return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
     made = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     try:

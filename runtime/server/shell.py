@@ -85,7 +85,7 @@ class Shell:
             with open(self._begun_file, "rb") as file:
                 return file.read() == b"%d\n" % self._number
         except OSError:
-            return False  # it is the first one, or has removed it, and is then not looked at
+            return False  # the first command, or it removed the file; then it is not checked
 
     @property
     def has_ended(self) -> bool:
@@ -98,7 +98,7 @@ class Shell:
             raise ShellError("the session is closed")
         bash = shutil.which("bash", path=self._env.get("PATH"))
         if bash is None:
-            raise ShellError("bash was not found; install it, or put it on PATH")
+            raise ShellError("bash was not found; install it, or add it to PATH")
         nonce = secrets.token_hex(16)
         self._filter = prompt.PromptFilter(nonce)
         self._number = 0
@@ -115,7 +115,7 @@ class Shell:
         self.terminal = terminal
         if not await self.ends_within(START_TIMEOUT_S) or self._prompt is None:
             await terminal.aclose()
-            raise ShellError(f"the shell gave no prompt: {self.printed.unread.take()}")
+            raise ShellError(f"the shell showed no prompt: {self.printed.unread.take()}")
         self._prompt = None
 
     async def start_afresh(self) -> str:
@@ -185,7 +185,7 @@ class Shell:
         if self._prompt is not None:
             return self._prompt, False
         assert self._exit_status is not None
-        # A shell that a signal ended is told as shells tell it: 128 and the signal's number.
+        # Shells report death by a signal as 128 plus the signal's number.
         code = self._exit_status if self._exit_status >= 0 else 128 - self._exit_status
         return CmdOutputMetadata(exit_code=code, working_dir=self.cwd), True
 
@@ -199,7 +199,7 @@ class Shell:
         self.printed.end()
         self.printed.drop()
         if self._exit_status is not None:
-            with suppress(ShellError):  # the next command tries again, and tells
+            with suppress(ShellError):  # the next command tries again, and reports the error
                 await self.start_afresh()
 
     async def ends_within(self, seconds: float) -> bool:
@@ -236,7 +236,7 @@ class Shell:
             if self.terminal is not None:
                 self.terminal.resume()
             await emit(data)
-            self.printed.last_at = time.monotonic()  # the time that a slow reader took is no silence
+            self.printed.last_at = time.monotonic()  # time spent waiting for a slow reader is not silence
 
     async def aclose(self) -> None:
         """End the shell and its whole session. May be called twice."""

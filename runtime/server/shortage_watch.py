@@ -49,7 +49,7 @@ class ShortageWatch:
     """Watches while actions run. `reserve_bytes` stay free on the disk of `folder`; None sets no reserve."""
 
     def __init__(self, folder: str, reserve_bytes: int | None = None) -> None:
-        self._folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)  # whatever is done with its name
+        self._folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)  # even if it is renamed
         least_files = min(MIN_FREE_FILES, os.statvfs(folder).f_files // MIN_FREE_FILES_SHARE)
         self._bytes = _Reserve(reserve_bytes or 0)
         self._files = _Reserve(0 if reserve_bytes is None else least_files)
@@ -124,7 +124,7 @@ class ShortageWatch:
             self._untold = files_ran_out(free_files)
         else:
             return
-        # Where no command runs, a shell writes by itself, or a kernel; each is replaced by whoever waits for it.
+        # Without a command, a shell or kernel itself is writing; it is killed and replaced when it is next needed.
         if not processes.end_commands(os.getpid()):
             processes.kill_all(processes.awaited())
 

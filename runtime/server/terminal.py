@@ -50,7 +50,7 @@ class Echoes:
         data, self._held = self._held + data, b""
         for echo in list(self._expected):
             if (at := data.find(echo)) >= 0:
-                while self._expected.popleft() != echo:  # those before it never came
+                while self._expected.popleft() != echo:  # skip earlier ones that never came
                     pass
                 data = data[:at] + data[at + len(echo) :]
         return self._hold_back(data) if self._expected else data
@@ -266,7 +266,7 @@ class Terminal:
             except OSError as error:
                 if error.errno != errno.EIO:
                     raise
-                self.pause()  # for good: nobody has the other side open any more
+                self.pause()  # for good: the other side is closed
                 break
             pieces.append(data)
         return b"".join(pieces)

@@ -52,9 +52,9 @@ class TerminalRoutes:
         size = await json_value(request)
         rows, columns = (size.get("rows"), size.get("columns")) if isinstance(size, dict) else (None, None)
         if type(rows) is not int or type(columns) is not int:
-            raise RefusedError(400, "the body is a JSON object, and 'rows' and 'columns' in it integers")
+            raise RefusedError(400, "the body must be a JSON object with integers 'rows' and 'columns'")
         if not (0 < rows <= MAX_ROWS and 0 < columns <= MAX_COLUMNS):
-            raise RefusedError(400, f"'rows' and 'columns' are from 1 to {MAX_ROWS}")
+            raise RefusedError(400, f"'rows' and 'columns' must be from 1 to {MAX_ROWS}")
         self._bash.resize(rows, columns)
         return web.json_response({"rows": rows, "columns": columns})
 
@@ -75,7 +75,7 @@ class TerminalRoutes:
         """Return bytes from `offset`, or whole lines from `line`; the total size is in the headers."""
         by_line = "line" in request.query or "lines" in request.query
         if by_line and ("offset" in request.query or "limit" in request.query):
-            raise RefusedError(400, "either 'offset' and 'limit', or 'line' and 'lines'")
+            raise RefusedError(400, "use either 'offset' and 'limit', or 'line' and 'lines'")
         try:
             output = self._bash.outputs.find(int(request.match_info["number"]))
             if by_line:
@@ -107,14 +107,14 @@ async def _keys(request: web.Request) -> bytes:
         try:
             return base64.b64decode(asked["data"], validate=True)
         except (KeyError, TypeError, ValueError) as error:
-            raise RefusedError(400, "the body is a JSON object, and 'data' in it bytes in base64") from error
+            raise RefusedError(400, "the body must be a JSON object with base64 in 'data'") from error
     return await whole_body(request)
 
 
 def _number(request: web.Request, name: str, default: int) -> int:
     text = request.query.get(name, str(default))
     if not (text.isascii() and text.isdigit() and len(text) <= 15):
-        raise RefusedError(400, f"'{name}' is a number, not negative")
+        raise RefusedError(400, f"'{name}' must be a number that is not negative")
     return int(text)
 
 

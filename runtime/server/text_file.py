@@ -61,7 +61,7 @@ class TextFile:
         except UnicodeEncodeError as error:
             character = error.object[error.start]
             raise FileError(
-                f"The file is encoded in {self.encoding}, which has no place for {character!a}. "
+                f"The file is encoded in {self.encoding}, which cannot represent {character!a}. "
                 "Convert the file to UTF-8 first, or write something else."
             ) from error
 
@@ -72,7 +72,7 @@ def read_bytes(place: Location) -> bytes:
     with open(fd, "rb") as file:
         size = os.fstat(fd).st_size
         data = file.read(size + 1) if size <= MAX_FILE_BYTES else b""
-        if len(data) > size:  # a file may grow while it is read, and some say that they are empty
+        if len(data) > size:  # a file may grow while it is read, and some report size 0
             data += file.read(MAX_FILE_BYTES + 1 - len(data))
     if (size := max(size, len(data))) > MAX_FILE_BYTES:
         raise FileError(
@@ -227,7 +227,7 @@ def _take_over(before: os.stat_result, old: int | None, fd: int) -> None:
     try:
         os.fchown(fd, before.st_uid, before.st_gid)
     except PermissionError:
-        mode &= ~(stat.S_ISUID | stat.S_ISGID)  # it is ours: nobody shall become us by running it
+        mode &= ~(stat.S_ISUID | stat.S_ISGID)  # the file is ours: nobody must gain our rights by running it
     os.fchmod(fd, mode)
     if _ATTRIBUTES and old is not None:
         _copy_attributes(old, fd)
@@ -237,7 +237,7 @@ def _copy_attributes(old: int, new: int) -> None:
     """Copy extended attributes, including ACLs; those that only the folder gave to the new file are removed."""
     wanted, given = _attributes(old), _attributes(new)
     for name in wanted:
-        with suppress(OSError):  # one that the system does not let us set is no reason not to write
+        with suppress(OSError):  # an attribute that cannot be set must not prevent the write
             os.setxattr(new, name, os.getxattr(old, name))
     for name in given - wanted:
         with suppress(OSError):

@@ -69,16 +69,16 @@ class TransferRoutes:
         asked = await json_value(request)
         path = asked.get("path") if isinstance(asked, dict) else False
         if not isinstance(path, str | None):
-            raise RefusedError(400, "the body is a JSON object, and 'path' in it a string")
+            raise RefusedError(400, "the body must be a JSON object with a string 'path'")
         return web.json_response(await _in_thread(lambda: list_folder(os.path.join(self._working_dir, path or ""))))
 
     async def _upload_file(self, request: web.Request) -> web.Response:
         destination = request.query.get("destination", "/")
         is_archive = _TRUTH.get(request.query.get("recursive", "false").lower())
         if is_archive is None:
-            raise RefusedError(400, "'recursive' is true or false")
+            raise RefusedError(400, "'recursive' must be true or false")
         if request.content_type != "multipart/form-data":
-            raise RefusedError(415, "the body is multipart/form-data with the field 'file'")
+            raise RefusedError(415, "the body must be multipart/form-data with the field 'file'")
         with _refusing():
             if (request.content_length or 0) > MAX_UPLOAD_BYTES + FORM_BYTES:
                 raise TooLargeError(TOO_LARGE)
@@ -88,7 +88,7 @@ class TransferRoutes:
                 async with _opened(partial(Upload, destination, self._umask)) as upload:
                     while data := await _chunk(part):
                         await _in_thread(partial(upload.write, data))
-                    limit.reschedule(None)  # what has arrived is placed, or refused for what it is
+                    limit.reschedule(None)  # no limit for what has arrived completely
                     await _in_thread(upload.unpack if is_archive else partial(upload.place, name))
         return web.json_response({"filename": name, "destination": destination, "recursive": is_archive})
 
@@ -99,7 +99,7 @@ class TransferRoutes:
             name = quote(os.fsencode(download.name) + b".zip")
             response.headers["Content-Disposition"] = f"attachment; filename*=UTF-8''{name}"
             await response.prepare(request)
-            # What cannot be read from here on breaks the answer off: an archive that lacks a file must not look whole.
+            # An error from here on breaks off the answer: an incomplete archive must not look complete.
             while (data := await _in_thread(download.read)) is not None:
                 await response.write(data)
             await response.write_eof()
@@ -114,7 +114,7 @@ async def _file_part(request: web.Request) -> BodyPartReader:
             if isinstance(part, BodyPartReader) and part.name == "file" and part.filename is not None:
                 return part
             await part.release()
-    raise TransferError("the form has no field 'file' with a file in it")
+    raise TransferError("the form has no field 'file' with a file")
 
 
 async def _chunk(part: BodyPartReader) -> bytes:
@@ -122,7 +122,7 @@ async def _chunk(part: BodyPartReader) -> bytes:
     with _well_formed():
         data = await part.read_chunk(CHUNK_BYTES)
     if not data and not part.at_eof():
-        raise TransferError("the form breaks off within the file")
+        raise TransferError("the form ends within the file")
     return data
 
 
@@ -148,7 +148,7 @@ def _refusing() -> Iterator[None]:
     except FileNotFoundError as error:
         raise RefusedError(404, "File not found") from error  # V0's words
     except ConnectionError:
-        raise  # nobody is there to read an answer
+        raise  # the client is gone
     except OSError as error:
         raise RefusedError(500, f"{error.strerror or error}: {error.filename or 'the transfer broke off'}") from error
 
@@ -189,12 +189,12 @@ class Download:
         if not os.path.isabs(path) or "\0" in path:
             raise TransferError("Path must be an absolute path")  # V0's words
         if stat.S_IFMT(os.stat(path).st_mode) not in (stat.S_IFREG, stat.S_IFDIR):
-            raise TransferError(f"{path} is no regular file and no folder. Choose another path.")
+            raise TransferError(f"{path} is neither a regular file nor a folder. Choose another path.")
         self.name = os.path.basename(os.path.normpath(path))
         self._root = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             for _ in self._files():
-                pass  # what may not be opened is an error here, and not an answer that breaks off
+                pass  # report unreadable files now, not in the middle of the answer
         except BaseException:
             os.close(self._root)
             raise
@@ -221,7 +221,7 @@ class Download:
                         entry.write(data)
                         if pipe.size >= CHUNK_BYTES:
                             yield pipe.take()
-                yield b""  # a moment at which the caller can stop
+                yield b""  # lets the caller stop here
         yield pipe.take()
 
     def _files(self) -> Generator[tuple[str, int], None, None]:
@@ -278,7 +278,7 @@ def list_folder(path: str) -> list[str]:
             name = _sayable(entry.name)
             if entry.is_dir():
                 folders.append(name + "/")
-            elif os.path.exists(entry.path):  # V0 leaves out links that lead nowhere
+            elif os.path.exists(entry.path):  # V0 leaves out broken links
                 files.append(name)
     return sorted(folders, key=str.lower) + sorted(files, key=str.lower)
 

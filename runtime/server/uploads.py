@@ -61,7 +61,7 @@ def opened_file(folder: int, name: str) -> Iterator[int]:
 
 
 MAX_UPLOAD_BYTES = zip_archive.MAX_TOTAL_BYTES
-TOO_LARGE = f"An upload may have {MAX_UPLOAD_BYTES >> 20} MB. Send it in parts."
+TOO_LARGE = f"An upload is limited to {MAX_UPLOAD_BYTES >> 20} MB. Send it in parts."
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -102,7 +102,7 @@ class Upload:
     def place(self, name: str) -> None:
         """Move the file to this name in the destination, replacing an existing one."""
         if name in ("", ".", "..") or "/" in name or "\0" in name:
-            raise TransferError(f"{quoted(name)} is no name of a file. Send one without folders.")
+            raise TransferError(f"{quoted(name)} is not a valid file name. Send one without folders.")
         self._file.flush()
         _put(self._temporary, self._folder, name, self._folder, 0o666 & ~self._umask)
 
@@ -125,7 +125,7 @@ class Upload:
 
     def close(self) -> None:
         """Remove what was not placed."""
-        with suppress(OSError):  # what a full disk does not take is not wanted any more
+        with suppress(OSError):  # unwritten data is no longer needed
             self._file.close()
         with suppress(FileNotFoundError):
             os.unlink(self._temporary, dir_fd=self._folder)
@@ -159,8 +159,8 @@ class Upload:
                 os.mkdir(folder, 0o700)
             except FileExistsError as error:
                 if os.path.isdir(folder):
-                    continue  # another name for one that was just made, such as `new/.`, or another upload's
-                raise TransferError(f"{folder} is no folder. Choose another destination.") from error
+                    continue  # another name for a folder that was just made, such as `new/.`, or made by another upload
+                raise TransferError(f"{folder} is not a folder. Choose another destination.") from error
             self._made_folders.append(folder)
             os.chmod(folder, 0o777 & ~self._umask)
 
@@ -180,14 +180,14 @@ def _check_way(entry: Entry, folder: int) -> None:
             if not entry.is_folder and stat.S_ISDIR(
                 os.stat(entry.path[-1], dir_fd=parent, follow_symlinks=False).st_mode
             ):
-                raise ArchiveError(f"{quoted(entry.name)} cannot be placed: a folder of this name is there.")
+                raise ArchiveError(f"{quoted(entry.name)} cannot be placed: a folder with this name exists.")
     except FileNotFoundError:
         return
     except OSError as error:
         if error.errno not in (errno.ENOTDIR, errno.ELOOP):
             raise
         name = quoted(str(error.filename))
-        raise ArchiveError(f"{quoted(entry.name)} cannot be placed: {name} is there, and is no folder.") from error
+        raise ArchiveError(f"{quoted(entry.name)} cannot be placed: {name} exists and is not a folder.") from error
 
 
 def _put(source: str, source_folder: int, name: str, folder: int, mode: int) -> None:
@@ -196,7 +196,9 @@ def _put(source: str, source_folder: int, name: str, folder: int, mode: int) -> 
         with suppress(FileNotFoundError):
             before = os.stat(name, dir_fd=folder, follow_symlinks=False)
             if stat.S_ISDIR(before.st_mode):
-                raise TransferError(f"{quoted(name)} is a folder there. Choose another name or destination.")
+                raise TransferError(
+                    f"{quoted(name)} is a folder in the destination. Choose another name or destination."
+                )
             if stat.S_ISREG(before.st_mode):
                 mode = before.st_mode & 0o777
                 with suppress(PermissionError):

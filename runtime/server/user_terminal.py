@@ -168,12 +168,12 @@ class UserTerminal:
         if not self._reads_lines or shell.is_over or shell.terminal is None:
             return
         if await shell.ends_within(ENDS_S if shell.terminal.foreground_group != shell.pid else BETWEEN_S):
-            return  # what was just ending
+            return  # it was just ending
         if shell.is_over or shell.terminal.foreground_group != shell.pid:
-            return  # the lines end after it, since they are not held any more
+            return  # reading lines ends after it, because the file is gone
         shell.terminal.forget_input()
         with suppress(ProcessLookupError):
-            os.kill(shell.pid, signal.SIGINT)  # harmless where it is at its prompt already, as end of file is not
+            os.kill(shell.pid, signal.SIGINT)  # harmless if it already shows its prompt, unlike end of file
         if not await shell.ends_within(LEAVE_S) and not shell.has_begun:
             shell.end_unbegun()
 

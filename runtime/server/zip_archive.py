@@ -78,7 +78,7 @@ def entries(file: BinaryIO) -> list[Entry]:
         entry, position = _entry(file, directory, position)
         found.append(entry)
     if position != len(directory):
-        raise ArchiveError("The archive is damaged: it holds another number of entries than it says.")
+        raise ArchiveError("The archive is damaged: its number of entries is wrong.")
     _check_sizes(found, archive_bytes)
     _check_ranges(found, directory_at)
     names: _Names = {}
@@ -103,7 +103,7 @@ def content(file: BinaryIO, entry: Entry) -> Iterator[bytes]:
     except zlib.error as error:
         raise ArchiveError(f"The archive is damaged at {entry.name}: {error}.") from error
     if (size, crc) != (entry.size, entry.crc):
-        raise ArchiveError(f"The archive is damaged at {entry.name}: its content is not what was announced.")
+        raise ArchiveError(f"The archive is damaged at {entry.name}: its content does not match its header.")
 
 
 def _directory(file: BinaryIO, archive_bytes: int) -> tuple[int, int, bytes]:
@@ -119,7 +119,7 @@ def _directory(file: BinaryIO, archive_bytes: int) -> tuple[int, int, bytes]:
         raise ArchiveError(f"The archive holds more than {MAX_ENTRIES:,} entries. Send it in parts.")
     is_whole = (disk, first_disk, on_disk) == (0, 0, count) and at + _END.size + comment == len(tail)
     if not is_whole or offset + size != tail_at + at:
-        raise ArchiveError("The archive is damaged: its directory is not where it says. Pack it anew.")
+        raise ArchiveError("The archive is damaged: its directory is not where it should be. Create it again.")
     file.seek(offset)
     return count, offset, file.read(size)
 
@@ -129,22 +129,22 @@ def _entry(file: BinaryIO, directory: bytes, at: int) -> tuple[Entry, int]:
     try:
         fields = _CENTRAL.unpack_from(directory, at)
     except struct.error as error:
-        raise ArchiveError("The archive is damaged: it holds fewer entries than it says.") from error
+        raise ArchiveError("The archive is damaged: it has fewer entries than it says.") from error
     signature, _, _, flags, method, _, _, crc, packed_size, size, *rest = fields
     name_bytes, extra_bytes, comment_bytes, _, _, attributes, header_at = rest
     name_at = at + _CENTRAL.size
     raw = directory[name_at : name_at + name_bytes]
     if signature != b"PK\1\2" or len(raw) != name_bytes:
-        raise ArchiveError("The archive is damaged: its directory breaks off.")
+        raise ArchiveError("The archive is damaged: its directory is cut off.")
     name = _decoded(raw, flags)
     if flags & _ENCRYPTED or method not in (_STORED, _DEFLATED):
-        raise ArchiveError(f"{quoted(name)} is encrypted or packed by another method than deflate. Pack it anew.")
+        raise ArchiveError(f"{quoted(name)} is encrypted or not compressed with deflate. Create the archive again.")
     mode = attributes >> 16
     if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
-        raise ArchiveError(f"{quoted(name)} is no regular file and no folder. Leave links and devices out.")
+        raise ArchiveError(f"{quoted(name)} is neither a regular file nor a folder. Leave links and devices out.")
     is_folder = name.endswith("/") or stat.S_ISDIR(mode)
     if is_folder and size:
-        raise ArchiveError(f"{quoted(name)} is a folder with content. Pack it anew.")
+        raise ArchiveError(f"{quoted(name)} is a folder with content. Create the archive again.")
     entry = Entry(
         path=_path(name, is_folder),
         is_folder=is_folder,
@@ -176,14 +176,14 @@ def _decoded(name: bytes, flags: int) -> str:
     try:
         return name.decode("utf-8" if flags & _UTF8 else "cp437")
     except UnicodeDecodeError as error:
-        raise ArchiveError(f"{quoted(name.decode('utf-8', 'replace'))} is no name in UTF-8. Rename it.") from error
+        raise ArchiveError(f"{quoted(name.decode('utf-8', 'replace'))} is not a name in UTF-8. Rename it.") from error
 
 
 def _path(name: str, is_folder: bool) -> tuple[str, ...]:
     path = tuple((name.removesuffix("/") if is_folder else name).split("/"))
     is_foreign = name.startswith("/") or "\\" in name or "\0" in name or _DRIVE.match(name)
     if is_foreign or any(part in ("", ".", "..") for part in path):
-        raise ArchiveError(f"{quoted(name)} does not stay beneath the destination. Pack it with relative paths.")
+        raise ArchiveError(f"{quoted(name)} is outside of the destination. Create the archive with relative paths.")
     longest = max(len(part.encode()) for part in path)
     if longest > 255 or len(name.encode()) > MAX_PATH_BYTES or len(path) > MAX_DEPTH:
         raise ArchiveError(f"{quoted(name)} is too long or too deep. Shorten it.")
@@ -204,7 +204,7 @@ def _check_ranges(found: list[Entry], directory_at: int) -> None:
     ends = [entry.data_at + entry.packed_size for entry in ordered]
     overlaps = any(end > after.header_at for end, (_, after) in zip(ends, pairwise(ordered), strict=False))
     if overlaps or any(end > directory_at for end in ends):
-        raise ArchiveError("The archive is damaged: its entries overlap. Pack it anew.")
+        raise ArchiveError("The archive is damaged: its entries overlap. Create it again.")
 
 
 def _check_name(entry: Entry, names: _Names) -> None:

@@ -46,6 +46,6 @@ async def test_where_walls_are_demanded_and_cannot_be_the_editor_is_told_and_not
     handloom = Handloom(tmp_path, **environ)
     turns = [{"text": "", "tool_calls": [bash("touch made")]}, FINISH]
     async with editing(handloom, write_script(tmp_path, turns)) as editor:
-        with pytest.raises(RequestError, match="There can be no isolation"):
+        with pytest.raises(RequestError, match="Isolation is not possible"):
             await editor.prompt(await editor.open(handloom), "go")
     assert not (handloom.workspace / "made").exists()

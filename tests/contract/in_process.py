@@ -35,7 +35,7 @@ class InProcessRuntime(Unconfined):
 
     async def execute(self, action: Action, action_id: int, on_frame: FrameSink) -> Observation:
         if self._executor is None:
-            raise RuntimeUnavailableError("The runtime is not started. Start it first.")
+            raise RuntimeUnavailableError("The runtime is not running. Start it first.")
 
         async def emit(frame: Frame) -> None:
             on_frame(frame)

@@ -97,7 +97,7 @@ class TestStarting:
         assert (await place.run("echo $kept")).content == "1"
 
     async def test_nothing_is_carried_out_before_the_start(self, runtime: Runtime) -> None:
-        with pytest.raises(RuntimeUnavailableError, match=r"not started\. Start it first"):
+        with pytest.raises(RuntimeUnavailableError, match=r"not running\. Start it first"):
             await runtime.execute(AgentThinkAction(), 1, Watcher())
 
     async def test_it_can_be_started_again_after_closing(self, place: Place) -> None:
@@ -126,7 +126,7 @@ class TestEnding:
             assert (answer.content, answer.metadata.exit_code) == ("begun", 128 + signal.SIGKILL)
         else:
             assert isinstance(answer, RuntimeUnavailableError)
-            assert str(answer).startswith("The sandbox is gone")
+            assert str(answer).startswith("The sandbox has ended")
 
 
 class TestDeathOfTheServer:
@@ -137,9 +137,9 @@ class TestDeathOfTheServer:
         pid = runtime.server_pid
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
-        with pytest.raises(RuntimeUnavailableError, match=r"The sandbox is gone .* Send a message to start a new one"):
+        with pytest.raises(RuntimeUnavailableError, match=r"The sandbox has ended .* Send a message to start"):
             await running
-        with pytest.raises(RuntimeUnavailableError, match="The sandbox is gone"):
+        with pytest.raises(RuntimeUnavailableError, match="The sandbox has ended"):
             await place.do(AgentThinkAction())
         await runtime.start()
         assert runtime.server_pid != pid

@@ -90,7 +90,7 @@ class TestFaults:
         self, place: Place, fault: Callable[[Container], object], why: str
     ) -> None:
         told = await told_of(place, fault)
-        assert told.startswith(f"The sandbox is gone ({why}). Send a message to start a new one")
+        assert told.startswith(f"The sandbox has ended ({why}). Send a message to start a new one")
         await place.runtime.start()
         assert (await place.run("echo again")).content == "again"
 
@@ -125,7 +125,7 @@ class TestFaults:
         assert (await place.run("echo again")).content == "again"
 
     async def test_a_server_that_its_own_commands_kill_is_replaced(self, place: Place) -> None:
-        with pytest.raises(RuntimeUnavailableError, match="The sandbox is gone"):
+        with pytest.raises(RuntimeUnavailableError, match="The sandbox has ended"):
             await place.run("kill -9 $(pgrep -f [r]untime.server); sleep 100")
         await place.runtime.start()
         assert (await place.run("echo again")).content == "again"

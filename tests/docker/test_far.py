@@ -35,7 +35,7 @@ from tui.runtime_factory import Runtimes
 pytestmark = [pytest.mark.docker, pytest.mark.ssh]
 
 CUTS = 10
-BACK = Status("info", LINK, "The link to the sandbox is back.")
+BACK = Status("info", LINK, "The connection to the sandbox is back.")
 
 
 @pytest.fixture
@@ -148,7 +148,9 @@ class TestTheLink:
         await asyncio.to_thread(elsewhere.close)
         await place.watcher.sees_frame(
             Status(
-                "error", LINK, "The link to the sandbox is broken (the container engine does not answer); trying again."
+                "error",
+                LINK,
+                "The connection to the sandbox is broken (the container engine does not answer); retrying.",
             )
         )
         await asyncio.to_thread(elsewhere.open)

@@ -103,7 +103,7 @@ def test_a_command_that_waits_for_input_is_told_and_answered(handloom: Handloom)
     with workspace(handloom, {"tool_calls": [bash("read -p 'go on? ' x; echo answer:$x")]}) as terminal:
         terminal.type("go")
         terminal.press("Enter")
-        terminal.wait_for("The command waits for input.", "F12")
+        terminal.wait_for("The command is waiting for input.", "F12")
         terminal.press("F12")
         terminal.wait_for(YOURS, "gives it back")
         terminal.type("yes")
@@ -111,7 +111,7 @@ def test_a_command_that_waits_for_input_is_told_and_answered(handloom: Handloom)
         terminal.wait_for("answer:yes")
         terminal.press("F12")
         terminal.wait_for(YOURS, gone=True)
-        assert "waits for input" not in terminal.screen
+        assert "is waiting for input" not in terminal.screen
         terminal.press("C-q")
     assert "answer:yes" in told(handloom)
 

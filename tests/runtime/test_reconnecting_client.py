@@ -26,7 +26,7 @@ LONGEST = 2_500
 SILENT_S = 0.6
 """Short to wait for; the server answers within milliseconds."""
 TIMES = Times(keep_s=2.0, turn_s=1.0, beat_s=SILENT_S / 4)
-BACK = Status("info", LINK, "The link to the sandbox is back.")
+BACK = Status("info", LINK, "The connection to the sandbox is back.")
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ async def test_a_cut_is_told_and_the_action_goes_on(server: Server, tmp_path: Pa
             await other.execute(write, 2, Watcher())
         observation = await running
     assert observation.content.endswith("done")
-    assert told(watcher) == ["The link to the sandbox is broken (it was cut); trying again.", BACK.message, ""]
+    assert told(watcher) == ["The connection to the sandbox is broken (it was cut); retrying.", BACK.message, ""]
 
 
 async def test_cut_after_cut_no_frame_is_lost_or_told_twice(server: Server, watcher: Watcher) -> None:
@@ -119,7 +119,9 @@ async def test_a_link_that_drops_everything_in_silence_is_noticed(server: Server
         await watcher.sees(b"begun")
         link.stall()
         broken = Status(
-            "error", LINK, f"The link to the sandbox is broken (it has not answered for {SILENT_S:g} s); trying again."
+            "error",
+            LINK,
+            f"The connection to the sandbox is broken (it has not answered for {SILENT_S:g} s); retrying.",
         )
         with stopped_clock(after_s=3 * SILENT_S):
             await watcher.sees_frame(broken)
@@ -174,7 +176,7 @@ class TestTheEndOfPatience:
             running = asyncio.create_task(client.execute(run("echo begun; sleep 100"), 1, watcher))
             await watcher.sees(b"begun")
             link.stall()
-            with pytest.raises(RuntimeUnavailableError, match=r"cannot be reached \(.*\)\. Look after the network"):
+            with pytest.raises(RuntimeUnavailableError, match=r"cannot be reached \(.*\)\. Check the network"):
                 await running
             async with asyncio.timeout(TIMES.keep_s + 3):
                 assert await said_by(server, "echo usable") == "usable"
@@ -186,7 +188,7 @@ class TestTheEndOfPatience:
             link.stall()
             assert await said_by(server, "echo usable") == "usable"  # once the server has given up
             link.heal()
-            with pytest.raises(RuntimeUnavailableError, match="has forgotten this action"):
+            with pytest.raises(RuntimeUnavailableError, match="no longer has this action's result"):
                 await running
 
 
@@ -223,5 +225,5 @@ async def test_output_that_came_meanwhile_is_skipped_in_part_and_that_is_said(
         observation = await running
     assert observation.content.endswith("the end")
     (skipped,) = [text for text in told(watcher) if "skipped" in text]
-    assert skipped.endswith("pieces of live output were skipped.")
+    assert skipped.endswith("chunks of live output were skipped.")
     assert len(printed(watcher)) < 2_000_000

@@ -136,7 +136,7 @@ class TestKey:
                 running = asyncio.create_task(runtime.execute(run("echo begun; env; sleep 100"), 1, watcher))
                 await watcher.sees(b"begun")
                 link.cut()
-                await watcher.sees_frame(Status("info", LINK, "The link to the sandbox is back."))
+                await watcher.sees_frame(Status("info", LINK, "The connection to the sandbox is back."))
                 os.kill(process.life, signal.SIGKILL)
                 with pytest.raises(RuntimeUnavailableError) as raised:
                     await running
@@ -163,12 +163,12 @@ class TestWhoAnswers:
     @pytest.mark.parametrize(
         ("status", "headers", "said"),
         [
-            (200, {VERSION_HEADER: str(PROTOCOL_VERSION + 1)}, "speaks version 2 of the protocol"),
-            (426, {VERSION_HEADER: str(PROTOCOL_VERSION + 1)}, "speaks version 2 of the protocol"),
-            (404, {}, "is no action server of this version"),
+            (200, {VERSION_HEADER: str(PROTOCOL_VERSION + 1)}, "uses protocol version 2"),
+            (426, {VERSION_HEADER: str(PROTOCOL_VERSION + 1)}, "uses protocol version 2"),
+            (404, {}, "is not an action server of this version"),
             (403, {}, "may not be called by this name"),
-            (302, {"Location": "http://127.0.0.1:1/elsewhere"}, "the key is for nobody else"),
-            (307, {"Location": "http://127.0.0.1:1/elsewhere"}, "the key is for nobody else"),
+            (302, {"Location": "http://127.0.0.1:1/elsewhere"}, "must not get the key"),
+            (307, {"Location": "http://127.0.0.1:1/elsewhere"}, "must not get the key"),
         ],
     )
     async def test_somebody_else(self, status: int, headers: dict[str, str], said: str) -> None:
@@ -239,7 +239,7 @@ class TestWhoseItIs:
         first = RemoteHere(tmp_path)
         await first.start()
         said = await refusal(first.url)
-        assert said == "The server is used by another conversation. Close that one, or have another server."
+        assert said == "The server is used by another conversation. Close that conversation, or use another server."
         await first.aclose()
         async with at(first.url) as second:
             await second.start()

@@ -22,7 +22,7 @@ from tests.runtime.isolation.confined import run
 
 MB = 1024 * 1024
 MOUNTED = 'mount -t tmpfs -o size=64m,nr_inodes=4000 none "$0"; exec "$@"'
-DISK_TOLD, FILES_TOLD = "MB left, so what was running was ended. Free some space.]", "Remove some.]"
+DISK_TOLD, FILES_TOLD = "MB left, so running commands were ended. Free some space.]", "Remove some.]"
 
 
 class Sandbox:

@@ -123,7 +123,7 @@ async def test_a_conversation_whose_terminal_the_user_has_is_not_put_to_sleep(tm
 async def test_only_one_has_it(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH]) as session:
         await session.take_terminal(24, 80)
-        with pytest.raises(UsageError, match="taken over already"):
+        with pytest.raises(UsageError, match="already taken over"):
             await session.take_terminal(24, 80)
         with pytest.raises(UsageError, match="taken over the terminal"):
             await session.run_command("ls")

@@ -83,7 +83,7 @@ async def test_a_sandbox_that_is_gone_is_told_as_the_commands_result(tmp_path: P
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: runtime) as session:
         observation = (await answer_to(session, await session.run_command("ls"))).event
         assert isinstance(observation, ErrorObservation)
-        assert "The sandbox is gone" in observation.content
+        assert "The sandbox has ended" in observation.content
 
 
 async def test_closing_stops_the_command_and_its_end_is_in_the_log(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ class WaitsHint(Static):
             self.display = waits
             key = key_of("terminal.take")
             told = _("takes over the terminal, and the agent waits")
-            title = _("The command waits for input.")
+            title = _("The command is waiting for input.")
             self.update(Content.assemble((title, "bold $text-warning"), "   ", (key, "bold"), f" {told}"))
 
     def on_click(self) -> None:

@@ -364,7 +364,7 @@ async def test_a_workspace_that_is_too_large_is_refused_before_it_is_read(
 
 async def test_without_git_that_is_said(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(place.home))
-    with pytest.raises(CheckpointError, match="Install it to have checkpoints"):
+    with pytest.raises(CheckpointError, match="Install git to use checkpoints"):
         await place.store().take("1")
 
 

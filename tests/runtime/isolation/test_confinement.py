@@ -487,7 +487,7 @@ async def test_a_group_of_the_kernel_bounds_all_processes_together(workspace: Pa
     async with walled(workspace, limits=limits) as runtime:
         together = await run(runtime, f"for i in 1 2 3 4 5 6; do {hold} & done; wait")
         assert 0 < together.content.split().count("1") < 6
-        told = "[The sandbox ran out of memory, so a process was killed: all together may use 512 MB.]"
+        told = "[The sandbox ran out of memory, so a process was killed: the limit for all processes is 512 MB.]"
         assert told in together.to_agent_text()
         after = await run(runtime, "echo still here")
         assert "still here" in after.content

@@ -314,7 +314,7 @@ def test_the_program_refuses_a_rule_that_is_none(tmp_path: Path) -> None:
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=60)
     assert done.returncode == 2
-    assert "is no host" in done.stderr
+    assert "is not a host" in done.stderr
 
 
 # -- from a sandbox --------------------------------------------------------------------------------------------------
@@ -365,7 +365,7 @@ async def test_a_sandbox_calls_whom_the_user_named_and_nobody_else(tmp_path: Pat
     ):
         fetch = "curl -sS -m 10 --noproxy '' http://127.0.0.1:{}/"
         assert (await run(runtime, fetch.format(port))).content.startswith("a page")
-        assert "not allowed here" in (await run(runtime, fetch.format(other))).content
+        assert "is not allowed" in (await run(runtime, fetch.format(other))).content
         direct = await run(runtime, f"curl -s -m 5 --noproxy '*' http://127.0.0.1:{port}/")
         assert direct.exit_code != 0
 
@@ -378,7 +378,7 @@ async def test_a_redirect_is_looked_at_anew(tmp_path: Path) -> None:
         async with page("moved", 302, to) as port, walled(workspace, allowed_hosts=(f"127.0.0.1:{port}",)) as runtime:
             said = await run(runtime, f"curl -sS -L -m 10 --noproxy '' http://127.0.0.1:{port}/")
     assert "secret" not in said.content
-    assert "not allowed here" in said.content
+    assert "is not allowed" in said.content
 
 
 @pytest.mark.bubblewrap
@@ -391,6 +391,6 @@ async def test_without_a_name_there_is_no_way_out_and_no_process_for_one(tmp_pat
 
 @pytest.mark.bubblewrap
 async def test_a_wrong_name_is_said_and_nothing_is_started(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeUnavailableError, match=r"is no host.*Correct sandbox\.allowed_hosts"):
+    with pytest.raises(RuntimeUnavailableError, match=r"is not a host.*Correct sandbox\.allowed_hosts"):
         async with walled(repository(tmp_path / "workspace"), allowed_hosts=("http://x",)):
             pass

@@ -20,7 +20,7 @@ def write(path: Path, data: bytes, umask: int = 0o022) -> None:
 
 def test_a_pipe_and_a_folder_are_not_written_to(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
-    with pytest.raises(FileError, match="It is no regular file"):
+    with pytest.raises(FileError, match="It is not a regular file"):
         write(tmp_path / "fifo", b"x")
     with pytest.raises(IsADirectoryError):
         write(tmp_path, b"x")

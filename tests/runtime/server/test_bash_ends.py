@@ -37,7 +37,7 @@ class TestEndOfTheShell:
         shell.session._shell._env["PATH"] = str(tmp_path)
         observation = await shell.run("echo last words; exit 3")
         assert (observation.content, observation.exit_code) == ("last words", 3)
-        assert "There is no fresh one yet: bash was not found" in observation.metadata.suffix
+        assert "No new shell could be started yet: bash was not found" in observation.metadata.suffix
         with pytest.raises(ShellError):
             await shell.run("echo hi")
         shell.session._shell._env["PATH"] = path

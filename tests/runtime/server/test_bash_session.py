@@ -337,7 +337,7 @@ class TestInput:
         shell.session.type(b"x" * 1024 * 1024)
         assert shell.session._shell.terminal is not None
         room = 1024 * 1024 - shell.session._shell.terminal.unsent_bytes
-        with pytest.raises(ValueError, match="has not read what was typed before"):
+        with pytest.raises(ValueError, match="has not read the previous input"):
             shell.session.type(b"x" * (room + 1))
         assert shell.session._shell.terminal.unsent_bytes == 1024 * 1024 - room
         shell.session.type(b"x" * room)

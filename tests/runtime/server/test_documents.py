@@ -184,7 +184,7 @@ async def test_a_document_that_is_not_there_is_refused_as_any_file_is(tmp_path: 
     assert (await read(path, FileReadSource.DEFAULT)).content.startswith(f"File not found: {path}.")
     assert "does not exist" in (await read(path, FileReadSource.OH_ACI)).content
     os.mkfifo(path)
-    assert "It is no regular file" in (await read(path, FileReadSource.OH_ACI)).content
+    assert "It is not a regular file" in (await read(path, FileReadSource.OH_ACI)).content
 
 
 @pytest.mark.documents

@@ -606,8 +606,8 @@ class TestRoots:
         [
             ("x" * 300, "File name too long"),
             ("x/" * 3000, "File name too long"),
-            ("a\0b", "holds a NUL byte"),
-            ("\ud800", "is no text"),
+            ("a\0b", "has a NUL byte"),
+            ("\ud800", "is not valid text"),
         ],
         ids=ascii_head,
     )

@@ -66,7 +66,7 @@ class TestFilter:
             timeout=20,
         )
         assert done.returncode == 2
-        assert "cannot be filtered on this kind of machine; leave out --filter-calls" in done.stderr
+        assert "cannot be filtered on this architecture; leave out --filter-calls" in done.stderr
         assert not process.socket.exists()
 
 

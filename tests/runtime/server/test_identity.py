@@ -126,7 +126,7 @@ async def test_a_server_of_another_version_is_told_with_what_to_do(asked: str) -
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", newer)
     async with listening(app) as port, ActionExecutionClient(KEY, url=f"http://127.0.0.1:{port}") as client:
-        with pytest.raises(RuntimeUnavailableError, match=r"speaks version 2 .* version 1\. Use a sandbox of the same"):
+        with pytest.raises(RuntimeUnavailableError, match=r"uses protocol version 2 .* version 1\. Use a sandbox"):
             await ASKED[asked](client)
         assert not await client.alive()
 

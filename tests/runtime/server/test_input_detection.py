@@ -22,7 +22,7 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a program waits for"),
 ]
 
-ANNOUNCED = Status("info", WAITING_FOR_INPUT, "The command waits for input.")
+ANNOUNCED = Status("info", WAITING_FOR_INPUT, "The command is waiting for input.")
 WITHDRAWN = Status("info", WAITING_FOR_INPUT, "")
 PYTHON = f"{sys.executable} -I -c"
 _CALLS = 'import ctypes, select, struct; libc = ctypes.CDLL(None); second = struct.pack("=qq", 1, 0)\n'

@@ -132,8 +132,8 @@ class TestLives:
 
     def test_one_that_cannot_begin_is_the_last(self) -> None:
         program = (
-            "import sys; from runtime.server.lease import one_after_another; "
-            "sys.exit(one_after_another(lambda is_first: 2 if is_first else 0))"
+            "import sys; from runtime.server.lease import serve_lives; "
+            "sys.exit(serve_lives(lambda is_first: 2 if is_first else 0))"
         )
         assert subprocess.run([sys.executable, "-c", program], timeout=10, check=False).returncode == 2
 
@@ -144,13 +144,13 @@ class TestLives:
 def test_after_a_life_that_fails_at_once_the_next_one_waits(lasted_s: float, status: int, is_paused: bool) -> None:
     program = f"""
 import sys
-from runtime.server import lives
-lives.time.sleep = lambda seconds: print("paused", seconds, flush=True)
-lives.time.monotonic = iter([0.0, {lasted_s}, 10.0, 10.0]).__next__ if {status} else iter([0.0, 10.0]).__next__
+from runtime.server import lease
+lease.time.sleep = lambda seconds: print("paused", seconds, flush=True)
+lease.time.monotonic = iter([0.0, {lasted_s}, 10.0, 10.0]).__next__ if {status} else iter([0.0, 10.0]).__next__
 def live(is_first):
     print("life", is_first, flush=True)
     return {status} if is_first else 2
-sys.exit(lives.one_after_another(live))
+sys.exit(lease.serve_lives(live))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2, done.stderr
@@ -255,10 +255,10 @@ class TestTls:
         assert "go together" in refusal(*network, *files[:2])
         assert "give it with --allow-host" in refusal(*network, *files)
         Path(files[3]).chmod(0o640)
-        assert "others may read" in refusal(*network, *files, "--allow-host", "x")
+        assert "other users can read" in refusal(*network, *files, "--allow-host", "x")
         Path(files[3]).write_text("nothing")
         Path(files[3]).chmod(0o600)
-        assert "are no certificate and its key" in refusal(*network, *files, "--allow-host", "x")
+        assert "are not a certificate and its key" in refusal(*network, *files, "--allow-host", "x")
 
     async def test_strangers_who_never_shake_hands_keep_nobody_out(
         self, process: Process, authority: Authority

@@ -231,7 +231,7 @@ def test_special_files_are_refused_at_once(base: Path, make: Callable[..., Roots
         finally:
             os.chdir(folder)
         started_at = time.thread_time()
-        with pytest.raises(FileError, match="It is no regular file"):
+        with pytest.raises(FileError, match="It is not a regular file"):
             read(make("/"), base / "root" / path)
         assert time.thread_time() - started_at < REFUSED_WITHIN_S
 

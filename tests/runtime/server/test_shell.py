@@ -86,7 +86,7 @@ async def test_a_bash_that_gives_no_prompt_is_refused_with_what_it_said(make: Ma
     (tmp_path / "bash").write_text("#!/bin/sh\necho broken\n")
     (tmp_path / "bash").chmod(0o755)
     before = set(os.listdir("/proc/self/fd"))
-    with pytest.raises(ShellError, match="the shell gave no prompt: broken"):
+    with pytest.raises(ShellError, match="the shell showed no prompt: broken"):
         await make(PATH=f"{tmp_path}:{os.environ['PATH']}").start()
     assert len(os.listdir("/proc/self/fd")) <= len(before) + 1  # the lock on its outputs
 

@@ -63,7 +63,7 @@ def test_what_is_no_text_is_refused(data: bytes) -> None:
 
 
 def test_a_character_without_a_place_is_named() -> None:
-    with pytest.raises(FileError, match=r"latin-1, which has no place for '\\u7e54'"):
+    with pytest.raises(FileError, match=r"latin-1, which cannot represent '\\u7e54'"):
         TextFile("織", "latin-1").encode()
 
 

@@ -17,6 +17,7 @@ import pytest
 from core.events import CmdRunAction
 from runtime.client import ActionExecutionClient
 from runtime.protocol import KEY_HEADER
+from runtime.server.app import MCP_NOT_RUN
 from tests.runtime import zips
 from tests.runtime.action_server import KEY, Process
 from tests.runtime.conftest import Watcher
@@ -106,7 +107,7 @@ class TestListing:
 
     @pytest.mark.parametrize("body", [[], "x", 1, {"path": 1}, {"path": ["x"]}])
     async def test_another_body_is_refused(self, wire: Wire, body: Any) -> None:
-        assert await wire.list_files(body) == {"detail": "the body is a JSON object, and 'path' in it a string"}
+        assert await wire.list_files(body) == {"detail": "the body must be a JSON object with a string 'path'"}
 
 
 class TestUploading:
@@ -132,8 +133,8 @@ class TestUploading:
         for name, query, told in [
             ("x", {"destination": "relative"}, "Destination must be an absolute path"),
             ("x.zip", {"destination": place, "recursive": "true"}, "Recursive uploads must be zip files"),
-            ("../x", {"destination": place}, "is no name of a file"),
-            ("x", {"destination": place, "recursive": "maybe"}, "'recursive' is true or false"),
+            ("../x", {"destination": place}, "is not a valid file name"),
+            ("x", {"destination": place, "recursive": "maybe"}, "'recursive' must be true or false"),
         ]:
             status, said = await wire.upload(b"no zip", name, **query)
             assert (status, told in said["detail"]) == (400, True), said
@@ -144,7 +145,7 @@ class TestUploading:
         status, said = await wire.upload(archive, "x.zip", destination=str(tmp_path / "place"), recursive="true")
         assert (status, said["detail"]) == (
             400,
-            "'../bad' does not stay beneath the destination. Pack it with relative paths.",
+            "'../bad' is outside of the destination. Create the archive with relative paths.",
         )
         assert list(tmp_path.iterdir()) == []
 
@@ -249,7 +250,7 @@ class TestDownloading:
             ("relative", 400, "Path must be an absolute path"),
             ("", 400, "Path must be an absolute path"),
             ("/no/such", 404, "File not found"),
-            ("/dev/zero", 400, "/dev/zero is no regular file and no folder. Choose another path."),
+            ("/dev/zero", 400, "/dev/zero is neither a regular file nor a folder. Choose another path."),
             ("/etc/\0", 400, "Path must be an absolute path"),
         ],
     )
@@ -263,7 +264,7 @@ async def test_mcp_servers_are_kept_and_not_run(wire: Wire) -> None:
     tool = {"name": "fetch", "command": "uvx", "args": ["mcp-server-fetch"], "env": {}}
     for body, status, said in [
         ([], 200, {**kept, "router_error_log": ""}),
-        ([tool], 200, {**kept, "router_error_log": "MCP servers are kept, and not started: this server has no proxy."}),
+        ([tool], 200, {**kept, "router_error_log": MCP_NOT_RUN}),
         ({}, 400, {"detail": "Request must be a list of MCP tools to sync"}),
         (["fetch"], 400, {"detail": "each MCP tool is an object with 'name' and 'command'"}),
         ([{"command": "x"}], 400, {"detail": "each MCP tool is an object with 'name' and 'command'"}),

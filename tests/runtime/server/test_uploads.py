@@ -100,7 +100,7 @@ class TestFile:
             Upload(destination, UMASK)
 
     def test_a_destination_below_a_file_is_refused(self, place: Path) -> None:
-        with pytest.raises(TransferError, match=r"is no folder\. Choose another destination"):
+        with pytest.raises(TransferError, match=r"is not a folder\. Choose another destination"):
             Upload(str(place / "kept/file/below"), UMASK)
 
     def test_what_is_given_up_leaves_nothing_not_even_its_folders(self, place: Path) -> None:
@@ -167,7 +167,7 @@ class TestArchive:
     @pytest.mark.parametrize("kind", zips.SPECIAL_MODES)
     def test_one_special_file_and_nothing_is_placed(self, place: Path, kind: str) -> None:
         said = refused(place, zips.packed({"x": b"/etc/passwd"}, mode=zips.SPECIAL_MODES[kind] | 0o777))
-        assert "is no regular file and no folder" in said
+        assert "is neither a regular file nor a folder" in said
 
     @pytest.mark.parametrize("kind", zips.CLASHES)
     def test_two_entries_that_are_one_file_and_nothing_is_placed(self, place: Path, kind: str) -> None:
@@ -192,12 +192,12 @@ class TestArchive:
 
     def test_a_link_in_the_way_is_not_followed(self, place: Path) -> None:
         (place / "link").symlink_to(place.parent / "outside")
-        assert "'link' is there, and is no folder" in refused(place, zips.packed({"new": b"", "link/file": b"new"}))
+        assert "'link' exists and is not a folder" in refused(place, zips.packed({"new": b"", "link/file": b"new"}))
 
     def test_a_folder_or_a_file_in_the_way_stops_everything(self, place: Path) -> None:
-        assert "a folder of this name is there" in refused(place, zips.packed({"new": b"", "kept": b"new"}))
-        assert "'file' is there, and is no folder" in refused(place, zips.packed({"new": b"", "kept/file/x": b""}))
-        assert "'file' is there, and is no folder" in refused(place, zips.packed({"new": b"", "kept/file/": b""}))
+        assert "a folder with this name exists" in refused(place, zips.packed({"new": b"", "kept": b"new"}))
+        assert "'file' exists and is not a folder" in refused(place, zips.packed({"new": b"", "kept/file/x": b""}))
+        assert "'file' exists and is not a folder" in refused(place, zips.packed({"new": b"", "kept/file/": b""}))
 
     def test_a_link_in_a_files_place_is_replaced(self, place: Path) -> None:
         (place / "link").symlink_to(place.parent / "outside/file")

@@ -16,7 +16,7 @@ from runtime.server.bash_session import WAITING_FOR_INPUT
 from runtime.server.user_terminal import TAKEN
 from tests.runtime.conftest import Shell, Watcher
 
-WAITS = Status("info", WAITING_FOR_INPUT, "The command waits for input.")
+WAITS = Status("info", WAITING_FOR_INPUT, "The command is waiting for input.")
 
 
 class Turn:

@@ -25,7 +25,7 @@ def test_unpacking_stops_where_more_comes_than_was_announced(method: int) -> Non
     file = io.BytesIO(zips.changed(large, zips.CENTRAL, 24, "<L", lambda _: announced))
     (entry,) = entries(file)
     unpacked: list[int] = []
-    with pytest.raises(ArchiveError, match="not what was announced"):
+    with pytest.raises(ArchiveError, match="does not match its header"):
         unpacked.extend(map(len, content(file, entry)))
     assert sum(unpacked) <= announced
 
@@ -103,7 +103,7 @@ def test_an_archive_may_have_a_comment(comment: bytes) -> None:
 
 @pytest.mark.parametrize("flag", [0x1, 0x40, 0x2000])
 def test_what_is_encrypted_in_any_way_is_refused(flag: int) -> None:
-    with pytest.raises(ArchiveError, match="'bad' is encrypted or packed by another method"):
+    with pytest.raises(ArchiveError, match="'bad' is encrypted or not compressed with deflate"):
         entries(io.BytesIO(zips.changed(zips.GOOD, zips.CENTRAL, 8, "<H", lambda flags: flags | flag)))
 
 

@@ -238,14 +238,14 @@ async def test_one_key_takes_the_terminal_and_the_same_gives_it_back() -> None:
 async def test_a_command_that_waits_for_input_shows_on_the_tab_and_above_the_prompt() -> None:
     async with running(size=(100, 30)) as it:
         await it.session.become(agent_state=AgentState.RUNNING)
-        it.session.frames.publish(Status("info", WAITING_FOR_INPUT, "The command waits for input."))
+        it.session.frames.publish(Status("info", WAITING_FOR_INPUT, "The command is waiting for input."))
         await it.settle()
         shown = it.screen_text()
         assert "1 ◆" in shown
-        assert "The command waits for input.   F12 takes over" in shown
+        assert "The command is waiting for input.   F12 takes over" in shown
         it.session.frames.publish(Status("info", WAITING_FOR_INPUT, ""))
         await it.settle()
-        assert "waits for input" not in it.screen_text()
+        assert "is waiting for input" not in it.screen_text()
 
 
 async def test_what_is_printed_never_reaches_the_real_terminal_as_an_escape() -> None:

@@ -20,7 +20,7 @@ async def approval(it: Running) -> None:
 
 
 async def reads(it: Running) -> None:
-    it.session.publish(Status("info", WAITING_FOR_INPUT, "The command waits for input."))
+    it.session.publish(Status("info", WAITING_FOR_INPUT, "The command is waiting for input."))
 
 
 async def plan(it: Running) -> None:
