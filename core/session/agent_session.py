@@ -19,6 +19,12 @@ from functools import reduce
 from typing import Any
 
 from core import garbage_collector
+from core.actions.hooks import Hooks
+from core.actions.middleware import ActionPipeline, ConversationParts
+from core.actions.secret_injection import SecretInjection
+from core.actions.table import ActionTable
+from core.actions.user_actions import UserActionContext
+from core.actions.user_control import UserControl
 from core.agent.tools.files import only_reads
 from core.checkpoints.turns import Turns
 from core.controller.controller import AgentController
@@ -38,7 +44,6 @@ from core.events import (
     Envelope,
     Event,
     EventSource,
-    MCPAction,
     MessageAction,
     NullAction,
     Observation,
@@ -46,11 +51,12 @@ from core.events import (
     Status,
     UndoObservation,
 )
-from core.mcp.tool_registry import Shared, Toolbox
+from core.mcp.tool_registry import Toolbox
 from core.memory.library import Own
 from core.memory.past_conversations import Past
+from core.memory.recall import Recollection, with_pins
 from core.planning.planning_mode import Planning
-from core.protocols import LLM, Agent, Checkpoints, Executor, Runtime
+from core.protocols import LLM, Agent, Checkpoints, Runtime
 from core.pub_sub import Frames
 from core.secrets import Masker
 from core.secrets.detector import Detector
@@ -60,23 +66,17 @@ from core.security.guard import PLANNING_NOTE, Guard
 from core.session.active_model import Mind
 from core.session.approval import Permitting
 from core.session.conversation_record import Record
-from core.session.hooks import Hooks
 from core.session.import_consent import Consent
 from core.session.leftovers import Aftermath
-from core.session.recall import Recalling, Recollection, is_recall, with_pins
 from core.session.recovery import WaysOut
 from core.session.redacted_frames import MaskedFrames
 from core.session.risk_checks import ShellRecord, Wariness
-from core.session.secret_injection import Lending
 from core.session.setup import Preparation
 from core.session.slots import Places
 from core.session.state_snapshots import EVERY, Snapshots
 from core.session.suspend import Sleep
 from core.session.task_group import Tasks
 from core.session.titles import SuggestTitle
-from core.session.user_actions import Surroundings
-from core.session.user_browser import AgentsBrowsing
-from core.session.user_control import Hands, Waiting
 from core.settings.config import SandboxSettings
 from core.settings.security_settings import SecuritySettings
 from core.store.conversations import ConversationInfo
@@ -205,16 +205,18 @@ class AgentSession:
             frames=self.frames,
             ready=self._preparation.ready,
         )
-        lending = runtime if vault is None else Lending(runtime, vault, masker, info.workspace, info.id)
-        self.hands = Hands(
-            runtime, lending, Surroundings(self.stream, self.frames, self._preparation.ready, self._spawn)
+        secrets = None if vault is None else SecretInjection(vault, masker, info.workspace, info.id)
+        ready = self._preparation.ready
+        self.user_control = UserControl(
+            runtime, secrets, UserActionContext(self.stream, self.frames, ready, self._spawn)
         )
-        """What the user does in the sandbox by himself."""
-        executor = _executor(lending, toolbox, past)
-        self._browsing = AgentsBrowsing(self.hooks.around(executor), self.hands.browser, self.frames)
-        self._executor = Waiting(self._browsing, self.hands.terminal)
+        """What the user does in the sandbox."""
         self._aftermath = Aftermath(runtime, self.stream)
         self._turns = Turns(checkpoints, self.stream, self.frames)
+        self._pipeline = ActionPipeline(
+            ActionTable(runtime, self._delegate, toolbox, past),
+            ConversationParts(self.frames, self.user_control, ready, self._turns, self.hooks, secrets),
+        )
         self.planning = Planning(self.stream, lambda: self.state, self.add)
         """The plan of an agent that plans first."""
         self.ways = WaysOut(self, self._preparation)
@@ -268,13 +270,11 @@ class AgentSession:
         self._controller = AgentController(
             stream=self.stream,
             agent=agent,
-            runtime=self._executor,
+            execute=self._pipeline.execute,
             frames=self.frames,
             history=history,
             state=state,
             judge=self.guard.judge,
-            ready=self._ready,
-            delegate=self._delegate,
             day_limit=self._day_limit,
             spawn=self._spawn,
         )
@@ -295,15 +295,6 @@ class AgentSession:
         await self.permitting.load()
         self.permitting.watch()
 
-    async def _ready(self, action: Envelope) -> None:
-        """Return when an action may begin. Raises RuntimeUnavailableError."""
-        if is_recall(action.event):
-            return
-        await self._browsing.given_back()
-        if self._toolbox is None or not isinstance(action.event, MCPAction):  # which no sandbox carries out
-            await self._preparation.ready()
-        await self._turns.ready(action)
-
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         return self._tasks.spawn(work)
 
@@ -318,7 +309,7 @@ class AgentSession:
         if self._controller is not None:
             await self._stop("The conversation was closed.")
             self._controller.give_up()
-        self.hands.interrupt()
+        self.user_control.interrupt()
         await self.hooks.end()
         await self._preparation.aclose()
         await self._tasks.aclose(CLOSE_S)
@@ -409,7 +400,7 @@ class AgentSession:
     def rests(self) -> bool:
         """Whether nothing is under way, so that sandbox and model can go without a loss to the work."""
         starts = self._controller is None or (self._warming is not None and not self._warming.done())
-        return self._is_settled and not starts and not self.hands.are_on
+        return self._is_settled and not starts and not self.user_control.is_on
 
     @property
     def rests_since(self) -> float:
@@ -500,7 +491,7 @@ class AgentSession:
 
     async def interrupt(self) -> None:
         """Stop what is going on, now: the model's answer, every running command, the preparation, what waits for it."""
-        self.hands.commands.interrupt()
+        self.user_control.commands.interrupt()
         await self._wish(AgentState.STOPPED)
         self._preparation.interrupt()
 
@@ -524,10 +515,10 @@ class AgentSession:
         """
         if self.state.agent_state is AgentState.RUNNING or self.state.is_busy:
             raise UsageError("The agent works in this shell. Esc stops it; then run the command again.")
-        if self.hands.terminal.is_on:
+        if self.user_control.terminal.is_on:
             raise UsageError("You have taken over the terminal. Type the command there, or give it back.")
         async with self._awake():
-            return await self.hands.commands.run(command)
+            return await self.user_control.commands.run(command)
 
     async def take_terminal(self, rows: int, columns: int) -> Envelope:
         """Let the user have the agent's terminal, in this size, until `take_over.give_back`. The agent waits.
@@ -536,7 +527,7 @@ class AgentSession:
         taken over already.
         """
         async with self._awake():
-            return await self.hands.terminal.begin(rows, columns)
+            return await self.user_control.terminal.begin(rows, columns)
 
     async def take_browser(self) -> Envelope:
         """Let the user have the agent's browser until `users_browser.give_back`. The agent waits.
@@ -544,16 +535,16 @@ class AgentSession:
         It is stored when this returns. Raises as `send`, and UsageError where it is taken over already.
         """
         async with self._awake():
-            return await self.hands.browser.begin()
+            return await self.user_control.browser.begin()
 
     @property
     def runs_command(self) -> bool:
         """Whether a command of the user's own is running."""
-        return self.hands.commands.is_busy
+        return self.user_control.commands.is_busy
 
     async def command_ended(self) -> None:
         """Return when no command of the user's own runs any more."""
-        await self.hands.commands.ended()
+        await self.user_control.commands.ended()
 
     async def unqueue(self, message_id: int) -> None:
         """Do not say what was queued; what has been said already stays said."""
@@ -644,9 +635,3 @@ class AgentSession:
     async def set_title(self, title: str) -> None:
         """What the lists call this conversation. Raises StoreError, and then it keeps its name."""
         await self.record.set_title(title)
-
-
-def _executor(sandbox: Executor, toolbox: Toolbox | None, past: Past | None) -> Executor:
-    """Who carries actions out: the sandbox, and for those that are none of its, a toolbox and the past."""
-    shared = sandbox if toolbox is None else Shared(sandbox, toolbox)
-    return shared if past is None else Recalling(shared, past)

@@ -11,11 +11,11 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
+from core.actions.user_actions import Spawn
 from core.errors import StoreError
 from core.events import CONVERSATION_TITLE, Status
 from core.pub_sub import Frames
 from core.session.titles import SuggestTitle, first_line
-from core.session.user_actions import Spawn
 from core.store.conversations import ConversationInfo
 from core.store.event_store import EventStore
 from core.store.writer import Lease

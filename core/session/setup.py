@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from core import repository as shell
+from core.actions.environment import TRY_AGAIN, EnvironmentShell, apart, check, in_agents_shell
 from core.errors import HandloomError, RuntimeUnavailableError
 from core.events import CmdOutputObservation, ErrorObservation, EventSource, Status
 from core.protocols import Runtime
 from core.pub_sub import Frames
 from core.repository import NOT_INSTALLED_EXIT, PRE_COMMIT_SCRIPT, SETUP_SCRIPT, Repository
-from core.session.environment import TRY_AGAIN, EnvironmentShell, apart, check, in_agents_shell
 from core.settings.config import SandboxSettings
 from core.store.conversations import FORK, ConversationInfo
 from core.store.reader import EventFilter

@@ -20,6 +20,7 @@ from core.settings.config import DockerSettings, Settings
 from runtime.docker.docker_runtime import DockerRuntime
 from runtime.docker.engine import connect
 from runtime.reconnecting_client import LINK
+from tests.actions.test_user_shell import answer_to
 from tests.containers import base_image, engine, sandbox_image
 from tests.contract.conftest import Place
 from tests.docker.gate import Gate
@@ -28,7 +29,6 @@ from tests.doubles import FINISH, write_script
 from tests.fleets import Contained
 from tests.runtime.certificates import Authority
 from tests.runtime.isolation.confined import run
-from tests.session.test_user_shell import answer_to
 from tests.sshd import Elsewhere
 from tui.runtime_factory import Runtimes
 

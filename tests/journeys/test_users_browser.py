@@ -43,7 +43,7 @@ async def write(stage: Stage, kind: str, text: str) -> None:
     await stage.pilot.pause()
     await stage.pilot.press(*("space" if letter == " " else letter for letter in text), "enter")
     await stage.pilot.pause()
-    await stage.session.hands.browser.settled()
+    await stage.session.user_control.browser.settled()
 
 
 @pytest.mark.browser
@@ -72,16 +72,16 @@ async def test_the_user_fills_a_form_and_the_agent_reads_what_came_of_it(
             await stage.pilot.press("f")
             assert not stage.app.workspace.browser._letters, "the agent has the browser"
             await stage.pilot.press("f12")
-            await until(stage, lambda: stage.session.hands.browser.is_on)
-            await stage.session.hands.browser.settled()
+            await until(stage, lambda: stage.session.user_control.browser.is_on)
+            await stage.session.user_control.browser.settled()
             await write(stage, "text", "Ada")
             await write(stage, "secret", PASSWORD)
             await stage.pilot.press(*await letters(stage, "button"))
             await until(stage, lambda: bool(sent))
             assert sent == [{"name": "Ada", "password": PASSWORD}]
-            await stage.session.hands.browser.settled()
+            await stage.session.user_control.browser.settled()
             await stage.pilot.press("f12")
-            await until(stage, lambda: not stage.session.hands.browser.is_on)
+            await until(stage, lambda: not stage.session.user_control.browser.is_on)
             stage.app.workspace.prompt.put("Go on.")
             stage.app.workspace.prompt.focus()
             await stage.pilot.press("enter")

@@ -108,7 +108,7 @@ async def test_who_has_something_of_the_sandbox_in_hand_keeps_it_awake_until_it_
         }[hands]
         taken = await begin()
         await runtime.started.wait()
-        assert session.hands.are_on
+        assert session.user_control.is_on
         assert not session.rests
         assert not await session.sleep(TOO_MANY)
         assert session.runs_command is (hands == "commands")
@@ -116,13 +116,13 @@ async def test_who_has_something_of_the_sandbox_in_hand_keeps_it_awake_until_it_
             await begin() if hands != "commands" else await session.run_command("ls")
         with pytest.raises(UsageError, match="at work"):
             await session.undoing.preview()
-        session.hands.interrupt()
+        session.user_control.interrupt()
         async with asyncio.timeout(20):
             await session.command_ended()
-            await session.hands.terminal.ended()
-            await session.hands.browser.settled()
+            await session.user_control.terminal.ended()
+            await session.user_control.browser.settled()
         assert [e.cause for e in await session.stream.read() if isinstance(e.event, Observation)][-1] == taken.id
-        assert not session.hands.are_on
+        assert not session.user_control.is_on
         assert session.rests
 
 
@@ -148,7 +148,7 @@ async def test_a_command_is_refused_while_the_user_has_the_terminal(tmp_path: Pa
         await session.take_terminal(24, 80)
         with pytest.raises(UsageError, match="You have taken over the terminal"):
             await session.run_command("ls")
-        session.hands.terminal.interrupt()
+        session.user_control.terminal.interrupt()
 
 
 async def test_after_a_pause_the_running_command_is_the_last_until_it_goes_on(tmp_path: Path) -> None:

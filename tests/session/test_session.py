@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from core.controller.controller import INTERRUPTED, STORE_STATUS
+from core.actions.output import INTERRUPTED
+from core.controller.controller import STORE_STATUS
 from core.controller.exit_reasons import Halt, HaltKind, Way
 from core.conversations.conversation_manager import ConversationManager
 from core.errors import ConfigurationError, StoreError, UsageError

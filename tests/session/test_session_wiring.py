@@ -137,16 +137,16 @@ async def test_while_the_user_has_the_browser_no_action_begins(tmp_path: Path) -
     runtime = ScriptedRuntime()
     async with conversation(tmp_path, STEP, make_runtime=lambda _: runtime) as session:
         await session.take_browser()
-        await session.hands.browser.settled()
+        await session.user_control.browser.settled()
         await session.send("go")
         async with asyncio.timeout(20):
             while not session.state.running:
                 await session.changed()
             for _ in range(5):
-                await session.hands.browser.do("noop(1)")
-                await session.hands.browser.settled()
+                await session.user_control.browser.do("noop(1)")
+                await session.user_control.browser.settled()
             assert not any(isinstance(action, CmdRunAction) for action in runtime.executed)
-            await session.hands.browser.give_back()
+            await session.user_control.browser.give_back()
             await session.settled()
         assert isinstance(runtime.executed[-1], CmdRunAction)
 

@@ -161,7 +161,7 @@ class StreamDouble:
         return envelope
 
 
-class TakeOverDouble:
+class UserTerminalDouble:
     """Who has the terminal, as the test says, and what was typed."""
 
     def __init__(self) -> None:
@@ -241,7 +241,7 @@ class PermittingDouble:
         self._session.guard.conversation.remove(permission)
 
 
-class UsersBrowserDouble:
+class UserBrowserDouble:
     """Who has the browser; what the user does there is a wish of the session's, and what is hidden is noted here."""
 
     def __init__(self, session: SessionDouble) -> None:
@@ -265,11 +265,11 @@ class UsersBrowserDouble:
 
 
 @dataclass
-class HandsDouble:
+class UserControlDouble:
     """What the user can take over."""
 
-    terminal: TakeOverDouble
-    browser: UsersBrowserDouble
+    terminal: UserTerminalDouble
+    browser: UserBrowserDouble
 
 
 def _by_user(calls: str, thought: str = "") -> BrowseInteractiveAction:
@@ -326,7 +326,7 @@ class SessionDouble:
         self.attended = False
         self.asleep = False
         self.runs_command = False
-        self.hands = HandsDouble(TakeOverDouble(), UsersBrowserDouble(self))
+        self.user_control = UserControlDouble(UserTerminalDouble(), UserBrowserDouble(self))
         self.consent = ConsentDouble()
         self.recollection = RecollectionDouble(info.workspace)
         self.guard = GuardDouble()
@@ -374,12 +374,12 @@ class SessionDouble:
 
     async def take_terminal(self, rows: int, columns: int) -> None:
         self._wish("take_terminal")
-        self.hands.terminal.is_on = self.hands.terminal.is_ready = True
-        self.hands.terminal.sizes.append((rows, columns))
+        self.user_control.terminal.is_on = self.user_control.terminal.is_ready = True
+        self.user_control.terminal.sizes.append((rows, columns))
 
     async def take_browser(self) -> None:
         self._wish("take_browser")
-        self.hands.browser.is_on = True
+        self.user_control.browser.is_on = True
         await self.stream.append(_by_user("noop(1)", thought="taken"), EventSource.USER)
 
     async def left_behind(self) -> list[str]:

@@ -10,20 +10,20 @@ from functools import cache
 
 import pytest
 
+from core.actions.user_browser import UserBrowser
+from core.actions.user_control import UserControl, UserTerminal
 from core.controller.state import State
 from core.conversations.conversation_manager import ConversationManager
 from core.llm.factory import ModelOffer
 from core.mcp.supervisor import Supervisor
+from core.memory.recall import Recollection
 from core.planning.planning_mode import Planning
 from core.protocols import Runtime
 from core.security.guard import Guard
 from core.session.agent_session import AgentSession
 from core.session.approval import Permitting
 from core.session.import_consent import Consent
-from core.session.recall import Recollection
 from core.session.recovery import WaysOut
-from core.session.user_browser import UsersBrowser
-from core.session.user_control import Hands, TakeOver
 from core.settings.config import Settings
 from core.store.conversations import Shelf
 from core.store.event_store import EventStore
@@ -33,14 +33,14 @@ from tests.tui import doubles
 PAIRS: dict[type, tuple[type, ...]] = {
     doubles.StateDouble: (State,),
     doubles.StreamDouble: (EventStream,),
-    doubles.TakeOverDouble: (TakeOver,),
+    doubles.UserTerminalDouble: (UserTerminal,),
     doubles.RecollectionDouble: (Recollection,),
     doubles.ConsentDouble: (Consent,),
     doubles.GuardDouble: (Guard,),
-    doubles.HandsDouble: (Hands,),
+    doubles.UserControlDouble: (UserControl,),
     doubles.SettingsDouble: (Settings,),
     doubles.PermittingDouble: (Permitting,),
-    doubles.UsersBrowserDouble: (UsersBrowser,),
+    doubles.UserBrowserDouble: (UserBrowser,),
     doubles.PlanningDouble: (Planning,),
     doubles.WaysOutDouble: (WaysOut,),
     doubles.SessionDouble: (AgentSession, Runtime),
@@ -52,9 +52,9 @@ PAIRS: dict[type, tuple[type, ...]] = {
 """Each double with what it stands for: where there are several, a name has to be one of theirs."""
 OF_TESTS: dict[type, set[str]] = {
     doubles.StreamDouble: {"append_by_agent", "blobs", "events", "listeners", "reads", "store"},
-    doubles.TakeOverDouble: {"sizes", "typed"},
+    doubles.UserTerminalDouble: {"sizes", "typed"},
     doubles.PermittingDouble: {"kept"},
-    doubles.UsersBrowserDouble: {"hidden"},
+    doubles.UserBrowserDouble: {"hidden"},
     doubles.GuardDouble: {"judgement"},
     doubles.SessionDouble: {
         *("become", "fails_with", "hold", "left", "pages", "publish", "run", "running", "say", "used", "watchers"),

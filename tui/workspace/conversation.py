@@ -101,7 +101,7 @@ class ConversationTab(Tab):
     @property
     def has_terminal(self) -> bool:
         """Whether the user has the agent's terminal."""
-        return self.session.hands.terminal.is_on
+        return self.session.user_control.terminal.is_on
 
     @property
     def queued(self) -> Sequence[str]:
@@ -142,7 +142,7 @@ class ConversationTab(Tab):
         for envelope in waiting:
             self._apply(envelope)
         self.unread = False
-        self.browser.taken = self.session.hands.browser.is_on  # whatever the log of one that was killed says
+        self.browser.taken = self.session.user_control.browser.is_on  # whatever the log of one that was killed says
         self.note_state()
         self._wake()
 

@@ -1,30 +1,29 @@
-"""UsersBrowser: the user takes the agent's browser over, acts on the page, and gives it back; the agent waits.
+"""The user controls the agent's browser, acts on the page, and gives it back; the agent waits.
 
-Invariants: what the user does stands in the log as actions of the user, each stored before it begins and answered by
-one observation, whatever ends it; one at a time, in order, through the same runtime and so under the same rules as
-what the agent does. No action of the agent begins meanwhile. A text that is hidden is in no event: the action says
-HIDDEN for it, the sandbox alone is told it, and what comes back is masked. What is given back is looked at once more,
-so that the agent reads the page as the user leaves it. Used by AgentSession.
+Invariants: what the user does is in the log as actions of the user, each stored before it begins and answered by one
+observation, however it ends; one at a time, in order, through the same runtime and so under the same rules as the
+agent's. No action of the agent begins meanwhile. Hidden text is in no event: the action has HIDDEN in its place, only
+the sandbox gets the text, and the observation is masked. When the browser is given back, the page is read once more, so
+that the agent sees it as the user left it.
 
-AgentsBrowsing: an executor whose steps in the browser and the user's never mix. Implements core.protocols.Executor.
-
-A step of the agent that runs when the user takes the browser over ends first; the user's steps wait for that, and are
-told so. One that has not begun waits until the browser is given back; where the user has acted meanwhile, it is not
-done at all, because it was decided on a page that is no more, and the agent is told to look. What a step showed is
-answered once the browser is given back, so that the agent reads what the user did before it goes on.
+An action of the agent that runs when the user takes over ends first, and the user's wait for it. One that has not begun
+waits until the browser is given back. If the user has acted meanwhile it is refused, because it was decided on a page
+that no longer exists. Its observation is stored after the browser is given back, so that the agent reads what the user
+did before it goes on.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from urllib.parse import quote, quote_plus
 
+from core.actions.user_actions import UserAction, UserActionContext
 from core.errors import UsageError
 from core.events import (
     Action,
     BrowseInteractiveAction,
-    BrowseURLAction,
     Envelope,
     ErrorObservation,
     Observation,
@@ -33,23 +32,27 @@ from core.events import (
     event_to_dict,
     is_field,
 )
-from core.protocols import Executor, FrameSink, Runtime
-from core.pub_sub import Frames
+from core.protocols import Runtime
 from core.secrets import MIN_LENGTH, Masker
-from core.session.user_actions import Surroundings, UsersAction
 
 TAKEN = "The user took over the browser."
 INTERRUPTED = "The browser was interrupted while the user acted."
 LOOK = "noop(1)"
 """A step that changes nothing: what counts is what is seen after it."""
 MAX_WAITING = 20
-"""Steps that were asked for before the one that is carried out is through."""
+"""Actions of the user that may be waiting for the one before them."""
+ENDS_FIRST = "STATUS$BROWSER_STEP_ENDS"
+WAITS = "STATUS$AGENT_WAITS_FOR_BROWSER"
+NOT_DONE = (
+    "This was not done: the user has acted in the browser since it was decided. What they did and how the page looks "
+    "now stands above or follows. Decide again."
+)
 
 
-class UsersBrowser:
-    """Who has the browser of one conversation."""
+class UserBrowser:
+    """Whether the user or the agent controls the browser of one conversation."""
 
-    def __init__(self, runtime: Runtime, place: Surroundings) -> None:
+    def __init__(self, runtime: Runtime, place: UserActionContext) -> None:
         self._runtime = runtime
         self._place = place
         self._free = asyncio.Event()
@@ -60,8 +63,9 @@ class UsersBrowser:
         self._has_acted = self._is_going = False
         self.acted_until = -1
         """The id of the action with which the user gave the browser back last after acting in it; -1 before."""
-        self.agent_is_done: Callable[[], Awaitable[None]] = _at_once
-        """Returns when no step of the agent's is under way; whoever carries those out sets it."""
+        self._agent_steps = 0
+        self._agent_idle = asyncio.Event()
+        self._agent_idle.set()
 
     @property
     def is_on(self) -> bool:
@@ -120,15 +124,54 @@ class UsersBrowser:
         while self._steps:
             await asyncio.wait(self._steps)
 
-    async def ended(self) -> None:
-        """Return when the agent has the browser."""
-        await self._free.wait()
-
     def interrupt(self) -> None:
         """End what is under way, which still gets its observation; the agent has the browser again."""
         for step in self._steps:
             step.cancel()
         self._let_go()
+
+    # -- the agent's actions in the browser --------------------------------------------------------------------------
+
+    async def agent_step(
+        self, action: Action, action_id: int, carry_out: Callable[[], Awaitable[Observation]]
+    ) -> Observation:
+        """Carry out an action of the agent while the user does not control the browser."""
+        await self.given_back()
+        if isinstance(action, BrowseInteractiveAction) and action_id < self.acted_until:
+            return ErrorObservation(content=NOT_DONE, error_id="AGENT_ERROR$USER_ACTED")
+        self._agent_steps += 1
+        self._agent_idle.clear()
+        try:
+            observation = await carry_out()
+        finally:
+            self._agent_steps -= 1
+            if not self._agent_steps:
+                self._agent_idle.set()
+        await self.given_back()
+        return observation
+
+    async def agent_is_done(self) -> None:
+        """Return when no action of the agent is running in the browser; the user sees that it is waited for."""
+        if not self._agent_steps:
+            return
+        with self._notice(ENDS_FIRST, "The agent's step in the browser ends first …"):
+            await self._agent_idle.wait()
+
+    async def given_back(self) -> None:
+        """Return when the user does not control the browser; while they do, they see that the agent waits."""
+        if not self.is_on:
+            return
+        with self._notice(WAITS, "The agent waits: you have the browser. Give it back, and it goes on."):
+            while self.is_on:
+                await self._free.wait()
+
+    @contextmanager
+    def _notice(self, status: str, text: str) -> Iterator[None]:
+        self._place.frames.publish(Status("info", status, text))
+        try:
+            yield
+        finally:
+            self._place.frames.publish(Status("info", status, ""))
 
     def _let_go(self) -> None:
         self._hidden.clear()
@@ -144,7 +187,7 @@ class UsersBrowser:
                 observation = await self._runtime.execute(whole, action_id, self._place.frames.publish)
             return _masked(observation, masker)
 
-        envelope, step = await UsersAction(action, carry_out, _cut_short, tells_failure=False).begin(self._place)
+        envelope, step = await UserAction(action, carry_out, _cut_short, with_details=False).begin(self._place)
         self._steps.add(step)
         step.add_done_callback(self._steps.discard)
         return envelope
@@ -152,10 +195,6 @@ class UsersBrowser:
 
 def _cut_short() -> Observation:
     return ErrorObservation(content=INTERRUPTED, error_id="AGENT_ERROR$INTERRUPTED")
-
-
-async def _at_once() -> None:
-    """Nobody else acts."""
 
 
 def _masker(hidden: list[str]) -> Masker:
@@ -171,63 +210,3 @@ def _masked(observation: Observation, masker: Masker) -> Observation:
     event = observation if masked is stored else event_from_dict(masked)[0]
     assert isinstance(event, Observation)
     return event
-
-
-ENDS_FIRST = "STATUS$BROWSER_STEP_ENDS"
-WAITS = "STATUS$AGENT_WAITS_FOR_BROWSER"
-NOT_DONE = (
-    "This was not done: the user has acted in the browser since it was decided. What they did and how the page looks "
-    "now stands above or follows. Decide again."
-)
-
-
-class AgentsBrowsing:
-    """The agent's side of one conversation's browser."""
-
-    def __init__(self, executor: Executor, users: UsersBrowser, frames: Frames) -> None:
-        self._executor, self._users, self._frames = executor, users, frames
-        self._running = 0
-        self._idle = asyncio.Event()
-        self._idle.set()
-        users.agent_is_done = self.done
-
-    async def done(self) -> None:
-        """Return when no step of the agent's is under way in the browser."""
-        if not self._running:
-            return
-        self._frames.publish(Status("info", ENDS_FIRST, "The agent's step in the browser ends first …"))
-        try:
-            await self._idle.wait()
-        finally:
-            self._frames.publish(Status("info", ENDS_FIRST, ""))
-
-    async def execute(self, action: Action, action_id: int, on_frame: FrameSink) -> Observation:
-        """As the executor, while the user does not have the browser. Raises RuntimeUnavailableError."""
-        if not isinstance(action, BrowseURLAction | BrowseInteractiveAction):
-            return await self._executor.execute(action, action_id, on_frame)
-        await self.given_back()
-        if isinstance(action, BrowseInteractiveAction) and action_id < self._users.acted_until:
-            return ErrorObservation(content=NOT_DONE, error_id="AGENT_ERROR$USER_ACTED")
-        self._running += 1
-        self._idle.clear()
-        try:
-            observation = await self._executor.execute(action, action_id, on_frame)
-        finally:
-            self._running -= 1
-            if not self._running:
-                self._idle.set()
-        await self.given_back()
-        return observation
-
-    async def given_back(self) -> None:
-        """Return when the user does not have the browser; while they have it, they are told that the agent waits."""
-        if not self._users.is_on:
-            return
-        self._frames.publish(
-            Status("info", WAITS, "The agent waits: you have the browser. Give it back, and it goes on.")
-        )
-        try:
-            while self._users.is_on:
-                await self._users.ended()
-        finally:
-            self._frames.publish(Status("info", WAITS, ""))

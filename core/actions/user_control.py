@@ -1,14 +1,10 @@
-"""Hands: what the user does in the agent's sandbox by himself, while the agent waits or rests.
+"""What the user does in the agent's sandbox while the agent waits or rests: commands, the terminal, the browser.
 
-Commands in the agent's shell, its terminal, and its browser. Used by AgentSession.
-
-TakeOver: the user has the agent's terminal, from one key to another, and the agent waits.
-
-Invariants: one at a time; it stands in the log as an action of the user, stored before it begins, and as the one
-observation that answers it, whatever ends it: the lines that the user typed and what the terminal showed, bounded. Keys
-go to the sandbox as they are and in order and are stored nowhere; what a program does not echo is in no event. While
-it lasts no action of the agent begins, and none that ran is answered before that observation is stored, so the agent
-reads what happened before it goes on. Used by AgentSession.
+UserTerminal: the user types into the agent's terminal. Invariants: it is in the log as one action of the user, stored
+before it begins, and one observation, however it ends, with the lines that the user typed and the terminal's output, up
+to a limit. Keys reach the sandbox unchanged and in order and are stored nowhere; what a program does not echo is in no
+event. Meanwhile no action of the agent begins, and the observation of one that ran is stored after the user's, so the
+agent reads what happened before it goes on.
 """
 
 from __future__ import annotations
@@ -17,21 +13,19 @@ import asyncio
 from collections.abc import Awaitable
 from contextlib import suppress
 
-from core.controller.outcomes import Seen
+from core.actions.output import LiveOutput, cut_short
+from core.actions.secret_injection import SecretInjection
+from core.actions.user_actions import NO_LIMIT_S, UserAction, UserActionContext, UserShell
+from core.actions.user_browser import UserBrowser
 from core.errors import RuntimeUnavailableError, UsageError
 from core.events import (
-    Action,
-    CmdOutputMetadata,
-    CmdOutputObservation,
     CmdRunAction,
     Envelope,
     Frame,
     Observation,
     Status,
 )
-from core.protocols import Executor, FrameSink, Runtime
-from core.session.user_actions import NO_LIMIT_S, Surroundings, UsersAction, UserShell
-from core.session.user_browser import UsersBrowser
+from core.protocols import Runtime
 
 COMMAND = "# The user took over the terminal."
 """A comment, so that a shell that does not know better does nothing."""
@@ -44,10 +38,10 @@ READY = "STATUS$TERMINAL_TAKEN"
 """Id of the frame with which the sandbox says that it takes keys. It is told to nobody else."""
 
 
-class TakeOver:
-    """Who has the terminal of one conversation."""
+class UserTerminal:
+    """Whether the user or the agent controls the terminal of one conversation."""
 
-    def __init__(self, runtime: Runtime, place: Surroundings) -> None:
+    def __init__(self, runtime: Runtime, place: UserActionContext) -> None:
         self._runtime = runtime
         self._place = place
         self._is_on = False
@@ -74,13 +68,14 @@ class TakeOver:
         self._gives_back = self.is_ready = False
         self._size = (rows, columns)
         self._is_on = True
-        seen = Seen(self._place.frames)
+        live = LiveOutput(self._place.frames)
 
-        def cut_short() -> Observation:
-            metadata = CmdOutputMetadata(suffix=CUT_SHORT)
-            return CmdOutputObservation(command=COMMAND, content=seen.output.take(), metadata=metadata)
-
-        taken = UsersAction(action, lambda id: self._carry_out(action, id, seen), cut_short, last=self._let_go)
+        taken = UserAction(
+            action,
+            lambda id: self._carry_out(action, id, live),
+            lambda: cut_short(action, live.output, CUT_SHORT),
+            last=self._let_go,
+        )
         try:
             envelope, self._task = await taken.begin(self._place)
         except BaseException:
@@ -122,13 +117,13 @@ class TakeOver:
         self._is_on = False
         self._place.frames.publish(Status("info", GIVEN_BACK, ""))
 
-    async def _carry_out(self, action: CmdRunAction, action_id: int, seen: Seen) -> Observation:
+    async def _carry_out(self, action: CmdRunAction, action_id: int, live: LiveOutput) -> Observation:
         def publish(frame: Frame) -> None:
             if isinstance(frame, Status) and frame.id == READY:
                 self.is_ready = True
                 self._wanted.set()
             else:
-                seen.publish(frame)
+                live.publish(frame)
 
         sending: asyncio.Task[None] | None = None
         try:
@@ -178,38 +173,24 @@ class TakeOver:
                     await self._runtime.give_terminal_back()
 
 
-class Waiting:
-    """An executor whose actions wait while the user has the terminal. Implements core.protocols.Executor."""
+class UserControl:
+    """What the user does in the sandbox of one conversation."""
 
-    def __init__(self, runtime: Executor, take_over: TakeOver) -> None:
-        self._runtime, self._take_over = runtime, take_over
-
-    async def execute(self, action: Action, action_id: int, on_frame: FrameSink) -> Observation:
-        """As the runtime, before the user has the terminal or after. Raises RuntimeUnavailableError."""
-        await self._take_over.ended()
-        observation = await self._runtime.execute(action, action_id, on_frame)
-        await self._take_over.ended()
-        return observation
-
-
-class Hands:
-    """Of one conversation. `shell` carries out commands: the runtime, or what lends it secrets."""
-
-    def __init__(self, runtime: Runtime, shell: Executor, place: Surroundings) -> None:
-        self.commands = UserShell(shell, place)
-        """Commands between what the agent does."""
-        self.terminal = TakeOver(runtime, place)
-        """Whether the user has the terminal; `AgentSession.take_terminal` begins it."""
-        self.browser = UsersBrowser(runtime, place)
-        """Whether the user has the browser; `AgentSession.take_browser` begins it."""
+    def __init__(self, runtime: Runtime, secrets: SecretInjection | None, place: UserActionContext) -> None:
+        self.commands = UserShell(runtime, secrets, place)
+        """Commands of the user, between the agent's."""
+        self.terminal = UserTerminal(runtime, place)
+        """Whether the user controls the terminal; `AgentSession.take_terminal` begins it."""
+        self.browser = UserBrowser(runtime, place)
+        """Whether the user controls the browser; `AgentSession.take_browser` begins it."""
 
     @property
-    def are_on(self) -> bool:
-        """Whether the user has hold of anything."""
+    def is_on(self) -> bool:
+        """Whether the user runs a command or controls the terminal or the browser."""
         return self.commands.is_busy or self.terminal.is_on or self.browser.is_on
 
     def interrupt(self) -> None:
-        """Let go of all of it, because the conversation closes."""
+        """End all of it, because the conversation closes."""
         self.commands.interrupt()
         self.terminal.interrupt()
         self.browser.interrupt()

@@ -22,6 +22,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
+from core.actions.environment import TIMED_OUT_EXIT, EnvironmentShell, apart
 from core.errors import HandloomError
 from core.events import (
     Action,
@@ -29,14 +30,12 @@ from core.events import (
     CmdRunAction,
     Observation,
     Status,
-    UserRejectObservation,
     event_to_dict,
     to_json,
 )
-from core.protocols import Executor, FrameSink, Runtime
+from core.memory.recall import Recollection
+from core.protocols import Runtime
 from core.pub_sub import Frames
-from core.session.environment import TIMED_OUT_EXIT, EnvironmentShell, apart
-from core.session.recall import Recollection
 from core.settings.config import SandboxSettings
 from core.stream import EventStream
 from core.trust.hook_file import DENIES, Hook, Moment
@@ -144,10 +143,6 @@ class Hooks:
         self._has_begun = False
         self._is_through = asyncio.Event()
         """Set once the hooks for the start have ended."""
-
-    def around(self, executor: Executor) -> Executor:
-        """The same executor, with the hooks before and after each action."""
-        return _Hooked(self, executor)
 
     async def begin(self) -> None:
         """Run the user's hooks for the start. Does not raise."""
@@ -274,25 +269,6 @@ class Hooks:
             self._told.add(text)
             log.warning("conversation %s: %s", self._stream.conversation_id, text)
             self._frames.publish(Status("error", status, text))
-
-
-class _Hooked:
-    """Implements core.protocols.Executor."""
-
-    def __init__(self, hooks: Hooks, executor: Executor) -> None:
-        self._hooks = hooks
-        self._executor = executor
-
-    async def execute(self, action: Action, action_id: int, on_frame: FrameSink) -> Observation:
-        """As the executor, where no hook denies it. Raises RuntimeUnavailableError."""
-        if reason := await self._hooks.before(action):
-            return UserRejectObservation(content=f"A hook denied this action: {reason}")
-        observation = await self._executor.execute(action, action_id, on_frame)
-        try:
-            await self._hooks.run(Moment.AFTER_ACTION, action, observation)
-        except asyncio.CancelledError:  # what the action did stands, whatever becomes of the hook
-            log.info("a hook after action %s was interrupted", action_id)
-        return observation
 
 
 def _bounded(value: Any, cuts: list[bool]) -> Any:

@@ -1,15 +1,12 @@
-"""UsersAction: something the user does in the sandbox by himself, as the log has it.
+"""Actions of the user in the sandbox.
 
-Invariant: it stands in the log as an action of the user, stored before anything of it begins, and as exactly one
-observation that answers it, whatever ends it. Only a death of the process leaves it unanswered; then the next start
-settles it from the log. Used by what the user's hands do.
+UserAction: invariant: it is in the log as an action of the user, stored before it begins, and as exactly one
+observation, however it ends. Only the death of the process leaves it unanswered; then the next start answers it.
 
-UserShell: commands that the user runs in the agent's shell, between what the agent does.
-
-Invariants: one at a time, and never beside the agent, which shares the shell's folder and variables; each stands in
-the log as an action of the user, stored before it runs, and as the one observation that answers it, whatever ends it.
-It waits for the sandbox as the agent's first action does, and has no time limit: the user stops it. The model reads
-both with the next message, as in OpenHands V0. Used by AgentSession.
+UserShell: commands that the user runs in the agent's shell. Invariants: one at a time, and never while the agent works,
+because both share the folder and the variables of that shell. A command waits for the sandbox as the agent's first
+action does, and has no time limit: the user stops it. The model reads both events with the next message, as in
+OpenHands V0.
 """
 
 from __future__ import annotations
@@ -19,13 +16,11 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from core.controller.controller import INTERRUPTED, INTERRUPTED_EXIT
-from core.controller.outcomes import Seen, answered
+from core.actions.output import LiveOutput, interrupted, observation_of
+from core.actions.secret_injection import SecretInjection
 from core.errors import StoreError, UsageError
 from core.events import (
     Action,
-    CmdOutputMetadata,
-    CmdOutputObservation,
     CmdRunAction,
     Envelope,
     EventSource,
@@ -41,8 +36,8 @@ Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """Where one conversation's user acts: what stores it, tells it, makes the sandbox ready, and starts a task."""
+class UserActionContext:
+    """The parts of a conversation that an action of its user needs."""
 
     stream: EventStream
     frames: Frames
@@ -51,19 +46,19 @@ class Surroundings:
 
 
 @dataclass(frozen=True, slots=True)
-class UsersAction:
-    """One action of the user's. `carry_out` does it, `cut_short` is what it comes to when it is cancelled."""
+class UserAction:
+    """One action of the user. `carry_out` carries it out, `cut_short` makes its observation if it is cancelled."""
 
     action: Action
     carry_out: Callable[[int], Awaitable[Observation]]
     """Takes the action's id."""
     cut_short: Callable[[], Observation]
-    tells_failure: bool = True
-    """Whether the words of an unforeseen failure may be stored; they may repeat what the action hides."""
+    with_details: bool = True
+    """Whether the message of an unexpected error may be stored; it may repeat text that the action hides."""
     last: Callable[[], None] = lambda: None
     """Called at the end, after the observation is stored."""
 
-    async def begin(self, place: Surroundings) -> tuple[Envelope, asyncio.Task[None]]:
+    async def begin(self, place: UserActionContext) -> tuple[Envelope, asyncio.Task[None]]:
         """Store it and let it go on in a task, which may be cancelled. Raises StoreError; then nothing has begun."""
         envelope = await place.stream.append(self.action, EventSource.USER)
         begun = asyncio.Event()
@@ -71,7 +66,7 @@ class UsersAction:
         await begun.wait()  # one that is cancelled before its first step could not answer for its action
         return envelope, task
 
-    async def _see_through(self, place: Surroundings, action_id: int, begun: asyncio.Event) -> None:
+    async def _see_through(self, place: UserActionContext, action_id: int, begun: asyncio.Event) -> None:
         begun.set()
         observation = await self._observe(action_id)
         try:
@@ -83,7 +78,7 @@ class UsersAction:
 
     async def _observe(self, action_id: int) -> Observation:
         try:
-            return await answered(self.carry_out(action_id), action_id, tells=self.tells_failure)
+            return await observation_of(self.carry_out(action_id), action_id, with_details=self.with_details)
         except asyncio.CancelledError:
             return self.cut_short()
 
@@ -93,10 +88,11 @@ NO_LIMIT_S = 7 * 24 * 3600.0
 
 
 class UserShell:
-    """The user's commands of one conversation, carried out by `shell`."""
+    """The user's commands in one conversation."""
 
-    def __init__(self, shell: Executor, place: Surroundings) -> None:
-        self._shell = shell
+    def __init__(self, runtime: Executor, secrets: SecretInjection | None, place: UserActionContext) -> None:
+        self._runtime = runtime
+        self._secrets = secrets
         self._place = place
         self._task: asyncio.Task[None] | None = None
 
@@ -110,17 +106,20 @@ class UserShell:
         if self.is_busy:
             raise UsageError("Your last command still runs. Esc stops it; then run the next one.")
         action = CmdRunAction(command=command, blocking=True, timeout=NO_LIMIT_S)
-        seen = Seen(self._place.frames)
+        live = LiveOutput(self._place.frames)
 
         async def carry_out(action_id: int) -> Observation:
             await self._place.ready()
-            return await self._shell.execute(action, action_id, seen.publish)
+
+            def run() -> Awaitable[Observation]:
+                return self._runtime.execute(action, action_id, live.publish)
+
+            return await (run() if self._secrets is None else self._secrets.around(action, run))
 
         def cut_short() -> Observation:
-            metadata = CmdOutputMetadata(exit_code=INTERRUPTED_EXIT, suffix=INTERRUPTED)
-            return CmdOutputObservation(command=command, content=seen.output.take(), metadata=metadata)
+            return interrupted(action, live.output)
 
-        envelope, self._task = await UsersAction(action, carry_out, cut_short).begin(self._place)
+        envelope, self._task = await UserAction(action, carry_out, cut_short).begin(self._place)
         return envelope
 
     async def ended(self) -> None:

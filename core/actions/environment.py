@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import asyncio
 
-from core.controller.controller import INTERRUPTED, INTERRUPTED_EXIT
-from core.controller.outcomes import answered
+from core.actions.output import INTERRUPTED, INTERRUPTED_EXIT, cut_short, observation_of
 from core.errors import RuntimeUnavailableError
 from core.events import (
-    CmdOutputMetadata,
     CmdOutputObservation,
     CmdRunAction,
     Envelope,
@@ -69,7 +67,7 @@ class EnvironmentShell:
             observation = await self._execute(action, action_id, limit_s, seen)
         except asyncio.CancelledError:
             action_id = (await writing).id
-            await self._writing(_ended(action, seen, INTERRUPTED_EXIT, INTERRUPTED), action_id)
+            await self._writing(cut_short(action, seen, INTERRUPTED, INTERRUPTED_EXIT), action_id)
             raise
         await self._record(observation, action_id)
         return observation
@@ -84,10 +82,10 @@ class EnvironmentShell:
 
         try:
             async with asyncio.timeout(limit_s):
-                return await answered(self._runtime.execute(action, action_id, publish), action_id)
+                return await observation_of(self._runtime.execute(action, action_id, publish), action_id)
         except TimeoutError:
             suffix = f"\n[The command timed out after {limit_s:g} seconds and was stopped.]"
-            return _ended(action, seen, TIMED_OUT_EXIT, suffix)
+            return cut_short(action, seen, suffix, TIMED_OUT_EXIT)
 
     async def _record(self, observation: Observation, action_id: int) -> None:
         """Store it, and see that through: a caller that is cancelled meanwhile goes on only after it."""
@@ -115,9 +113,3 @@ def check(observation: Observation, what: str, remedy: str = "") -> None:
         how = f"failed with exit code {observation.exit_code}"
     told = " ".join(filter(None, (f"{what} {how}.", remedy, TRY_AGAIN)))
     raise RuntimeUnavailableError(f"{told}\n{observation.content[-TOLD_CHARS:]}".strip())
-
-
-def _ended(action: CmdRunAction, seen: OutputBuffer, exit_code: int, suffix: str) -> CmdOutputObservation:
-    """The observation of a command that we ended, with what had been seen of it until then."""
-    metadata = CmdOutputMetadata(exit_code=exit_code, suffix=suffix)
-    return CmdOutputObservation(command=action.command, content=seen.take(), hidden=True, metadata=metadata)
