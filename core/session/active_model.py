@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from core.llm.inline_images import IllustratedLLM, ReadBlob
-from core.llm.prompted_tools import WordedLLM
+from core.llm.call_pipeline import CallPipeline
+from core.llm.inline_images import InlineImages, ReadBlob
+from core.llm.prompted_tools import PromptedTools
 from core.protocols import LLM, Agent
 
 
@@ -34,7 +35,7 @@ class Mind:
 
     def agent(self) -> Agent:
         """A new agent that asks the model."""
-        return self._make_agent(WordedLLM(IllustratedLLM(self._llm, self._blob)))
+        return self._make_agent(CallPipeline(self._llm, PromptedTools(self._llm.name), InlineImages(self._blob)))
 
     async def take(self, name: str = "") -> LLM:
         """Have another model, or the same one anew; the one before, to be let go of. Raises ConfigurationError."""
