@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +44,9 @@ class UserActionContext:
     frames: Frames
     ready: Callable[[], Awaitable[None]]
     spawn: Spawn
+    awake: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
+    """Resumes a suspended conversation, and keeps it awake meanwhile; see `Suspension.awake`."""
+    agent_works: Callable[[], bool] = lambda: False
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,14 @@ class UserBrowser:
         return bool(self._steps)
 
     async def begin(self) -> Envelope:
-        """Have the browser. It is stored when this returns. Raises UsageError where it is taken, StoreError."""
+        """Let the user have the browser until `give_back`. The agent waits. It is stored when this returns.
+
+        Raises StoreError, as `Suspension.awake`, and UsageError if the user has it already.
+        """
+        async with self._place.awake():
+            return await self._begin()
+
+    async def _begin(self) -> Envelope:
         if self.is_on:
             raise UsageError("You have the browser already. Give it back first.")
         self._free.clear()

@@ -60,7 +60,15 @@ class UserTerminal:
         return self._is_on
 
     async def begin(self, rows: int, columns: int) -> Envelope:
-        """Have the terminal in this size. It is stored when this returns. Raises UsageError where somebody has it."""
+        """Let the user have the terminal, in this size, until `give_back`. The agent waits.
+
+        It is stored when this returns; keys may be typed from then on. Raises StoreError, as `Suspension.awake`, and
+        UsageError if the user has it already.
+        """
+        async with self._place.awake():
+            return await self._begin(rows, columns)
+
+    async def _begin(self, rows: int, columns: int) -> Envelope:
         if self.is_on:
             raise UsageError("The terminal is taken over already. Give it back where it was taken.")
         action = CmdRunAction(command=COMMAND, blocking=True, timeout=NO_LIMIT_S, takes_over=True)
@@ -177,17 +185,31 @@ class UserControl:
     """What the user does in the sandbox of one conversation."""
 
     def __init__(self, runtime: Runtime, secrets: SecretInjection | None, place: UserActionContext) -> None:
+        self._place = place
         self.commands = UserShell(runtime, secrets, place)
         """Commands of the user, between the agent's."""
         self.terminal = UserTerminal(runtime, place)
-        """Whether the user controls the terminal; `AgentSession.take_terminal` begins it."""
+        """Whether the user controls the terminal; `begin` lets the user have it."""
         self.browser = UserBrowser(runtime, place)
-        """Whether the user controls the browser; `AgentSession.take_browser` begins it."""
+        """Whether the user controls the browser; `begin` lets the user have it."""
 
     @property
     def is_on(self) -> bool:
         """Whether the user runs a command or controls the terminal or the browser."""
         return self.commands.is_busy or self.terminal.is_on or self.browser.is_on
+
+    async def run_command(self, command: str) -> Envelope:
+        """Run a command in the agent's shell, as the user; the model reads it with the next message.
+
+        It is stored when this returns, and runs on. Raises StoreError, as `Suspension.awake`, and UsageError while the
+        shell is in use.
+        """
+        if self._place.agent_works():
+            raise UsageError("The agent works in this shell. Esc stops it; then run the command again.")
+        if self.terminal.is_on:
+            raise UsageError("You have taken over the terminal. Type the command there, or give it back.")
+        async with self._place.awake():
+            return await self.commands.run(command)
 
     def interrupt(self) -> None:
         """End all of it, because the conversation closes."""

@@ -20,7 +20,7 @@ from core.controller import decide
 from core.controller.exit_reasons import LIMIT_PREFIX, MODEL_PREFIX
 from core.controller.history import History
 from core.controller.limits import Reached
-from core.controller.state import State
+from core.controller.state import Limits, State
 from core.errors import LeaseLostError, ModelError, StoreError
 from core.events import (
     Action,
@@ -73,31 +73,33 @@ class AgentController:
         self,
         *,
         stream: EventStream,
-        agent: Agent,
+        agent: Callable[[], Agent],
         execute: ExecuteAction,
         frames: Frames,
-        history: History,
-        state: State,
+        limits: Limits,
         judge: Judge,
         day_limit: DayLimit,
         spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
     ) -> None:
         self.stream = stream
-        self.agent = agent
+        self._agent = agent
+        """The agent as it is now; another model means another agent."""
         self.frames = frames
-        self.history = history
-        self.state = state
+        self.history = History(_nothing)
+        self.state = State.initial(limits)
+        self.is_started = False
         self.judge = judge
         self._execute = execute
         self._day_limit = day_limit
-        self.changed = asyncio.Event()
-        """Set after every change of state; whoever waits for one clears it."""
+        self._changed = asyncio.Event()
+        """Set after every change of state; who waits for one clears it."""
         self._spawn = spawn
         self._gave_up = asyncio.Event()
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
-    async def start(self) -> None:
-        """Listen from now on, and settle what the last owner of the conversation left open."""
+    async def start(self, state: State, history: History) -> None:
+        """Go on from this state: subscribe, and settle what the last owner of the conversation left open."""
+        self.state, self.history, self.is_started = state, history, True
         self.stream.subscribe(EventStreamSubscriber.AGENT_CONTROLLER, self.on_event, "controller")
         for effect in decide.resume(self.state):
             await self._perform(effect)
@@ -106,12 +108,26 @@ class AgentController:
         """The conversation closes: what a broken disk does not take now is not tried again."""
         self._gave_up.set()
 
+    async def settled(self) -> None:
+        """Return when the agent rests: it finished, asks, failed or was stopped, and all of that is stored."""
+        while True:
+            self._changed.clear()
+            await self.stream.settle()
+            if self.state.is_settled:
+                return
+            await self._changed.wait()
+
+    async def changed(self) -> None:
+        """Return after the next change of the state."""
+        self._changed.clear()
+        await self._changed.wait()
+
     async def on_event(self, envelope: Envelope) -> None:
         """Take one event of the stream: fold it, then perform what follows."""
         before, after = self.state, decide.evolve(self.state, envelope)
         self.history.append(envelope)
         self.state = after
-        self.changed.set()
+        self._changed.set()
         for effect in decide.react(before, after, envelope):
             await self._perform(effect)
 
@@ -143,7 +159,7 @@ class AgentController:
                 await self._append([_not_asked(LIMIT_PREFIX + limit.name.upper(), limit.text, cause)])
                 return
             history = await self.history.until(next_id)
-            events = await self.agent.step(history, before, self.frames.publish)
+            events = await self._agent().step(history, before, self.frames.publish)
             drafts = [Draft(await self._judged(event), EventSource.AGENT, cause) for event in events]
             _check_answer(events)
             drafts[0] = replace(drafts[0], spent=_spent(before, events[0], time.monotonic() - started_at))
@@ -207,6 +223,11 @@ class AgentController:
                 if troubled:
                     self.frames.publish(Status("info", STORE_STATUS, ""))
                 return
+
+
+async def _nothing(after: int, before: int) -> list[Envelope]:
+    """The history before `start`."""
+    return []
 
 
 def _not_asked(error_id: str, text: str, cause: int) -> Draft:

@@ -345,8 +345,8 @@ class ConversationManager:
             )
             runtime = LentRuntime(by.runtime) if by.runtime.is_elsewhere else None
             child = await self._start(lease, llm, kind=kind, limits=limits, runtime=runtime)
-        child.set_confirm_mode(by.confirm_mode)
-        child.permitting.share(by.permitting)
+        child.approval.set_mode(by.approval.mode)
+        child.approval.share(by.approval)
         child.delegation.attended = by.delegation.attended
         return child
 
@@ -434,7 +434,7 @@ class ConversationManager:
     async def rename(self, conversation_id: str, title: str) -> None:
         """Give a conversation a name. Raises UsageError for an unknown one, StoreError."""
         if (session := self._sessions.get(conversation_id)) is not None:
-            await session.set_title(title)
+            await session.record.set_title(title)
         else:
             await self.store.rename(conversation_id, self.mask(title))
 

@@ -40,6 +40,7 @@ from core.secrets.detector import Detector
 from core.secrets.vault import Vault
 from core.security.confirmation import ConfirmMode
 from core.session.agent_session import AgentSession
+from core.session.session_parts import SessionParts
 from core.session.slots import Places
 from core.session.titles import SuggestTitle, suggest_title
 from core.settings.config import AgentSettings, DaySettings, Settings
@@ -171,7 +172,7 @@ class Assembly:
                 more=() if past is None else (RECALL_CONVERSATIONS,),
             )
         own_limits = replace(limits_of(settings.agent), room=room_of(settings.condenser, made.condenses))
-        return AgentSession(
+        parts = SessionParts(
             store=self._store,
             lease=lease,
             info=info,
@@ -199,6 +200,7 @@ class Assembly:
             gate=self.gate,
             security=settings.security,
         )
+        return AgentSession(parts)
 
     async def _runtime(self, info: ConversationInfo, runtime: Runtime | None) -> Runtime:
         """The one that is lent, or one of its own, which knows what to keep and what to let out."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.actions.output import INTERRUPTED_EXIT
-from core.controller.decide import NOT_EXECUTED_BEHIND, NOT_EXECUTED_ERROR, NOT_EXECUTED_STOPPED
+from core.controller.not_executed import NOT_EXECUTED_BEHIND, NOT_EXECUTED_ERROR, NOT_EXECUTED_STOPPED
 from core.events import (
     Action,
     ActionConfirmationStatus,

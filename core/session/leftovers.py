@@ -9,8 +9,9 @@ workspace elsewhere is told likewise.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
+from core.errors import UsageError
 from core.events import AgentState, AgentStateChangedObservation, Envelope, ErrorObservation, EventSource
 from core.protocols import Runtime
 from core.store.reader import EventFilter
@@ -37,9 +38,18 @@ REMEDY = (
 class Aftermath:
     """Of one conversation."""
 
-    def __init__(self, runtime: Runtime, stream: EventStream) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        stream: EventStream,
+        restart: Callable[[], Awaitable[None]],
+        agent_works: Callable[[], bool],
+    ) -> None:
         self._runtime = runtime
         self._stream = stream
+        self._restart = restart
+        """Ends the sandbox; the next action starts a new one."""
+        self._agent_works = agent_works
         self._turn = asyncio.Lock()
 
     async def on_state(self, envelope: Envelope) -> None:
@@ -47,6 +57,17 @@ class Aftermath:
         changed = envelope.event
         if isinstance(changed, AgentStateChangedObservation) and changed.agent_state not in _WORKS:
             await self.tell()
+
+    async def put_back(self, name: str) -> str:
+        """Give a file that was moved aside its name again, and return the name. The next sandbox cannot write it.
+
+        Ends the sandbox; the next action starts a new one. Raises UsageError while the agent works.
+        """
+        if self._agent_works():
+            raise UsageError("The agent is working. Pause it first, then restore the file.")
+        restored = await self._runtime.put_back(name)
+        await self._restart()
+        return restored
 
     async def tell(self) -> None:
         """Tell what is there and was not told yet. Raises StoreError."""

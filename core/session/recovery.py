@@ -36,7 +36,7 @@ class WaysOut:
             return
         match way:
             case Way.SWITCH_MODEL:
-                await session.set_model(model)
+                await session.active_model.switch(model)
             case Way.CONDENSE:
                 await session.add(CondensationRequestAction())
             case Way.RESTART_SANDBOX:

@@ -101,8 +101,24 @@ class Preparation:
         self._scripts: frozenset[str] = frozenset()
         self._seconds: dict[str, float] = {}
         self._attempt: _Attempt | None = None
+        self._warming: asyncio.Task[None] | None = None
         self._is_prepared = False
         self._is_closed = False
+
+    def warm_up(self) -> None:
+        """Begin in the background, before an action needs the sandbox."""
+        if not self.is_warming_up:
+            self._warming = self._spawn(self.begin())
+
+    @property
+    def is_warming_up(self) -> bool:
+        """Whether that is still under way."""
+        return self._warming is not None and not self._warming.done()
+
+    async def warmed_up(self) -> None:
+        """Return when the sandbox is there, or cannot be had."""
+        if self._warming is not None:
+            await asyncio.wait([self._warming])
 
     async def begin(self) -> None:
         """Make the sandbox ready ahead of its use; what goes wrong is kept for the action that needs it."""

@@ -11,13 +11,15 @@ import hashlib
 import json
 import logging
 from dataclasses import replace
-from functools import cache
+from functools import cache, reduce
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from core import controller, events
+from core import controller, events, garbage_collector
+from core.controller.decide import evolve
+from core.controller.history import PAGE, History
 from core.controller.state import Limits, State
 from core.controller.stuck import Step
 from core.errors import StoreError
@@ -25,6 +27,7 @@ from core.events import Action, Observation, event_from_dict, event_to_dict
 from core.regular_files import read_bytes
 from core.store.event_store import EventStore
 from core.store.writer import Lease
+from core.stream import EventStream
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +46,17 @@ class Snapshots:
         self._limits = limits
         self._made_by = ""
         self._taken_at = 0
+
+    async def fold(self, stream: EventStream) -> tuple[State, History]:
+        """The state after the whole log, and the history from the newest snapshot on. Raises StoreError."""
+        state, first = await self.newest()
+        history = History(lambda after, before: stream.read(after=after, before=before, limit=PAGE), first)
+        while page := await stream.read(after=history.next_id - 1, limit=PAGE):
+            for envelope in page:
+                history.append(envelope)
+            state = reduce(evolve, page, state)
+            garbage_collector.spare()
+        return state, history
 
     async def newest(self) -> tuple[State, int]:
         """The state to begin with, and the id of the first event that it has not seen. Raises StoreError."""

@@ -63,7 +63,7 @@ class Seen:
 async def test_what_the_user_did_is_stored_once_and_the_model_reads_it(tmp_path: Path) -> None:
     async with conversation(tmp_path, [{"tool_calls": [bash("pwd")]}, FINISH]) as session:
         seen = Seen(session)
-        action = await session.take_terminal(24, 80)
+        action = await session.user_control.terminal.begin(24, 80)
         session.user_control.terminal.type(b"mkdir sub; cd sub; stty si''ze\r")  # waits for the sandbox
         await seen.sees(b"24 80\r\n")
         session.user_control.terminal.give_back()
@@ -89,7 +89,7 @@ async def test_the_agent_waits_and_reads_what_happened_before_it_goes_on(tmp_pat
         seen = Seen(session)
         await session.send("go")
         await seen.sees(b"tick")
-        action = await session.take_terminal(24, 80)
+        action = await session.user_control.terminal.begin(24, 80)
         session.user_control.terminal.type(b"\x03")
         await seen.sees(b"^C")
         session.user_control.terminal.type(b"echo yo''urs\r")
@@ -110,7 +110,7 @@ async def test_a_conversation_whose_terminal_the_user_has_is_not_put_to_sleep(tm
     async with conversation(tmp_path, [FINISH]) as session:
         await said_and_settled(session)
         seen = Seen(session)
-        await session.take_terminal(24, 80)
+        await session.user_control.terminal.begin(24, 80)
         session.user_control.terminal.type(b"echo he''re\r")
         await seen.sees(b"here\r\n")
         assert not await session.sleep(TOO_MANY)
@@ -118,18 +118,18 @@ async def test_a_conversation_whose_terminal_the_user_has_is_not_put_to_sleep(tm
         await session.user_control.terminal.ended()
         await session.stream.settle()
         assert await session.sleep(TOO_MANY)
-        await session.take_terminal(24, 80)  # wakes it up
+        await session.user_control.terminal.begin(24, 80)  # wakes it up
         session.user_control.terminal.type(b"echo awa''ke\r")
         await seen.sees(b"awake\r\n")
 
 
 async def test_only_one_has_it(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH]) as session:
-        await session.take_terminal(24, 80)
+        await session.user_control.terminal.begin(24, 80)
         with pytest.raises(UsageError, match="taken over already"):
-            await session.take_terminal(24, 80)
+            await session.user_control.terminal.begin(24, 80)
         with pytest.raises(UsageError, match="taken over the terminal"):
-            await session.run_command("ls")
+            await session.user_control.run_command("ls")
         assert not session.rests, "it is not put to sleep under the user's hands"
         session.user_control.terminal.give_back()
         await session.user_control.terminal.ended()
@@ -139,7 +139,7 @@ async def test_only_one_has_it(tmp_path: Path) -> None:
 async def test_a_sandbox_that_is_gone_is_told_as_the_result(tmp_path: Path) -> None:
     runtime = ScriptedRuntime(answer=lambda action: gone())
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: runtime) as session:
-        observation = (await answer_to(session, await session.take_terminal(24, 80))).event
+        observation = (await answer_to(session, await session.user_control.terminal.begin(24, 80))).event
         assert isinstance(observation, ErrorObservation)
         await session.user_control.terminal.ended()
         assert not session.user_control.terminal.is_on
@@ -148,7 +148,7 @@ async def test_a_sandbox_that_is_gone_is_told_as_the_result(tmp_path: Path) -> N
 async def test_closing_ends_it_and_its_end_is_in_the_log(tmp_path: Path) -> None:
     runtime = ScriptedRuntime(answer=lambda action: None)
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: runtime) as session:
-        await session.take_terminal(24, 80)
+        await session.user_control.terminal.begin(24, 80)
         await runtime.started.wait()
         stream = session.stream
         session.user_control.terminal.interrupt()
@@ -209,7 +209,7 @@ async def test_the_size_and_keys_are_sent_in_order_once_the_sandbox_takes_them_a
         terminal.type(b"nobody has it")
         terminal.resize(1, 2)
         told = heard(session.frames)
-        await session.take_terminal(24, 80)
+        await session.user_control.terminal.begin(24, 80)
         await runtime.started.wait()
         terminal.type(b"a")
         terminal.type(b"b")
@@ -234,7 +234,7 @@ async def test_the_size_and_keys_are_sent_in_order_once_the_sandbox_takes_them_a
         assert [id for _, id, _ in told].count(GIVEN_BACK) == 1
         assert READY not in [id for _, id, _ in told]
         runtime.sent.clear()
-        await session.take_terminal(24, 80)
+        await session.user_control.terminal.begin(24, 80)
         assert not terminal.is_ready
         terminal.interrupt()
         await terminal.ended()
@@ -244,7 +244,7 @@ async def test_keys_that_nobody_takes_are_refused_once_there_are_too_many(tmp_pa
     runtime = Terminal()
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: runtime) as session:
         terminal = session.user_control.terminal
-        await session.take_terminal(24, 80)
+        await session.user_control.terminal.begin(24, 80)
         terminal.type(b"x" * (MAX_WAITING_BYTES - 1))
         terminal.type(b"y")
         with pytest.raises(UsageError, match="does not read what was typed"):

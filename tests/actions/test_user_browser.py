@@ -63,7 +63,7 @@ async def log(session: AgentSession) -> list[Envelope]:
 
 async def test_what_the_user_does_stands_in_the_log_as_theirs_and_the_model_reads_it(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: ScriptedRuntime(page)) as session:
-        await session.take_browser()
+        await session.user_control.browser.begin()
         await session.user_control.browser.do("fill('7', 'Ada')")
         await session.user_control.browser.do("click('9')")
         await session.user_control.browser.give_back()
@@ -84,7 +84,7 @@ async def test_what_the_user_does_stands_in_the_log_as_theirs_and_the_model_read
 async def test_a_hidden_text_reaches_the_sandbox_and_no_event_whatever_the_page_does_with_it(tmp_path: Path) -> None:
     runtime = ScriptedRuntime(page)
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: runtime) as session:
-        await session.take_browser()
+        await session.user_control.browser.begin()
         await session.user_control.browser.do(f"fill('7', '{HIDDEN}')", PASSWORD)
         await session.user_control.browser.give_back()
         told = [a.hidden_text for a in runtime.executed if isinstance(a, BrowseInteractiveAction)]
@@ -100,7 +100,7 @@ async def test_the_agent_waits_until_the_browser_is_given_back(tmp_path: Path) -
     runtime = ScriptedRuntime(page)
     turns = [{"tool_calls": [bash("make")]}, FINISH]
     async with conversation(tmp_path, turns, make_runtime=lambda _: runtime) as session:
-        await session.take_browser()
+        await session.user_control.browser.begin()
         await session.user_control.browser.settled()
         assert not session.rests, "it is not put to sleep under the user"
         await session.send("go")
@@ -122,9 +122,9 @@ async def test_who_has_it_cannot_take_it_and_who_has_it_not_cannot_act(tmp_path:
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: ScriptedRuntime(page)) as session:
         with pytest.raises(UsageError, match="Take it over first"):
             await session.user_control.browser.do("click('1')")
-        await session.take_browser()
+        await session.user_control.browser.begin()
         with pytest.raises(UsageError, match="Give it back first"):
-            await session.take_browser()
+            await session.user_control.browser.begin()
         await session.user_control.browser.give_back()
         await session.user_control.browser.give_back()
         assert [e.event.by_user for e in await log(session) if isinstance(e.event, BrowseInteractiveAction)] == [
@@ -134,7 +134,7 @@ async def test_who_has_it_cannot_take_it_and_who_has_it_not_cannot_act(tmp_path:
 
 async def test_a_sandbox_that_is_lost_is_said_and_the_user_can_go_on_or_give_back(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: ScriptedRuntime(lambda _: gone())) as session:
-        await session.take_browser()
+        await session.user_control.browser.begin()
         await session.user_control.browser.do("click('1')")
         errors = [e.event for e in await log(session) if isinstance(e.event, ErrorObservation)]
         assert len(errors) == 2
@@ -146,7 +146,7 @@ async def test_a_sandbox_that_is_lost_is_said_and_the_user_can_go_on_or_give_bac
 async def test_a_conversation_that_closes_meanwhile_answers_every_step(tmp_path: Path) -> None:
     runtime = ScriptedRuntime(lambda action: None)
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: runtime) as session:
-        await session.take_browser()
+        await session.user_control.browser.begin()
         await runtime.started.wait()
         await session.user_control.browser.do("click('1')")
         await session.aclose()
@@ -184,7 +184,7 @@ async def test_a_step_of_the_agent_that_runs_ends_before_the_users_first_and_is_
         unwatch = session.frames.watch(lambda frame: words.append(frame.message) if isinstance(frame, Status) else None)
         await session.send("go")
         await runtime.started.wait()
-        await session.take_browser()
+        await session.user_control.browser.begin()
         await session.user_control.browser.do("click('1')")
         async with asyncio.timeout(20):
             while not any("ends first" in word for word in words):
@@ -206,7 +206,7 @@ async def test_what_was_decided_before_the_user_acted_is_not_done_to_the_page_as
     runtime = ScriptedRuntime(page)
     turns = [{"tool_calls": [browse("click('9')")]}, {**FINISH, "expect": "not done: the user has acted"}]
     async with conversation(tmp_path, turns, make_runtime=lambda _: runtime) as session:
-        await session.take_browser()
+        await session.user_control.browser.begin()
         await session.send("go")
         async with asyncio.timeout(20):
             while not any(e.source is EventSource.AGENT for e in await log(session)):  # it has been decided
@@ -226,7 +226,7 @@ async def test_who_is_too_far_ahead_of_the_page_is_told_to_wait(tmp_path: Path) 
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: runtime) as session:
         browser = session.user_control.browser
         assert (browser.is_on, browser.is_busy, browser.acted_until) == (False, False, -1)
-        await session.take_browser()
+        await session.user_control.browser.begin()
         assert (browser.is_on, browser.is_busy) == (True, True)
         for number in range(MAX_WAITING - 1):
             await browser.do(f"click('{number}')")
@@ -241,11 +241,11 @@ async def test_who_is_too_far_ahead_of_the_page_is_told_to_wait(tmp_path: Path) 
 async def test_a_page_only_counts_as_changed_where_the_user_acted(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: ScriptedRuntime(page)) as session:
         browser = session.user_control.browser
-        await session.take_browser()
+        await session.user_control.browser.begin()
         await browser.give_back()
         assert browser.acted_until == -1
         assert not browser.is_on
-        await session.take_browser()
+        await session.user_control.browser.begin()
         await browser.do("click('1')")
         await browser.give_back()
         last = [e.id for e in await log(session) if isinstance(e.event, BrowseInteractiveAction)][-1]

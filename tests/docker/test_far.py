@@ -255,7 +255,9 @@ async def test_a_conversation_works_there_and_its_files_are_here_when_it_is_clos
     async with ConversationManager(home, settings, make_runtime=runtimes, around=runtimes, environ={}) as manager:
         for content in ("one", "two"):
             session = await manager.create(workspace=str(workspace), model=model)
-            observation = await answer_to(session, await session.run_command(f"echo {content} | tee -a made"))
+            observation = await answer_to(
+                session, await session.user_control.run_command(f"echo {content} | tee -a made")
+            )
             assert isinstance(observation.event, CmdOutputObservation)
             assert observation.event.content == content
             await manager.close(session.id)

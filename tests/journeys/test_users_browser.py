@@ -64,7 +64,7 @@ async def test_the_user_fills_a_form_and_the_agent_reads_what_came_of_it(
         turns = [{"tool_calls": [opened]}, FINISH, {**FINISH, "expect": "heading 'Thank you, Ada'"}]
         model = write_script(tmp_path, turns)
         async with on_stage(Session("form", "Open the form.", model), (80, 24), None) as stage:
-            stage.session.set_confirm_mode("never")
+            stage.session.approval.set_mode("never")
             stage.app.workspace.prompt.put("Open the form.")
             await stage.pilot.press("enter")
             await until(stage, lambda: stage.rests)

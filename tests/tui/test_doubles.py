@@ -10,20 +10,26 @@ from functools import cache
 
 import pytest
 
+from core.actions.user_actions import UserShell
 from core.actions.user_browser import UserBrowser
 from core.actions.user_control import UserControl, UserTerminal
 from core.controller.state import State
 from core.conversations.conversation_manager import ConversationManager
+from core.delegation.delegation import Delegation
 from core.llm.factory import ModelOffer
 from core.mcp.supervisor import Supervisor
 from core.memory.recall import Recollection
 from core.planning.planning_mode import Planning
 from core.protocols import Runtime
 from core.security.guard import Guard
+from core.session.active_model import ActiveModel
 from core.session.agent_session import AgentSession
-from core.session.approval import Permitting
+from core.session.approval import Approval
+from core.session.conversation_record import Record
 from core.session.import_consent import Consent
+from core.session.leftovers import Aftermath
 from core.session.recovery import WaysOut
+from core.session.suspend import Suspension
 from core.settings.config import Settings
 from core.store.conversations import Shelf
 from core.store.event_store import EventStore
@@ -39,11 +45,15 @@ PAIRS: dict[type, tuple[type, ...]] = {
     doubles.GuardDouble: (Guard,),
     doubles.UserControlDouble: (UserControl,),
     doubles.SettingsDouble: (Settings,),
-    doubles.PermittingDouble: (Permitting,),
+    doubles.ApprovalDouble: (Approval,),
     doubles.UserBrowserDouble: (UserBrowser,),
     doubles.PlanningDouble: (Planning,),
-    doubles.WaysOutDouble: (WaysOut,),
-    doubles.SessionDouble: (AgentSession, Runtime),
+    doubles.RecoveryDouble: (WaysOut,),
+    doubles.SessionDouble: (AgentSession, Runtime, Record, Aftermath),
+    doubles.ActiveModelDouble: (ActiveModel,),
+    doubles.SuspensionDouble: (Suspension,),
+    doubles.DelegationDouble: (Delegation,),
+    doubles.UserShellDouble: (UserShell,),
     doubles.OfferDouble: (ModelOffer,),
     doubles.StoreDouble: (EventStore, Shelf),
     doubles.ServersDouble: (Supervisor,),
@@ -53,7 +63,7 @@ PAIRS: dict[type, tuple[type, ...]] = {
 OF_TESTS: dict[type, set[str]] = {
     doubles.StreamDouble: {"append_by_agent", "blobs", "events", "listeners", "reads", "store"},
     doubles.UserTerminalDouble: {"sizes", "typed"},
-    doubles.PermittingDouble: {"kept"},
+    doubles.ApprovalDouble: {"kept"},
     doubles.UserBrowserDouble: {"hidden"},
     doubles.GuardDouble: {"judgement"},
     doubles.SessionDouble: {

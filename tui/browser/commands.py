@@ -85,7 +85,7 @@ class Browsing(Frame):
     # -- taking over and giving back -----------------------------------------------------------------------------------
 
     async def _take_browser(self, tab: ConversationTab) -> None:
-        await tab.session.take_browser()
+        await tab.session.user_control.browser.begin()
         tab.browser.go(len(tab.browser.pages))
         self.flash(KEYS)
 

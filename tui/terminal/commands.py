@@ -59,7 +59,7 @@ class Terminals(Frame):
     def _take(self, tab: ConversationTab) -> None:
         async def take() -> None:
             rows, columns = self.workspace.terminal.screen_size
-            await tab.session.take_terminal(rows, columns)
+            await tab.session.user_control.terminal.begin(rows, columns)
             tab.terminal.waits = False
             tab.terminal.on_reply = tab.session.user_control.terminal.type
             tab.terminal.used = True

@@ -39,7 +39,7 @@ class ConversationTab(Tab):
         super().__init__(session.stream, wake, clock)
         self.session = session
         self.level = level
-        session.attended = True
+        session.delegation.attended = True
         self._first_said = ""
         self._seen = -1
         self._waiting: list[Envelope] | None = []
@@ -62,7 +62,7 @@ class ConversationTab(Tab):
 
     @property
     def model_name(self) -> str:
-        return self.session.model_name
+        return self.session.active_model.name
 
     @property
     def mark(self) -> Mark:
@@ -74,7 +74,7 @@ class ConversationTab(Tab):
         return self._mark_and_words()[1]
 
     def _mark_and_words(self) -> tuple[Mark, str]:
-        return mark_of(self.session.state.agent_state, self.waits_for, self.session.asleep)
+        return mark_of(self.session.state.agent_state, self.waits_for, self.session.suspension.is_on)
 
     @property
     def waits_for(self) -> Wait | None:
@@ -96,7 +96,7 @@ class ConversationTab(Tab):
 
     @property
     def runs_command(self) -> bool:
-        return self.session.runs_command
+        return self.session.user_control.commands.is_busy
 
     @property
     def has_terminal(self) -> bool:
@@ -115,7 +115,7 @@ class ConversationTab(Tab):
             mark=self.mark,
             state=self.state_words,
             elapsed_s=int(self._clock() - self.running_since) if self.running_since is not None else None,
-            model=sanitize_line(session.model_name, 40),
+            model=sanitize_line(session.active_model.name, 40),
             context_used=usage.per_turn_token,
             context_window=usage.context_window,
             tokens_in=usage.prompt_tokens,
@@ -125,7 +125,7 @@ class ConversationTab(Tab):
             iteration=state.iteration,
             max_iterations=state.allowed.max_iterations or 0,
             workspace=sanitize_line(session.info.workspace, 300),
-            confirm_mode=str(session.confirm_mode),
+            confirm_mode=str(session.approval.mode),
             isolated=session.runtime.isolation != "none",
         )
 
