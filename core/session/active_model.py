@@ -8,7 +8,7 @@ from core.llm.call_pipeline import CallPipeline
 from core.llm.inline_images import InlineImages, ReadBlob
 from core.llm.prompted_tools import PromptedTools
 from core.protocols import LLM, Agent
-from core.session.conversation_record import Record
+from core.session.conversation_record import ConversationRecord
 
 
 class ActiveModel:
@@ -23,7 +23,7 @@ class ActiveModel:
         make_llm: Callable[[str], Awaitable[LLM]],
         make_agent: Callable[[LLM], Agent],
         blob: ReadBlob,
-        record: Record,
+        record: ConversationRecord,
     ) -> None:
         self._llm = llm
         self._make_llm = make_llm

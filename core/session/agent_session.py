@@ -31,7 +31,7 @@ from core.events import (
 )
 from core.security.confirmation import ConfirmMode
 from core.security.guard import PLANNING_NOTE
-from core.session.recovery import WaysOut
+from core.session.recovery import Recovery
 from core.session.session_parts import SessionParts
 from core.session.state_snapshots import EVERY
 from core.store.conversations import ConversationInfo
@@ -69,7 +69,7 @@ class AgentSession:
         self.recollection = parts.recollection
         self.leftovers = parts.leftovers
         self.suspension = parts.suspension
-        self.recovery = WaysOut(self, parts.setup)
+        self.recovery = Recovery(self, parts.setup)
 
     @property
     def state(self) -> State:
@@ -160,7 +160,7 @@ class AgentSession:
         """Return after the next change of the controller's state."""
         await self._controller.changed()
 
-    # -- suspended while it rests: what `core.session.slots` needs ----------------------------------------------------
+    # -- suspended while it rests ------------------------------------------------------------------------------------
 
     @property
     def rests(self) -> bool:
@@ -172,7 +172,7 @@ class AgentSession:
         """When the newest event came, by the clock of the manager."""
         return self.stream.latest_at
 
-    async def sleep(self, notice: Status) -> bool:
+    async def suspend(self, notice: Status) -> bool:
         """Release the sandbox, the model and the slot, and publish `notice`. False if it works."""
         return await self.suspension.suspend(notice, self._take_snapshot)
 

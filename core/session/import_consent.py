@@ -13,7 +13,7 @@ from core.store.reader import EventFilter
 from core.stream import EventStream
 
 
-class Consent:
+class ImportConsent:
     """Of one conversation; `load` it first."""
 
     def __init__(self, stream: EventStream, info: ConversationInfo) -> None:

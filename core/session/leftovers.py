@@ -35,7 +35,7 @@ REMEDY = (
 )
 
 
-class Aftermath:
+class Leftovers:
     """Of one conversation."""
 
     def __init__(

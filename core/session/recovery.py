@@ -13,15 +13,15 @@ from core.store.reader import EventFilter
 
 if TYPE_CHECKING:
     from core.session.agent_session import AgentSession
-    from core.session.setup import Preparation
+    from core.session.setup import Setup
 
 TELL = "You go round in a circle: {} Do not repeat it. Say what you tried and why it did not work, then go another way."
 
 
-class WaysOut:
+class Recovery:
     """Of one conversation. To add a way: see `core.controller.exit_reasons`; its case is here."""
 
-    def __init__(self, session: AgentSession, preparation: Preparation) -> None:
+    def __init__(self, session: AgentSession, preparation: Setup) -> None:
         self._session = session
         self._preparation = preparation
 

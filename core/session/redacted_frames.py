@@ -33,7 +33,7 @@ class _Stream:
     decoder: codecs.IncrementalDecoder = field(default_factory=codecs.getincrementaldecoder("utf-8"))
 
 
-class MaskedFrames(Frames):
+class RedactedFrames(Frames):
     """The live side of one conversation; `record` gets every frame unmasked, before anybody else."""
 
     def __init__(self, masker: Masker, record: Callable[[Frame], None], detector: Detector | None = None) -> None:

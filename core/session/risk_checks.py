@@ -29,7 +29,7 @@ PAGE = 500
 """Events that are read at a time."""
 
 
-class Wariness:
+class RiskChecks:
     """Of one conversation. `workspace` is its folder as the sandbox calls it.
 
     `is_fine` tells of which foreign content the user says that it directs nobody; `harmless` names the tools of MCP

@@ -24,7 +24,7 @@ from core.mcp.tool_registry import Toolbox
 from core.memory.library import Own
 from core.memory.past_conversations import Past
 from core.memory.recall import Recollection, with_pins
-from core.planning.planning_mode import Planning
+from core.planning.planning_mode import PlanningMode
 from core.protocols import LLM, Agent, Checkpoints, Runtime
 from core.pub_sub import Frames
 from core.secrets import Masker
@@ -34,17 +34,15 @@ from core.security.confirmation import ConfirmMode
 from core.security.guard import Guard
 from core.session.active_model import ActiveModel
 from core.session.approval import Approval
-from core.session.conversation_record import Record
-from core.session.import_consent import Consent
-from core.session.leftovers import Aftermath
-from core.session.redacted_frames import MaskedFrames
-from core.session.risk_checks import ShellRecord, Wariness
-from core.session.setup import Preparation
-from core.session.slots import Places
+from core.session.conversation_record import ConversationRecord, SuggestTitle
+from core.session.import_consent import ImportConsent
+from core.session.leftovers import Leftovers
+from core.session.redacted_frames import RedactedFrames
+from core.session.risk_checks import RiskChecks, ShellRecord
+from core.session.setup import Setup
 from core.session.state_snapshots import Snapshots
-from core.session.suspend import Suspension
-from core.session.task_group import Tasks
-from core.session.titles import SuggestTitle
+from core.session.suspend import Slots, Suspension
+from core.session.task_group import SessionTasks
 from core.settings.config import SandboxSettings
 from core.settings.security_settings import SecuritySettings
 from core.store.conversations import ConversationInfo
@@ -52,7 +50,7 @@ from core.store.event_store import EventStore
 from core.store.writer import Lease
 from core.stream import EventStream
 from core.trust.trust_store import ASK, Gate
-from core.undo.undo_service import Undoing
+from core.undo.undo_service import UndoService
 
 POLICY_STATUS = "STATUS$POLICY"
 """What is wrong with the files of rules and permissions; empty once it is corrected."""
@@ -80,7 +78,7 @@ class SessionParts:
         make_child: MakeChild,
         close_child: CloseChild,
         sandbox: SandboxSettings,
-        places: Places,
+        slots: Slots,
         checkpoints: Checkpoints | None = None,
         suggest_title: SuggestTitle | None = None,
         toolbox: Toolbox | None = None,
@@ -96,12 +94,12 @@ class SessionParts:
         self.opened_after = lease.next_id - 1
         self.closed = asyncio.Event()
         self.stream = stream = EventStream(store, lease, masker, clock, detector)
-        self.frames: Frames = MaskedFrames(masker, stream.record, detector)
+        self.frames: Frames = RedactedFrames(masker, stream.record, detector)
         frames = self.frames
-        self.consent = Consent(stream, info)
-        self.tasks = Tasks(info.id, frames)
+        self.consent = ImportConsent(stream, info)
+        self.tasks = SessionTasks(info.id, frames)
         spawn = self.tasks.spawn
-        self.record = Record(
+        self.record = ConversationRecord(
             info=info,
             store=store,
             lease=lease,
@@ -112,9 +110,7 @@ class SessionParts:
         )
         self.active_model = ActiveModel(llm, make_llm, make_agent, stream.blob, self.record)
         self.snapshots = Snapshots(store, lease, limits)
-        self.setup = Preparation(
-            info=info, settings=sandbox, runtime=runtime, stream=stream, frames=frames, spawn=spawn
-        )
+        self.setup = Setup(info=info, settings=sandbox, runtime=runtime, stream=stream, frames=frames, spawn=spawn)
         self.recollection = Recollection(
             own=own,
             gate=gate or Gate(store.home, lambda: ASK),
@@ -128,7 +124,7 @@ class SessionParts:
 
         # what the agent and the user may do
         harmless = toolbox.harmless if toolbox is not None else tuple
-        risk_checks = Wariness(stream, lambda: runtime.working_dir, security, self._has_read, harmless)
+        risk_checks = RiskChecks(stream, lambda: runtime.working_dir, security, self._has_read, harmless)
         self.guard = Guard(
             home=store.home,
             folder=info.workspace,
@@ -142,7 +138,7 @@ class SessionParts:
         runtime.deny(self.guard.denials)
         self.suspension = Suspension(
             info=info,
-            places=places,
+            slots=slots,
             stream=stream,
             frames=frames,
             consent=self.consent,
@@ -153,7 +149,7 @@ class SessionParts:
         )
         add = self.suspension.add
         self.approval = Approval(stream=stream, info=info, guard=self.guard, state=lambda: self.state, add=add)
-        self.planning = Planning(stream, lambda: self.state, add)
+        self.planning = PlanningMode(stream, lambda: self.state, add)
 
         # what happens to an action
         secrets = None if vault is None else SecretInjection(vault, masker, info.workspace, info.id)
@@ -186,8 +182,8 @@ class SessionParts:
             day_limit=self._day_limit,
             spawn=spawn,
         )
-        self.undo = Undoing(checkpoints, stream, lambda: self.state, self.suspension.at_rest)
-        self.leftovers = Aftermath(runtime, stream, self.setup.restart, lambda: self.agent_works)
+        self.undo = UndoService(checkpoints, stream, lambda: self.state, self.suspension.at_rest)
+        self.leftovers = Leftovers(runtime, stream, self.setup.restart, lambda: self.agent_works)
 
     @property
     def state(self) -> State:

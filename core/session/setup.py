@@ -71,7 +71,7 @@ class _Attempt:
         return self.task.cancelling() > 0 and not self.task.done()
 
 
-class Preparation:
+class Setup:
     """The start sequence of one session. `spawn` starts a task in the session's task group."""
 
     def __init__(

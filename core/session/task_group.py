@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 TASK_STATUS = "STATUS$ERROR"
 
 
-class Tasks:
+class SessionTasks:
     """The tasks of one conversation. `open` it before the first one, `aclose` it after the last."""
 
     def __init__(self, conversation_id: str, frames: Frames) -> None:

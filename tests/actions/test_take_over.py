@@ -31,7 +31,7 @@ from core.memory.conversation_memory import build_messages
 from core.protocols import FrameSink
 from core.pub_sub import Frames
 from core.session.agent_session import AgentSession
-from core.session.slots import TOO_MANY
+from core.session.suspend import TOO_MANY
 from core.stream import EventStream
 from tests.actions.pipelines import through
 from tests.actions.test_user_shell import answer_to
@@ -113,11 +113,11 @@ async def test_a_conversation_whose_terminal_the_user_has_is_not_put_to_sleep(tm
         await session.user_control.terminal.begin(24, 80)
         session.user_control.terminal.type(b"echo he''re\r")
         await seen.sees(b"here\r\n")
-        assert not await session.sleep(TOO_MANY)
+        assert not await session.suspend(TOO_MANY)
         session.user_control.terminal.give_back()
         await session.user_control.terminal.ended()
         await session.stream.settle()
-        assert await session.sleep(TOO_MANY)
+        assert await session.suspend(TOO_MANY)
         await session.user_control.terminal.begin(24, 80)  # wakes it up
         session.user_control.terminal.type(b"echo awa''ke\r")
         await seen.sees(b"awake\r\n")

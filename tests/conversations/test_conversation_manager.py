@@ -27,7 +27,7 @@ from core.events import (
 from core.progress import Say, silently
 from core.protocols import Runtime
 from core.session.agent_session import AgentSession
-from core.session.slots import TOO_MANY
+from core.session.suspend import TOO_MANY
 from core.session.task_group import TASK_STATUS
 from core.settings.config import Settings
 from core.store.event_store import EventStore
@@ -239,7 +239,7 @@ async def test_a_message_and_a_sleep_at_once_leave_a_conversation_that_works(tmp
     async with house(tmp_path, max_concurrent=1) as rooms:
         for round in range(10):
             session = await rooms.create()
-            both = [said(session), session.sleep(TOO_MANY)]
+            both = [said(session), session.suspend(TOO_MANY)]
             await asyncio.gather(*(both if round % 2 else reversed(both)))
             assert not session.suspension.is_on
             assert session.state.agent_state is AgentState.FINISHED
@@ -506,7 +506,7 @@ async def test_a_cheap_model_finds_a_title_and_its_cost_counts(tmp_path: Path) -
 async def test_a_title_model_of_no_use_leaves_the_first_line(
     tmp_path: Path, turn: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("core.session.titles.TIMEOUT_S", 0.05)
+    monkeypatch.setattr("core.session.conversation_record.TIMEOUT_S", 0.05)
     async with titled(tmp_path, turn) as session:
         told = notices(session)
         await said(session, "the first line")

@@ -37,7 +37,7 @@ from core.security.confirmation import ConfirmMode
 from core.security.guard import PLANNING_NOTE
 from core.security.permissions import Scope
 from core.session.agent_session import AgentSession
-from core.session.slots import TOO_MANY
+from core.session.suspend import TOO_MANY
 from core.settings.config import Settings
 from core.store.sqlite import sqlite3
 from core.stream import EventStreamSubscriber
@@ -71,7 +71,7 @@ async def test_at_rest_it_falls_asleep_and_the_next_message_wakes_it_up(tmp_path
         await said_and_settled(session)
         assert (session.rests, session.suspension.is_on) == (True, False)
         told, before = heard(session.frames), session.rests_since
-        assert await session.sleep(TOO_MANY)
+        assert await session.suspend(TOO_MANY)
         assert (session.suspension.is_on, session.rests_since) == (True, before)
         assert told == [(TOO_MANY.level, TOO_MANY.id, TOO_MANY.message)]
         model = session.active_model._llm
@@ -88,10 +88,10 @@ async def test_what_works_or_is_closed_does_not_fall_asleep(tmp_path: Path) -> N
         await session.send("go")
         await state_is(session, AgentState.RUNNING)
         assert not session.rests
-        assert not await session.sleep(TOO_MANY)
+        assert not await session.suspend(TOO_MANY)
         assert not session.suspension.is_on
         await session.aclose()
-        assert not await session.sleep(TOO_MANY)
+        assert not await session.suspend(TOO_MANY)
         assert not session.suspension.is_on
 
 
@@ -111,7 +111,7 @@ async def test_who_has_something_of_the_sandbox_in_hand_keeps_it_awake_until_it_
         await runtime.started.wait()
         assert session.user_control.is_on
         assert not session.rests
-        assert not await session.sleep(TOO_MANY)
+        assert not await session.suspend(TOO_MANY)
         assert session.user_control.commands.is_busy is (hands == "commands")
         with pytest.raises(UsageError):
             await begin() if hands != "commands" else await session.user_control.run_command("ls")
@@ -303,7 +303,7 @@ async def test_while_the_sandbox_starts_the_model_answers_and_nothing_is_undone_
             await said_and_settled(session, text)
         assert runtime.notes == ["start"]
         assert not session.rests
-        assert not await session.sleep(TOO_MANY)
+        assert not await session.suspend(TOO_MANY)
         undoing = asyncio.create_task(session.undo.preview())
         await steps()
         assert not undoing.done(), "it may still bring files"
@@ -431,7 +431,7 @@ async def test_in_plan_mode_the_model_is_told_with_each_message_and_otherwise_no
 
 
 async def test_who_still_chews_on_an_event_keeps_it_awake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.session.suspend.SLEEP_S", 0.0)
+    monkeypatch.setattr("core.session.suspend.SETTLE_S", 0.0)
     may_end = asyncio.Event()
 
     async def chew(envelope: Envelope) -> None:
@@ -442,17 +442,17 @@ async def test_who_still_chews_on_an_event_keeps_it_awake(tmp_path: Path, monkey
         session.stream.subscribe(EventStreamSubscriber.TEST, chew, "test")
         await session.unqueue(0)
         assert session.rests
-        assert not await session.sleep(TOO_MANY)
+        assert not await session.suspend(TOO_MANY)
         may_end.set()
         await session.stream.settle()
-        monkeypatch.setattr("core.session.suspend.SLEEP_S", 20.0)
-        assert await session.sleep(TOO_MANY)
+        monkeypatch.setattr("core.session.suspend.SETTLE_S", 20.0)
+        assert await session.suspend(TOO_MANY)
 
 
 async def test_one_that_is_closed_while_it_wakes_up_lets_go_of_the_new_model(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH], make_runtime=runtimes()) as session:
         await said_and_settled(session)
-        assert await session.sleep(TOO_MANY)
+        assert await session.suspend(TOO_MANY)
         make, asked, may_go_on = session.active_model._make_llm, asyncio.Event(), asyncio.Event()
 
         async def slowly(name: str) -> LLM:

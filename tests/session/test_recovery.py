@@ -27,7 +27,7 @@ from core.events import (
     MessageAction,
     Observation,
 )
-from core.session.recovery import TELL, WaysOut
+from core.session.recovery import TELL, Recovery
 from core.settings.config import Settings
 from core.stream import EventStream
 from runtime.local.local_runtime import LocalRuntime
@@ -293,7 +293,7 @@ async def test_each_way_is_what_is_done_and_nothing_else(
             await stream.append(MessageAction(content="later", queued=True), EventSource.USER)
         await stream.append(MessageAction(content="of the agent"), EventSource.AGENT)
         doing = Doing(stream, halt)
-        await WaysOut(cast("Any", doing), cast("Any", doing)).take(way, "other")
+        await Recovery(cast("Any", doing), cast("Any", doing)).take(way, "other")
         assert doing.done == done
 
 
@@ -303,8 +303,8 @@ async def test_a_model_that_cannot_be_used_leaves_the_halt_and_a_request_that_no
     async with opened_stream(tmp_path) as stream:
         doing = Doing(stream, Halt(HaltKind.MODEL, "server"))
         with pytest.raises(ConfigurationError):
-            await WaysOut(cast("Any", doing), cast("Any", doing)).take(Way.SWITCH_MODEL, "gone")
+            await Recovery(cast("Any", doing), cast("Any", doing)).take(Way.SWITCH_MODEL, "gone")
         assert doing.done == [("model", "gone")]
         doing = Doing(stream, STUCK)
-        await WaysOut(cast("Any", doing), cast("Any", doing)).take(Way.RESEND)
+        await Recovery(cast("Any", doing), cast("Any", doing)).take(Way.RESEND)
         assert doing.done == [LoopRecoveryAction(option=2), ("said", "")]

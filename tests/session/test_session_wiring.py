@@ -26,7 +26,7 @@ from core.progress import Say, silently
 from core.secrets.backends import FileBackend
 from core.secrets.vault import Vault
 from core.session.session_parts import POLICY_STATUS
-from core.session.slots import TOO_MANY
+from core.session.suspend import TOO_MANY
 from core.store.sqlite import sqlite3
 from core.stream import EventStreamSubscriber
 from runtime.local.local_runtime import LocalRuntime
@@ -190,7 +190,7 @@ async def test_asleep_it_is_kept_as_it_stood_and_only_a_wish_to_work_wakes_it_up
     async with conversation(tmp_path, STEP * 2, make_runtime=lambda _: runtime) as session:
         await said_and_settled(session)
         assert kept(tmp_path) == []
-        assert await session.sleep(TOO_MANY)
+        assert await session.suspend(TOO_MANY)
         assert kept(tmp_path) == [session.stream.latest_id]
         await session.interrupt()
         await session.pause()

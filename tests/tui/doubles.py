@@ -17,7 +17,7 @@ from typing import Any, Unpack
 from core.agent.registry import AGENTS, Found
 from core.controller.exit_reasons import Halt, Way
 from core.controller.state import Limits, Pending, Queued
-from core.conversations.folder_trust import Trusting
+from core.conversations.folder_trust import FolderTrust
 from core.errors import UsageError
 from core.events import (
     CONVERSATION_TITLE,
@@ -629,7 +629,7 @@ class ManagerDouble:
     vault: Any = None
     """A Vault, where a test needs one."""
     mask: Callable[[str], str] = str
-    trust: Trusting = field(init=False)
+    trust: FolderTrust = field(init=False)
     """The real one, on the home of this double."""
     fails_with: Exception | None = None
     models: list[OfferDouble] = field(
@@ -642,7 +642,7 @@ class ManagerDouble:
 
     def __post_init__(self) -> None:
         self.store = StoreDouble(self)
-        self.trust = Trusting(self.home, Own(self.home), Gate(self.home, lambda: ASK))
+        self.trust = FolderTrust(self.home, Own(self.home), Gate(self.home, lambda: ASK))
 
     async def learn_secrets(self) -> None:
         """There is nothing to mask."""

@@ -19,16 +19,16 @@ from core.delegation.delegation import Delegation
 from core.llm.factory import ModelOffer
 from core.mcp.supervisor import Supervisor
 from core.memory.recall import Recollection
-from core.planning.planning_mode import Planning
+from core.planning.planning_mode import PlanningMode
 from core.protocols import Runtime
 from core.security.guard import Guard
 from core.session.active_model import ActiveModel
 from core.session.agent_session import AgentSession
 from core.session.approval import Approval
-from core.session.conversation_record import Record
-from core.session.import_consent import Consent
-from core.session.leftovers import Aftermath
-from core.session.recovery import WaysOut
+from core.session.conversation_record import ConversationRecord
+from core.session.import_consent import ImportConsent
+from core.session.leftovers import Leftovers
+from core.session.recovery import Recovery
 from core.session.suspend import Suspension
 from core.settings.config import Settings
 from core.store.conversations import Shelf
@@ -41,15 +41,15 @@ PAIRS: dict[type, tuple[type, ...]] = {
     doubles.StreamDouble: (EventStream,),
     doubles.UserTerminalDouble: (UserTerminal,),
     doubles.RecollectionDouble: (Recollection,),
-    doubles.ConsentDouble: (Consent,),
+    doubles.ConsentDouble: (ImportConsent,),
     doubles.GuardDouble: (Guard,),
     doubles.UserControlDouble: (UserControl,),
     doubles.SettingsDouble: (Settings,),
     doubles.ApprovalDouble: (Approval,),
     doubles.UserBrowserDouble: (UserBrowser,),
-    doubles.PlanningDouble: (Planning,),
-    doubles.RecoveryDouble: (WaysOut,),
-    doubles.SessionDouble: (AgentSession, Runtime, Record, Aftermath),
+    doubles.PlanningDouble: (PlanningMode,),
+    doubles.RecoveryDouble: (Recovery,),
+    doubles.SessionDouble: (AgentSession, Runtime, ConversationRecord, Leftovers),
     doubles.ActiveModelDouble: (ActiveModel,),
     doubles.SuspensionDouble: (Suspension,),
     doubles.DelegationDouble: (Delegation,),

@@ -19,15 +19,15 @@ from core.events import (
     UndoObservation,
 )
 from core.session.agent_session import AgentSession
-from core.undo.undo_service import Undoing
+from core.undo.undo_service import UndoService
 from tests.doubles import ScriptedRuntime, bash
 from tests.session.test_session import conversation, of, said_and_settled
 
-Wish = Callable[[Undoing], Awaitable[object]]
+Wish = Callable[[UndoService], Awaitable[object]]
 ANSWERS = [{"text": "one"}, {"text": "two"}, {"text": "three"}]
 
 
-async def review(undoing: Undoing) -> None:
+async def review(undoing: UndoService) -> None:
     async with undoing.review() as found:
         assert found is not None
 

@@ -18,7 +18,7 @@ from tui.terminal_io.glyphs import in_ascii
 from tui.terminal_io.sanitizer import sanitize, sanitize_line
 
 if TYPE_CHECKING:
-    from core.conversations.folder_trust import Trusting
+    from core.conversations.folder_trust import FolderTrust
     from core.events import Envelope
     from core.security.suggested_rules import Reach
     from core.session.agent_session import AgentSession
@@ -107,7 +107,7 @@ async def _permit(session: AgentSession, question: Question, scope: Scope, patte
 class TrustTalk:
     """The question about what a folder brings, while it is asked."""
 
-    def __init__(self, trust: Trusting, folder: Callable[[], str]) -> None:
+    def __init__(self, trust: FolderTrust, folder: Callable[[], str]) -> None:
         self._trust, self._folder_of = trust, folder
         self._folder = ""
         self._standing: Standing | None = None
