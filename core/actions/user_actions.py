@@ -63,11 +63,11 @@ class UserAction:
     """Called at the end, after the observation is stored."""
 
     async def begin(self, place: UserActionContext) -> tuple[Envelope, asyncio.Task[None]]:
-        """Store it and let it go on in a task, which may be cancelled. Raises StoreError; then nothing has begun."""
+        """Store the action and run it in a task, which may be cancelled. Raises StoreError; then nothing was started."""
         envelope = await place.stream.append(self.action, EventSource.USER)
         begun = asyncio.Event()
         task = place.spawn(self._see_through(place, envelope.id, begun))
-        await begun.wait()  # one that is cancelled before its first step could not answer for its action
+        await begun.wait()  # a task that is cancelled before its first step could not store the observation
         return envelope, task
 
     async def _see_through(self, place: UserActionContext, action_id: int, begun: asyncio.Event) -> None:
@@ -75,7 +75,7 @@ class UserAction:
         observation = await self._observe(action_id)
         try:
             await place.stream.append(observation, EventSource.USER, action_id)
-        except StoreError as error:  # the next start settles the action from the log
+        except StoreError as error:  # the next start answers the action
             place.frames.publish(Status("error", UNSTORED_STATUS, str(error)))
         finally:
             self.last()
@@ -88,7 +88,7 @@ class UserAction:
 
 
 NO_LIMIT_S = 7 * 24 * 3600.0
-"""A server that the user started may run for days; what is forgotten ends with the conversation."""
+"""A server that the user started may run for days; it ends with the conversation."""
 
 
 class UserShell:
@@ -106,7 +106,7 @@ class UserShell:
         return self._task is not None and not self._task.done()
 
     async def run(self, command: str) -> Envelope:
-        """Store the command and let it run. Raises UsageError while another one runs, StoreError."""
+        """Store the command and run it. Raises UsageError while another one runs, StoreError."""
         if self.is_busy:
             raise UsageError("Your last command still runs. Esc stops it; then run the next one.")
         action = CmdRunAction(command=command, blocking=True, timeout=NO_LIMIT_S)
@@ -127,11 +127,11 @@ class UserShell:
         return envelope
 
     async def ended(self) -> None:
-        """Return when none runs; its observation is stored by then."""
+        """Return when no command runs; its observation is stored by then."""
         if self._task is not None:
             await asyncio.wait([self._task])
 
     def interrupt(self) -> None:
-        """Stop the command that runs; it still gets its observation."""
+        """Stop the running command; it still gets its observation."""
         if self._task is not None:
             self._task.cancel()

@@ -38,7 +38,7 @@ from core.secrets import MIN_LENGTH, Masker
 TAKEN = "The user took over the browser."
 INTERRUPTED = "The browser was interrupted while the user acted."
 LOOK = "noop(1)"
-"""A step that changes nothing: what counts is what is seen after it."""
+"""A browser function that changes nothing: only the page that is read after it matters."""
 MAX_WAITING = 20
 """Actions of the user that may be waiting for the one before them."""
 ENDS_FIRST = "STATUS$BROWSER_STEP_ENDS"
@@ -62,7 +62,7 @@ class UserBrowser:
         self._hidden: list[str] = []
         self._has_acted = self._is_going = False
         self.acted_until = -1
-        """The id of the action with which the user gave the browser back last after acting in it; -1 before."""
+        """The id of the action with which the user last gave the browser back after acting in it; -1 before."""
         self._agent_steps = 0
         self._agent_idle = asyncio.Event()
         self._agent_idle.set()
@@ -74,7 +74,7 @@ class UserBrowser:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a step of the user's is under way."""
+        """Whether an action of the user is running."""
         return bool(self._steps)
 
     async def begin(self) -> Envelope:
@@ -99,7 +99,7 @@ class UserBrowser:
     async def do(self, calls: str, hidden: str = "") -> Envelope:
         """Carry out browser functions, one a line; HIDDEN in them stands for `hidden`. Stored when this returns.
 
-        Raises UsageError where the user has no browser or is too far ahead of it, StoreError.
+        Raises UsageError if the user does not control the browser or is too far ahead of it, StoreError.
         """
         if not self.is_on or self._is_going:
             raise UsageError("The agent has the browser. Take it over first.")
@@ -111,12 +111,12 @@ class UserBrowser:
         return await self._begin_step(BrowseInteractiveAction(browser_actions=calls, by_user=True), hidden)
 
     async def give_back(self) -> None:
-        """Let the agent go on, once it can read what the page looks like. Does nothing where nobody has it."""
+        """Let the agent go on after the page was read once more. Does nothing if the agent has the browser."""
         if not self.is_on or self._is_going:
             return
         self._is_going = True
         try:
-            # who did nothing leaves nothing to read
+            # a user who did nothing leaves nothing to read
             thought, by_user = BrowseInteractiveAction.GIVEN_BACK, not self._has_acted
             step = await self._begin_step(
                 BrowseInteractiveAction(browser_actions=LOOK, thought=thought, by_user=by_user)
@@ -127,12 +127,12 @@ class UserBrowser:
             self._let_go()
 
     async def settled(self) -> None:
-        """Return when no step of the user's is under way; its observation is stored by then."""
+        """Return when no action of the user is running; their observations are stored by then."""
         while self._steps:
             await asyncio.wait(self._steps)
 
     def interrupt(self) -> None:
-        """End what is under way, which still gets its observation; the agent has the browser again."""
+        """End the running actions, which still get their observations; the agent has the browser again."""
         for step in self._steps:
             step.cancel()
         self._let_go()
@@ -205,7 +205,7 @@ def _cut_short() -> Observation:
 
 
 def _masker(hidden: list[str]) -> Masker:
-    """What finds hidden texts wherever a page repeats them, in its address too; short ones are ordinary words."""
+    """Finds hidden texts wherever a page repeats them, also in its address; short ones are ordinary words."""
     return Masker(form for text in hidden if len(text) >= MIN_LENGTH for form in (text, quote(text), quote_plus(text)))
 
 

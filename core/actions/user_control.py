@@ -28,14 +28,14 @@ from core.events import (
 from core.protocols import Runtime
 
 COMMAND = "# The user took over the terminal."
-"""A comment, so that a shell that does not know better does nothing."""
+"""A comment, so that an older shell does nothing."""
 CUT_SHORT = "\n[The user had the terminal, and it was ended before they gave it back.]"
 MAX_WAITING_BYTES = 1024 * 1024
-"""Keys that the sandbox has not taken; a paste is smaller."""
+"""Keys that the sandbox has not read; a paste is smaller."""
 GIVEN_BACK = "STATUS$TERMINAL_GIVEN_BACK"
-"""Id of the frame after which nobody has it."""
+"""Id of the frame after which the agent has the terminal."""
 READY = "STATUS$TERMINAL_TAKEN"
-"""Id of the frame with which the sandbox says that it takes keys. It is told to nobody else."""
+"""Id of the frame with which the sandbox says that it accepts keys. Not published."""
 
 
 class UserTerminal:
@@ -49,14 +49,14 @@ class UserTerminal:
         self._size: tuple[int, int] | None = None
         self._keys = bytearray()
         self._wanted = asyncio.Event()
-        """Set where there is something to send: keys, a size, the end."""
+        """Set when there is something to send: keys, a size, the end."""
         self._gives_back = False
         self.is_ready = False
-        """Whether the sandbox takes keys; before that, they wait."""
+        """Whether the sandbox accepts keys; before that, they wait."""
 
     @property
     def is_on(self) -> bool:
-        """Whether the user has the terminal, or it is on its way to or from them."""
+        """Whether the user controls the terminal, or is about to."""
         return self._is_on
 
     async def begin(self, rows: int, columns: int) -> Envelope:
@@ -92,7 +92,7 @@ class UserTerminal:
         return envelope
 
     def type(self, keys: bytes) -> None:
-        """Keys for the terminal, in order. Raises UsageError where so many wait that nobody reads them."""
+        """Send keys to the terminal, in order. Raises UsageError if too many wait to be read."""
         if not self.is_on:
             return
         if len(self._keys) + len(keys) > MAX_WAITING_BYTES:
@@ -101,23 +101,23 @@ class UserTerminal:
         self._wanted.set()
 
     def resize(self, rows: int, columns: int) -> None:
-        """The terminal's size on the user's screen."""
+        """Set the size of the terminal to that on the screen of the user."""
         if self.is_on and (rows, columns) != self._size:
             self._size = (rows, columns)
             self._wanted.set()
 
     def give_back(self) -> None:
-        """The agent may go on; what runs in the terminal stays. Does nothing where nobody has it."""
+        """Let the agent go on; what runs in the terminal stays. Does nothing if the agent has the terminal."""
         self._gives_back = True
         self._wanted.set()
 
     async def ended(self) -> None:
-        """Return when nobody has it; what came of it is stored by then."""
+        """Return when the agent has the terminal; the observation is stored by then."""
         while self._task is not None and not self._task.done():
             await asyncio.wait([self._task])
 
     def interrupt(self) -> None:
-        """End it at once; it still gets its observation."""
+        """End it at once; the action still gets its observation."""
         if self._task is not None:
             self._task.cancel()
 
@@ -144,7 +144,7 @@ class UserTerminal:
                 sending.cancel()
 
     async def _until_given_back(self, preparation: Awaitable[None]) -> None:
-        """Wait for the sandbox; who gives back before it is there waits no longer (CancelledError)."""
+        """Wait for the sandbox. Raises CancelledError if the user gives the terminal back before."""
         preparing = asyncio.ensure_future(preparation)
         try:
             while not preparing.done():
@@ -159,8 +159,8 @@ class UserTerminal:
             preparing.cancel()
 
     async def _send(self) -> None:
-        """Send sizes, keys and the end, in order, as they are wanted."""
-        with suppress(RuntimeUnavailableError):  # `execute` tells it
+        """Send sizes, keys and the end, in order."""
+        with suppress(RuntimeUnavailableError):  # `execute` reports it
             sent: tuple[int, int] | None = None
             while True:
                 await self._wanted.wait()

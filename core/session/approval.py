@@ -53,22 +53,23 @@ class Approval:
     ) -> None:
         self.guard = guard
         self.above: Approval | None = None
-        """Of the conversation whose delegate this is: what holds for the conversation is kept there."""
+        """The approval of the parent conversation, if this is a delegate: permissions for the conversation are kept
+        there."""
         self._own_mode = guard.mode
-        """That of the settings."""
+        """The mode of the settings."""
         self._undos: dict[int | None, UndoAction] = {}
-        """Those that have no observation yet."""
+        """Undo actions without an observation."""
         self._stream = stream
         self._info = info
         self._state = state
         self._add = add
 
     def share(self, above: Approval) -> None:
-        """This is a delegate of that one's conversation."""
+        """Make this the approval of a delegate of that conversation."""
         self.above, self.guard.above = above, above.guard
 
     async def load(self) -> None:
-        """Take from the log what was answered for this conversation. Raises StoreError."""
+        """Read the permissions and the mode from the log. Raises StoreError."""
         counts = self._info.origin != IMPORT
         after = -1
         while page := await self._stream.read(after=after, where=_KEPT):
@@ -86,12 +87,12 @@ class Approval:
             after = page[-1].id
 
     def watch(self) -> None:
-        """Take back what is undone from here on. Called once, behind `load`."""
+        """Revoke permissions when turns are undone. Call once, after `load`."""
         types: list[type[Event]] = [UndoAction, UndoObservation]
         self._stream.subscribe(EventStreamSubscriber.RUNTIME, self._on_undo, "approval", types=types)
 
     def _taken_back(self, envelope: Envelope) -> list[Permission]:
-        """What was allowed in turns that are undone is not allowed any more, not even where they are had again."""
+        """Revoke what was allowed in turns that are undone. It stays revoked if they are redone."""
         event, undone = envelope.event, self._undos.pop(envelope.cause, None)
         if isinstance(event, UndoAction):
             self._undos[envelope.id] = event
@@ -109,7 +110,7 @@ class Approval:
             await self._stream.append(back, EventSource.ENVIRONMENT)
 
     async def keep_mode(self, mode: ConfirmMode | str, *, own: bool = False) -> None:
-        """Have the mode be there again after a restart; `own` is that of the settings. Raises StoreError."""
+        """Keep the mode over a restart; `own` means the mode of the settings. Raises StoreError."""
         await self._stream.append(ModeAction(mode=ConfirmMode(mode).value, own=own), EventSource.USER)
 
     def _take(self, envelope: Envelope) -> None:
@@ -140,9 +141,9 @@ class Approval:
         self.guard.mode = ConfirmMode(mode)
 
     async def permit(self, text: str, scope: Scope, verdict: Verdict = Verdict.ALLOW) -> None:
-        """Allow or deny whatever these patterns cover from now on. Raises UsageError, ConfigurationError, StoreError.
+        """Allow or deny what these patterns match from now on. Raises UsageError, ConfigurationError, StoreError.
 
-        Given while an action waits because of what was read or done before, it spares such questions, too. ONCE keeps
+        If it is given while an action waits because of earlier events, it answers such questions too. ONCE keeps
         nothing.
         """
         informed = self._asked_by_voice()
@@ -179,14 +180,14 @@ class Approval:
         self._take(await self._add(event, None))
 
     async def confirm(self, action_id: int | None = None) -> None:
-        """Let an action that waits be carried out, by default the one that is asked about.
+        """Approve a waiting action, by default the one that is shown.
 
-        Raises UsageError where the action does not wait any more.
+        Raises UsageError if the action does not wait any more.
         """
         await self._answer(AgentState.USER_CONFIRMED, self._asked(action_id), "")
 
     async def confirm_allowed(self, action_id: int | None = None) -> None:
-        """As `confirm`, and with it every other action that waits and is allowed as the permissions are now."""
+        """As `confirm`, and approve every other waiting action that the permissions now allow."""
         first = self._asked(action_id)
         for pending in self._behind(first):
             if (await self.guard.judge(pending.action)).verdict is Verdict.ALLOW:
@@ -194,7 +195,7 @@ class Approval:
         await self._answer(AgentState.USER_CONFIRMED, first, "")
 
     async def reject(self, reason: str = "", action_id: int | None = None) -> None:
-        """Do not let the action that waits be carried out. Raises as `confirm`.
+        """Deny a waiting action. Raises as `confirm`.
 
         With a reason the agent goes on: each action behind it asks, unless it only reads. Without one none of them is
         carried out, and the agent rests.
@@ -202,7 +203,7 @@ class Approval:
         await self._answer(AgentState.USER_REJECTED, self._asked(action_id), reason)
 
     async def reject_denied(self, reason: str, action_id: int | None = None) -> None:
-        """As `reject`, and with it every other action that waits and is denied as the permissions are now."""
+        """As `reject`, and deny every other waiting action that the permissions now deny."""
         first = self._asked(action_id)
         for pending in self._behind(first):
             if (await self.guard.judge(pending.action)).verdict is Verdict.DENY:
@@ -213,7 +214,7 @@ class Approval:
         await self._add(ChangeAgentStateAction(agent_state=answer, thought=reason), action_id)
 
     def _asked_by_voice(self) -> bool:
-        """Whether the action that is asked about waits because of what was read or done before it."""
+        """Whether the action that is shown waits because of earlier events."""
         state = self._state()
         judged = next((one.action.judgement for one in state.queue if one.id == state.awaiting), None)
         return judged is not None and judged.rule in VOICES
@@ -229,5 +230,5 @@ class Approval:
 
 
 def _given_in(permission: Permission) -> int:
-    """The id of the event with which it was given for the conversation."""
+    """The id of the event that granted it."""
     return int(permission.id.removeprefix("c"))

@@ -30,9 +30,9 @@ TITLE_CHARS = 50
 MESSAGE_CHARS = 1000
 """How much of the first message the model reads."""
 LINE_CHARS = 200
-"""A longer first line is no title but an essay."""
+"""A longer first line is not a title."""
 TIMEOUT_S = 30.0
-"""For the answer, retries included: a title that comes later helps nobody."""
+"""For the answer, with its retries."""
 
 _INSTRUCTIONS = (
     f"You name conversations. Answer with a title of at most {TITLE_CHARS} characters for the conversation that begins "
@@ -45,25 +45,25 @@ _LABEL = re.compile(r"^title\s*[:\-]\s*", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """What the title model said, and what that cost."""
+    """The answer of the title model, and its cost."""
 
     title: str = ""
-    """Empty where it said nothing of use."""
+    """Empty if the answer was of no use."""
     spent: Spent = Spent()  # noqa: RUF009  # frozen
-    """Counts whether or not the answer was of use."""
+    """Counts in both cases."""
 
 
 SuggestTitle = Callable[[str], Awaitable[Suggestion]]
-"""A title for a conversation that begins with this message. Does not raise what a model can do wrong."""
+"""Suggests a title for a conversation that begins with this message. Logs errors of the model."""
 
 
 def first_line(text: str) -> str:
-    """The title that a message gives by itself."""
+    """The title of a conversation that begins with this message."""
     return text.strip().split("\n")[0][:TITLE_CHARS].strip() or "Untitled"
 
 
 async def suggest_title(make_llm: Callable[[], Awaitable[LLM]], message: str) -> Suggestion:
-    """Ask a model, once. A model that cannot be had, fails or is slow suggests nothing. Cancelling cancels the call."""
+    """Ask a model, once. Returns no title if the model cannot be used, fails or is slow. Cancelling cancels the call."""
     started_at = time.monotonic()
     try:
         llm = await make_llm()
@@ -79,7 +79,7 @@ async def suggest_title(make_llm: Callable[[], Awaitable[LLM]], message: str) ->
 
 
 def clean_title(answer: str) -> str:
-    """The first line of an answer as a title: printable, unwrapped, cut between words; empty where it is nonsense."""
+    """The first line of an answer as a title: printable, without quotes, cut between words; empty if it is nonsense."""
     line = next((line for line in answer.splitlines() if line.strip()), "")
     if len(line) > LINE_CHARS:
         return ""
@@ -103,11 +103,11 @@ def _spent(response: LLMResponse, seconds: float) -> Spent:
 
 
 def _show_nobody(frame: Frame) -> None:
-    """Nobody watches a title being written."""
+    """A frame sink that drops everything."""
 
 
 class ConversationRecord:
-    """Of one conversation."""
+    """The title and the model of one conversation."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class ConversationRecord:
         suggest_title: SuggestTitle | None,
     ) -> None:
         self.info = info
-        """As the store has it."""
+        """The conversation as it is in the store."""
         self._store = store
         self._lease = lease
         self._frames = frames
@@ -129,10 +129,10 @@ class ConversationRecord:
         self._spawn = spawn
         self._suggest_title = suggest_title
         self.titling: asyncio.Task[None] | None = None
-        """The search for a better title, once it was begun."""
+        """The task that looks for a better title."""
 
     async def set_title(self, title: str) -> None:
-        """What the lists call this conversation. Raises StoreError, and then it keeps its name."""
+        """Change the title. Raises StoreError; then the conversation keeps its old one."""
         before, title = self.info.title, self._masked(title)
         self.info = replace(self.info, title=title)
         try:
@@ -143,12 +143,13 @@ class ConversationRecord:
         self._frames.publish(Status("info", CONVERSATION_TITLE, title))
 
     async def set_model(self, name: str) -> None:
-        """Which model answers in it. Raises StoreError."""
+        """Store which model answers. Raises StoreError."""
         await self._store.update_conversation(self._lease, model=name)
         self.info = replace(self.info, model=name)
 
     async def name(self, message: str) -> None:
-        """Name it by its first message, where it has no name, and look for a better one. Does not raise."""
+        """Name a conversation that has no title by its first message, and look for a better title. Logs errors of the
+        store."""
         if self.info.title:
             return
         first = first_line(message)
@@ -171,6 +172,6 @@ class ConversationRecord:
             log.warning("conversation %s keeps its first title: %s", self.info.id, error)
 
     def rest(self) -> None:
-        """Look for no title any more."""
+        """Stop looking for a title."""
         if self.titling is not None:
             self.titling.cancel()
