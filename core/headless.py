@@ -137,9 +137,9 @@ async def _see_through(
         (envelope,) = await session.stream.read(after=awaiting - 1, limit=1)
         refusal = await ask(envelope)
         if refusal is None:
-            await session.confirm()
+            await session.approval.confirm()
         else:
-            await session.reject(refusal)
+            await session.approval.reject(refusal)
 
 
 def _planned(session: AgentSession) -> bool:

@@ -6,7 +6,7 @@ hand in a public double.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -256,6 +256,10 @@ class LLMResponse:
     """What the model thought before it answered, where it lets that be seen. Not a part of the answer."""
     thinking: tuple[dict[str, Any], ...] = ()
     """The same in blocks that its provider has signed, and wants back between tool calls."""
+
+
+Complete = Callable[[LLMRequest, FrameSink, int], Awaitable[LLMResponse]]
+"""`LLM.complete`."""
 
 
 class LLM(Protocol):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from core.acp.acp_agent import PREFIX
 from core.acp.agent_process import Link
-from core.delegation.shared_runtime import LentRuntime
+from core.delegation.shared_runtime import SharedRuntime
 from core.denials import Denials
 from core.events import Action, MCPAction, MCPObservation, Observation
 from core.protocols import FrameSink, Runtime
@@ -15,7 +15,7 @@ from core.protocols import FrameSink, Runtime
 ALLOWED = "It is allowed. The other agent carries it out by itself, and tells what comes of it."
 
 
-class BesideRuntime(LentRuntime):
+class BesideRuntime(SharedRuntime):
     """Implements core.protocols.Runtime with one that it owns, and ends the other agent's program with it."""
 
     def __init__(self, runtime: Runtime, link: Link) -> None:

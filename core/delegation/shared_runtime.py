@@ -16,7 +16,7 @@ from core.protocols import FrameSink, Runtime
 from core.sandbox_usage import Job, SandboxUsage
 
 
-class LentRuntime:
+class SharedRuntime:
     """Implements core.protocols.Runtime with another one. Closing it ends nothing."""
 
     is_elsewhere = True

@@ -106,10 +106,10 @@ PLANTED = (
     ),
     Planted(
         "B14",
-        "core/session/user_browser.py",
+        "core/actions/user_browser.py",
         "            return _masked(observation, masker)",
         "            return observation",
-        "tests/session/test_user_browser.py::test_a_hidden_text_reaches_the_sandbox_and_no_event_whatever_the_page_does_with_it",
+        "tests/actions/test_user_browser.py::test_a_hidden_text_reaches_the_sandbox_and_no_event_whatever_the_page_does_with_it",
     ),
     Planted(
         "C06",

@@ -140,7 +140,7 @@ async def run(options: argparse.Namespace) -> int:
                 repository=options.repo or "",
             )
         session.recollection.instructions = options.instructions.strip()
-        session.set_confirm_mode(settings.agent.confirm)  # an option says it here, and counts for this task alone
+        session.approval.set_mode(settings.agent.confirm)  # an option says it here, and counts for this task alone
         notice(f"conversation {session.info.id}")
         if session.runtime.isolation == "none":
             why = f": {session.runtime.why_open}" if session.runtime.why_open else ""

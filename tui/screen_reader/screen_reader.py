@@ -99,9 +99,9 @@ class Reader:
     async def talk(self) -> None:
         """Talk until the input ends."""
         session, loop = self._session, asyncio.get_running_loop()
-        session.attended = True
+        session.delegation.attended = True
         opened = _("Handloom. Model: {model}. Folder: {folder}.")
-        self._say(opened.format(model=session.model_name, folder=session.info.workspace))
+        self._say(opened.format(model=session.active_model.name, folder=session.info.workspace))
         if session.runtime.isolation == "none":
             self._say(_("No isolation: the agent's commands run as you, on this machine."))
         for envelope in await session.stream.page(limit=RECALLED):
@@ -258,6 +258,6 @@ class Reader:
 
     async def _take(self, text: str, ways: Sequence[Way]) -> None:
         if text.isdecimal() and 0 < int(text) <= len(ways):
-            await self._session.ways.take(ways[int(text) - 1])
+            await self._session.recovery.take(ways[int(text) - 1])
         else:
             self._say(_("Answer with one of the numbers above."))

@@ -194,7 +194,7 @@ async def test_a_question_is_seen_and_only_its_owner_answers_it_then_it_goes_on_
             assert (tab(it).mark, it.app.title[0]) == (Mark.WAITING, Mark.WAITING.glyph)
             await it.pilot.press("escape", "y", "n", "a", "b", "ctrl+p", "escape")
             assert session.state.awaiting == asked
-            await session.confirm(asked)
+            await session.approval.confirm(asked)
             await shows(it, "seen-42", "All is done.", "finished", "follows process")
             await until(it.pilot, lambda: tab(it).facts.iteration == session.state.iteration)
             it.app.replay_to(tab(it), asked + 1)
@@ -203,7 +203,7 @@ async def test_a_question_is_seen_and_only_its_owner_answers_it_then_it_goes_on_
             assert tab(it).mark is Mark.DONE
             await it.pilot.press("end")
             await shows(it, "follows process", "✓ finished")
-            await session.set_title("Another name")
+            await session.record.set_title("Another name")
             await shows(it, "Read: Another name")
             await it.app.show_conversation(session.id)
             assert len(it.app.open_tabs) == 1, "from the list as well, and not twice"

@@ -1,14 +1,10 @@
-"""Hands: what the user does in the agent's sandbox by himself, while the agent waits or rests.
+"""What the user does in the agent's sandbox while the agent waits or rests: commands, the terminal, the browser.
 
-Commands in the agent's shell, its terminal, and its browser. Used by AgentSession.
-
-TakeOver: the user has the agent's terminal, from one key to another, and the agent waits.
-
-Invariants: one at a time; it stands in the log as an action of the user, stored before it begins, and as the one
-observation that answers it, whatever ends it: the lines that the user typed and what the terminal showed, bounded. Keys
-go to the sandbox as they are and in order and are stored nowhere; what a program does not echo is in no event. While
-it lasts no action of the agent begins, and none that ran is answered before that observation is stored, so the agent
-reads what happened before it goes on. Used by AgentSession.
+UserTerminal: the user types into the agent's terminal. Invariants: it is in the log as one action of the user, stored
+before it begins, and one observation, however it ends, with the lines that the user typed and the terminal's output, up
+to a limit. Keys reach the sandbox unchanged and in order and are stored nowhere; what a program does not echo is in no
+event. Meanwhile no action of the agent begins, and the observation of one that ran is stored after the user's, so the
+agent reads what happened before it goes on.
 """
 
 from __future__ import annotations
@@ -17,37 +13,35 @@ import asyncio
 from collections.abc import Awaitable
 from contextlib import suppress
 
-from core.controller.outcomes import Seen
+from core.actions.output import LiveOutput, cut_short
+from core.actions.secret_injection import SecretInjection
+from core.actions.user_actions import NO_LIMIT_S, UserAction, UserActionContext, UserShell
+from core.actions.user_browser import UserBrowser
 from core.errors import RuntimeUnavailableError, UsageError
 from core.events import (
-    Action,
-    CmdOutputMetadata,
-    CmdOutputObservation,
     CmdRunAction,
     Envelope,
     Frame,
     Observation,
     Status,
 )
-from core.protocols import Executor, FrameSink, Runtime
-from core.session.user_actions import NO_LIMIT_S, Surroundings, UsersAction, UserShell
-from core.session.user_browser import UsersBrowser
+from core.protocols import Runtime
 
 COMMAND = "# The user took over the terminal."
-"""A comment, so that a shell that does not know better does nothing."""
+"""A comment, so that an older shell does nothing."""
 CUT_SHORT = "\n[The user had the terminal, and it was ended before they gave it back.]"
 MAX_WAITING_BYTES = 1024 * 1024
-"""Keys that the sandbox has not taken; a paste is smaller."""
+"""Keys that the sandbox has not read; a paste is smaller."""
 GIVEN_BACK = "STATUS$TERMINAL_GIVEN_BACK"
-"""Id of the frame after which nobody has it."""
+"""Id of the frame after which the agent has the terminal."""
 READY = "STATUS$TERMINAL_TAKEN"
-"""Id of the frame with which the sandbox says that it takes keys. It is told to nobody else."""
+"""Id of the frame with which the sandbox says that it accepts keys. Not published."""
 
 
-class TakeOver:
-    """Who has the terminal of one conversation."""
+class UserTerminal:
+    """Whether the user or the agent controls the terminal of one conversation."""
 
-    def __init__(self, runtime: Runtime, place: Surroundings) -> None:
+    def __init__(self, runtime: Runtime, place: UserActionContext) -> None:
         self._runtime = runtime
         self._place = place
         self._is_on = False
@@ -55,18 +49,26 @@ class TakeOver:
         self._size: tuple[int, int] | None = None
         self._keys = bytearray()
         self._wanted = asyncio.Event()
-        """Set where there is something to send: keys, a size, the end."""
+        """Set when there is something to send: keys, a size, the end."""
         self._gives_back = False
         self.is_ready = False
-        """Whether the sandbox takes keys; before that, they wait."""
+        """Whether the sandbox accepts keys; before that, they wait."""
 
     @property
     def is_on(self) -> bool:
-        """Whether the user has the terminal, or it is on its way to or from them."""
+        """Whether the user controls the terminal, or is about to."""
         return self._is_on
 
     async def begin(self, rows: int, columns: int) -> Envelope:
-        """Have the terminal in this size. It is stored when this returns. Raises UsageError where somebody has it."""
+        """Let the user have the terminal, in this size, until `give_back`. The agent waits.
+
+        It is stored when this returns; keys may be typed from then on. Raises StoreError, as `Suspension.awake`, and
+        UsageError if the user has it already.
+        """
+        async with self._place.awake():
+            return await self._begin(rows, columns)
+
+    async def _begin(self, rows: int, columns: int) -> Envelope:
         if self.is_on:
             raise UsageError("The terminal is taken over already. Give it back where it was taken.")
         action = CmdRunAction(command=COMMAND, blocking=True, timeout=NO_LIMIT_S, takes_over=True)
@@ -74,13 +76,14 @@ class TakeOver:
         self._gives_back = self.is_ready = False
         self._size = (rows, columns)
         self._is_on = True
-        seen = Seen(self._place.frames)
+        live = LiveOutput(self._place.frames)
 
-        def cut_short() -> Observation:
-            metadata = CmdOutputMetadata(suffix=CUT_SHORT)
-            return CmdOutputObservation(command=COMMAND, content=seen.output.take(), metadata=metadata)
-
-        taken = UsersAction(action, lambda id: self._carry_out(action, id, seen), cut_short, last=self._let_go)
+        taken = UserAction(
+            action,
+            lambda id: self._carry_out(action, id, live),
+            lambda: cut_short(action, live.output, CUT_SHORT),
+            last=self._let_go,
+        )
         try:
             envelope, self._task = await taken.begin(self._place)
         except BaseException:
@@ -89,7 +92,7 @@ class TakeOver:
         return envelope
 
     def type(self, keys: bytes) -> None:
-        """Keys for the terminal, in order. Raises UsageError where so many wait that nobody reads them."""
+        """Send keys to the terminal, in order. Raises UsageError if too many wait to be read."""
         if not self.is_on:
             return
         if len(self._keys) + len(keys) > MAX_WAITING_BYTES:
@@ -98,23 +101,23 @@ class TakeOver:
         self._wanted.set()
 
     def resize(self, rows: int, columns: int) -> None:
-        """The terminal's size on the user's screen."""
+        """Set the size of the terminal to that on the screen of the user."""
         if self.is_on and (rows, columns) != self._size:
             self._size = (rows, columns)
             self._wanted.set()
 
     def give_back(self) -> None:
-        """The agent may go on; what runs in the terminal stays. Does nothing where nobody has it."""
+        """Let the agent go on; what runs in the terminal stays. Does nothing if the agent has the terminal."""
         self._gives_back = True
         self._wanted.set()
 
     async def ended(self) -> None:
-        """Return when nobody has it; what came of it is stored by then."""
+        """Return when the agent has the terminal; the observation is stored by then."""
         while self._task is not None and not self._task.done():
             await asyncio.wait([self._task])
 
     def interrupt(self) -> None:
-        """End it at once; it still gets its observation."""
+        """End it at once; the action still gets its observation."""
         if self._task is not None:
             self._task.cancel()
 
@@ -122,13 +125,13 @@ class TakeOver:
         self._is_on = False
         self._place.frames.publish(Status("info", GIVEN_BACK, ""))
 
-    async def _carry_out(self, action: CmdRunAction, action_id: int, seen: Seen) -> Observation:
+    async def _carry_out(self, action: CmdRunAction, action_id: int, live: LiveOutput) -> Observation:
         def publish(frame: Frame) -> None:
             if isinstance(frame, Status) and frame.id == READY:
                 self.is_ready = True
                 self._wanted.set()
             else:
-                seen.publish(frame)
+                live.publish(frame)
 
         sending: asyncio.Task[None] | None = None
         try:
@@ -141,7 +144,7 @@ class TakeOver:
                 sending.cancel()
 
     async def _until_given_back(self, preparation: Awaitable[None]) -> None:
-        """Wait for the sandbox; who gives back before it is there waits no longer (CancelledError)."""
+        """Wait for the sandbox. Raises CancelledError if the user gives the terminal back before."""
         preparing = asyncio.ensure_future(preparation)
         try:
             while not preparing.done():
@@ -156,8 +159,8 @@ class TakeOver:
             preparing.cancel()
 
     async def _send(self) -> None:
-        """Send sizes, keys and the end, in order, as they are wanted."""
-        with suppress(RuntimeUnavailableError):  # `execute` tells it
+        """Send sizes, keys and the end, in order."""
+        with suppress(RuntimeUnavailableError):  # `execute` reports it
             sent: tuple[int, int] | None = None
             while True:
                 await self._wanted.wait()
@@ -178,38 +181,38 @@ class TakeOver:
                     await self._runtime.give_terminal_back()
 
 
-class Waiting:
-    """An executor whose actions wait while the user has the terminal. Implements core.protocols.Executor."""
+class UserControl:
+    """What the user does in the sandbox of one conversation."""
 
-    def __init__(self, runtime: Executor, take_over: TakeOver) -> None:
-        self._runtime, self._take_over = runtime, take_over
-
-    async def execute(self, action: Action, action_id: int, on_frame: FrameSink) -> Observation:
-        """As the runtime, before the user has the terminal or after. Raises RuntimeUnavailableError."""
-        await self._take_over.ended()
-        observation = await self._runtime.execute(action, action_id, on_frame)
-        await self._take_over.ended()
-        return observation
-
-
-class Hands:
-    """Of one conversation. `shell` carries out commands: the runtime, or what lends it secrets."""
-
-    def __init__(self, runtime: Runtime, shell: Executor, place: Surroundings) -> None:
-        self.commands = UserShell(shell, place)
-        """Commands between what the agent does."""
-        self.terminal = TakeOver(runtime, place)
-        """Whether the user has the terminal; `AgentSession.take_terminal` begins it."""
-        self.browser = UsersBrowser(runtime, place)
-        """Whether the user has the browser; `AgentSession.take_browser` begins it."""
+    def __init__(self, runtime: Runtime, secrets: SecretInjection | None, place: UserActionContext) -> None:
+        self._place = place
+        self.commands = UserShell(runtime, secrets, place)
+        """Commands of the user, between the agent's."""
+        self.terminal = UserTerminal(runtime, place)
+        """Whether the user controls the terminal; `begin` lets the user have it."""
+        self.browser = UserBrowser(runtime, place)
+        """Whether the user controls the browser; `begin` lets the user have it."""
 
     @property
-    def are_on(self) -> bool:
-        """Whether the user has hold of anything."""
+    def is_on(self) -> bool:
+        """Whether the user runs a command or controls the terminal or the browser."""
         return self.commands.is_busy or self.terminal.is_on or self.browser.is_on
 
+    async def run_command(self, command: str) -> Envelope:
+        """Run a command in the agent's shell, as the user; the model reads it with the next message.
+
+        It is stored when this returns, and runs on. Raises StoreError, as `Suspension.awake`, and UsageError while the
+        shell is in use.
+        """
+        if self._place.agent_works():
+            raise UsageError("The agent works in this shell. Esc stops it; then run the command again.")
+        if self.terminal.is_on:
+            raise UsageError("You have taken over the terminal. Type the command there, or give it back.")
+        async with self._place.awake():
+            return await self.commands.run(command)
+
     def interrupt(self) -> None:
-        """Let go of all of it, because the conversation closes."""
+        """End all of it, because the conversation closes."""
         self.commands.interrupt()
         self.terminal.interrupt()
         self.browser.interrupt()

@@ -29,7 +29,6 @@ async def answer_to(session: AgentSession, action: Envelope) -> Envelope:
     """The observation of an action, once it is stored."""
     async with asyncio.timeout(20):
         while True:
-            session._controller.changed.clear()  # type: ignore[union-attr]
             for envelope in await session.stream.read(after=action.id):
                 if envelope.cause == action.id:
                     return envelope
@@ -39,7 +38,7 @@ async def answer_to(session: AgentSession, action: Envelope) -> Envelope:
 async def test_a_command_of_the_user_runs_in_the_agents_shell_and_the_model_reads_it(tmp_path: Path) -> None:
     turns = [{"tool_calls": [bash("pwd")]}, FINISH]
     async with conversation(tmp_path, turns) as session:
-        action = await session.run_command("mkdir sub && cd sub && echo made")
+        action = await session.user_control.run_command("mkdir sub && cd sub && echo made")
         observation = await answer_to(session, action)
         assert (action.source, observation.source) == (EventSource.USER, EventSource.USER)
         assert isinstance(observation.event, CmdOutputObservation)
@@ -55,12 +54,12 @@ async def test_a_command_of_the_user_runs_in_the_agents_shell_and_the_model_read
 async def test_a_command_that_runs_is_stopped_by_an_interrupt_and_keeps_what_it_said(tmp_path: Path) -> None:
     runtime = ScriptedRuntime(answer=lambda action: None)
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: runtime) as session:
-        action = await session.run_command("sleep 600")
+        action = await session.user_control.run_command("sleep 600")
         await runtime.started.wait()
-        assert session.runs_command
+        assert session.user_control.commands.is_busy
         assert not session.rests, "it is not put to sleep under the command"
         with pytest.raises(UsageError, match="still runs"):
-            await session.run_command("ls")
+            await session.user_control.run_command("ls")
         await session.interrupt()
         observation = (await answer_to(session, action)).event
         assert isinstance(observation, CmdOutputObservation)
@@ -74,14 +73,14 @@ async def test_the_users_command_does_not_run_beside_the_agent(tmp_path: Path) -
         await session.send("go")
         await runtime.started.wait()
         with pytest.raises(UsageError, match="The agent works in this shell"):
-            await session.run_command("ls")
+            await session.user_control.run_command("ls")
         await session.interrupt()
 
 
 async def test_a_sandbox_that_is_gone_is_told_as_the_commands_result(tmp_path: Path) -> None:
     runtime = ScriptedRuntime(answer=lambda action: gone())
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: runtime) as session:
-        observation = (await answer_to(session, await session.run_command("ls"))).event
+        observation = (await answer_to(session, await session.user_control.run_command("ls"))).event
         assert isinstance(observation, ErrorObservation)
         assert "The sandbox is gone" in observation.content
 
@@ -89,7 +88,7 @@ async def test_a_sandbox_that_is_gone_is_told_as_the_commands_result(tmp_path: P
 async def test_closing_stops_the_command_and_its_end_is_in_the_log(tmp_path: Path) -> None:
     runtime = ScriptedRuntime(answer=lambda action: None)
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: runtime) as session:
-        await session.run_command("sleep 600")
+        await session.user_control.run_command("sleep 600")
         await runtime.started.wait()
         id = session.id
     manager = ConversationManager(tmp_path / "home", FREE, make_runtime=lambda _: runtime, environ={})
@@ -128,7 +127,7 @@ async def test_what_was_said_is_found_again_this_workspaces_first_and_delegates_
         for folder, text in ((here, "old, here"), (there, "there"), (here, "new, here")):
             session = await manager.create(workspace=str(folder), model=model)
             await said_and_settled(session, text)
-        await answer_to(session, await session.run_command("make"))
+        await answer_to(session, await session.user_control.run_command("make"))
         assert list(await manager.said(str(here))) == ["!make", "new, here", "old, here", "there"]
         assert list(await manager.said(str(there), limit=2)) == ["there", "!make"]
         child = await manager.store.create_conversation("c", title="", workspace=str(here), model="x", parent="p")

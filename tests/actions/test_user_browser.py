@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from core.actions.user_actions import UserActionContext
+from core.actions.user_browser import INTERRUPTED, LOOK, MAX_WAITING, TAKEN, UserBrowser
 from core.errors import UsageError
 from core.events import (
     Action,
@@ -29,8 +31,6 @@ from core.protocols import FrameSink
 from core.pub_sub import Frames
 from core.secrets import MIN_LENGTH
 from core.session.agent_session import AgentSession
-from core.session.user_actions import Surroundings
-from core.session.user_browser import INTERRUPTED, LOOK, MAX_WAITING, TAKEN, UsersBrowser
 from core.store.event_store import EventStore
 from core.stream import EventStream
 from tests.doubles import FINISH, ScriptedRuntime, bash, gone
@@ -56,17 +56,17 @@ def page(action: Action) -> Observation | None:
 
 
 async def log(session: AgentSession) -> list[Envelope]:
-    await session.hands.browser.settled()
+    await session.user_control.browser.settled()
     await session.stream.settle()
     return [e for e in await session.stream.read() if e.event.kind in ("browse", "browse_interactive", "error")]
 
 
 async def test_what_the_user_does_stands_in_the_log_as_theirs_and_the_model_reads_it(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: ScriptedRuntime(page)) as session:
-        await session.take_browser()
-        await session.hands.browser.do("fill('7', 'Ada')")
-        await session.hands.browser.do("click('9')")
-        await session.hands.browser.give_back()
+        await session.user_control.browser.begin()
+        await session.user_control.browser.do("fill('7', 'Ada')")
+        await session.user_control.browser.do("click('9')")
+        await session.user_control.browser.give_back()
         events = await log(session)
         assert {envelope.source for envelope in events} == {EventSource.USER}
         actions = [e for e in events if isinstance(e.event, BrowseInteractiveAction)]
@@ -84,9 +84,9 @@ async def test_what_the_user_does_stands_in_the_log_as_theirs_and_the_model_read
 async def test_a_hidden_text_reaches_the_sandbox_and_no_event_whatever_the_page_does_with_it(tmp_path: Path) -> None:
     runtime = ScriptedRuntime(page)
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: runtime) as session:
-        await session.take_browser()
-        await session.hands.browser.do(f"fill('7', '{HIDDEN}')", PASSWORD)
-        await session.hands.browser.give_back()
+        await session.user_control.browser.begin()
+        await session.user_control.browser.do(f"fill('7', '{HIDDEN}')", PASSWORD)
+        await session.user_control.browser.give_back()
         told = [a.hidden_text for a in runtime.executed if isinstance(a, BrowseInteractiveAction)]
         assert told == ["", PASSWORD, ""]
         written = " ".join(e.event.model_dump_json() for e in await log(session))
@@ -100,18 +100,18 @@ async def test_the_agent_waits_until_the_browser_is_given_back(tmp_path: Path) -
     runtime = ScriptedRuntime(page)
     turns = [{"tool_calls": [bash("make")]}, FINISH]
     async with conversation(tmp_path, turns, make_runtime=lambda _: runtime) as session:
-        await session.take_browser()
-        await session.hands.browser.settled()
+        await session.user_control.browser.begin()
+        await session.user_control.browser.settled()
         assert not session.rests, "it is not put to sleep under the user"
         await session.send("go")
         async with asyncio.timeout(20):
             while not session.state.running:
                 await session.changed()
         for number in range(20):  # each is stored and carried out: time enough for an action that does not wait
-            await session.hands.browser.do(f"click('{number}')")
-            await session.hands.browser.settled()
+            await session.user_control.browser.do(f"click('{number}')")
+            await session.user_control.browser.settled()
         assert not any(isinstance(action, CmdRunAction) for action in runtime.executed)
-        await session.hands.browser.give_back()
+        await session.user_control.browser.give_back()
         async with asyncio.timeout(20):
             await session.settled()
         assert any(isinstance(action, CmdRunAction) for action in runtime.executed)
@@ -121,12 +121,12 @@ async def test_the_agent_waits_until_the_browser_is_given_back(tmp_path: Path) -
 async def test_who_has_it_cannot_take_it_and_who_has_it_not_cannot_act(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: ScriptedRuntime(page)) as session:
         with pytest.raises(UsageError, match="Take it over first"):
-            await session.hands.browser.do("click('1')")
-        await session.take_browser()
+            await session.user_control.browser.do("click('1')")
+        await session.user_control.browser.begin()
         with pytest.raises(UsageError, match="Give it back first"):
-            await session.take_browser()
-        await session.hands.browser.give_back()
-        await session.hands.browser.give_back()
+            await session.user_control.browser.begin()
+        await session.user_control.browser.give_back()
+        await session.user_control.browser.give_back()
         assert [e.event.by_user for e in await log(session) if isinstance(e.event, BrowseInteractiveAction)] == [
             True
         ] * 2
@@ -134,24 +134,24 @@ async def test_who_has_it_cannot_take_it_and_who_has_it_not_cannot_act(tmp_path:
 
 async def test_a_sandbox_that_is_lost_is_said_and_the_user_can_go_on_or_give_back(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: ScriptedRuntime(lambda _: gone())) as session:
-        await session.take_browser()
-        await session.hands.browser.do("click('1')")
+        await session.user_control.browser.begin()
+        await session.user_control.browser.do("click('1')")
         errors = [e.event for e in await log(session) if isinstance(e.event, ErrorObservation)]
         assert len(errors) == 2
         assert "gone" in errors[0].content
-        await session.hands.browser.give_back()
-        assert not session.hands.browser.is_on
+        await session.user_control.browser.give_back()
+        assert not session.user_control.browser.is_on
 
 
 async def test_a_conversation_that_closes_meanwhile_answers_every_step(tmp_path: Path) -> None:
     runtime = ScriptedRuntime(lambda action: None)
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: runtime) as session:
-        await session.take_browser()
+        await session.user_control.browser.begin()
         await runtime.started.wait()
-        await session.hands.browser.do("click('1')")
+        await session.user_control.browser.do("click('1')")
         await session.aclose()
         async with asyncio.timeout(20):
-            await session.hands.browser.ended()
+            await session.user_control.browser.given_back()
     async with EventStore(tmp_path / "home") as store:
         events = await store.read(session.id)
         actions = [e.id for e in events if isinstance(e.event, BrowseInteractiveAction)]
@@ -184,18 +184,18 @@ async def test_a_step_of_the_agent_that_runs_ends_before_the_users_first_and_is_
         unwatch = session.frames.watch(lambda frame: words.append(frame.message) if isinstance(frame, Status) else None)
         await session.send("go")
         await runtime.started.wait()
-        await session.take_browser()
-        await session.hands.browser.do("click('1')")
+        await session.user_control.browser.begin()
+        await session.user_control.browser.do("click('1')")
         async with asyncio.timeout(20):
             while not any("ends first" in word for word in words):
                 await asyncio.sleep(0)
         assert [a.browser_actions for a in runtime.executed] == ["goto('http://a/')"]  # type: ignore[attr-defined]
         may_end.set()
-        await session.hands.browser.settled()
+        await session.user_control.browser.settled()
         assert [a.browser_actions for a in runtime.executed][1:] == ["noop(1)", "click('1')"]  # type: ignore[attr-defined]
         answered = [e for e in await log(session) if e.source is EventSource.AGENT and isinstance(e.event, Observation)]
         assert not answered, "the agent goes on before it can read what the user did"
-        await session.hands.browser.give_back()
+        await session.user_control.browser.give_back()
         async with asyncio.timeout(20):
             await session.settled()
         assert session.state.agent_state is AgentState.FINISHED
@@ -206,14 +206,14 @@ async def test_what_was_decided_before_the_user_acted_is_not_done_to_the_page_as
     runtime = ScriptedRuntime(page)
     turns = [{"tool_calls": [browse("click('9')")]}, {**FINISH, "expect": "not done: the user has acted"}]
     async with conversation(tmp_path, turns, make_runtime=lambda _: runtime) as session:
-        await session.take_browser()
+        await session.user_control.browser.begin()
         await session.send("go")
         async with asyncio.timeout(20):
             while not any(e.source is EventSource.AGENT for e in await log(session)):  # it has been decided
                 await asyncio.sleep(0)
-        await session.hands.browser.do("click('1')")
-        await session.hands.browser.settled()
-        await session.hands.browser.give_back()
+        await session.user_control.browser.do("click('1')")
+        await session.user_control.browser.settled()
+        await session.user_control.browser.give_back()
         async with asyncio.timeout(20):
             await session.settled()
         assert session.state.agent_state is AgentState.FINISHED, session.state.reason
@@ -224,9 +224,9 @@ async def test_what_was_decided_before_the_user_acted_is_not_done_to_the_page_as
 async def test_who_is_too_far_ahead_of_the_page_is_told_to_wait(tmp_path: Path) -> None:
     runtime = ScriptedRuntime(lambda action: None)
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: runtime) as session:
-        browser = session.hands.browser
+        browser = session.user_control.browser
         assert (browser.is_on, browser.is_busy, browser.acted_until) == (False, False, -1)
-        await session.take_browser()
+        await session.user_control.browser.begin()
         assert (browser.is_on, browser.is_busy) == (True, True)
         for number in range(MAX_WAITING - 1):
             await browser.do(f"click('{number}')")
@@ -240,12 +240,12 @@ async def test_who_is_too_far_ahead_of_the_page_is_told_to_wait(tmp_path: Path) 
 
 async def test_a_page_only_counts_as_changed_where_the_user_acted(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: ScriptedRuntime(page)) as session:
-        browser = session.hands.browser
-        await session.take_browser()
+        browser = session.user_control.browser
+        await session.user_control.browser.begin()
         await browser.give_back()
         assert browser.acted_until == -1
         assert not browser.is_on
-        await session.take_browser()
+        await session.user_control.browser.begin()
         await browser.do("click('1')")
         await browser.give_back()
         last = [e.id for e in await log(session) if isinstance(e.event, BrowseInteractiveAction)][-1]
@@ -256,12 +256,12 @@ async def test_a_page_only_counts_as_changed_where_the_user_acted(tmp_path: Path
 
 
 @asynccontextmanager
-async def alone(tmp_path: Path, runtime: ScriptedRuntime) -> AsyncIterator[tuple[UsersBrowser, EventStream]]:
+async def alone(tmp_path: Path, runtime: ScriptedRuntime) -> AsyncIterator[tuple[UserBrowser, EventStream]]:
     async def ready() -> None:
         """The sandbox is ready."""
 
     async with opened_stream(tmp_path) as stream:
-        yield UsersBrowser(runtime, Surroundings(stream, Frames(), ready, asyncio.create_task)), stream
+        yield UserBrowser(runtime, UserActionContext(stream, Frames(), ready, asyncio.create_task)), stream
 
 
 def repeating(url: str, content: str) -> ScriptedRuntime:
@@ -308,12 +308,15 @@ async def test_the_steps_are_carried_out_one_after_the_other_once_the_agent_is_d
         await may_end.wait()
         return observation
 
-    async def agent_is_done() -> None:
+    async def agents() -> Observation:
         await may_begin.wait()
+        return ErrorObservation(content="")
 
     runtime.execute = execute  # type: ignore[method-assign, assignment]
     async with alone(tmp_path, runtime) as (browser, stream):
-        browser.agent_is_done = agent_is_done
+        step = BrowseInteractiveAction(browser_actions="click('9')")
+        agent = asyncio.create_task(browser.agent_step(step, 10**6, agents))
+        await asyncio.sleep(0)
         await browser.begin()
         await browser.do("click('1')")
         for _ in range(20):
@@ -334,7 +337,7 @@ async def test_the_steps_are_carried_out_one_after_the_other_once_the_agent_is_d
         may_end.set()
         await giving
         assert not browser.is_on
-        await browser.ended()
+        await agent
         assert [a.browser_actions for a in runtime.executed] == [LOOK, "click('1')", LOOK]
         acted = browser.acted_until
         await browser.begin()
@@ -350,7 +353,7 @@ async def test_an_interrupt_answers_every_step_and_gives_the_browser_back(tmp_pa
         await browser.begin()
         await browser.do("click('1')")
         browser.interrupt()
-        await browser.ended()
+        await browser.given_back()
         await browser.settled()
         assert (browser.is_on, browser.is_busy) == (False, False)
         answers = [e.event for e in await stream.read() if isinstance(e.event, ErrorObservation)]

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from core.actions.middleware import share_browser
+from core.actions.user_actions import UserActionContext
+from core.actions.user_browser import ENDS_FIRST, NOT_DONE, WAITS, UserBrowser
 from core.errors import RuntimeUnavailableError
-from core.events import Action, BrowseInteractiveAction, BrowseURLAction, CmdRunAction, ErrorObservation
+from core.events import Action, BrowseInteractiveAction, BrowseURLAction, CmdRunAction, ErrorObservation, Observation
 from core.pub_sub import Frames
-from core.session.user_actions import Surroundings
-from core.session.user_browser import ENDS_FIRST, NOT_DONE, WAITS, AgentsBrowsing, UsersBrowser
-from tests.doubles import ScriptedRuntime, ignore
+from tests.actions.pipelines import through
+from tests.doubles import ScriptedRuntime
 from tests.streams import heard, opened_stream
 
 CLICK = BrowseInteractiveAction(browser_actions="click('1')")
 LATE = 10**6
 """The id of an action that was decided after whatever the user did."""
 Told = list[tuple[str, str, str]]
+Execute = Callable[[Action, int], Awaitable[Observation]]
 
 
 async def at_once() -> None:
@@ -30,13 +34,13 @@ async def at_once() -> None:
 @asynccontextmanager
 async def browsing(
     tmp_path: Path, agents: ScriptedRuntime, users: ScriptedRuntime | None = None
-) -> AsyncIterator[tuple[AgentsBrowsing, UsersBrowser, Told]]:
+) -> AsyncIterator[tuple[Execute, UserBrowser, Told]]:
     """Both sides of one browser, whose steps are carried out apart, and the notices."""
     frames = Frames()
     async with opened_stream(tmp_path) as stream:
-        place = Surroundings(stream, frames, at_once, asyncio.create_task)
-        side = UsersBrowser(users or ScriptedRuntime(), place)
-        yield AgentsBrowsing(agents, side, frames), side, heard(frames)
+        place = UserActionContext(stream, frames, at_once, asyncio.create_task)
+        side = UserBrowser(users or ScriptedRuntime(), place)
+        yield through(share_browser, agents, user=SimpleNamespace(browser=side)), side, heard(frames)
         side.interrupt()
         await side.settled()
 
@@ -54,14 +58,14 @@ async def step() -> None:
 
 async def test_while_the_user_has_the_browser_the_agents_step_waits_and_other_actions_do_not(tmp_path: Path) -> None:
     agents = ScriptedRuntime()
-    async with browsing(tmp_path, agents) as (both, users, told):
-        await both.execute(CLICK, 0, ignore)
+    async with browsing(tmp_path, agents) as (execute, users, told):
+        await execute(CLICK, 0)
         assert (agents.executed, told) == ([CLICK], [])
         await users.begin()
         command = CmdRunAction(command="ls")
-        await both.execute(command, 1, ignore)
+        await execute(command, 1)
         assert agents.executed == [CLICK, command]
-        waiting = asyncio.create_task(both.execute(BrowseURLAction(url="http://a/"), LATE, ignore))
+        waiting = asyncio.ensure_future(execute(BrowseURLAction(url="http://a/"), LATE))
         await step()
         assert (len(agents.executed), ids(told)) == (2, [WAITS])
         await users.give_back()
@@ -71,9 +75,9 @@ async def test_while_the_user_has_the_browser_the_agents_step_waits_and_other_ac
 
 async def test_a_step_that_waits_for_the_browser_can_be_interrupted(tmp_path: Path) -> None:
     agents = ScriptedRuntime()
-    async with browsing(tmp_path, agents) as (both, users, told):
+    async with browsing(tmp_path, agents) as (execute, users, told):
         await users.begin()
-        waiting = asyncio.create_task(both.execute(CLICK, LATE, ignore))
+        waiting = asyncio.ensure_future(execute(CLICK, LATE))
         await step()
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -89,12 +93,12 @@ async def test_a_step_that_was_decided_before_the_user_acted_is_not_done(
     tmp_path: Path, action: Action, later: int, is_done: bool
 ) -> None:
     agents = ScriptedRuntime()
-    async with browsing(tmp_path, agents) as (both, users, _):
+    async with browsing(tmp_path, agents) as (execute, users, _):
         await users.begin()
         await users.do("click('9')")
         await users.give_back()
         assert users.acted_until > 0
-        observation = await both.execute(action, users.acted_until + later, ignore)
+        observation = await execute(action, users.acted_until + later)
         assert bool(agents.executed) is is_done
         expected = ErrorObservation(content=NOT_DONE, error_id="AGENT_ERROR$USER_ACTED")
         assert (observation == expected) is not is_done
@@ -111,8 +115,8 @@ async def test_the_users_first_step_waits_for_the_end_of_the_agents_which_is_ans
             await may_end.wait()
             return observation
 
-    async with browsing(tmp_path, Slow(), users_runtime) as (both, users, told):
-        first, second = (asyncio.create_task(both.execute(CLICK, LATE, ignore)) for _ in range(2))
+    async with browsing(tmp_path, Slow(), users_runtime) as (execute, users, told):
+        first, second = (asyncio.ensure_future(execute(CLICK, LATE)) for _ in range(2))
         await step()
         await users.begin()
         await step()
@@ -132,14 +136,14 @@ async def test_the_users_first_step_waits_for_the_end_of_the_agents_which_is_ans
 async def test_a_step_that_fails_or_is_cancelled_is_under_way_no_more(tmp_path: Path) -> None:
     answers: list[BaseException | None] = [RuntimeUnavailableError("Gone."), None, None]
     agents = ScriptedRuntime(lambda action: answers.pop(0))
-    async with browsing(tmp_path, agents) as (both, _, told):
+    async with browsing(tmp_path, agents) as (execute, users, told):
         with pytest.raises(RuntimeUnavailableError):
-            await both.execute(CLICK, LATE, ignore)
-        await both.done()
+            await execute(CLICK, LATE)
+        await users.agent_is_done()
         assert told == []
-        running, other = (asyncio.create_task(both.execute(CLICK, LATE, ignore)) for _ in range(2))
+        running, other = (asyncio.ensure_future(execute(CLICK, LATE)) for _ in range(2))
         await step()
-        waiting = asyncio.create_task(both.done())
+        waiting = asyncio.create_task(users.agent_is_done())
         await step()
         running.cancel()
         await step()

@@ -1,44 +1,42 @@
-"""Lending: an executor that gives each command and cell the secrets that it names, and no other action any.
+"""Gives each command and cell the secrets that it names, and no other action any.
 
-Implements core.protocols.Executor with another one. A value is known to the masker before it is lent. Where the secrets
-cannot be read, the command goes without, and says so below its output.
+A value is known to the masker before a command gets it. If the secrets cannot be read, the command runs without them
+and its observation says why.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from core.errors import ConfigurationError
 from core.events import Action, CmdOutputObservation, CmdRunAction, IPythonRunCellAction, Observation
-from core.protocols import Executor, FrameSink
 from core.secrets import Masker
 from core.secrets.command_secrets import checked, lending
 from core.secrets.vault import Vault
 
-NOT_LENT = "\n[Its secrets could not be had: {why}]"
+NOT_INJECTED = "\n[Its secrets could not be had: {why}]"
 
 
-class Lending:
-    """Of one conversation, which works in `workspace`."""
+class SecretInjection:
+    """The secrets for the commands of one conversation, which works in `workspace`."""
 
-    def __init__(self, executor: Executor, vault: Vault, masker: Masker, workspace: str, conversation_id: str) -> None:
-        self._executor = executor
+    def __init__(self, vault: Vault, masker: Masker, workspace: str, conversation_id: str) -> None:
         self._vault = vault
         self._masker = masker
         self._workspace = workspace
         self._conversation_id = conversation_id
 
-    async def execute(self, action: Action, action_id: int, on_frame: FrameSink) -> Observation:
-        """As whoever carries it out. Raises RuntimeUnavailableError."""
+    async def around(self, action: Action, work: Callable[[], Awaitable[Observation]]) -> Observation:
+        """Carry out the action by `work`, with the secrets that it names."""
         values, why = await self._named_in(_text_of(action))
         self._masker.add(values.values())
         with lending(values):
-            observation = await self._executor.execute(action, action_id, on_frame)
-        return _noted(observation, NOT_LENT.format(why=why)) if why else observation
+            observation = await work()
+        return _noted(observation, NOT_INJECTED.format(why=why)) if why else observation
 
     async def _named_in(self, text: str) -> tuple[Mapping[str, str], str]:
-        """What the text names, and why it cannot be had where that is so."""
+        """The secrets that a text names, and the reason if they cannot be read."""
         if "$" not in text and "env" not in text.lower():
             return {}, ""
         try:

@@ -1,11 +1,10 @@
-"""Hooks: commands of the user's and of a trusted project's, run around what a conversation's agent does.
+"""Hooks: commands of the user and of a trusted project that run around the actions of an agent.
 
-The user's own are run on this machine, as the user, in Handloom's home; a project's in its sandbox, in the project's
-folder, and only where the sandbox has walls or the setting sandbox.run_repository_scripts lets scripts be run without.
-Each gets one JSON object on standard input, has its time, and is read only so far. One before an action may deny it:
-then the agent reads why, as of a rejection. A hook that fails is told once, and stops nothing. Used by AgentSession.
-
-Hooks of the user's own, as commands on this machine. Their time and what is read of them are bounded.
+The user's hooks run on this machine, as the user, in Handloom's home. A project's hooks run in its sandbox, in the
+folder of the project, and only if the sandbox is isolated or the setting sandbox.run_repository_scripts allows scripts
+without isolation. Each gets one JSON object on standard input; its time and its output are limited. A hook before an
+action may deny it: the agent reads the reason, as for a rejection. A hook that fails is reported once, and stops
+nothing.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
+from core.actions.environment import TIMED_OUT_EXIT, EnvironmentShell, apart
 from core.errors import HandloomError
 from core.events import (
     Action,
@@ -29,22 +29,20 @@ from core.events import (
     CmdRunAction,
     Observation,
     Status,
-    UserRejectObservation,
     event_to_dict,
     to_json,
 )
-from core.protocols import Executor, FrameSink, Runtime
+from core.memory.recall import Recollection
+from core.protocols import Runtime
 from core.pub_sub import Frames
-from core.session.environment import TIMED_OUT_EXIT, EnvironmentShell, apart
-from core.session.recall import Recollection
 from core.settings.config import SandboxSettings
 from core.stream import EventStream
 from core.trust.hook_file import DENIES, Hook, Moment
 
 MAX_SAID_BYTES = 8 * 1024
-"""Of standard error; the rest is read and dropped."""
+"""Of standard error; the rest is dropped."""
 HOST_HOOKS_END_S = 1.0
-"""How long what is ended may take to be gone."""
+"""How long a hook that was ended may take to exit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +50,14 @@ class Ended:
     """How a hook ended."""
 
     status: int | None
-    """None where it could not be run, or not to its end."""
+    """None if it could not be run, or not to its end."""
     said: str = ""
-    """Foreign."""
+    """Standard error. Foreign text."""
     is_late: bool = False
 
 
 async def run_on_host(hook: Hook, line: bytes, folder: Path) -> Ended:
-    """Run a hook in a folder, with a line on its standard input. Cancelling ends it, and all that it started."""
+    """Run a hook in a folder, with a line on its standard input. Cancelling ends it and everything it started."""
     try:
         process = await asyncio.create_subprocess_exec(
             "/bin/sh",
@@ -85,15 +83,15 @@ async def run_on_host(hook: Hook, line: bytes, folder: Path) -> Ended:
         with suppress(TimeoutError):
             async with asyncio.timeout(HOST_HOOKS_END_S):
                 await process.wait()
-        # What set itself apart from the hook may hold its pipe for ever, and Process has no way to close it.
+        # A process that left the group may keep the pipe open for ever, and Process has no method to close it.
         process._transport.close()  # type: ignore[attr-defined]
 
 
 async def _through(process: asyncio.subprocess.Process, line: bytes) -> str:
-    """Write the line, read to the end; what it said."""
+    """Write the line, and return standard error."""
     assert process.stdin is not None
     assert process.stderr is not None
-    with suppress(ConnectionError):  # it need not read
+    with suppress(ConnectionError):  # a hook does not have to read
         process.stdin.write(line)
         await process.stdin.drain()
         process.stdin.close()
@@ -108,17 +106,17 @@ log = logging.getLogger(__name__)
 HOOK_FAILED = "STATUS$HOOK_FAILED"
 HOOKS_NOT_RUN = "STATUS$HOOKS_NOT_RUN"
 MAX_TEXT_CHARS = 4_000
-"""Of each text in what a hook is told; a longer one is cut, and `cut` says so."""
+"""Of each text in the JSON object; a longer one is cut, and `cut` says so."""
 MAX_TOLD_CHARS = 64 * 1024
-"""Of all that a hook is told: a command of a shell is no longer than twice that."""
+"""Of the whole JSON object: a shell command may be twice as long."""
 REASON_CHARS = 2_000
 END_S = 10.0
-"""For all hooks at the end: whoever leaves does not wait for longer."""
+"""For all hooks at the end, because the user waits for them."""
 NO_REASON = "A hook denied this action, and did not say why."
 
 
 class Hooks:
-    """Of one conversation."""
+    """The hooks of one conversation."""
 
     def __init__(
         self,
@@ -143,11 +141,7 @@ class Hooks:
         """Whether an action was about to be carried out, so that the sandbox runs."""
         self._has_begun = False
         self._is_through = asyncio.Event()
-        """Set once the hooks for the start have ended."""
-
-    def around(self, executor: Executor) -> Executor:
-        """The same executor, with the hooks before and after each action."""
-        return _Hooked(self, executor)
+        """Set when the hooks for the start have ended."""
 
     async def begin(self) -> None:
         """Run the user's hooks for the start. Does not raise."""
@@ -157,13 +151,13 @@ class Hooks:
                 self._has_begun = True
                 for hook in self._own(Moment.CONVERSATION_START):
                     await self._on_host(hook, {"event": hook.moment})
-        except HandloomError as error:  # of the store: then nothing begins here
+        except HandloomError as error:  # of the store
             log.warning("conversation %s has no hooks: %s", self._stream.conversation_id, error)
         finally:
             self._is_through.set()
 
     async def end(self) -> None:
-        """Run the hooks for the end, where it began. Does not raise."""
+        """Run the hooks for the end, if those for the start were run. Does not raise."""
         if self._has_begun:
             self._has_begun = False
             try:
@@ -173,7 +167,7 @@ class Hooks:
                 log.warning("conversation %s was closed before its hooks had ended", self._stream.conversation_id)
 
     async def run(self, moment: Moment, action: Action | None = None, observation: Observation | None = None) -> str:
-        """Run the hooks for a moment, in order; answers why the action is denied, empty where it is not."""
+        """Run the hooks for a moment, in order, and return why the action is denied; empty if it is not."""
         kind = action.kind if action is not None else ""
         told: dict[str, Any] = {"event": moment}
         if action is not None:
@@ -189,7 +183,7 @@ class Hooks:
         return ""
 
     async def before(self, action: Action) -> str:
-        """Why an action is denied; empty where it is not."""
+        """Run the hooks before an action, and return why it is denied; empty if it is not."""
         await self._is_through.wait()
         if not self._has_sandbox:
             self._has_sandbox = True
@@ -240,7 +234,7 @@ class Hooks:
         return self._taken(hook, Ended(None if is_late else done.exit_code, done.content, is_late=is_late))
 
     def _taken(self, hook: Hook, ended: Ended) -> str:
-        """What comes of a hook's end: why it denies, or empty."""
+        """Why a hook that has ended denies the action; empty if it does not."""
         if hook.moment is Moment.BEFORE_ACTION and ended.status == DENIES:
             return ended.said.strip()[:REASON_CHARS] or NO_REASON
         if ended.status != 0:
@@ -250,7 +244,7 @@ class Hooks:
         return ""
 
     def _line(self, told: dict[str, Any]) -> bytes:
-        """The JSON object of a hook, without secrets, and a line's end: hooks are told what the log is told."""
+        """The JSON object for a hook, redacted as events are, and a newline."""
         common = {
             "conversation": self._stream.conversation_id,
             "workspace": self._recollection.folder,
@@ -268,7 +262,7 @@ class Hooks:
         return line.encode() + b"\n"
 
     def _tell(self, status: str, text: str) -> None:
-        """Say it, once in this conversation. A command or what it said may hold what nobody may read."""
+        """Show a notice, once in this conversation. Redacted: a command or its output may contain a secret."""
         text = self._stream.masked(text)
         if text not in self._told:
             self._told.add(text)
@@ -276,27 +270,8 @@ class Hooks:
             self._frames.publish(Status("error", status, text))
 
 
-class _Hooked:
-    """Implements core.protocols.Executor."""
-
-    def __init__(self, hooks: Hooks, executor: Executor) -> None:
-        self._hooks = hooks
-        self._executor = executor
-
-    async def execute(self, action: Action, action_id: int, on_frame: FrameSink) -> Observation:
-        """As the executor, where no hook denies it. Raises RuntimeUnavailableError."""
-        if reason := await self._hooks.before(action):
-            return UserRejectObservation(content=f"A hook denied this action: {reason}")
-        observation = await self._executor.execute(action, action_id, on_frame)
-        try:
-            await self._hooks.run(Moment.AFTER_ACTION, action, observation)
-        except asyncio.CancelledError:  # what the action did stands, whatever becomes of the hook
-            log.info("a hook after action %s was interrupted", action_id)
-        return observation
-
-
 def _bounded(value: Any, cuts: list[bool]) -> Any:
-    """The same value with long texts cut; `cuts` gets an entry for each."""
+    """The value with long texts cut; `cuts` gets an entry for each."""
     if isinstance(value, str) and len(value) > MAX_TEXT_CHARS:
         cuts.append(True)
         return value[:MAX_TEXT_CHARS]

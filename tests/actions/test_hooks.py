@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from core.actions.hooks import HOOK_FAILED, HOOKS_NOT_RUN, MAX_TEXT_CHARS, NO_REASON, Hooks
+from core.actions.middleware import run_hooks
 from core.conversations.conversation_manager import ConversationManager
 from core.errors import RuntimeUnavailableError, StoreError
 from core.events import (
@@ -32,16 +34,16 @@ from core.events import (
     UserRejectObservation,
 )
 from core.memory.library import Gathered, Own
+from core.memory.recall import Recollection
 from core.pub_sub import Frames
 from core.session.agent_session import AgentSession
-from core.session.hooks import HOOK_FAILED, HOOKS_NOT_RUN, MAX_TEXT_CHARS, NO_REASON, Hooks
-from core.session.recall import Recollection
 from core.settings.config import SandboxSettings, Settings
 from core.store.conversations import ConversationInfo
 from core.trust.folder_survey import survey_project
 from core.trust.hook_file import Moment
 from core.trust.trust_store import Gate
-from tests.doubles import FINISH, ScriptedRuntime, bash, ignore, write_script
+from tests.actions.pipelines import through
+from tests.doubles import FINISH, ScriptedRuntime, bash, write_script
 from tests.streams import heard, opened_stream
 from tests.warm_servers import WarmRuntime
 
@@ -448,16 +450,16 @@ async def test_around_an_executor_a_denied_action_is_not_carried_out_and_a_done_
     project = hook("before_action", "before", actions=["run"]) + hook("after_action", "after")
     async with alone(tmp_path, "", project, runtime=runtime) as (hooks, _):
         await hooks.begin()
-        around = hooks.around(executor)
-        denied = await around.execute(RUN, 1, ignore)
+        execute = through(run_hooks, executor, hooks=hooks)
+        denied = await execute(RUN, 1)
         assert denied == UserRejectObservation(content="A hook denied this action: No.")
         assert executor.executed == []
         runtime.answer = ended(0)
-        assert await around.execute(RUN, 1, ignore) == ended(0, "made")(RUN)
+        assert await execute(RUN, 1) == ended(0, "made")(RUN)
         assert asked(runtime) == ["before", "before", "after"]
         runtime.answer = lambda action: None if "after" in str(action) else ended(0)(action)
         runtime.started.clear()
-        waiting = asyncio.create_task(around.execute(MCPAction(name="n"), 1, ignore))
+        waiting = asyncio.ensure_future(execute(MCPAction(name="n"), 1))
         await runtime.started.wait()
         waiting.cancel()
         assert await waiting == ended(0, "made")(RUN), "what the action did stands"

@@ -1,4 +1,4 @@
-"""UsersAction: one action and exactly one observation, whatever ends it, and the last call after both."""
+"""UserAction: one action and exactly one observation, whatever ends it, and the last call after both."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from core.actions.user_actions import UNSTORED_STATUS, UserAction, UserActionContext
 from core.errors import StoreError
 from core.events import CmdOutputObservation, CmdRunAction, Envelope, ErrorObservation, EventSource, Observation
 from core.pub_sub import Frames
-from core.session.user_actions import UNSTORED_STATUS, Surroundings, UsersAction
 from core.stream import EventStream
 from tests.streams import heard, opened_stream
 
@@ -28,13 +28,13 @@ class World:
     def __init__(self, stream: EventStream) -> None:
         frames = Frames()
         self.told, self.ends = heard(frames), 0
-        self.place = Surroundings(stream, frames, _nothing, asyncio.ensure_future)
+        self.place = UserActionContext(stream, frames, _nothing, asyncio.ensure_future)
         self._stream = stream
 
     async def begun(
         self, carry_out: Callable[[int], Awaitable[Observation]], *, tells: bool = True
     ) -> tuple[Envelope, asyncio.Task[None]]:
-        return await UsersAction(ACTION, carry_out, lambda: CUT_SHORT, tells, self._end).begin(self.place)
+        return await UserAction(ACTION, carry_out, lambda: CUT_SHORT, tells, self._end).begin(self.place)
 
     def _end(self) -> None:
         self.ends += 1

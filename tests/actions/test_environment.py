@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from core.controller.controller import INTERRUPTED, INTERRUPTED_EXIT
+from core.actions.environment import LATE_S, TIMED_OUT_EXIT, TOLD_CHARS, TRY_AGAIN, EnvironmentShell, apart, check
+from core.actions.environment import in_agents_shell as kept
+from core.actions.output import INTERRUPTED, INTERRUPTED_EXIT
 from core.errors import RuntimeUnavailableError
 from core.events import (
     Action,
@@ -25,8 +27,6 @@ from core.events import (
 )
 from core.protocols import FrameSink
 from core.pub_sub import Frames
-from core.session.environment import LATE_S, TIMED_OUT_EXIT, TOLD_CHARS, TRY_AGAIN, EnvironmentShell, apart, check
-from core.session.environment import in_agents_shell as kept
 from core.store.writer import Draft
 from core.stream import EventStream
 from tests.doubles import ScriptedRuntime

@@ -1,19 +1,17 @@
-"""EnvironmentShell: commands that nobody asked for, run for the conversation's own sake and recorded like all others.
+"""Commands that Handloom itself runs in the sandbox of a conversation, recorded like all others.
 
-Invariant: each stands in the log as an action of the environment, stored before it runs, and as the one observation
-that answers it, whether it ended, failed, ran out of time or was cancelled. Both are hidden from the model and the
-chat. Follows the hidden commands of OpenHands V0 (`openhands/runtime/base.py`). Used by Preparation.
+Invariant: each is in the log as an action of the environment, stored before it runs, and as one observation, whether it
+ended, failed, ran out of time or was cancelled. Both are hidden from the model and the chat. Follows the hidden
+commands of OpenHands V0 (`openhands/runtime/base.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
 
-from core.controller.controller import INTERRUPTED, INTERRUPTED_EXIT
-from core.controller.outcomes import answered
+from core.actions.output import INTERRUPTED, INTERRUPTED_EXIT, cut_short, observation_of
 from core.errors import RuntimeUnavailableError
 from core.events import (
-    CmdOutputMetadata,
     CmdOutputObservation,
     CmdRunAction,
     Envelope,
@@ -29,21 +27,21 @@ from core.pub_sub import Frames
 from core.stream import EventStream
 
 LATE_S = 30.0
-"""How much later than ours the shell's own limit is: ours ends the command, the shell's leaves it running."""
+"""How much later the limit of the shell is: our limit ends the command, that of the shell leaves it running."""
 TIMED_OUT_EXIT = 124
-"""As the command `timeout` says it."""
+"""The exit code of the command `timeout`."""
 TOLD_CHARS = 500
-"""Of what a command said at its end: enough for its error, and still one message."""
+"""The end of the output that an error message quotes."""
 TRY_AGAIN = "Send a message to try again."
 
 
 def in_agents_shell(command: str) -> CmdRunAction:
-    """A command whose folder and variables stay for the agent."""
+    """A command that changes the folder and the variables of the agent's shell."""
     return CmdRunAction(command=command, hidden=True, blocking=True)
 
 
 def apart(command: str, folder: str) -> CmdRunAction:
-    """A command in a shell of its own, which starts in `folder` and ends with it."""
+    """A command in a separate shell, which starts in `folder` and ends with it."""
     return CmdRunAction(command=command, cwd=folder, is_static=True, hidden=True, blocking=True)
 
 
@@ -56,10 +54,10 @@ class EnvironmentShell:
         self._frames = frames
 
     async def run(self, action: CmdRunAction, limit_s: float) -> Observation:
-        """Carry out one command; live output goes to the frames. What the runtime raises is an observation, too.
+        """Run one command; live output goes to the frames. An error of the runtime is an observation too.
 
-        The limit, and cancelling, interrupt the command; its observation then has what was seen of it, and is stored
-        before a cancelled caller goes on. Raises StoreError where the command cannot be recorded.
+        The limit and cancelling interrupt the command; its observation has the output until then, and is stored before
+        a cancelled caller continues. Raises StoreError if the command cannot be recorded.
         """
         action = action.model_copy(update={"timeout": limit_s + LATE_S})
         seen = OutputBuffer()
@@ -69,7 +67,7 @@ class EnvironmentShell:
             observation = await self._execute(action, action_id, limit_s, seen)
         except asyncio.CancelledError:
             action_id = (await writing).id
-            await self._writing(_ended(action, seen, INTERRUPTED_EXIT, INTERRUPTED), action_id)
+            await self._writing(cut_short(action, seen, INTERRUPTED, INTERRUPTED_EXIT), action_id)
             raise
         await self._record(observation, action_id)
         return observation
@@ -78,19 +76,19 @@ class EnvironmentShell:
         def publish(frame: Frame) -> None:
             if isinstance(frame, TerminalOutput):
                 if frame.is_echo:
-                    return  # the command is hidden; what it says is not
+                    return  # the command is hidden; its output is not
                 seen.feed(frame.data)
             self._frames.publish(frame)
 
         try:
             async with asyncio.timeout(limit_s):
-                return await answered(self._runtime.execute(action, action_id, publish), action_id)
+                return await observation_of(self._runtime.execute(action, action_id, publish), action_id)
         except TimeoutError:
             suffix = f"\n[The command timed out after {limit_s:g} seconds and was stopped.]"
-            return _ended(action, seen, TIMED_OUT_EXIT, suffix)
+            return cut_short(action, seen, suffix, TIMED_OUT_EXIT)
 
     async def _record(self, observation: Observation, action_id: int) -> None:
-        """Store it, and see that through: a caller that is cancelled meanwhile goes on only after it."""
+        """Store it; a caller that is cancelled meanwhile continues only after that."""
         writing = self._writing(observation, action_id)
         try:
             await asyncio.shield(writing)
@@ -99,12 +97,12 @@ class EnvironmentShell:
             raise
 
     def _writing(self, event: Event, cause: int | None = None) -> asyncio.Task[Envelope]:
-        """The storing of an event, as a task that its caller awaits in every case."""
+        """A task that stores an event; its caller awaits it in every case."""
         return asyncio.create_task(self._stream.append(event, EventSource.ENVIRONMENT, cause))
 
 
 def check(observation: Observation, what: str, remedy: str = "") -> None:
-    """Raise RuntimeUnavailableError where a command did not succeed: what, how, what to do, and what it said."""
+    """Raise RuntimeUnavailableError if a command failed: what, how, what to do, and the end of its output."""
     if observation.success:
         return
     if not isinstance(observation, CmdOutputObservation):
@@ -115,9 +113,3 @@ def check(observation: Observation, what: str, remedy: str = "") -> None:
         how = f"failed with exit code {observation.exit_code}"
     told = " ".join(filter(None, (f"{what} {how}.", remedy, TRY_AGAIN)))
     raise RuntimeUnavailableError(f"{told}\n{observation.content[-TOLD_CHARS:]}".strip())
-
-
-def _ended(action: CmdRunAction, seen: OutputBuffer, exit_code: int, suffix: str) -> CmdOutputObservation:
-    """The observation of a command that we ended, with what had been seen of it until then."""
-    metadata = CmdOutputMetadata(exit_code=exit_code, suffix=suffix)
-    return CmdOutputObservation(command=action.command, content=seen.take(), hidden=True, metadata=metadata)

@@ -6,9 +6,13 @@ import asyncio
 from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from core.actions.middleware import wait_for_terminal
+from core.actions.user_actions import UserActionContext
+from core.actions.user_control import CUT_SHORT, GIVEN_BACK, MAX_WAITING_BYTES, READY, UserTerminal
 from core.controller.decide import evolve
 from core.controller.state import State
 from core.errors import RuntimeUnavailableError, StoreError, UsageError
@@ -27,13 +31,12 @@ from core.memory.conversation_memory import build_messages
 from core.protocols import FrameSink
 from core.pub_sub import Frames
 from core.session.agent_session import AgentSession
-from core.session.slots import TOO_MANY
-from core.session.user_actions import Surroundings
-from core.session.user_control import CUT_SHORT, GIVEN_BACK, MAX_WAITING_BYTES, READY, TakeOver, Waiting
+from core.session.suspend import TOO_MANY
 from core.stream import EventStream
-from tests.doubles import FINISH, ScriptedRuntime, bash, gone, ignore
+from tests.actions.pipelines import through
+from tests.actions.test_user_shell import answer_to
+from tests.doubles import FINISH, ScriptedRuntime, bash, gone
 from tests.session.test_session import conversation, of, said_and_settled
-from tests.session.test_user_shell import answer_to
 from tests.streams import heard, opened_stream
 
 
@@ -60,12 +63,12 @@ class Seen:
 async def test_what_the_user_did_is_stored_once_and_the_model_reads_it(tmp_path: Path) -> None:
     async with conversation(tmp_path, [{"tool_calls": [bash("pwd")]}, FINISH]) as session:
         seen = Seen(session)
-        action = await session.take_terminal(24, 80)
-        session.hands.terminal.type(b"mkdir sub; cd sub; stty si''ze\r")  # waits for the sandbox
+        action = await session.user_control.terminal.begin(24, 80)
+        session.user_control.terminal.type(b"mkdir sub; cd sub; stty si''ze\r")  # waits for the sandbox
         await seen.sees(b"24 80\r\n")
-        session.hands.terminal.give_back()
+        session.user_control.terminal.give_back()
         observation = await answer_to(session, action)
-        await session.hands.terminal.ended()
+        await session.user_control.terminal.ended()
         assert (action.source, observation.source) == (EventSource.USER, EventSource.USER)
         assert isinstance(action.event, CmdRunAction)
         assert action.event.takes_over
@@ -86,14 +89,14 @@ async def test_the_agent_waits_and_reads_what_happened_before_it_goes_on(tmp_pat
         seen = Seen(session)
         await session.send("go")
         await seen.sees(b"tick")
-        action = await session.take_terminal(24, 80)
-        session.hands.terminal.type(b"\x03")
+        action = await session.user_control.terminal.begin(24, 80)
+        session.user_control.terminal.type(b"\x03")
         await seen.sees(b"^C")
-        session.hands.terminal.type(b"echo yo''urs\r")
+        session.user_control.terminal.type(b"echo yo''urs\r")
         await seen.sees(b"yours\r\n")
         assert b"mine" not in seen.shown
         assert session.state.is_busy
-        session.hands.terminal.give_back()
+        session.user_control.terminal.give_back()
         await session.settled()
         events = await session.stream.read()
         first = next(e for e in events if isinstance(e.event, CmdOutputObservation))
@@ -107,49 +110,49 @@ async def test_a_conversation_whose_terminal_the_user_has_is_not_put_to_sleep(tm
     async with conversation(tmp_path, [FINISH]) as session:
         await said_and_settled(session)
         seen = Seen(session)
-        await session.take_terminal(24, 80)
-        session.hands.terminal.type(b"echo he''re\r")
+        await session.user_control.terminal.begin(24, 80)
+        session.user_control.terminal.type(b"echo he''re\r")
         await seen.sees(b"here\r\n")
-        assert not await session.sleep(TOO_MANY)
-        session.hands.terminal.give_back()
-        await session.hands.terminal.ended()
+        assert not await session.suspend(TOO_MANY)
+        session.user_control.terminal.give_back()
+        await session.user_control.terminal.ended()
         await session.stream.settle()
-        assert await session.sleep(TOO_MANY)
-        await session.take_terminal(24, 80)  # wakes it up
-        session.hands.terminal.type(b"echo awa''ke\r")
+        assert await session.suspend(TOO_MANY)
+        await session.user_control.terminal.begin(24, 80)  # wakes it up
+        session.user_control.terminal.type(b"echo awa''ke\r")
         await seen.sees(b"awake\r\n")
 
 
 async def test_only_one_has_it(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH]) as session:
-        await session.take_terminal(24, 80)
+        await session.user_control.terminal.begin(24, 80)
         with pytest.raises(UsageError, match="taken over already"):
-            await session.take_terminal(24, 80)
+            await session.user_control.terminal.begin(24, 80)
         with pytest.raises(UsageError, match="taken over the terminal"):
-            await session.run_command("ls")
+            await session.user_control.run_command("ls")
         assert not session.rests, "it is not put to sleep under the user's hands"
-        session.hands.terminal.give_back()
-        await session.hands.terminal.ended()
+        session.user_control.terminal.give_back()
+        await session.user_control.terminal.ended()
         assert session.rests
 
 
 async def test_a_sandbox_that_is_gone_is_told_as_the_result(tmp_path: Path) -> None:
     runtime = ScriptedRuntime(answer=lambda action: gone())
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: runtime) as session:
-        observation = (await answer_to(session, await session.take_terminal(24, 80))).event
+        observation = (await answer_to(session, await session.user_control.terminal.begin(24, 80))).event
         assert isinstance(observation, ErrorObservation)
-        await session.hands.terminal.ended()
-        assert not session.hands.terminal.is_on
+        await session.user_control.terminal.ended()
+        assert not session.user_control.terminal.is_on
 
 
 async def test_closing_ends_it_and_its_end_is_in_the_log(tmp_path: Path) -> None:
     runtime = ScriptedRuntime(answer=lambda action: None)
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: runtime) as session:
-        await session.take_terminal(24, 80)
+        await session.user_control.terminal.begin(24, 80)
         await runtime.started.wait()
         stream = session.stream
-        session.hands.terminal.interrupt()
-        await session.hands.terminal.ended()
+        session.user_control.terminal.interrupt()
+        await session.user_control.terminal.ended()
         (observation,) = of(await stream.read(), CmdOutputObservation)
         assert "ended before they gave it back" in observation.metadata.suffix
 
@@ -202,11 +205,11 @@ async def test_the_size_and_keys_are_sent_in_order_once_the_sandbox_takes_them_a
 ) -> None:
     runtime = Terminal()
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: runtime) as session:
-        terminal = session.hands.terminal
+        terminal = session.user_control.terminal
         terminal.type(b"nobody has it")
         terminal.resize(1, 2)
         told = heard(session.frames)
-        await session.take_terminal(24, 80)
+        await session.user_control.terminal.begin(24, 80)
         await runtime.started.wait()
         terminal.type(b"a")
         terminal.type(b"b")
@@ -231,7 +234,7 @@ async def test_the_size_and_keys_are_sent_in_order_once_the_sandbox_takes_them_a
         assert [id for _, id, _ in told].count(GIVEN_BACK) == 1
         assert READY not in [id for _, id, _ in told]
         runtime.sent.clear()
-        await session.take_terminal(24, 80)
+        await session.user_control.terminal.begin(24, 80)
         assert not terminal.is_ready
         terminal.interrupt()
         await terminal.ended()
@@ -240,8 +243,8 @@ async def test_the_size_and_keys_are_sent_in_order_once_the_sandbox_takes_them_a
 async def test_keys_that_nobody_takes_are_refused_once_there_are_too_many(tmp_path: Path) -> None:
     runtime = Terminal()
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: runtime) as session:
-        terminal = session.hands.terminal
-        await session.take_terminal(24, 80)
+        terminal = session.user_control.terminal
+        await session.user_control.terminal.begin(24, 80)
         terminal.type(b"x" * (MAX_WAITING_BYTES - 1))
         terminal.type(b"y")
         with pytest.raises(UsageError, match="does not read what was typed"):
@@ -253,16 +256,16 @@ async def test_keys_that_nobody_takes_are_refused_once_there_are_too_many(tmp_pa
 async def test_what_cannot_be_stored_is_not_begun(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: Terminal()) as session:
         await session.settled()
-        hands, append, before = session.hands, session.stream.append_all, await session.stream.read()
+        user, append, before = session.user_control, session.stream.append_all, await session.stream.read()
 
         async def full(*given: object, **named: object) -> object:
             raise StoreError("The disk is full.")
 
         session.stream.append_all = full  # type: ignore[method-assign, assignment]
-        for begin in (hands.terminal.begin(24, 80), hands.browser.begin(), hands.commands.run("ls")):
+        for begin in (user.terminal.begin(24, 80), user.browser.begin(), user.commands.run("ls")):
             with pytest.raises(StoreError):
                 await begin
-        assert not hands.are_on
+        assert not user.is_on
         session.stream.append_all = append  # type: ignore[method-assign]
         assert await session.stream.read() == before
 
@@ -279,7 +282,7 @@ class Place:
         self._error = error
         frames = Frames()
         self.told = heard(frames)
-        self.terminal = TakeOver(runtime, Surroundings(stream, frames, self._ready, asyncio.ensure_future))
+        self.terminal = UserTerminal(runtime, UserActionContext(stream, frames, self._ready, asyncio.ensure_future))
 
     async def _ready(self) -> None:
         self.waits += 1
@@ -297,9 +300,9 @@ class Place:
         return answer.event, answer.cause
 
 
-@pytest.mark.parametrize("end", [TakeOver.give_back, TakeOver.interrupt])
+@pytest.mark.parametrize("end", [UserTerminal.give_back, UserTerminal.interrupt])
 async def test_who_gives_it_back_before_the_sandbox_is_there_waits_no_longer(
-    tmp_path: Path, end: Callable[[TakeOver], None]
+    tmp_path: Path, end: Callable[[UserTerminal], None]
 ) -> None:
     runtime = Terminal()
     async with opened_stream(tmp_path) as stream:
@@ -368,10 +371,11 @@ async def test_an_action_waits_until_nobody_has_it_and_is_answered_when_nobody_h
     runtime, agents = Terminal(), ScriptedRuntime()
     async with opened_stream(tmp_path) as stream:
         place = Place(stream, runtime)
-        waiting = Waiting(agents, place.terminal)
-        await waiting.execute(CmdRunAction(command="ls"), 1, ignore)
+        user = SimpleNamespace(terminal=place.terminal)
+        execute = through(wait_for_terminal, agents, user=user)
+        await execute(CmdRunAction(command="ls"), 1)
         await place.terminal.begin(24, 80)
-        second = asyncio.create_task(waiting.execute(CmdRunAction(command="ls"), 2, ignore))
+        second = asyncio.ensure_future(execute(CmdRunAction(command="ls"), 2))
         for _ in range(20):
             await asyncio.sleep(0)
         assert len(agents.executed) == 1
@@ -387,7 +391,7 @@ async def test_an_action_waits_until_nobody_has_it_and_is_answered_when_nobody_h
                 return observation
 
         slow = Slow()
-        third = asyncio.create_task(Waiting(slow, place.terminal).execute(CmdRunAction(command="ls"), 3, ignore))
+        third = asyncio.ensure_future(through(wait_for_terminal, slow, user=user)(CmdRunAction(command="ls"), 3))
         await slow.started.wait()
         await place.terminal.begin(24, 80)
         may_end.set()

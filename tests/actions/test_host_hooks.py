@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from core.session.hooks import MAX_SAID_BYTES, Ended, run_on_host
+from core.actions.hooks import MAX_SAID_BYTES, Ended, run_on_host
 from core.trust.hook_file import Hook, Moment
 
 

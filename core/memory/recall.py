@@ -17,20 +17,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from core.agent.tools.recall_tool import NAME
-from core.errors import ConfigurationError, HandloomError, RuntimeUnavailableError, StoreError
+from core.errors import ConfigurationError, HandloomError, RuntimeUnavailableError
 from core.events import (
-    Action,
     CmdOutputObservation,
     Envelope,
-    ErrorObservation,
     EventSource,
     FileEditObservation,
     FileReadObservation,
-    MCPAction,
-    MCPObservation,
     NullObservation,
-    Observation,
     RecallAction,
     RecallObservation,
     RecallType,
@@ -38,11 +32,10 @@ from core.events import (
 )
 from core.memory.library import Gathered, Library, Own, gather
 from core.memory.memory import given_in, recall
-from core.memory.past_conversations import Past
 from core.memory.remote_mirror import mirror_folder, refresh
 from core.memory.saved_facts import Pins, told
 from core.memory.view import View
-from core.protocols import Executor, FrameSink, Runtime
+from core.protocols import Runtime
 from core.pub_sub import Frames
 from core.repository import Repository, folder_of
 from core.secrets import Masker
@@ -308,35 +301,6 @@ def branch_in(head: bytes) -> str:
     prefix = "ref: refs/heads/"
     name = said[len(prefix) :] if said.startswith(prefix) else ""
     return name if name.isprintable() else ""
-
-
-FAILED = "MEMORY$FAILED"
-
-
-class Recalling:
-    """Actions carried out by those who can: a look into other conversations by the past, all else by a runtime.
-
-    Implements core.protocols.Executor.
-    """
-
-    def __init__(self, runtime: Executor, past: Past) -> None:
-        self._runtime, self._past = runtime, past
-
-    async def execute(self, action: Action, action_id: int, on_frame: FrameSink) -> Observation:
-        """As whoever carries it out. Raises RuntimeUnavailableError."""
-        if not is_recall(action):
-            return await self._runtime.execute(action, action_id, on_frame)
-        assert isinstance(action, MCPAction)
-        try:
-            text = await self._past.recall(str(action.arguments.get("query", "")))
-        except StoreError as error:
-            return ErrorObservation(content=str(error), error_id=FAILED)
-        return MCPObservation(name=action.name, arguments=action.arguments, content=text)
-
-
-def is_recall(action: object) -> bool:
-    """Whether an action is a look into other conversations, which needs no sandbox."""
-    return isinstance(action, MCPAction) and action.name == NAME
 
 
 async def with_pins(

@@ -19,13 +19,13 @@ from core.events import (
     EventSource,
     FileEditObservation,
     FileReadObservation,
+    NullObservation,
     RecallAction,
     RecallObservation,
     RecallType,
 )
 from core.memory.library import Own
-from core.pub_sub import Frames
-from core.session.recall import (
+from core.memory.recall import (
     KNOWLEDGE_PROBLEMS,
     LOOKED_BACK,
     SHOWN_PROBLEMS,
@@ -36,7 +36,11 @@ from core.session.recall import (
     branch_of,
     folders_along,
     summary,
+    with_pins,
 )
+from core.memory.saved_facts import FILE, Pins
+from core.pub_sub import Frames
+from core.secrets import PLACEHOLDER, Masker
 from core.store.conversations import ConversationInfo
 from core.stream import EventStream
 from core.trust.folder_survey import Kind, Piece, Survey
@@ -356,3 +360,33 @@ async def test_a_project_elsewhere_that_cannot_be_looked_at_is_told_and_what_is_
         assert [text for _, id, text in notices if id == KNOWLEDGE_PROBLEMS] == [problems] * bool(problems)
         assert not gathered.library.is_empty
         assert Path(recollection.folder).is_relative_to(tmp_path / "home")
+
+
+# -- what the user wants remembered ------------------------------------------------------------------------------------
+
+FOUND = RecallObservation(recall_type=RecallType.WORKSPACE_CONTEXT, conversation_instructions="Be short.")
+
+
+async def test_what_is_remembered_of_the_folder_stands_below_the_instructions_at_the_beginning(tmp_path: Path) -> None:
+    masker = Masker(["tk-Qv7Zr9xLm2Pw"])
+    assert await with_pins(FOUND, tmp_path, "/w", masker) == FOUND
+    Pins(tmp_path, {}).add("use make with tk-Qv7Zr9xLm2Pw", "/w")
+    Pins(tmp_path, {}).add("of another folder", "/other")
+    found = await with_pins(FOUND, tmp_path, "/w", masker)
+    assert isinstance(found, RecallObservation)
+    first, *lines = found.conversation_instructions.split("\n")
+    assert (first, lines[-1]) == ("Be short.", f"- use make with {PLACEHOLDER}")
+    assert "of another folder" not in found.conversation_instructions
+    assert found == FOUND.model_copy(update={"conversation_instructions": found.conversation_instructions})
+    bare = await with_pins(FOUND.model_copy(update={"conversation_instructions": ""}), tmp_path, "/w", masker)
+    assert isinstance(bare, RecallObservation)
+    assert bare.conversation_instructions == "\n".join(lines)
+
+
+async def test_nothing_is_added_elsewhere_or_where_it_cannot_be_read(tmp_path: Path) -> None:
+    Pins(tmp_path, {}).add("use make", "/w")
+    later = RecallObservation(recall_type=RecallType.KNOWLEDGE)
+    assert await with_pins(later, tmp_path, "/w", Masker()) == later
+    assert await with_pins(NullObservation(), tmp_path, "/w", Masker()) == NullObservation()
+    (tmp_path / FILE).write_text("broken", "utf-8")
+    assert await with_pins(FOUND, tmp_path, "/w", Masker()) == FOUND
