@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from core.events import Envelope, UnknownAction, UnknownObservation
-from core.import_export.document_text import entry
+from core.import_export.document_text import describe
 from core.import_export.exporter import export
 from core.import_export.formats import FORMATS
 from core.replay.timeline import Film
@@ -68,4 +68,4 @@ def test_the_panes_take_it() -> None:
 @pytest.mark.parametrize("event", UNKNOWN, ids=lambda event: str(event.raw))
 def test_it_has_a_name_in_words(event: UnknownAction | UnknownObservation) -> None:
     (envelope,) = [each for each in tape().lived if getattr(each, "event", None) == event]
-    assert entry(envelope).title.startswith("unknown event ")  # type: ignore[arg-type]
+    assert describe(envelope).title.startswith("unknown event ")  # type: ignore[arg-type]
