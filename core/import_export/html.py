@@ -32,7 +32,7 @@ from core.import_export.document_text import (
 )
 from core.import_export.formats import ExportContext, Page
 from core.store.blobs import BlobRef
-from core.store.writer import kind_of
+from core.store.event_rows import kind_of
 
 MOST_CHARS = 200_000
 """Longest text of one event; the archive format has all of it."""

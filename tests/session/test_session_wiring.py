@@ -22,7 +22,7 @@ from core.events import (
     RecallObservation,
     Status,
 )
-from core.progress import Say, silently
+from core.sandbox_types import Say, silently
 from core.secrets.backends import FileBackend
 from core.secrets.vault import Vault
 from core.session.agent_session import POLICY_STATUS

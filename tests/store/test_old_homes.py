@@ -32,7 +32,7 @@ from core.replay.player import Player
 from core.store import schema
 from core.store.blobs import Blob, BlobRef, blob_of, pictures_of, put_in
 from core.store.event_store import EventStore
-from core.store.integrity import look
+from core.store.integrity import find_damage
 from core.store.reader import EventReader
 from core.store.writer import Draft
 
@@ -89,7 +89,7 @@ async def test_it_is_whole_and_found_by_search_and_goes_on(home: Path) -> None:
         lease = await store.acquire(ID)
         await store.append(lease, [Draft(MessageAction(content="And now?"), EventSource.USER)])
         assert [each.id for each in await store.read(ID)] == list(range(9))
-    assert look(home / "handloom.db") == []
+    assert find_damage(home / "handloom.db") == []
 
 
 async def test_it_is_replayed(home: Path) -> None:

@@ -25,7 +25,7 @@ from core.session.recovery import WaysOut
 from core.session.user_browser import UsersBrowser
 from core.session.user_control import Hands, TakeOver
 from core.settings.config import Settings
-from core.store.conversations import Shelf
+from core.store.conversations import ConversationListing
 from core.store.event_store import EventStore
 from core.stream import EventStream
 from tests.tui import doubles
@@ -45,7 +45,7 @@ PAIRS: dict[type, tuple[type, ...]] = {
     doubles.WaysOutDouble: (WaysOut,),
     doubles.SessionDouble: (AgentSession, Runtime),
     doubles.OfferDouble: (ModelOffer,),
-    doubles.StoreDouble: (EventStore, Shelf),
+    doubles.StoreDouble: (EventStore, ConversationListing),
     doubles.ServersDouble: (Supervisor,),
     doubles.ManagerDouble: (ConversationManager,),
 }
