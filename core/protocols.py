@@ -12,10 +12,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from core.checkpoints.model import Checkpoint, FileChange, Restored
-from core.denials import Denials
 from core.events import Action, Envelope, Event, Frame, LLMMetrics, Observation, PageShown, TokenUsage
-from core.progress import Say, silently
-from core.sandbox_usage import Job, SandboxUsage
+from core.sandbox_types import Denials, Job, SandboxUsage, Say, silently
 
 FrameSink = Callable[[Frame], None]
 """Takes live frames. Never blocks, never raises."""

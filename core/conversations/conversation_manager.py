@@ -201,8 +201,8 @@ class ConversationManager:
         return [info for info in found if info.updated_at >= since]
 
     async def said(self, workspace: str, limit: int = 1000) -> Sequence[str]:
-        """What the user wrote before, in all conversations; see `EventStore.said`."""
-        return await self.store.said(workspace=workspace, limit=limit)
+        """What the user wrote before, in all conversations; see `EventReader.user_inputs`."""
+        return await self.store.user_inputs(workspace=workspace, limit=limit)
 
     # -- create, open, close -----------------------------------------------------------------------------------------
 
@@ -427,7 +427,7 @@ class ConversationManager:
 
     async def open_elsewhere(self, ids: Sequence[str]) -> set[str]:
         """Those of these conversations that another living process has open."""
-        mark, owners = self.store.mark, await self.store.shelf.owners(ids)
+        mark, owners = self.store.mark, await self.store.listing.owners(ids)
         others = {id: owner for id, owner in owners.items() if owner != mark.name}
         return await asyncio.to_thread(lambda: {id for id, owner in others.items() if mark.is_alive(owner)})
 

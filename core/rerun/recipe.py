@@ -39,7 +39,7 @@ from core.events import (
     UnknownAction,
     UserRejectObservation,
 )
-from core.events.schema import FileEditSource
+from core.events.base import FileEditSource
 
 V0_WORKSPACE = "/workspace"
 """Where OpenHands V0 works, whatever the folder is called outside of its sandbox."""

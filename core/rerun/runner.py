@@ -302,7 +302,7 @@ async def load(store: EventStore, conversation_id: str) -> Pairing:
 async def _recorded(store: EventStore, conversation_id: str) -> tuple[ConversationInfo, list[Envelope]]:
     infos = await store.conversations(conversation_id=conversation_id)
     if not infos:
-        raise UsageError(f"There is no conversation {conversation_id}. `handloom list` shows those that there are.")
+        raise UsageError(f"There is no conversation {conversation_id}. `handloom list` shows all conversations.")
     return infos[0], await _read_all(store, conversation_id)
 
 

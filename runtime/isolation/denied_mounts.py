@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.denials import Denials
+from core.sandbox_types import Denials
 from runtime.isolation.protected_paths import Access, Mount, Mounts
 
 _STRICTNESS: dict[Access, int] = {"open": 0, "read-only": 1, "empty": 2, "hidden file": 3, "hidden folder": 3}

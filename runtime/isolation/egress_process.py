@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from core.denials import DeniedHosts
 from core.errors import RuntimeUnavailableError
 from core.interpreter import start_command
+from core.sandbox_types import DeniedHosts
 from runtime.environment import without_secrets
 
 START_S = 10.0

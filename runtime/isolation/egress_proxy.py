@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from core.denials import DeniedHosts
 from core.globs import matches
+from core.sandbox_types import DeniedHosts
 from runtime.isolation.relay import relay
 
 HEAD_BYTES = 64 * 1024

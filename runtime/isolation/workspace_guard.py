@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from core.denials import Denials
 from core.errors import UsageError
+from core.sandbox_types import Denials
 from runtime.isolation.denied_mounts import Sight, deny
 from runtime.isolation.git_config import MAX_TARGETS
 from runtime.isolation.protected_paths import Held, Mounts, mounts

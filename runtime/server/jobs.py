@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from core.sandbox_usage import Job
+from core.sandbox_types import Job
 from runtime.server import processes
 
 GRACE_S = 1.0

@@ -24,8 +24,8 @@ from core.events import (
     Observation,
     Status,
 )
-from core.progress import Say, silently
 from core.protocols import Runtime
+from core.sandbox_types import Say, silently
 from core.session.agent_session import AgentSession
 from core.session.suspend import TOO_MANY
 from core.session.task_group import TASK_STATUS

@@ -9,7 +9,7 @@ from typing import Any
 
 from core.conversations.conversation_manager import ConversationManager
 from core.events import AgentState, CmdRunAction, Envelope, ErrorObservation
-from core.events.reasoning import reasoning_of
+from core.events.actions import reasoning_of
 from core.session.agent_session import AgentSession
 from core.settings.config import Settings
 from tests.llm.shapes import ANTHROPIC, ProviderServer

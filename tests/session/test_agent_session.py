@@ -31,8 +31,8 @@ from core.events import (
     UndoAction,
     UndoObservation,
 )
-from core.progress import Say, silently
 from core.protocols import LLM
+from core.sandbox_types import Say, silently
 from core.security.confirmation import ConfirmMode
 from core.security.guard import PLANNING_NOTE
 from core.security.permissions import Scope

@@ -22,7 +22,7 @@ from core.events import (
     RecallObservation,
     Status,
 )
-from core.progress import Say, silently
+from core.sandbox_types import Say, silently
 from core.secrets.backends import FileBackend
 from core.secrets.vault import Vault
 from core.session.session_parts import POLICY_STATUS

@@ -33,9 +33,9 @@ from core.events import (
     Status,
     TerminalOutput,
 )
-from core.progress import Say, silently
 from core.protocols import Runtime
 from core.repository import Repository
+from core.sandbox_types import Say, silently
 from core.session.agent_session import AgentSession
 from core.session.setup import NO_ISOLATION, SCRIPTS_NOT_RUN
 from core.settings.config import Settings

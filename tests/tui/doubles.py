@@ -44,7 +44,7 @@ from core.llm.settings import LLMSettings
 from core.mcp.server_status import Server
 from core.memory.library import Own
 from core.pub_sub import Frames
-from core.sandbox_usage import Job, SandboxUsage
+from core.sandbox_types import Job, SandboxUsage
 from core.security.confirmation import Judgement, Verdict
 from core.security.patterns import WorkFolders
 from core.security.permissions import Permission, Scope
@@ -52,8 +52,8 @@ from core.settings.config import AgentSettings, SandboxSettings
 from core.settings.editable_settings import Setting, SettingsBook
 from core.store.blobs import Blob, BlobRef
 from core.store.conversations import ConversationFilter, ConversationInfo
+from core.store.event_rows import kind_of
 from core.store.reader import EventFilter, Which
-from core.store.writer import kind_of
 from core.stream import EventStreamSubscriber
 from core.trust.trust_store import ASK, Gate
 
@@ -518,14 +518,14 @@ class OfferDouble:
 
 
 class StoreDouble:
-    """What can be read of a manager's sessions; it is its own shelf."""
+    """What can be read of a manager's sessions; it is its own listing."""
 
     def __init__(self, manager: ManagerDouble) -> None:
         self.home = Path("/dev/null/nowhere")  # where nothing can be made
         self._manager = manager
 
     @property
-    def shelf(self) -> StoreDouble:
+    def listing(self) -> StoreDouble:
         return self
 
     @property

@@ -31,7 +31,7 @@ from core.session.leftovers import Leftovers
 from core.session.recovery import Recovery
 from core.session.suspend import Suspension
 from core.settings.config import Settings
-from core.store.conversations import Shelf
+from core.store.conversations import ConversationListing
 from core.store.event_store import EventStore
 from core.stream import EventStream
 from tests.tui import doubles
@@ -55,7 +55,7 @@ PAIRS: dict[type, tuple[type, ...]] = {
     doubles.DelegationDouble: (Delegation,),
     doubles.UserShellDouble: (UserShell,),
     doubles.OfferDouble: (ModelOffer,),
-    doubles.StoreDouble: (EventStore, Shelf),
+    doubles.StoreDouble: (EventStore, ConversationListing),
     doubles.ServersDouble: (Supervisor,),
     doubles.ManagerDouble: (ConversationManager,),
 }

@@ -14,9 +14,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from core.errors import HandloomError, UsageError
+from core.errors import ExitStatus, HandloomError, UsageError
 from core.events import CONVERSATION_TITLE, Envelope, EventSource, Frame, MessageAction, Status
-from core.exit_status import ExitStatus
 from core.session.compaction import compact_wish
 from core.stream import EventStreamSubscriber
 from tui.i18n import _, in_words
@@ -60,7 +59,7 @@ async def _open(options: StartOptions, manager: ConversationManager) -> AgentSes
         here = [c for c in await manager.list() if c.workspace == options.workspace and not c.parent]
         wanted = here[0].id if here else ""
     if wanted:
-        return await manager.open(await manager.store.shelf.resolve(wanted), model=options.model or "")
+        return await manager.open(await manager.store.listing.resolve(wanted), model=options.model or "")
     model = options.model or manager.settings.model
     if not model:
         raise UsageError(NO_MODEL)

@@ -12,8 +12,7 @@ import os
 from pathlib import Path
 
 from core.conversations.folder_trust import FolderTrust
-from core.errors import ConfigurationError, UsageError
-from core.exit_status import ExitStatus
+from core.errors import ConfigurationError, ExitStatus, UsageError
 from core.home import home_folder
 from core.memory.library import Own
 from core.settings.config import load

@@ -213,7 +213,7 @@ class Conversations(Delegates):
                 self.flash(_("There is no conversation of this folder yet; this is a new one."))
         if wanted:
             try:
-                id = await self.manager.store.shelf.resolve(wanted)
+                id = await self.manager.store.listing.resolve(wanted)
                 places = [c.workspace for c in await self.manager.list() if c.id == id]
                 await self.ask_trust(places[0] if places else self.options.workspace)
                 await self.add_tab(await self.manager.open(id))

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from core.denials import Denials
 from core.errors import RuntimeUnavailableError
 from core.events import ErrorObservation, FileEditAction, FileReadAction
+from core.sandbox_types import Denials
 from runtime.isolation.denied_mounts import Sight, deny
 from runtime.isolation.protected_paths import Mount, Mounts
 from runtime.local.local_runtime import LocalRuntime

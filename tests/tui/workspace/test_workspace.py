@@ -17,7 +17,7 @@ from core.controller.state import Queued
 from core.conversations.conversation_manager import ConversationManager
 from core.errors import ConfigurationError, StoreBusyError, StoreVersionError
 from core.events import AgentState, CmdRunAction, FileEditAction
-from core.sandbox_usage import Job, SandboxUsage
+from core.sandbox_types import Job, SandboxUsage
 from core.settings.config import SandboxSettings
 from core.store.conversations import ConversationInfo
 from tests.tui.doubles import ManagerDouble, SessionDouble
