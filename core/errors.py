@@ -1,25 +1,38 @@
-"""Every error of Handloom, by whose fault it is.
+"""The exceptions of Handloom, by whose fault they are, and the exit status of its commands.
 
     HandloomError
     ├── UsageError               the caller: an option, a path, an id                 exit status 2
-    │   ├── ImportRefusedError   a file that cannot be taken in whole; nothing was stored
-    │   └── ConsentError         an imported conversation goes on only after the user said so
-    ├── ConfigurationError       the set-up: no key, an unknown model, a bad file     exit status 2
+    │   ├── ImportRefusedError   a file that cannot be imported; nothing was stored
+    │   └── ConsentError         an imported conversation continues only after the user agreed
+    ├── ConfigurationError       the configuration: no key, an unknown model, a bad file   exit status 2
     ├── StoreError               the disk or the database
     │   ├── StoreVersionError    written by a newer Handloom
     │   ├── StoreBusyError       another process may use it, and only one at a time can
     │   └── LeaseLostError       another process owns this conversation now
-    ├── ModelError               the model or the way to it (its kinds below)
+    ├── ModelError               the model or the connection to it (`ModelErrorKind`)
     ├── CheckpointError          git, the disk or the workspace: a checkpoint cannot be taken or restored
     └── RuntimeUnavailableError  the sandbox
-        └── OutOfReachError      what is kept of a sandbox, which can be removed once its engine answers
+        └── OutOfReachError      the sandbox's data, which can be removed once its engine answers
 
-What the agent's own programs do wrong is an observation, never an exception. Every message says what to do next.
+A failure of the agent's own programs is an observation, never an exception. Every message says what to do next.
 """
 
 from __future__ import annotations
 
-from enum import StrEnum
+from enum import IntEnum, StrEnum
+
+
+class ExitStatus(IntEnum):
+    """The exit status of a command."""
+
+    FINISHED = 0
+    ERROR = 1
+    """The agent, the model, the sandbox or the disk failed."""
+    USAGE = 2
+    """The command line or the configuration is wrong."""
+    STUCK = 3
+    LIMIT = 4
+    INTERRUPTED = 130
 
 
 class HandloomError(Exception):
@@ -31,19 +44,19 @@ class UsageError(HandloomError):
 
 
 class ImportRefusedError(UsageError):
-    """A file cannot become a conversation; the text says which, where, why, and what to do. Nothing was stored."""
+    """A file cannot be imported. The text says which, where, why, and what to do. Nothing was stored."""
 
 
 class ConsentError(UsageError):
-    """The conversation came from elsewhere, and the user has not said yet that it may go on."""
+    """The conversation was imported, and the user has not yet agreed that it continues."""
 
 
 class ConfigurationError(HandloomError):
-    """The set-up is incomplete or contradicts itself."""
+    """The configuration is incomplete or contradicts itself."""
 
 
 class StoreError(HandloomError):
-    """The database cannot be used, or did not take an event."""
+    """The database cannot be used, or did not accept an event."""
 
 
 class StoreVersionError(StoreError):
@@ -51,11 +64,11 @@ class StoreVersionError(StoreError):
 
 
 class StoreBusyError(StoreError):
-    """Another process has the database, and this SQLite cannot share it safely."""
+    """Another process has the database open, and this SQLite cannot share it safely."""
 
 
 class LeaseLostError(StoreError):
-    """The conversation belongs to another process now; nothing was written."""
+    """Another process owns the conversation now; nothing was written."""
 
 
 class ModelErrorKind(StrEnum):
@@ -75,18 +88,18 @@ class ModelErrorKind(StrEnum):
     BUDGET = "budget"
     """The account has no money left."""
     NO_TOOLS = "no_tools"
-    """The model, or the way to it, takes no tools; the call is made again with them in words."""
+    """The model or its provider does not support tools; the call is repeated with tools described in the prompt."""
     BAD_REQUEST = "bad_request"
     BAD_RESPONSE = "bad_response"
-    """The model answered nonsense: no choices, a broken stream, text that is no JSON."""
+    """The answer was invalid: no choices, a broken stream, text that is not JSON."""
     HOST = "host"
     """The model host, our child process, died or did not answer."""
     SCRIPT = "script"
-    """A scripted model's expectation was not met, or its turns are used up."""
+    """A scripted model's expectation was not met, or it has no turns left."""
 
 
 class ModelError(HandloomError):
-    """A model call failed for good: what could be retried was retried."""
+    """A model call failed after all retries."""
 
     def __init__(self, kind: ModelErrorKind, message: str) -> None:
         super().__init__(message)
@@ -102,4 +115,4 @@ class RuntimeUnavailableError(HandloomError):
 
 
 class OutOfReachError(RuntimeUnavailableError):
-    """What is to be deleted of a sandbox is out of reach for now; it can be left, and goes once it is in reach."""
+    """The sandbox's data cannot be deleted now; it can be left, and is deleted once its engine can be reached."""

@@ -11,9 +11,8 @@ from collections.abc import Awaitable, Callable
 
 from core.controller.controller import STORE_STATUS
 from core.controller.exit_reasons import HaltKind
-from core.errors import HandloomError
+from core.errors import ExitStatus, HandloomError
 from core.events import CONVERSATION_TITLE, AgentState, CondensationAction, Envelope, Frame, Status
-from core.exit_status import ExitStatus
 from core.session.agent_session import AgentSession
 from core.session.compaction import came_of, compact_wish
 from core.stream import EventStreamSubscriber
@@ -137,9 +136,9 @@ async def _see_through(
         (envelope,) = await session.stream.read(after=awaiting - 1, limit=1)
         refusal = await ask(envelope)
         if refusal is None:
-            await session.confirm()
+            await session.approval.confirm()
         else:
-            await session.reject(refusal)
+            await session.approval.reject(refusal)
 
 
 def _planned(session: AgentSession) -> bool:

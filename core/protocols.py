@@ -6,16 +6,14 @@ hand in a public double.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from core.checkpoints.model import Checkpoint, FileChange, Restored
-from core.denials import Denials
 from core.events import Action, Envelope, Event, Frame, LLMMetrics, Observation, PageShown, TokenUsage
-from core.progress import Say, silently
-from core.sandbox_usage import Job, SandboxUsage
+from core.sandbox_types import Denials, Job, SandboxUsage, Say, silently
 
 FrameSink = Callable[[Frame], None]
 """Takes live frames. Never blocks, never raises."""
@@ -256,6 +254,10 @@ class LLMResponse:
     """What the model thought before it answered, where it lets that be seen. Not a part of the answer."""
     thinking: tuple[dict[str, Any], ...] = ()
     """The same in blocks that its provider has signed, and wants back between tool calls."""
+
+
+Complete = Callable[[LLMRequest, FrameSink, int], Awaitable[LLMResponse]]
+"""`LLM.complete`."""
 
 
 class LLM(Protocol):

@@ -15,7 +15,7 @@ from datetime import datetime
 from statistics import median
 from typing import Self
 
-from core.controller.decide import NOT_EXECUTED_BEHIND, NOT_EXECUTED_STOPPED
+from core.controller.not_executed import NOT_EXECUTED_BEHIND, NOT_EXECUTED_STOPPED
 from core.events import (
     Action,
     ActionConfirmationStatus,

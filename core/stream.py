@@ -123,7 +123,7 @@ class EventStream:
         try:
             return (await self._store.append(self._lease, prepared, self._deliver))[:asked]
         except StoreError:
-            self._recorder.give_back(row for draft in prepared for row in draft.recorded)
+            self._recorder.put_back(row for draft in prepared for row in draft.recorded)
             raise
 
     def record(self, frame: Frame) -> None:

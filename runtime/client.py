@@ -22,7 +22,7 @@ import aiohttp
 
 from core.errors import RuntimeUnavailableError, UsageError
 from core.events import Action, Frame, Observation, PageShown
-from core.sandbox_usage import Job, SandboxUsage
+from core.sandbox_types import Job, SandboxUsage
 from runtime.protocol import (
     INSTANCE_HEADER,
     JSON_TYPE,

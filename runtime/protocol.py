@@ -35,7 +35,7 @@ from core.events import (
     event_to_dict,
     to_json,
 )
-from core.sandbox_usage import Job, SandboxUsage
+from core.sandbox_types import Job, SandboxUsage
 from core.secrets.command_secrets import checked, lent
 
 PROTOCOL_VERSION = 1

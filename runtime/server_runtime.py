@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 
 from core.errors import RuntimeUnavailableError, UsageError
 from core.events import Action, Frame, Observation, PageShown
-from core.progress import Say, silently
-from core.sandbox_usage import Job, SandboxUsage
+from core.sandbox_types import Job, SandboxUsage, Say, silently
 from runtime.cancellation import run_to_completion
 from runtime.shortage_messages import with_note
 

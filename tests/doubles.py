@@ -11,12 +11,10 @@ from typing import Any
 
 import yaml
 
-from core.denials import Denials
 from core.errors import RuntimeUnavailableError, UsageError
 from core.events import Action, CmdOutputObservation, Frame, Observation, PageShown, TerminalOutput
-from core.progress import Say, silently
 from core.protocols import FrameSink
-from core.sandbox_usage import Job, SandboxUsage
+from core.sandbox_types import Denials, Job, SandboxUsage, Say, silently
 
 
 def call(name: str, **arguments: Any) -> dict[str, Any]:

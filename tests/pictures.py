@@ -98,7 +98,7 @@ async def on_stage(played: Session, size: tuple[int, int], theme: str | None) ->
 async def take(size: tuple[int, int], theme: str | None, played: Session = DEMO) -> str:
     """Play a session at this size; the answer is an SVG that needs nothing from elsewhere."""
     async with on_stage(played, size, theme) as stage:
-        stage.session.set_confirm_mode("never")
+        stage.session.approval.set_mode("never")
         if played.task:
             stage.app.workspace.prompt.put(played.task)
         await stage.pilot.press("enter")

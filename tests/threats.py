@@ -187,8 +187,8 @@ THREATS = (
         "reaches the page and no event",
         (
             "tests/security/test_foreign_memory.py::test_what_the_user_opens_or_runs_himself_is_foreign_all_the_same",
-            "tests/session/test_user_browser.py::test_the_agent_waits_until_the_browser_is_given_back",
-            "tests/session/test_user_browser.py"
+            "tests/actions/test_user_browser.py::test_the_agent_waits_until_the_browser_is_given_back",
+            "tests/actions/test_user_browser.py"
             "::test_a_hidden_text_reaches_the_sandbox_and_no_event_whatever_the_page_does_with_it",
         ),
     ),
@@ -201,8 +201,8 @@ THREATS = (
         (
             "tests/memory/test_knowledge.py::test_nothing_of_an_untrusted_folder_is_told",
             "tests/memory/test_knowledge.py::test_what_changes_waits_for_another_yes",
-            "tests/session/test_hooks.py::test_a_projects_hooks_wait_for_the_users_yes",
-            "tests/session/test_hooks.py::test_a_projects_hooks_are_not_run_where_nothing_separates_them",
+            "tests/actions/test_hooks.py::test_a_projects_hooks_wait_for_the_users_yes",
+            "tests/actions/test_hooks.py::test_a_projects_hooks_are_not_run_where_nothing_separates_them",
             "tests/trust/test_folder_survey.py::test_nothing_is_read_from_elsewhere",
             "tests/trust/test_folder_survey.py::test_nobody_waits_for_a_fifo_or_a_device",
             "tests/trust/test_folder_survey.py::test_ten_thousand_files_are_told_in_a_bounded_time",
@@ -1081,7 +1081,7 @@ THREATS = (
             "tests/runtime/server/test_user_terminal.py::test_a_password_is_in_nothing_that_is_said",
             "tests/runtime/server/test_user_terminal.py"
             "::test_a_password_is_not_shown_by_a_program_that_turns_the_echo_off_itself",
-            "tests/session/test_take_over.py::test_what_the_user_did_is_stored_once_and_the_model_reads_it",
+            "tests/actions/test_take_over.py::test_what_the_user_did_is_stored_once_and_the_model_reads_it",
         ),
     ),
     Threat(

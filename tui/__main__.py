@@ -40,8 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _plain(options: argparse.Namespace) -> int:
     import asyncio
 
-    from core.errors import HandloomError
-    from core.exit_status import ExitStatus
+    from core.errors import ExitStatus, HandloomError
     from tui.cli import output
 
     try:
@@ -260,8 +259,7 @@ def _wrong_terminal() -> str:
 def _by_lines(start: StartOptions) -> int:
     import asyncio
 
-    from core.errors import HandloomError
-    from core.exit_status import ExitStatus
+    from core.errors import ExitStatus, HandloomError
     from tui.cli import output
     from tui.screen_reader import screen_reader
 

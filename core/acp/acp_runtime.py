@@ -7,15 +7,15 @@ from pathlib import Path
 
 from core.acp.acp_agent import PREFIX
 from core.acp.agent_process import Link
-from core.delegation.shared_runtime import LentRuntime
-from core.denials import Denials
+from core.delegation.shared_runtime import SharedRuntime
 from core.events import Action, MCPAction, MCPObservation, Observation
 from core.protocols import FrameSink, Runtime
+from core.sandbox_types import Denials
 
 ALLOWED = "It is allowed. The other agent carries it out by itself, and tells what comes of it."
 
 
-class BesideRuntime(LentRuntime):
+class BesideRuntime(SharedRuntime):
     """Implements core.protocols.Runtime with one that it owns, and ends the other agent's program with it."""
 
     def __init__(self, runtime: Runtime, link: Link) -> None:

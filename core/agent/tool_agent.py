@@ -21,7 +21,7 @@ from core.agent.function_calls import events_of
 from core.agent.tools import Tool, delegate_to
 from core.agent.tools.control import DELEGATE
 from core.events import Envelope, Event, LLMMetrics, SystemMessageAction
-from core.events.reasoning import answer_of
+from core.events.actions import answer_of
 from core.llm.metrics import add_response
 from core.llm.reasoning_blocks import BLOCKS
 from core.memory.condensation import Condensing

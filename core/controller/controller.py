@@ -20,17 +20,12 @@ from core.controller import decide
 from core.controller.exit_reasons import LIMIT_PREFIX, MODEL_PREFIX
 from core.controller.history import History
 from core.controller.limits import Reached
-from core.controller.outcomes import Seen, answered
-from core.controller.state import State
+from core.controller.state import Limits, State
 from core.errors import LeaseLostError, ModelError, StoreError
 from core.events import (
     Action,
     ActionConfirmationStatus,
     ActionSecurityRisk,
-    AgentDelegateAction,
-    CmdOutputMetadata,
-    CmdOutputObservation,
-    CmdRunAction,
     Envelope,
     ErrorObservation,
     Event,
@@ -41,8 +36,7 @@ from core.events import (
     Status,
     ToolCallMetadata,
 )
-from core.events.output import OutputBuffer
-from core.protocols import Agent, Executor
+from core.protocols import Agent
 from core.pub_sub import Frames
 from core.security.confirmation import Judgement, Verdict
 from core.store.writer import Draft, Spent
@@ -50,9 +44,6 @@ from core.stream import EventStream, EventStreamSubscriber
 
 log = logging.getLogger(__name__)
 
-INTERRUPTED = "\n[The command was interrupted by the user.]"
-INTERRUPTED_EXIT = 130
-"""As a shell says it of a command that an interrupt ended: 128 and the number of SIGINT."""
 STORE_STATUS = "STATUS$ERROR_STORE"
 _STATES = {
     Verdict.ASK: ActionConfirmationStatus.AWAITING_CONFIRMATION,
@@ -69,8 +60,8 @@ STORE_RETRY_S = 1.0
 
 Judge = Callable[[Action], Awaitable[Judgement]]
 """Whether an action is carried out, needs the user's yes before, or is refused."""
-Delegate = Callable[[AgentDelegateAction, int], Awaitable[Observation]]
-"""Has another agent carry out an action, which has this id. Cancelling interrupts that agent, and still answers."""
+ExecuteAction = Callable[[Envelope], Awaitable[Observation]]
+"""Carries out a stored action. Never raises; cancelling interrupts the action, and still returns its observation."""
 DayLimit = Callable[[State], Awaitable[Reached | None]]
 """The limit of the day that stands before the next call of a model."""
 
@@ -82,36 +73,33 @@ class AgentController:
         self,
         *,
         stream: EventStream,
-        agent: Agent,
-        runtime: Executor,
+        agent: Callable[[], Agent],
+        execute: ExecuteAction,
         frames: Frames,
-        history: History,
-        state: State,
+        limits: Limits,
         judge: Judge,
-        ready: Callable[[Envelope], Awaitable[None]],
-        delegate: Delegate,
         day_limit: DayLimit,
         spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
     ) -> None:
         self.stream = stream
-        self.agent = agent
-        self.runtime = runtime
+        self._agent = agent
+        """The agent as it is now; another model means another agent."""
         self.frames = frames
-        self.history = history
-        self.state = state
+        self.history = History(_nothing)
+        self.state = State.initial(limits)
+        self.is_started = False
         self.judge = judge
-        self._ready = ready
-        """Makes everything ready for this action; raises RuntimeUnavailableError."""
-        self._delegate = delegate
+        self._execute = execute
         self._day_limit = day_limit
-        self.changed = asyncio.Event()
-        """Set after every change of state; whoever waits for one clears it."""
+        self._changed = asyncio.Event()
+        """Set after every change of state; who waits for one clears it."""
         self._spawn = spawn
         self._gave_up = asyncio.Event()
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
-    async def start(self) -> None:
-        """Listen from now on, and settle what the last owner of the conversation left open."""
+    async def start(self, state: State, history: History) -> None:
+        """Go on from this state: subscribe, and settle what the last owner of the conversation left open."""
+        self.state, self.history, self.is_started = state, history, True
         self.stream.subscribe(EventStreamSubscriber.AGENT_CONTROLLER, self.on_event, "controller")
         for effect in decide.resume(self.state):
             await self._perform(effect)
@@ -120,12 +108,26 @@ class AgentController:
         """The conversation closes: what a broken disk does not take now is not tried again."""
         self._gave_up.set()
 
+    async def settled(self) -> None:
+        """Return when the agent rests: it finished, asks, failed or was stopped, and all of that is stored."""
+        while True:
+            self._changed.clear()
+            await self.stream.settle()
+            if self.state.is_settled:
+                return
+            await self._changed.wait()
+
+    async def changed(self) -> None:
+        """Return after the next change of the state."""
+        self._changed.clear()
+        await self._changed.wait()
+
     async def on_event(self, envelope: Envelope) -> None:
         """Take one event of the stream: fold it, then perform what follows."""
         before, after = self.state, decide.evolve(self.state, envelope)
         self.history.append(envelope)
         self.state = after
-        self.changed.set()
+        self._changed.set()
         for effect in decide.react(before, after, envelope):
             await self._perform(effect)
 
@@ -134,7 +136,7 @@ class AgentController:
             case decide.AskAgent(cause=cause):
                 self._start(cause, self._ask(cause, self.history.next_id))
             case decide.Execute(action_id=action_id):
-                self._start(action_id, self._execute(self.history[action_id]))
+                self._start(action_id, self._act(self.history[action_id]))
             case decide.Cancel(id=id):
                 if (task := self._tasks.get(id)) is not None:
                     # not before its first step: a task that never began could not answer for its action
@@ -157,7 +159,7 @@ class AgentController:
                 await self._append([_not_asked(LIMIT_PREFIX + limit.name.upper(), limit.text, cause)])
                 return
             history = await self.history.until(next_id)
-            events = await self.agent.step(history, before, self.frames.publish)
+            events = await self._agent().step(history, before, self.frames.publish)
             drafts = [Draft(await self._judged(event), EventSource.AGENT, cause) for event in events]
             _check_answer(events)
             drafts[0] = replace(drafts[0], spent=_spent(before, events[0], time.monotonic() - started_at))
@@ -183,25 +185,17 @@ class AgentController:
 
     # -- carrying out actions --------------------------------------------------------------------------------------
 
-    async def _execute(self, envelope: Envelope) -> None:
-        """Have the runtime carry out one action, and append the one observation that answers it."""
-        action, seen, started_at = _confirmed(envelope.event), Seen(self.frames), time.monotonic()
-        try:
-            observation = await answered(self._carry_out(action, envelope, seen), envelope.id)
-        except asyncio.CancelledError:
-            observation = _interrupted(action, seen.output)
+    async def _act(self, envelope: Envelope) -> None:
+        """Carry out one action, and append the one observation that answers it."""
+        action, started_at = envelope.event, time.monotonic()
+        assert isinstance(action, Action)
+        observation = await self._execute(envelope)
         metadata = action.tool_call_metadata
         if metadata is not None:
             observation = observation.model_copy(update={"tool_call_metadata": _short(metadata)})
-        # what a delegate spends is written down by its own conversation
+        # what a delegate spends is recorded in its own conversation
         spent = None if action.delegated else Spent(seconds=time.monotonic() - started_at)
         await self._append([Draft(observation, EventSource.AGENT, envelope.id, spent)])
-
-    async def _carry_out(self, action: Action, envelope: Envelope, seen: Seen) -> Observation:
-        if isinstance(action, AgentDelegateAction):
-            return await self._delegate(action, envelope.id)
-        await self._ready(envelope)
-        return await self.runtime.execute(action, envelope.id, seen.publish)
 
     # -- appending -------------------------------------------------------------------------------------------------
 
@@ -231,25 +225,9 @@ class AgentController:
                 return
 
 
-def _confirmed(event: Event) -> Action:
-    """The action as the runtime gets it: who waited for the user's yes has it by now."""
-    assert isinstance(event, Action)
-    if event.judgement is not None:  # which is none of the sandbox's business
-        event = event.model_copy(update={"judgement": None})
-    if getattr(event, "confirmation_state", None) is ActionConfirmationStatus.AWAITING_CONFIRMATION:
-        return event.model_copy(update={"confirmation_state": ActionConfirmationStatus.CONFIRMED})
-    return event
-
-
-def _interrupted(action: Action, seen: OutputBuffer) -> Observation:
-    """What the agent reads of an action that the user stopped: what had been seen of it until then."""
-    if isinstance(action, CmdRunAction):
-        return CmdOutputObservation(
-            command=action.command,
-            content=seen.take(),
-            metadata=CmdOutputMetadata(exit_code=INTERRUPTED_EXIT, suffix=INTERRUPTED),
-        )
-    return ErrorObservation(content="The user interrupted this action.", error_id="AGENT_ERROR$INTERRUPTED")
+async def _nothing(after: int, before: int) -> list[Envelope]:
+    """The history before `start`."""
+    return []
 
 
 def _not_asked(error_id: str, text: str, cause: int) -> Draft:

@@ -18,6 +18,7 @@ from core.agent.tools.files import only_reads
 from core.controller import context_usage, undo_state
 from core.controller.exit_reasons import LIMIT_PREFIX, MODEL_PREFIX, RUNTIME_UNAVAILABLE, Halt, HaltKind
 from core.controller.limits import extended, reached
+from core.controller.not_executed import LOST, USER_ACTION_LOST, denied, observation_of, refusal
 from core.controller.state import Limits, Owed, Pending, Queued, State
 from core.controller.stuck import KEPT, Step, describe, find_loop
 from core.errors import ModelErrorKind
@@ -51,36 +52,11 @@ from core.events import (
     SystemMessageAction,
     UndoAction,
     UndoObservation,
-    UserRejectObservation,
 )
 from core.llm.metrics import add_metrics
 
-NOT_EXECUTED_STOPPED = "AGENT_ERROR$ERROR_ACTION_NOT_EXECUTED_STOPPED"
-NOT_EXECUTED_ERROR = "AGENT_ERROR$ERROR_ACTION_NOT_EXECUTED_ERROR"
-STOPPED_TEXT = "Stop button pressed. The action has not been executed."
-NOT_EXECUTED_BEHIND = "AGENT_ERROR$ERROR_ACTION_NOT_EXECUTED_BEHIND"
-BEHIND_TEXT = "The action has not been executed: the user denied an action of the same answer, and stopped."
-RESTART_TEXT = (
-    "The action has not been executed due to a runtime error. The runtime system may have crashed and restarted due to "
-    "resource constraints. Any previously established system state, dependencies, or environment variables may have "
-    "been lost."
-)
-ERRAND_LOST_TEXT = (
-    "Handloom ended while this was under way, so what came of it is not recorded. A terminal or a browser that the "
-    "user had is the agent's again. The sandbox may have begun anew: look before relying on what was there."
-)
-"""Of what others than the agent did: a command of the user's, the terminal or the browser taken over."""
-PLANNING_TEXT = (
-    "The action has not been executed: nothing changes before the user has approved a plan. Look, plan, show the plan."
-)
-NOT_EXECUTED_PLANNING = "AGENT_ERROR$ERROR_ACTION_NOT_EXECUTED_PLANNING"
-DENIED_TEXT = (
-    "This was not carried out, because a rule of the user's forbids it: {rule}. Do not try to get round the rule."
-)
-NOT_EXECUTED_DENIED = "AGENT_ERROR$ERROR_ACTION_NOT_EXECUTED_DENIED"
 RESTARTED = "Interrupted by a restart."
 """Why an agent is stopped that was at work when its process ended."""
-REJECTED_TEXT = "Action has been rejected by the user!"
 CONTEXT_WINDOW = MODEL_PREFIX + ModelErrorKind.CONTEXT_WINDOW.upper()
 
 
@@ -308,8 +284,8 @@ def _from_agent(s: State, env: Envelope) -> State:
         case Action(acts=True) if s.planning and not only_reads(event):
             return replace(s, owed=(*s.owed, Owed(env.id, "planned")))
         case Action(acts=True) if getattr(event, "confirmation_state", None) is ActionConfirmationStatus.REJECTED:
-            owed = Owed(env.id, "denied", _refusal(event))
-            recent = (*s.recent, Step(env.id, event, _denied(owed.note)))[-KEPT:]  # to try it again and again is a loop
+            owed = Owed(env.id, "denied", refusal(event))
+            recent = (*s.recent, Step(env.id, event, denied(owed.note)))[-KEPT:]  # to try it again and again is a loop
             return replace(s, owed=(*s.owed, owed), recent=recent)
         case Action(acts=True):
             held = getattr(event, "confirmation_state", None) is ActionConfirmationStatus.AWAITING_CONFIRMATION
@@ -477,30 +453,7 @@ def _announcements(before: State, after: State, env: Envelope) -> list[Effect]:
 
 def _settlement(owed: Owed) -> Emit:
     """The observation of an action that is not carried out."""
-    if owed.why == "rejected":
-        text = REJECTED_TEXT + (f" Reason: {owed.note}" if owed.note else " Waiting for further user input.")
-        return Emit(UserRejectObservation(content=text), EventSource.USER, owed.action_id)
-    if owed.why == "denied":
-        return Emit(_denied(owed.note), EventSource.ENVIRONMENT, owed.action_id)
-    if owed.why == "planned":
-        planning = ErrorObservation(content=PLANNING_TEXT, error_id=NOT_EXECUTED_PLANNING)
-        return Emit(planning, EventSource.AGENT, owed.action_id)
-    if owed.why == "behind":
-        behind = ErrorObservation(content=BEHIND_TEXT, error_id=NOT_EXECUTED_BEHIND)
-        return Emit(behind, EventSource.AGENT, owed.action_id)
-    refused = ErrorObservation(content=STOPPED_TEXT, error_id=NOT_EXECUTED_STOPPED)
-    return Emit(refused, EventSource.AGENT, owed.action_id)
-
-
-def _refusal(action: Action) -> str:
-    """What the agent reads of an action that a rule forbids."""
-    judged = action.judgement
-    told = DENIED_TEXT.format(rule=judged.rule if judged is not None else "")
-    return " ".join([told, *(judged.reasons if judged is not None else ())])
-
-
-def _denied(text: str) -> ErrorObservation:
-    return ErrorObservation(content=text, error_id=NOT_EXECUTED_DENIED)
+    return Emit(*observation_of(owed), owed.action_id)
 
 
 def resume(state: State) -> tuple[Effect, ...]:
@@ -515,10 +468,8 @@ def resume(state: State) -> tuple[Effect, ...]:
         effects.append(Emit(stop, EventSource.ENVIRONMENT, None))
     elif state.condensing:
         effects.append(Emit(CondensationRequestAction(why="full"), EventSource.ENVIRONMENT, None))
-    lost = ErrorObservation(content=RESTART_TEXT, error_id=NOT_EXECUTED_ERROR)
-    effects += [Emit(lost, EventSource.ENVIRONMENT, id) for id in state.running]
-    left = ErrorObservation(content=ERRAND_LOST_TEXT, error_id=NOT_EXECUTED_ERROR)
-    effects += [Emit(left, EventSource.ENVIRONMENT, id) for id in sorted(state.errands)]
+    effects += [Emit(LOST, EventSource.ENVIRONMENT, id) for id in state.running]
+    effects += [Emit(USER_ACTION_LOST, EventSource.ENVIRONMENT, id) for id in sorted(state.errands)]
     effects += [_settlement(owed) for owed in state.owed]
     effects += [Emit(NullObservation(), EventSource.ENVIRONMENT, waiting) for waiting in sorted(state.recalls)]
     return tuple(effects)

@@ -192,6 +192,11 @@ class State:
         return not (self.is_busy or waits) and self.agent_state not in (AgentState.LOADING, AgentState.RUNNING)
 
     @property
+    def is_settled(self) -> bool:
+        """The agent rests: it finished, asks, failed or was stopped, and nothing is owed any more."""
+        return not self.is_busy and not self.owed and self.agent_state is not AgentState.RUNNING
+
+    @property
     def is_busy(self) -> bool:
         """Something is under way: a model call, an action, a recall."""
         return self.asked is not None or bool(self.running) or bool(self.recalls) or self.answer_left > 0

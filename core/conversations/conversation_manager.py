@@ -1,6 +1,6 @@
 """ConversationManager: the conversations that this process has open, and what they share.
 
-They share one event store, one model host, one set of settings and the places for those that are awake. A conversation
+They share one event store, one model host, one set of settings and the slots for those that are awake. A conversation
 is open in one place at a time: the lease in the store says where; in this process it is one AgentSession, however many
 look at it. One that nobody looks at goes on working, and is closed when it has rested for long. What goes wrong in one
 conversation is no other one's matter. Use as an async context manager; leaving it closes every conversation.
@@ -30,13 +30,13 @@ from core.agent.registry import AgentKind, Found
 from core.controller.state import Limits
 from core.conversations import deletion
 from core.conversations.deletion import Forget, forget_nothing
-from core.conversations.folder_trust import Trusting
+from core.conversations.folder_trust import FolderTrust
 from core.conversations.forks import fork_title, moved, still_to_ask, unpacked
-from core.conversations.session_factory import DEMO, Assembly, MakeCheckpoints, MakeRuntime
+from core.conversations.session_factory import DEMO, MakeCheckpoints, MakeRuntime, SessionFactory
 from core.conversations.viewers import Viewers
-from core.conversations.workspace_copies import Copies
+from core.conversations.workspace_copies import WorkspaceCopies
 from core.delegation.delegation import MAX_LEVEL
-from core.delegation.shared_runtime import LentRuntime
+from core.delegation.shared_runtime import SharedRuntime
 from core.errors import ConfigurationError, UsageError
 from core.events import AgentDelegateAction, AgentState, EventSource
 from core.llm.factory import ModelOffer, offers
@@ -49,8 +49,8 @@ from core.protocols import LLM, Agent, Checkpoints, Runtime
 from core.repository import Repository
 from core.secrets.redactor import without_secrets
 from core.session.agent_session import AgentSession
-from core.session.slots import Places
-from core.session.titles import first_line
+from core.session.conversation_record import first_line
+from core.session.suspend import Slots
 from core.settings.config import Settings, remember_model
 from core.settings.editable_settings import Setting, SettingsBook
 from core.store.conversations import FORK, RUN_AGAIN, ConversationFilter, ConversationInfo, NewConversation
@@ -90,22 +90,22 @@ class ConversationManager:
         self._forget = forget
         self._sessions: dict[str, AgentSession] = {}
         self._viewers = Viewers(clock)
-        self._places = Places(settings.conversations.max_concurrent, self._sessions)
-        self._assembly = Assembly(
+        self._slots = Slots(settings.conversations.max_concurrent, self._sessions)
+        self._assembly = SessionFactory(
             self.store,
             lambda: self.settings,
             make_runtime=make_runtime,
             make_checkpoints=make_checkpoints,
             before_server=before_server,
             environ=environ,
-            places=self._places,
+            slots=self._slots,
             clock=clock,
         )
         self.mask = partial(without_secrets, masker=self._assembly.masker)
-        """A text without secrets, for places beside the log."""
+        """A text without secrets, for slots beside the log."""
         self.vault, self.mcp = self._assembly.vault, self._assembly.mcp
         """The secrets that commands may have, and the MCP servers that all conversations share."""
-        self.trust = Trusting(home, self._assembly.own, self._assembly.gate, self.mcp)
+        self.trust = FolderTrust(home, self._assembly.own, self._assembly.gate, self.mcp)
         """What folders bring, and whether the user said yes to it."""
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._ending = asyncio.Event()
@@ -115,7 +115,7 @@ class ConversationManager:
         self._assembly.plugins = await asyncio.to_thread(_plugins, self.settings.sandbox.plugins)
         await self.learn_secrets()
         await self.store.__aenter__()
-        self.copies = Copies(self.store.home, self.store.mark)
+        self.copies = WorkspaceCopies(self.store.home, self.store.mark)
         await self._around.__aenter__()
         garbage_collector.spare()
         self._housekeeping.append(asyncio.create_task(self.copies.sweep(), name="sweeper of copies"))
@@ -201,8 +201,8 @@ class ConversationManager:
         return [info for info in found if info.updated_at >= since]
 
     async def said(self, workspace: str, limit: int = 1000) -> Sequence[str]:
-        """What the user wrote before, in all conversations; see `EventStore.said`."""
-        return await self.store.said(workspace=workspace, limit=limit)
+        """What the user wrote before, in all conversations; see `EventReader.user_inputs`."""
+        return await self.store.user_inputs(workspace=workspace, limit=limit)
 
     # -- create, open, close -----------------------------------------------------------------------------------------
 
@@ -242,11 +242,11 @@ class ConversationManager:
     @asynccontextmanager
     async def _place(self, conversation_id: str) -> AsyncIterator[str]:
         """A place for a conversation that starts; kept unless that fails. Raises UsageError."""
-        await self._places.take(conversation_id)
+        await self._slots.take(conversation_id)
         try:
             yield conversation_id
         except BaseException:
-            self._places.give(conversation_id)
+            self._slots.release(conversation_id)
             raise
 
     async def open(self, conversation_id: str, *, model: str = "") -> AgentSession:
@@ -343,10 +343,10 @@ class ConversationManager:
                 parent=parent,
                 parent_action=action_id,
             )
-            runtime = LentRuntime(by.runtime) if by.runtime.is_elsewhere else None
+            runtime = SharedRuntime(by.runtime) if by.runtime.is_elsewhere else None
             child = await self._start(lease, llm, kind=kind, limits=limits, runtime=runtime)
-        child.set_confirm_mode(by.confirm_mode)
-        child.permitting.share(by.permitting)
+        child.approval.set_mode(by.approval.mode)
+        child.approval.share(by.approval)
         child.delegation.attended = by.delegation.attended
         return child
 
@@ -409,12 +409,12 @@ class ConversationManager:
 
     async def _close(self, conversation_id: str) -> None:
         self._viewers.forget(conversation_id)
-        self._places.give(conversation_id)  # at once: closing takes seconds, and it starts nothing any more
+        self._slots.release(conversation_id)  # at once: closing takes seconds, and it starts nothing any more
         if (session := self._sessions.pop(conversation_id, None)) is not None:
             try:
                 await session.aclose()
             finally:
-                self._places.give(conversation_id)  # again: it may have been about to wake up
+                self._slots.release(conversation_id)  # again: it may have been about to wake up
                 if session.info.origin == AGAIN:  # a delegate works in the copy, too
                     await self.copies.remove(session.info.workspace)
                 garbage_collector.look_again()
@@ -427,14 +427,14 @@ class ConversationManager:
 
     async def open_elsewhere(self, ids: Sequence[str]) -> set[str]:
         """Those of these conversations that another living process has open."""
-        mark, owners = self.store.mark, await self.store.shelf.owners(ids)
+        mark, owners = self.store.mark, await self.store.listing.owners(ids)
         others = {id: owner for id, owner in owners.items() if owner != mark.name}
         return await asyncio.to_thread(lambda: {id for id, owner in others.items() if mark.is_alive(owner)})
 
     async def rename(self, conversation_id: str, title: str) -> None:
         """Give a conversation a name. Raises UsageError for an unknown one, StoreError."""
         if (session := self._sessions.get(conversation_id)) is not None:
-            await session.set_title(title)
+            await session.record.set_title(title)
         else:
             await self.store.rename(conversation_id, self.mask(title))
 

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from core.conversations.forks import own_copy
 from core.errors import StoreError, UsageError
-from core.store.bookmarks import MarkBook
+from core.store.bookmarks import Bookmarks
 from core.store.conversations import ConversationFilter, ConversationInfo
 from core.store.event_store import EventStore
 
@@ -36,7 +36,7 @@ async def forget_nothing(info: ConversationInfo, *, later: bool) -> None:
 
 async def _forget_own(store: EventStore, info: ConversationInfo, going: AbstractSet[str]) -> None:
     """Remove its marks, and the copy of a workspace that was made for it, unless another one works there, too."""
-    await asyncio.to_thread(MarkBook(store.home).forget, info.id)
+    await asyncio.to_thread(Bookmarks(store.home).delete, info.id)
     beside = await store.conversations(where=ConversationFilter(workspace=info.workspace))
     folder = await asyncio.to_thread(own_copy, store.home, info.workspace)
     if folder is None or any(other.id not in going for other in beside):
@@ -56,7 +56,7 @@ async def with_delegates(store: EventStore, conversation_id: str) -> Sequence[Co
     """
     found = await store.conversations(conversation_id=conversation_id)
     if not found:
-        raise UsageError(f"There is no conversation {conversation_id}. `handloom list` shows those that there are.")
+        raise UsageError(f"There is no conversation {conversation_id}. `handloom list` shows all conversations.")
     return [*reversed(await store.descendants(conversation_id)), *found]
 
 

@@ -23,7 +23,7 @@ from core.trust.folder_survey import Kind, Piece, survey_project
 from core.trust.trust_store import ALWAYS, NEVER, Gate, Standing
 
 
-class Trusting:
+class FolderTrust:
     """Of one home. Its methods do not wait for servers."""
 
     def __init__(self, home: Path, own: Own, gate: Gate, mcp: Supervisor | None = None) -> None:

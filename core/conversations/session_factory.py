@@ -40,8 +40,9 @@ from core.secrets.detector import Detector
 from core.secrets.vault import Vault
 from core.security.confirmation import ConfirmMode
 from core.session.agent_session import AgentSession
-from core.session.slots import Places
-from core.session.titles import SuggestTitle, suggest_title
+from core.session.conversation_record import SuggestTitle, suggest_title
+from core.session.session_parts import SessionParts
+from core.session.suspend import Slots
 from core.settings.config import AgentSettings, DaySettings, Settings
 from core.store.conversations import ConversationInfo
 from core.store.event_store import EventStore
@@ -82,7 +83,7 @@ MakeCheckpoints = Callable[[str, str], Checkpoints | None]
 """The checkpoints of a workspace for the conversation of this id; None where there are to be none."""
 
 
-class Assembly:
+class SessionFactory:
     """Of one home. `settings` are read whenever something is made; `environ` names models and values of secrets."""
 
     def __init__(
@@ -94,7 +95,7 @@ class Assembly:
         make_checkpoints: MakeCheckpoints,
         before_server: BeforeServer,
         environ: Mapping[str, str],
-        places: Places,
+        slots: Slots,
         clock: Callable[[], float],
     ) -> None:
         home = store.home
@@ -104,7 +105,7 @@ class Assembly:
         self.make_checkpoints = make_checkpoints
         self.environ = dict(environ)
         """What is known of models and keys: the environment, and what the vault holds."""
-        self._places = places
+        self._slots = slots
         self._clock = clock
         self.agents = AgentFactory(home, store, lambda: settings().agent)
         self.vault = Vault(home)
@@ -171,7 +172,7 @@ class Assembly:
                 more=() if past is None else (RECALL_CONVERSATIONS,),
             )
         own_limits = replace(limits_of(settings.agent), room=room_of(settings.condenser, made.condenses))
-        return AgentSession(
+        parts = SessionParts(
             store=self._store,
             lease=lease,
             info=info,
@@ -187,7 +188,7 @@ class Assembly:
             masker=self.masker,
             detector=self._detector if settings.secrets.detect else None,
             vault=self.vault,
-            places=self._places,
+            slots=self._slots,
             checkpoints=await asyncio.to_thread(self.make_checkpoints, info.workspace, info.id),
             suggest_title=self._suggest_title(info),
             clock=self._clock,
@@ -199,6 +200,7 @@ class Assembly:
             gate=self.gate,
             security=settings.security,
         )
+        return AgentSession(parts)
 
     async def _runtime(self, info: ConversationInfo, runtime: Runtime | None) -> Runtime:
         """The one that is lent, or one of its own, which knows what to keep and what to let out."""

@@ -28,7 +28,7 @@ _NAME = re.compile(r"(\d+-[0-9a-f]+)\.\w+")
 """A mark, and what tells the copies of one process apart."""
 
 
-class Copies:
+class WorkspaceCopies:
     """The copies of one home, as the process with this mark sees them."""
 
     def __init__(self, home: Path, mark: ProcessMark) -> None:

@@ -23,11 +23,15 @@ from core.events import (
     EventSource,
     MessageAction,
     Observation,
+    Status,
 )
+from core.pub_sub import Frames
 from core.stream import EventStream
 
 MAX_LEVEL = 3
 """How deep delegates may delegate; the user's own conversation is level 0."""
+DELEGATES_STATUS = "STATUS$DELEGATES"
+"""Id of the frame that says that delegates have begun or ended."""
 DELEGATE_FAILED = "AGENT_ERROR$DELEGATE"
 _DONE = frozenset({AgentState.FINISHED, AgentState.REJECTED, AgentState.STOPPED, AgentState.AWAITING_USER_INPUT})
 """Where a delegate has come to its end. In the other resting states it asks something."""
@@ -55,22 +59,23 @@ CloseChild = Callable[[str], Awaitable[None]]
 class Delegation:
     """The delegates of one conversation that are at work. `attended` says whether somebody answers what they ask."""
 
-    def __init__(self, make: MakeChild, close: CloseChild, on_change: Callable[[], None]) -> None:
+    def __init__(self, make: MakeChild, close: CloseChild, frames: Frames, state: Callable[[], State]) -> None:
         self.attended = False
         self.children: dict[int, Child] = {}
         """By the id of the action that started each."""
         self._make = make
         self._close = close
-        self._on_change = on_change
+        self._frames = frames
+        self._state = state
 
-    async def run(self, action: AgentDelegateAction, action_id: int, limits: Limits) -> Observation:
+    async def run(self, action: AgentDelegateAction, action_id: int) -> Observation:
         """Start a delegate and wait for its end. Cancelled, it interrupts the delegate, and answers all the same."""
         try:
-            child = await self._make(action, action_id, limits)
+            child = await self._make(action, action_id, share(self._state()))
         except HandloomError as error:
             return ErrorObservation(content=f"{action.agent} could not be started: {error}", error_id=DELEGATE_FAILED)
         self.children[action_id] = child
-        self._on_change()
+        self._publish_change()
         try:
             await child.send(_task(action))
             await self._see_through(child)
@@ -82,10 +87,13 @@ class Delegation:
             return ErrorObservation(content=f"{action.agent} failed: {error}", error_id=DELEGATE_FAILED)
         finally:
             del self.children[action_id]
-            self._on_change()
+            self._publish_change()
         observation = await _result(action.agent, child)
         await self._close(child.id)
         return observation
+
+    def _publish_change(self) -> None:
+        self._frames.publish(Status("info", DELEGATES_STATUS, ""))
 
     async def _see_through(self, child: Child) -> None:
         while True:

@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Mapping
 from pathlib import Path
 
-from core.denials import Denials
 from core.events import Action, Observation, PageShown
-from core.progress import Say, silently
 from core.protocols import FrameSink, Runtime
-from core.sandbox_usage import Job, SandboxUsage
+from core.sandbox_types import Denials, Job, SandboxUsage, Say, silently
 
 
-class LentRuntime:
+class SharedRuntime:
     """Implements core.protocols.Runtime with another one. Closing it ends nothing."""
 
     is_elsewhere = True

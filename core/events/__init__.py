@@ -4,6 +4,7 @@ Imports pydantic and nothing else, so that the sandbox can load it. May be impor
 """
 
 from core.events.actions import (
+    PLANNER,
     AgentDelegateAction,
     AgentFinishAction,
     AgentRejectAction,
@@ -11,20 +12,33 @@ from core.events.actions import (
     ChangeAgentStateAction,
     CondensationAction,
     CondensationRequestAction,
+    ConsentAction,
+    LoopRecoveryAction,
     MessageAction,
+    ModeAction,
     NullAction,
+    PermissionAction,
+    PlanAction,
     RecallAction,
+    ReviewAction,
     SystemMessageAction,
     TaskTrackingAction,
+    UndoAction,
 )
 from core.events.base import (
     Action,
+    ActionConfirmationStatus,
+    ActionSecurityRisk,
+    AgentState,
     Envelope,
     Event,
     EventSource,
+    FileEditSource,
+    FileReadSource,
     Judged,
     LLMMetrics,
     Observation,
+    RecallType,
     TokenUsage,
     ToolCallMetadata,
     UnknownAction,
@@ -79,24 +93,6 @@ from core.events.sandbox_actions import (
     FileWriteAction,
     IPythonRunCellAction,
     MCPAction,
-)
-from core.events.schema import (
-    ActionConfirmationStatus,
-    ActionSecurityRisk,
-    AgentState,
-    FileEditSource,
-    FileReadSource,
-    RecallType,
-)
-from core.events.user_actions import (
-    PLANNER,
-    ConsentAction,
-    LoopRecoveryAction,
-    ModeAction,
-    PermissionAction,
-    PlanAction,
-    ReviewAction,
-    UndoAction,
 )
 
 __all__ = [

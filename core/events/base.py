@@ -1,17 +1,16 @@
-"""What every event is made of: who said it, when, because of what.
+"""The base classes of events, their envelope, and the enums that events share.
 
-An event is an immutable fact. Its envelope says where it stands in its conversation: id, time, source and cause. A
-class becomes part of the vocabulary by naming its `kind`; the registries, the codec and the event pane follow from
-that. Nothing here does IO. Implements the event model of OpenHands V0 (`openhands/events/event.py`).
-
-Events of kinds that this version does not know: kept as they came, written back unchanged.
+An event is an immutable fact. Its envelope has its id, time, source and cause in the conversation. A class becomes part
+of the vocabulary by defining its `kind`; the registries, the codec and the event pane follow from that. Events of
+unknown kinds are kept and written back unchanged. Implements the event model of OpenHands V0
+(`openhands/events/event.py`, `openhands/core/schema`). Nothing here does IO.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -23,6 +22,65 @@ class EventSource(StrEnum):
     AGENT = "agent"
     USER = "user"
     ENVIRONMENT = "environment"
+
+
+class ActionSecurityRisk(IntEnum):
+    """How much harm an action could do."""
+
+    UNKNOWN = -1
+    LOW = 0
+    MEDIUM = 1
+    HIGH = 2
+
+
+class ActionConfirmationStatus(StrEnum):
+    """Whether the user has to agree before an action is carried out."""
+
+    CONFIRMED = "confirmed"
+    REJECTED = "rejected"
+    AWAITING_CONFIRMATION = "awaiting_confirmation"
+
+
+class AgentState(StrEnum):
+    """What the controller of a conversation is doing."""
+
+    LOADING = "loading"
+    RUNNING = "running"
+    AWAITING_USER_INPUT = "awaiting_user_input"
+    PAUSED = "paused"
+    STOPPED = "stopped"
+    FINISHED = "finished"
+    REJECTED = "rejected"
+    ERROR = "error"
+    AWAITING_USER_CONFIRMATION = "awaiting_user_confirmation"
+    USER_CONFIRMED = "user_confirmed"
+    USER_REJECTED = "user_rejected"
+    RATE_LIMITED = "rate_limited"
+
+
+class RecallType(StrEnum):
+    """What memory is asked for."""
+
+    WORKSPACE_CONTEXT = "workspace_context"
+    KNOWLEDGE = "knowledge"
+
+
+class FileEditSource(StrEnum):
+    """Which editor an edit is written for."""
+
+    LLM_BASED_EDIT = "llm_based_edit"
+    OH_ACI = "oh_aci"
+
+
+class FileReadSource(StrEnum):
+    """Which reader a read is written for."""
+
+    OH_ACI = "oh_aci"
+    DEFAULT = "default"
+
+
+CONFIRMATION = frozenset({"confirmation_state"})
+"""V0 never asks before these; here every action that acts can wait for the user's yes."""
 
 
 class ToolCallMetadata(BaseModel):

@@ -10,8 +10,7 @@ from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from core.events.base import Observation
-from core.events.schema import AgentState, FileEditSource, FileReadSource, RecallType
+from core.events.base import AgentState, FileEditSource, FileReadSource, Observation, RecallType
 
 MAX_CMD_OUTPUT_CHARS = 30_000
 """What the model sees of a command's output at most: more drowns the rest of its context."""

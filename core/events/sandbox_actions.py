@@ -10,9 +10,9 @@ from typing import ClassVar
 
 from pydantic import JsonValue
 
-from core.events.base import Action
-from core.events.schema import (
+from core.events.base import (
     CONFIRMATION,
+    Action,
     ActionConfirmationStatus,
     ActionSecurityRisk,
     FileEditSource,

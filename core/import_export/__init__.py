@@ -1,6 +1,5 @@
-"""Conversations taken elsewhere and brought back: the formats of others, and our own archive.
+"""Import and export of conversations: formats of other programs, and Handloom's own archive.
 
-Writing goes from a home's log to a file (`writing`, `formats`), reading the other way. Nothing here decides what an
-event means, and nothing here reaches a network. What comes in is hostile, what goes out is looked through first
-(`findings`).
+Nothing here uses a network. Imported files are untrusted (`untrusted_files`, `bounded_json`); exports are searched for
+secrets first (`secret_scan`).
 """

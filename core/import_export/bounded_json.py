@@ -1,9 +1,8 @@
-"""JSON from strangers: one value, or a long list of values, with bounds on everything that costs time or memory.
+"""JSON from untrusted files: the standard parser, with bounds on everything that costs time or memory.
 
-Invariant of this room: what is accepted is read without loss, and all else is refused with a Fault that says where and
-why. Python's reader takes NaN for a number, the last of two equal keys for the only one, and any depth until it breaks;
-here none of that passes. The structure is looked over first, as bytes and without making values, so that a file that is
-cut off or nested too deeply costs no more than its reading. Pure functions.
+Accepted JSON is read without loss. Everything else raises a Fault that says where and why. The standard parser alone
+accepts NaN, keeps the last of two equal keys, and has no bounds on depth and count; here these are refused. Callers
+bound the size of a file before they read it. Pure functions.
 """
 
 from __future__ import annotations
@@ -13,191 +12,149 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 MAX_DEPTH = 64
-"""Levels of lists and objects within one value; events of real conversations have fewer than 15."""
+"""Nested lists and objects in one value; events of real conversations have fewer than 15 levels."""
 MAX_VALUE_BYTES = 32 * 1024 * 1024
-"""One value, such as an event: as much as the largest picture that is kept."""
+"""Size of one value, such as an event: as much as the largest picture that is kept."""
 MAX_VALUES = 1_000_000
-"""Values of one list."""
+"""Values in one list."""
 MAX_KEYS = 10_000
 """Keys of one object; the widest of a real conversation, a page's tree, has some hundreds."""
 MAX_PARTS = 300_000
-"""Lists, objects and their items within one value; the tree of a large page has some 100,000."""
+"""Lists, objects and items in one value; the tree of a large page has some 100,000."""
+MAX_FILE_PARTS = 10_000_000
+"""The same for a whole list of values: 100,000 events have half as many. Each takes up to 64 bytes of memory."""
 MAX_DIGITS = 300
-"""Of a whole number; Python's own bound is a matter of its settings."""
+"""Digits of an integer; Python's own bound depends on its settings."""
 
-_BLANK = rb"[ \t\r\n]*+"
-_SKIP = re.compile(_BLANK)
-_TO_BRACKET = re.compile(rb'[^"\[\]{}]*+(?:"(?:[^"\\]++|\\.)*+"[^"\[\]{}]*+)*+', re.DOTALL)
-"""Everything up to the next bracket that is not inside a string."""
+_BLANK = re.compile(r"[ \t\r\n]*+")
+_WRAPPED = re.compile(r'\{[ \t\r\n]*"trajectory"[ \t\r\n]*:[ \t\r\n]*(?=\[)')
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _SHOWN_CHARS = 40
+_TOO_DEEP = f"lists and objects are nested more than {MAX_DEPTH} levels deep"
+_CUT_OFF = "the file was cut off, or a bracket or a quote is missing"
 
 
 class Fault(ValueError):
-    """Data that is not accepted: where, and why. `hint` says what to do where more than a whole file is needed."""
+    """Data that is refused: `why` and `where`. `hint` is advice for the user, if another copy is not enough."""
 
     def __init__(self, why: str, where: str = "", hint: str = "") -> None:
         super().__init__(why)
         self.why, self.where, self.hint = why, where, hint
 
 
-class Span(NamedTuple):
-    """Where one value lies in the bytes."""
-
-    start: int
-    end: int
-
-
-def as_utf8(data: bytes) -> bytes:
-    """The same text in UTF-8 without a byte order mark. Raises Fault for bytes that are no text.
-
-    As JSON demands it, the encoding is told by the first bytes: UTF-8, UTF-16 or UTF-32, with or without a mark.
-    """
-    encoding = json.detect_encoding(data)
-    if encoding == "utf-8":
-        return data
-    try:
-        return data.decode(encoding).removeprefix("\ufeff").encode("utf-8")
-    except UnicodeDecodeError as error:
-        raise Fault(f"the bytes are no {error.encoding.upper()} text", f"at byte {error.start}") from error
-    except UnicodeEncodeError as error:
-        raise Fault("half of a pair of code units stands alone", "in the text") from error
-
-
-def spans(data: bytes) -> list[Span]:
-    """Where the values of a list lie, or those that stand one behind another. Raises Fault.
-
-    `data` is UTF-8. `{"trajectory": [...]}`, as OpenHands' server answers, counts as its list.
-    """
-    start, end = _content(data)
-    is_list = data[start : start + 1] == b"["
-    found: list[Span] = []
-    place = _after_blank(data, start + is_list)
-    while place < end:
-        byte = data[place : place + 1]
-        if is_list and byte == b"]":
-            _nothing_behind(data, place + 1, end)
-            return found
-        if is_list and found:
-            if byte != b",":
-                raise Fault("a comma is missing or the list does not end", f"at byte {place}")
-            place = _after_blank(data, place + 1)
-        if place >= end:
-            break
-        if data[place : place + 1] not in (b"{", b"["):
-            raise Fault(f"an object should begin here, not {_shown(data[place:end])}", f"at byte {place}")
-        stop = _end_of(data, place, end)
-        found.append(Span(place, stop))
-        if len(found) > MAX_VALUES:
-            raise Fault(f"there are more than {MAX_VALUES:,} values", f"at byte {place}")
-        place = _after_blank(data, stop)
-    if is_list:
-        raise Fault("the file ends within its list; it was cut off", f"at byte {len(data)}")
-    return found
-
-
-def values(data: bytes) -> Iterator[Any]:
-    """The values of a list, one by one; see `spans`. Raises Fault."""
-    for number, span in enumerate(spans(data)):
-        try:
-            yield parse(data[span.start : span.end])
-        except Fault as fault:
-            fault.where = f"value {number + 1}, at byte {span.start}" + (f", {fault.where}" if fault.where else "")
-            raise
-
-
 def parse(data: bytes) -> Any:
-    """One value. Raises Fault."""
+    """The single value in `data`. Raises Fault."""
     if len(data) > MAX_VALUE_BYTES:
-        raise Fault(f"one value has {len(data) / 1e6:.0f} MB, and more than {MAX_VALUE_BYTES / 1e6:.0f} are not read")
-    try:
-        text = data.decode("utf-8")
-        if data.count(b"[") + data.count(b"{") + data.count(b",") > MAX_PARTS:
-            _count_parts(data)
-        value = _DECODER.decode(text)
-    except UnicodeDecodeError as error:
-        raise Fault("the bytes are no UTF-8 text", f"at byte {error.start} of it") from error
-    except json.JSONDecodeError as error:
-        raise Fault(
-            f"it is no JSON ({error.msg[:1].lower()}{error.msg[1:]})", f"at character {error.pos} of it"
-        ) from error
-    except RecursionError as error:
-        raise Fault(_TOO_DEEP) from error
-    if data.count(b"[") + data.count(b"{") > MAX_DEPTH:
-        _check_depth(value)
+        raise Fault(f"one value has {len(data) / 1e6:.0f} MB, and the limit is {MAX_VALUE_BYTES / 1e6:.0f}")
+    text = _text(data, MAX_PARTS)
+    value, end = _value(text, _after_blank(text, 0))
+    if (rest := _after_blank(text, end)) < len(text):
+        raise Fault(f"it is not JSON (extra data: {_shown(text[rest:])})", f"at character {rest}")
     return value
 
 
-_TOO_MANY_PARTS = f"one value has more than {MAX_PARTS:,} parts"
-_TOO_DEEP = f"lists and objects are nested more than {MAX_DEPTH} levels deep"
+def values(data: bytes) -> Iterator[Any]:
+    """The lists and objects of a list, or of a file that has one after another (JSON Lines). Raises Fault.
 
-
-def _after_blank(data: bytes, place: int) -> int:
-    blank = _SKIP.match(data, place)
-    return blank.end() if blank else place
-
-
-def _content(data: bytes) -> tuple[int, int]:
-    """Where the list or the first value begins, and where what counts ends."""
-    start = _after_blank(data, 0)
-    if start == len(data):
+    `{"trajectory": [...]}`, the answer of OpenHands' server, counts as its list.
+    """
+    text = _text(data, MAX_FILE_PARTS)
+    del data
+    place = _after_blank(text, 0)
+    if place == len(text):
         raise Fault("it is empty")
-    wrapped = _WRAPPED.match(data, start)
-    if wrapped is None:
-        return start, len(data)
-    end = len(data.rstrip(b" \t\r\n"))
-    if data[end - 1 : end] != b"}":
-        raise Fault("the file ends within its object; it was cut off", f"at byte {len(data)}")
-    return wrapped.end(), end - 1
+    wrapped = _WRAPPED.match(text, place)
+    place = wrapped.end() if wrapped else place
+    is_list = text[place] == "["
+    place = _after_blank(text, place + is_list)
+    number = 0
+    while place < len(text) and not (is_list and text[place] == "]"):
+        number += 1
+        if is_list and number > 1:
+            if text[place] != ",":
+                raise Fault("a comma is missing or the list does not end", f"at character {place}")
+            place = _after_blank(text, place + 1)
+        if number > MAX_VALUES:
+            raise Fault(f"there are more than {MAX_VALUES:,} values", f"at character {place}")
+        if place < len(text) and text[place] not in "[{":
+            raise Fault(f"an object should begin here, not {_shown(text[place:])}", f"at character {place}")
+        try:
+            value, end = _value(text, place)
+        except Fault as fault:
+            fault.where = f"value {number}" + (f", {fault.where}" if fault.where else "")
+            raise
+        yield value
+        place = _after_blank(text, end)
+    if is_list:
+        _check_end(text, place, is_wrapped=wrapped is not None)
 
 
-_WRAPPED = re.compile(rb"\{" + _BLANK + rb'"trajectory"' + _BLANK + rb":" + _BLANK + rb"(?=\[)")
+def _check_end(text: str, place: int, *, is_wrapped: bool) -> None:
+    """Check that the list, and the object around it, end at `place` and nothing follows."""
+    for bracket in ("]", "}") if is_wrapped else ("]",):
+        if place >= len(text) or text[place] != bracket:
+            raise Fault(_CUT_OFF, f"at character {place}")
+        place = _after_blank(text, place + 1)
+    if place < len(text):
+        raise Fault(f"something follows after the end of the list: {_shown(text[place:])}", f"at character {place}")
 
 
-def _nothing_behind(data: bytes, place: int, end: int) -> None:
-    place = _after_blank(data, place)
-    if place < end:
-        raise Fault(f"something follows behind the end of the list: {_shown(data[place:])}", f"at byte {place}")
+def _text(data: bytes, max_parts: int) -> str:
+    """The text of JSON data, checked for the number of its parts.
+
+    The first bytes tell the encoding, as the standard says: UTF-8, UTF-16 or UTF-32, with or without a mark.
+    """
+    encoding = json.detect_encoding(data)
+    try:
+        text = data.decode(encoding).removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        raise Fault(f"the bytes are not {error.encoding.upper()} text", f"at byte {error.start}") from error
+    _check_parts(data if encoding.startswith("utf-8") else text.encode("utf-8", "replace"), max_parts)
+    return text
 
 
-def _end_of(data: bytes, start: int, end: int) -> int:
-    """Where the list or object that begins at `start` ends. Whether brackets match is not looked at."""
-    depth, place, parts = 0, start, 0
-    while place < end:
-        byte = data[place]
-        if byte in b"[{":
-            depth, parts = depth + 1, parts + 1
-            if depth > MAX_DEPTH:
-                raise Fault(_TOO_DEEP, f"at byte {place}")
-            if parts > MAX_PARTS:
-                raise Fault(_TOO_MANY_PARTS, f"at byte {start}")
-        elif byte in b"]}":
-            depth -= 1
-            if depth == 0:
-                return place + 1
-        else:
-            break  # a string that does not end
-        outside = _TO_BRACKET.match(data, place + 1)
-        place = outside.end() if outside else end
-    raise Fault("the file ends within a value; it was cut off, or a bracket or a quote is missing", f"at byte {start}")
-
-
-def _count_parts(data: bytes) -> None:
-    """Raise Fault where a value has too many parts; commas and brackets in its strings do not count."""
+def _check_parts(data: bytes, limit: int) -> None:
+    """Raise Fault for data with more parts. Commas and brackets in strings do not count."""
+    if data.count(b"[") + data.count(b"{") + data.count(b",") <= limit:
+        return
     parts, place = 0, 0
     while place < len(data):
         quote = data.find(b'"', place)
         end = len(data) if quote < 0 else quote
         parts += sum(data.count(mark, place, end) for mark in (b",", b"[", b"{"))
-        if parts > MAX_PARTS:
-            raise Fault(_TOO_MANY_PARTS)
-        text = _STRING.match(data, end)
-        place = text.end() if text else len(data)  # a string that does not end is refused by whoever reads it
+        if parts > limit:
+            raise Fault(f"there are more than {limit:,} parts in one value or file")
+        string = _STRING.match(data, end)
+        place = string.end() if string else len(data)  # the parser will refuse the unterminated string
 
 
-_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+def _value(text: str, place: int) -> tuple[Any, int]:
+    """The value at `place`, and where it ends."""
+    try:
+        value, end = _DECODER.raw_decode(text, place)
+    except json.JSONDecodeError as error:
+        if error.pos >= len(text) or error.msg.startswith("Unterminated"):
+            raise Fault(_CUT_OFF, f"at character {error.pos}") from error
+        why = f"it is not JSON ({error.msg[:1].lower()}{error.msg[1:]})"
+        raise Fault(why, f"at character {error.pos}") from error
+    except RecursionError as error:
+        raise Fault(_TOO_DEEP, f"at character {place}") from error
+    size = end - place
+    if size > MAX_VALUE_BYTES:
+        raise Fault(f"one value has {size / 1e6:.0f} MB, and the limit is {MAX_VALUE_BYTES / 1e6:.0f}")
+    if text.count("[", place, end) + text.count("{", place, end) > MAX_DEPTH:
+        _check_depth(value)
+    if size > MAX_PARTS:
+        _check_parts(text[place:end].encode("utf-8", "replace"), MAX_PARTS)
+    return value, end
+
+
+def _after_blank(text: str, place: int) -> int:
+    blank = _BLANK.match(text, place)
+    return blank.end() if blank else place
 
 
 def _check_depth(value: Any) -> None:
@@ -214,45 +171,35 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         counted = Counter(key for key, _ in pairs)
-        raise Fault(f"the key {_shown(counted.most_common(1)[0][0])} stands twice in one object")
+        raise Fault(f"the key {_shown(counted.most_common(1)[0][0])} appears twice in one object")
     if len(found) > MAX_KEYS:
-        raise Fault(f"one object has {len(found):,} keys, and more than {MAX_KEYS:,} are not read")
-    if "".join(found).isascii():
-        return found
-    for key in found:
-        if not _is_encodable(key):
-            raise Fault(f"half of a pair of code units stands alone in the key {_shown(key)}")
+        raise Fault(f"one object has {len(found):,} keys, and the limit is {MAX_KEYS:,}")
+    try:
+        "".join(found).encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise Fault("a key contains half of a surrogate pair") from error
     return found
 
 
-def _is_encodable(text: str) -> bool:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def _constant(name: str) -> Any:
-    raise Fault(f"{name} is no number of JSON")
+    raise Fault(f"{name} is not a JSON number")
 
 
 def _integer(digits: str) -> int:
-    if len(digits) > MAX_DIGITS and (count := len(digits.removeprefix("-"))) > MAX_DIGITS:
-        raise Fault(f"a whole number has {count:,} digits, and more than {MAX_DIGITS} are not read")
+    if (count := len(digits.removeprefix("-"))) > MAX_DIGITS:
+        raise Fault(f"an integer has {count:,} digits, and the limit is {MAX_DIGITS}")
     return int(digits)
 
 
 def _number(text: str) -> float:
     number = float(text)
     if math.isinf(number):
-        raise Fault(f"the number {_shown(text)} is larger than any that can be kept")
+        raise Fault(f"the number {_shown(text)} is too large")
     return number
 
 
-def _shown(what: str | bytes) -> str:
-    """A short, plain picture of strange data."""
-    text = what[:_SHOWN_CHARS].decode("utf-8", "replace") if isinstance(what, bytes) else what
+def _shown(text: str) -> str:
+    """The beginning of untrusted text, as printable ASCII."""
     return ascii(text[:_SHOWN_CHARS])
 
 

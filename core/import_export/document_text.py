@@ -1,13 +1,8 @@
-"""An event as documents tell it: who, what, the text, how it ended. One place for Markdown and for the page.
+"""Events as text for the Markdown and HTML exports. Pure.
 
-`Entry` has plain data only; whoever writes it out makes it safe for the format.
-
-Text from outside for documents that people read: nothing in it acts, deceives or hides.
-
-Control characters become visible glyphs, invisible ones and those that turn the reading direction their names, colour
-sequences of programs are left out. Newlines and tabs stay. Pure.
-
-Which lines of a message are code: fences at the margin, about which all readers of Markdown agree. Pure.
+`describe` says what a reader sees of an event; the writers make that safe for their format. `readable` makes untrusted
+text visible: control characters become glyphs, invisible characters and those that change the reading direction become
+their code points, colour sequences are removed. `code_lines` finds fenced code.
 """
 
 from __future__ import annotations
@@ -57,25 +52,25 @@ Role = Literal["user", "agent", "action", "result", "error", "quiet"]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a reader sees of one event."""
+    """What a reader sees of one event. Plain data, not escaped."""
 
     role: Role
-    """`quiet` is what nobody follows: states, recalled knowledge, the system's message."""
+    """`quiet` events are details: state changes, recalled knowledge, the system message."""
     title: str
-    """One line, not cleaned."""
+    """One line."""
     text: str = ""
-    """The body: prose where `is_prose`, else output or code."""
+    """The body: prose if `is_prose`, else output or code."""
     language: str = ""
     is_prose: bool = False
     prose: str = ""
-    """What the agent said beside an action."""
+    """What the agent said with an action."""
     failed: bool = False
     pictures: tuple[str, ...] = ()
     """References to blobs, or the URLs that the event has."""
 
 
-def entry(envelope: Envelope) -> Entry:
-    """The event in words."""
+def describe(envelope: Envelope) -> Entry:
+    """What a reader sees of the event."""
     event = envelope.event
     match event:
         case UnknownAction() | UnknownObservation():
@@ -88,7 +83,7 @@ def entry(envelope: Envelope) -> Entry:
         case AgentThinkAction(thought=text):
             return Entry("agent", "Thought", text, is_prose=True)
         case SystemMessageAction(content=text):
-            return Entry("quiet", "What the agent was told to be", text)
+            return Entry("quiet", "System prompt", text)
         case Action() if event.acts:
             hidden = getattr(event, "hidden", False)
             text, language = _code(event)
@@ -125,7 +120,7 @@ def _title(action: Action) -> str:
 
 
 def _code(action: Action) -> tuple[str, str]:
-    """The body of an action, and the language that it is in."""
+    """The body of an action, and its language."""
     match action:
         case CmdRunAction(command=command):
             return (command, "sh") if "\n" in command or len(command) > 100 else ("", "")
@@ -156,7 +151,7 @@ def _result(event: Observation) -> Entry:
         case CmdOutputObservation():
             return Entry("result", f"exit code {event.exit_code}", event.content, failed=failed)
         case BrowserOutputObservation():
-            shown = pictures[:1]  # the others show the same page with marks, and the task's own pictures
+            shown = pictures[:1]  # the others are the same page with marks, and the pictures of the task
             return Entry("result", event.url, event.content, failed=failed, pictures=shown)
         case FileEditObservation(diff=str(diff)) if diff:
             return Entry("result", event.message, diff, "diff", failed=failed)
@@ -169,14 +164,14 @@ def _result(event: Observation) -> Entry:
 
 
 def _rest(event: Event) -> str:
-    """Everything that an event holds, for kinds that have no words of their own here."""
+    """All fields of an event as JSON, for kinds without a description here."""
     data = event_to_dict(event, derived=False)
     fields = data.get("args") or data.get("extras") or {}
     return to_json(fields) if isinstance(fields, dict) and fields else ""
 
 
-def turn_begins(envelope: Envelope) -> bool:
-    """Whether the user says something: what one steps by."""
+def begins_turn(envelope: Envelope) -> bool:
+    """Whether the event is a message of the user."""
     return isinstance(envelope.event, MessageAction) and envelope.source is EventSource.USER
 
 
@@ -189,16 +184,16 @@ _HIDDEN = re.compile(
 
 
 def readable(text: str) -> str:
-    """The text as it can be read; the same object where nothing is wrong with it."""
+    """The text with invisible and control characters made visible; the same object if there are none."""
     if text.isascii() and text.isprintable():
         return text
     text = _COLOURS.sub("", text).replace("\r\n", "\n") if "\x1b" in text or "\r" in text else text
-    return _HIDDEN.sub(_named, _CONTROL.sub(_pictured, text))
+    return _HIDDEN.sub(_code_point, _CONTROL.sub(_glyph, text))
 
 
-def hidden_named(text: str) -> str:
-    """The text of a terminal, whose escape sequences act: only what hides or turns the reading direction is named."""
-    return _HIDDEN.sub(_named, text)
+def mark_hidden(text: str) -> str:
+    """Terminal text, whose escape sequences are kept: only hidden and direction-changing characters are replaced."""
+    return _HIDDEN.sub(_code_point, text)
 
 
 def one_line(text: str, limit: int = 200) -> str:
@@ -208,31 +203,34 @@ def one_line(text: str, limit: int = 200) -> str:
 
 
 def clock(at: datetime) -> str:
-    """A moment for people everywhere: UTC, to the second."""
+    """A time in UTC, to the second."""
     return at.strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def dollars(cost: float | None) -> str:
-    """What was paid; a small sum is not rounded to nothing."""
+    """A cost; small amounts keep four decimals."""
     if cost is None:
         return "cost unknown"
     return f"${cost:.2f}" if cost >= 0.1 or not cost else f"${cost:.4f}"
 
 
-def _pictured(control: re.Match[str]) -> str:
+def _glyph(control: re.Match[str]) -> str:
     code = ord(control[0])
     return "␡" if code == 0x7F else chr(0x2400 + code)
 
 
-def _named(hidden: re.Match[str]) -> str:
+def _code_point(hidden: re.Match[str]) -> str:
     return f"⟦U+{ord(hidden[0]):04X}⟧"
 
 
 _FENCE = re.compile(r"(`{3,}|~{3,})([^`]*)")
 
 
-def which_is_code(lines: list[str]) -> tuple[list[bool], str]:
-    """For each line whether it is of a fence that begins at the margin; and the fence that nobody closed, if any."""
+def code_lines(lines: list[str]) -> tuple[list[bool], str]:
+    """For each line, whether it belongs to a fence that begins at the margin; and the unclosed fence, if any.
+
+    All Markdown readers agree about fences at the margin.
+    """
     fence, marks = "", []
     for line in lines:
         opening = None if fence else _FENCE.fullmatch(line)

@@ -1,9 +1,8 @@
-"""Events of a file in their order here: ids from 0 without gaps, causes that come before, times that can be.
+"""Imported events in order: ids from 0 without gaps, causes that come earlier, plausible times. Pure.
 
-Invariant of this room: nothing of an event is lost, and none is left out. What has to be another than in the file, its
-id, its cause, its time, is kept as it stood (`core.import_export.imported_conversation`), and the user is told how
-often. An event of a known kind that does not fit it, from a newer version perhaps, is kept whole as one that is not
-understood. Pure.
+Nothing of an event is lost, and no event is left out. An id, cause or time that has to change is kept as it was
+(`core.import_export.imported_conversation`), and a warning says how many. An event of a known kind that does not fit
+it, perhaps from a newer version, is kept whole without being understood.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from core.store.blobs import Blob, BlobRef, pictures_of, put_in, take_out
 from core.store.event_rows import StoredEvents
 
 FUTURE = timedelta(days=1)
-"""How far ahead of our clock a time may be: those of OpenHands have no zone, and are taken as UTC."""
+"""How far in the future a time may be: times of OpenHands have no zone and are taken as UTC."""
 MAX_KIND_CHARS = 100
 _ABSENT = object()
 _NOTHING_FORGOTTEN: JsonObject = {
@@ -49,31 +48,31 @@ _NOTHING_FORGOTTEN: JsonObject = {
     "forgotten_events_end_id": None,
 }
 _Pair = tuple[JsonObject, JsonObject | None]
-"""An event in V0 form, and its original where that is another one."""
+"""An event in V0 form, and its original if that differs."""
 _SOURCES = {source.value: source for source in EventSource}
 _DERIVED = ("message", "success", "conversation_id")
 _PLACE = ("id", "timestamp", "source", "cause", "conversation_id")
 _NOT_INNER = {*_PLACE, KEY}
-_TELL = {
-    "time": "Events without a time that can be read, which got that of the event before: {count}.",
+_WARNINGS = {
+    "time": "Events with an invalid time, which got the time of the event before: {count}.",
     "future": "Events with a time in the future, which got the time of the import: {count}.",
-    "source": "Events that do not say who they are from, and count as the environment's: {count}.",
-    "cause": "Events with a cause that does not come before them, which have none here: {count}.",
-    "opaque": "Events that this version does not understand, kept as they came: {count}.",
-    "secret": "Events that held secrets of this machine, which are masked: {count}.",
-    "reference": "Events that name others that are not in the file, which is left out here: {count}.",
+    "source": "Events without a source, which count as events of the environment: {count}.",
+    "cause": "Events whose cause does not come before them, imported without a cause: {count}.",
+    "opaque": "Events that this version does not understand, kept unchanged: {count}.",
+    "secret": "Events that contained secrets of this machine, which were masked: {count}.",
+    "reference": "Events that refer to events that are not in the file; the reference was removed: {count}.",
 }
 
 
 @dataclass
 class Numbering:
-    """Makes envelopes of V0 forms. Use once: `envelopes`, then `blobs` and `warnings`."""
+    """Makes envelopes of V0 forms. Use it once: `envelopes`, then `blobs` and `warnings`."""
 
     conversation_id: str
     now: datetime
     masker: Masker = field(default_factory=Masker)
     check: Callable[[], None] = lambda: None
-    """Called for each event; raises where the user wants it to end."""
+    """Called for each event; raises to cancel."""
     blobs: dict[str, Blob] = field(default_factory=dict)
     references: set[str] = field(default_factory=set)
     """Digests of the pictures to which the events refer."""
@@ -82,22 +81,20 @@ class Numbering:
     _is_sorted: bool = False
     _sorted_ids: list[int] = field(default_factory=list)
     _places: dict[int, list[int]] = field(default_factory=dict)
-    """Where events of an id of the file are here, in order, where not every event has one; more than one where the
-    id stood twice."""
+    """The new ids of each id in the file, if not every event has an id; several if an id was used twice."""
 
     def envelopes(
         self, forms: Sequence[Any], originals: Sequence[JsonObject | None] = (), about: JsonObject | None = None
     ) -> StoredEvents:
-        """The events in their order, each packed as soon as it is made. Raises Fault.
+        """The events in order, each packed as soon as it is made. Raises Fault.
 
-        `originals` are the same events in another vocabulary, one for each form or None where the form is all there is,
-        and `about` is what lay beside them; both are carried along.
+        `originals` are the same events in another vocabulary, and `about` is the metadata of the file; both are kept.
         """
         for number, form in enumerate(forms, 1):
             if not isinstance(form, dict) or not ("action" in form or "observation" in form):
-                raise Fault("it is no event: one has the key 'action' or the key 'observation'", f"value {number}")
+                raise Fault("it is not an event: events have the key 'action' or 'observation'", f"value {number}")
         if not forms:
-            raise Fault("there is no event in it")
+            raise Fault("it has no events")
         found = StoredEvents(self.conversation_id)
         before: datetime | None = None
         for id, pair in enumerate(self._ordered(list(zip_longest(forms, originals)))):
@@ -105,11 +102,13 @@ class Numbering:
             envelope, form = self._made(id, pair, before, None if id else about)
             found.add(envelope, form)
             before = envelope.timestamp
-        self.warnings += [text.format(count=self._counts[what]) for what, text in _TELL.items() if self._counts[what]]
+        self.warnings += [
+            text.format(count=self._counts[what]) for what, text in _WARNINGS.items() if self._counts[what]
+        ]
         return found
 
     def place_of(self, id: Any, before: int) -> int | None:
-        """Where the last event of this id in the file is that comes before ours of the number `before`."""
+        """The new id of the last event with this id in the file that comes before the new id `before`."""
         if not _is_id(id):
             return None
         if self._is_sorted:
@@ -127,24 +126,24 @@ class Numbering:
             ordered = sorted(pairs, key=lambda pair: int(pair[0]["id"]))
             self._sorted_ids = [form["id"] for form, _ in ordered]
             if self._sorted_ids != ids:
-                self.warnings.append("The events were not in order; they are sorted by their ids.")
+                self.warnings.append("The events were not in order; they were sorted by their ids.")
         elif any(id is not None for id in ids):
-            self.warnings.append("Not every event has an id that is a number; they stay in the order of the file.")
+            self.warnings.append("Not every event has a number as its id; the order of the file was kept.")
         if not self._is_sorted:
             for place, id in enumerate(ids):
                 if isinstance(id, int) and _is_id(id):
                     self._places.setdefault(id, []).append(place)
         known = self._sorted_ids or [id for id, places in self._places.items() for _ in places]
         if twice := len(known) - len(set(known)):
-            self.warnings.append(f"Events with an id that another one has, both kept, one after the other: {twice}.")
+            self.warnings.append(f"Events whose id another event has, both kept, one after the other: {twice}.")
         if known and max(known) >= len(ordered):
-            self.warnings.append(f"Ids were missing; the {len(ordered)} events are numbered from 0.")
+            self.warnings.append(f"Ids were missing; the {len(ordered)} events were numbered from 0.")
         return ordered
 
     def _made(
         self, id: int, pair: _Pair, before: datetime | None, about: JsonObject | None
     ) -> tuple[Envelope, JsonObject | None]:
-        """The event, and its stored form where that falls off on the way."""
+        """The event, and its stored form if that is already known."""
         form, original = self._masked(pair) if self.masker else pair
         at, source = self._time(form.get("timestamp"), before), self._source(form.get("source"))
         cause, earlier = self._cause(form.get("cause"), id), form.get(KEY, _ABSENT)
@@ -155,7 +154,7 @@ class Numbering:
             self._counts["opaque"] += 1
             event, carried = event_from_dict(_opaque(inner))
             original, earlier = original or form, _ABSENT
-        if isinstance(event, ConsentAction):  # nobody here has said so
+        if isinstance(event, ConsentAction):  # nobody agreed on this machine
             event = event.model_copy(update={"given": False})
         envelope = Envelope(
             conversation_id=self.conversation_id,
@@ -166,7 +165,7 @@ class Numbering:
             event=event,
             carried=carried,
         )
-        envelope = self._renamed(envelope, id)
+        envelope = self._with_new_ids(envelope, id)
         kept = None if original else envelope_to_dict(envelope)
         provenance = {"original": original} if kept is None else _provenance(form, inner, kept)
         if about:
@@ -211,8 +210,8 @@ class Numbering:
         self._counts["cause"] += found is None
         return found
 
-    def _renamed(self, envelope: Envelope, id: int) -> Envelope:
-        """With the ids in the event itself, which name other events, as they are here."""
+    def _with_new_ids(self, envelope: Envelope, id: int) -> Envelope:
+        """The event with its references to other events changed to their new ids."""
         match envelope.event:
             case CondensationAction(forgotten_event_ids=[*old]):
                 new = [place for each in old if (place := self.place_of(each, id)) is not None]
@@ -232,7 +231,7 @@ class Numbering:
         return replace(envelope, event=envelope.event.model_copy(update=update))
 
     def _range(self, start: int, end: int, before: int) -> tuple[int, int]:
-        """Where the events of the file with these ids, and those between, are here, before ours of that number."""
+        """The new ids of the events from `start` to `end` that come before the new id `before`."""
         if not self._is_sorted:
             return 0, -1
         ids = self._sorted_ids
@@ -240,7 +239,7 @@ class Numbering:
         return first, min(last, before - 1)
 
     def _without_pictures(self, envelope: Envelope) -> Envelope:
-        """Pictures beside the event; those whose URL would come back otherwise stay in it."""
+        """The event with its pictures moved to `blobs`, except those whose URL would come back changed."""
         event, blobs = take_out(envelope.event)
         kept = {blob.ref.digest: blob for blob in blobs}
         if event is not envelope.event and put_in(event, kept) == envelope.event:
@@ -256,9 +255,9 @@ def _is_id(value: Any) -> bool:
 
 
 def _understood(inner: JsonObject) -> tuple[Event, dict[str, JsonValue]]:
-    """The event as this version knows it, and what it does not know of it. Raises EventFormatError."""
+    """The event, and its fields that this version does not know. Raises EventFormatError."""
     if "action" in inner and "observation" in inner:
-        raise EventFormatError("an action and an observation at once")
+        raise EventFormatError("both an action and an observation")
     kind = inner.get("action", inner.get("observation"))
     if not isinstance(kind, str) or not 0 < len(kind) <= MAX_KIND_CHARS or not kind.isprintable():
         raise EventFormatError("a kind without a name")
@@ -266,22 +265,19 @@ def _understood(inner: JsonObject) -> tuple[Event, dict[str, JsonValue]]:
 
 
 def _opaque(inner: JsonObject) -> JsonObject:
-    """The V0 form of an event that stands in for one that is not understood."""
+    """The V0 form of a placeholder for an event that is not understood."""
     return {"action" if "action" in inner and "observation" not in inner else "observation": OPAQUE}
 
 
 def _provenance(form: JsonObject, inner: JsonObject, kept: JsonObject) -> JsonObject:
-    """What of the file's form, and of that without its place, is not in the form of the event here."""
+    """What the form of the imported event does not hold of the file's form."""
     place = {key: form[key] for key in _PLACE if key in form and not is_same(form[key], kept.get(key, _ABSENT))}
     parts = lost(inner, kept)
     return ({"place": place} if place else {}) | ({"parts": parts} if parts else {})
 
 
 def _stored_form(kept: JsonObject, envelope: Envelope) -> JsonObject | None:
-    """The form as `envelope_to_dict` has it without what is derived, from the one with it and what is carried.
-
-    None for an event of an unknown kind, of which nothing is derived.
-    """
+    """The form without derived fields and with the carried ones; None for an event of an unknown kind."""
     if isinstance(envelope.event, UnknownAction | UnknownObservation):
         return None
     carried = envelope.carried
@@ -290,7 +286,7 @@ def _stored_form(kept: JsonObject, envelope: Envelope) -> JsonObject | None:
 
 
 def _with(envelope: Envelope, provenance: JsonObject) -> Envelope:
-    """The envelope as it is read again from its stored form with the provenance in it."""
+    """The envelope with the `imported` field, as it will be read from the database."""
     match envelope.event:
         case UnknownAction(raw=raw) | UnknownObservation(raw=raw):
             return replace(envelope, event=envelope.event.model_copy(update={"raw": {**raw, KEY: provenance}}))

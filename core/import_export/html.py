@@ -1,9 +1,9 @@
-"""One page that replays a conversation in any browser: no network, no other file, no script but ours.
+"""HTML export: one page that replays a conversation in any browser, without a network or other files.
 
-The page is a document first: every event is an article in it and can be read without script. The script hides what has
-not happened yet, and plays. Text from outside is escaped, and made readable, as content or as attribute; the terminal's
-text is JSON in blocks that no text can close. A Content-Security-Policy allows our own style and script by their
-hashes, pictures in `data:` URLs, and nothing else.
+Every event is an article and can be read without JavaScript. The script hides what has not happened yet, and plays.
+All text from events is escaped and control characters are made visible; terminal output is JSON in blocks that no text
+can close. A Content-Security-Policy allows our own style and script by their hashes, pictures in `data:` URLs, and
+nothing else.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from importlib.resources import files
 from typing import BinaryIO
 
 from core.events import AgentStateChangedObservation, Envelope
+from core.import_export.asciicast import TerminalDecoder
 from core.import_export.document_text import (
     Entry,
+    begins_turn,
     clock,
+    code_lines,
+    describe,
     dollars,
-    entry,
-    hidden_named,
+    mark_hidden,
     one_line,
     readable,
-    turn_begins,
-    which_is_code,
 )
-from core.import_export.export_pages import Page, Told
-from core.import_export.terminal_text import Terminal
+from core.import_export.formats import ExportContext, Page
 from core.store.blobs import BlobRef
-from core.store.writer import kind_of
+from core.store.event_rows import kind_of
 
 MOST_CHARS = 200_000
-"""Of one text: more than anybody reads in a page, and the archive has it whole."""
+"""Longest text of one event; the archive format has all of it."""
 MOST_TERMINAL_CHARS = 32_000_000
-"""Of recordings: a page that holds more opens nowhere."""
+"""Terminal output in one page; browsers cannot open a larger one."""
 EARLY = 'document.documentElement.className = "live";'
-"""Runs before the first event, so that a browser that will show a few of them does not lay out all."""
+"""Runs before the first event, so that the browser does not lay out events that will be hidden."""
 _PARTS = files("core.import_export") / "page"
 _NAMES = {"user": "User", "agent": "Agent", "action": "Action", "result": "Result", "error": "Error", "quiet": "Event"}
 _CODE_SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
@@ -47,63 +47,63 @@ _STRONG = re.compile(r"\*\*([^*\n]+)\*\*")
 _HEADING = re.compile(r"^#{1,6} +(.+)$", re.MULTILINE)
 
 
-class Writer:
+class HtmlWriter:
     """Writes the page."""
 
-    def __init__(self, out: BinaryIO, told: Told) -> None:
-        self._out, self._told = out, told
-        self._terminal = Terminal()
+    def __init__(self, out: BinaryIO, context: ExportContext) -> None:
+        self._out, self._context = out, context
+        self._terminal = TerminalDecoder()
         self._terminal_left = MOST_TERMINAL_CHARS
         self._shown: dict[str, int] = {}
-        """Pictures that stand in the page already, with their event."""
-        self._cost = told.cost_before
+        """Pictures that are in the page already: their digest and event."""
+        self._cost = context.cost_before
         style, self._script = _part("replay.css"), _part("screen.js") + _part("replay.js")
-        self._write(_head(told, style, self._script))
+        self._write(_head(context, style, self._script))
 
     def take(self, page: Page) -> None:
-        """Write the next events, then what the terminal printed meanwhile."""
+        """Write the next events, then their terminal output."""
         for envelope in page.events:
             self._write(self._article(envelope, page))
         pieces = []
         for shown in self._terminal.take(page):
             self._terminal_left -= len(shown.text)
             if self._terminal_left >= 0:
-                pieces.append([shown.after, _milliseconds(shown.at), hidden_named(shown.text)])
+                pieces.append([shown.after, _milliseconds(shown.at), mark_hidden(shown.text)])
         if pieces:
             self._write(f'<script type="application/json" class="terminal">{_json(pieces)}</script>\n')
 
     def end(self) -> None:
-        """Write the panes, and the script that plays."""
+        """Write the panes and the script that plays."""
         if self._terminal_left < 0:
-            self._told.note("The recording of the terminal is too long for a page; its end was left out.")
+            self._context.note("The terminal recording is too long for a page; its end was left out.")
         self._write(f"</main>\n{_part('panes.html')}<script>{self._script}</script>\n</body>\n</html>\n")
 
     def _article(self, envelope: Envelope, page: Page) -> str:
-        told = entry(envelope)
+        entry = describe(envelope)
         metrics = envelope.event.llm_metrics
         if metrics is not None:
             self._cost = metrics.accumulated_cost
         facts = {
             "t": str(_milliseconds(envelope.timestamp)),
             "kind": one_line(kind_of(envelope.event).partition(":")[2], 40),
-            "label": one_line(told.title or told.text, 120),
+            "label": one_line(entry.title or entry.text, 120),
             "cost": dollars(self._cost),
         }
         if isinstance(envelope.event, AgentStateChangedObservation):
             facts["state"] = envelope.event.agent_state.value
-        if turn_begins(envelope):
+        if begins_turn(envelope):
             facts["turn"] = ""
         attributes = "".join(f' data-{name}="{escape(value)}"' for name, value in facts.items())
-        classes = f"{told.role} failed" if told.failed else told.role
-        inner = _said(told, envelope) if told.is_prose else _step(told, envelope)
-        pictures = "".join(self._picture(url, envelope, page) for url in told.pictures)
+        classes = f"{entry.role} failed" if entry.failed else entry.role
+        inner = _said(entry, envelope) if entry.is_prose else _step(entry, envelope)
+        pictures = "".join(self._picture(url, envelope, page) for url in entry.pictures)
         return f'<article id="e{envelope.id}" class="{classes}"{attributes}>{inner}{pictures}</article>\n'
 
     def _picture(self, url: str, envelope: Envelope, page: Page) -> str:
         ref = BlobRef.parse(url)
         blob = page.blobs.get(ref.digest) if ref else None
         if ref is None or blob is None:
-            return "<p class=gone>A picture that is not stored with the conversation.</p>"
+            return "<p class=gone>This picture is not stored with the conversation.</p>"
         caption = escape(one_line(getattr(envelope.event, "url", ""), 200))
         first = self._shown.setdefault(ref.digest, envelope.id)
         if first != envelope.id:
@@ -115,9 +115,9 @@ class Writer:
         self._out.write(text.encode())
 
 
-def _head(told: Told, style: str, script: str) -> str:
-    info = told.info
-    title = escape(told.title)
+def _head(context: ExportContext, style: str, script: str) -> str:
+    info = context.info
+    title = escape(context.title)
     policy = f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(script)} {_hash(EARLY)}"
     about = " · ".join(escape(one_line(text)) for text in (info.model, info.workspace, clock(info.created_at)) if text)
     return f"""<!doctype html>
@@ -140,21 +140,21 @@ def _head(told: Told, style: str, script: str) -> str:
 """
 
 
-def _said(told: Entry, envelope: Envelope) -> str:
-    name = _NAMES[told.role] + (f" · {told.title}" if told.title else "")
-    return f"{_line(name, envelope)}<div class=prose>{prose(told.text)}</div>"
+def _said(entry: Entry, envelope: Envelope) -> str:
+    name = _NAMES[entry.role] + (f" · {entry.title}" if entry.title else "")
+    return f"{_line(name, envelope)}<div class=prose>{prose(entry.text)}</div>"
 
 
-def _step(told: Entry, envelope: Envelope) -> str:
-    """An action or a result: one line, which opens where there is more."""
-    title = escape(one_line(told.title or told.text, 160))
-    before = f"{_line('Agent', envelope)}<div class=prose>{prose(told.prose)}</div>" if told.prose.strip() else ""
-    if not told.text.strip():
+def _step(entry: Entry, envelope: Envelope) -> str:
+    """An action or a result: one line, which expands if there is more."""
+    title = escape(one_line(entry.title or entry.text, 160))
+    before = f"{_line('Agent', envelope)}<div class=prose>{prose(entry.prose)}</div>" if entry.prose.strip() else ""
+    if not entry.text.strip():
         return f"{before}<p class=step>{title}</p>"
-    preview = escape(one_line(told.text, 100)) if told.role in ("result", "error") else ""
-    body = _diff(told.text) if told.language == "diff" else escape(_cut(told.text))
+    preview = escape(one_line(entry.text, 100)) if entry.role in ("result", "error") else ""
+    body = _diff(entry.text) if entry.language == "diff" else escape(_cut(entry.text))
     summary = f"<summary class=step>{title}<small>{preview}</small></summary>"
-    is_open = " open" if told.role == "error" else ""
+    is_open = " open" if entry.role == "error" else ""
     return f"{before}<details{is_open}>{summary}<pre>{body}</pre></details>"
 
 
@@ -164,9 +164,9 @@ def _line(name: str, envelope: Envelope) -> str:
 
 
 def prose(text: str) -> str:
-    """What somebody wrote, as HTML: fences, code, emphasis and headings are kept, all else is text."""
+    """Markdown as HTML: fences, code, emphasis and headings are rendered, everything else is text."""
     lines = _cut(text).strip("\n").split("\n")
-    is_code, _ = which_is_code(lines)
+    is_code, _ = code_lines(lines)
     blocks: list[tuple[bool, list[str]]] = []
     for line, code in zip(lines, is_code, strict=True):
         if not blocks or blocks[-1][0] != code:
@@ -211,7 +211,7 @@ def _hash(text: str) -> str:
 
 
 def _json(value: object) -> str:
-    """JSON that cannot close the block in which it stands."""
+    """JSON that cannot close its script block."""
     return (
         json.dumps(value, separators=(",", ":")).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     )

@@ -1,13 +1,12 @@
-"""What a foreign file becomes before anything of it is stored: one value, and what it says of where it comes from.
+"""A conversation that was read from a file and is not stored yet, and the `imported` field of its events.
 
-An event that came from elsewhere may carry `imported`, an object beside its other parts, so that nothing of the file is
-lost and an export can put it back:
+An imported event may carry `imported`, so that nothing of the file is lost and an export can put it back:
 
-    place      id, timestamp, source, cause and conversation_id as they stood in the file, where ours are others
-    parts      parts of the file's event that our form of it does not hold
-    original   the whole event, where it is of another vocabulary or does not fit ours
-    about      on the first event: what lay beside the events (`metadata`, `base_state`), and `conversation_id`
-    before     what `imported` was when the event came, from an import earlier on
+    place      id, timestamp, source, cause and conversation_id of the file, if ours differ
+    parts      fields of the file's event that our form of it does not hold
+    original   the whole event, if it has another vocabulary or does not fit ours
+    about      on the first event: the folder's other files (`metadata`, `base_state`), and `conversation_id`
+    before     the `imported` field that the event already had, from an earlier import
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from core.store.recordings import RecordedFrame
 
 KEY = "imported"
 OPAQUE = "imported"
-"""The kind of an event that is kept and not understood."""
+"""The kind of an event that is kept without being understood."""
 
 JsonObject = dict[str, Any]
 _ORIGIN = {"place", "parts", "original", "about", "before"}
@@ -33,47 +32,47 @@ _ABSENT = object()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """A whole conversation from elsewhere."""
+    """A conversation read from a file."""
 
     format: str
     """`openhands`, `openhands-sdk` or `archive`."""
     title: str
     workspace: str
-    """The folder as the file names it; it may be of another machine, and nothing says that it is here."""
+    """The folder that the file names; it may be on another machine."""
     model: str
     created_at: datetime
     envelopes: Sequence[Envelope]
-    """Ids start at 0 and have no gaps; pictures are references to `blobs`."""
+    """Ids start at 0 and have no gaps; pictures refer to `blobs`."""
     blobs: list[Blob] = field(default_factory=list)
     recorded: list[RecordedFrame] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    """Sentences about what is not as it should be, for the user."""
+    """Sentences for the user about what is wrong with the file."""
 
 
 def origin_of(form: Mapping[str, Any]) -> JsonObject:
-    """What an event's V0 form says of where it comes from; empty for one that was made here."""
+    """The `imported` field of an event in V0 form; empty for an event that was made here."""
     return dict(form[KEY]) if is_origin(form.get(KEY)) else {}
 
 
 def origins_of(form: Mapping[str, Any]) -> Iterator[JsonObject]:
-    """What an event's V0 form says of where it comes from, import by import, the latest first."""
-    said: Any = form.get(KEY)
-    while is_origin(said):
-        yield dict(said)
-        said = said.get("before")
+    """The `imported` fields of an event in V0 form, one for each time it was imported, the latest first."""
+    origin: Any = form.get(KEY)
+    while is_origin(origin):
+        yield dict(origin)
+        origin = origin.get("before")
 
 
 def is_origin(value: Any) -> bool:
-    """Whether a JSON value is what an import wrote, and no part of that name which somebody else gave an event."""
+    """Whether a JSON value was written by an import, and is not a foreign field that has the same name."""
     if not isinstance(value, dict) or not value or not value.keys() <= _ORIGIN:
         return False
     return all(isinstance(inner, dict) for key, inner in value.items() if key != "before")
 
 
 def as_it_came(form: JsonObject, *, place: bool = False) -> JsonObject:
-    """The V0 form with the parts of the file that ours does not hold, and with `place` with its id, cause and time.
+    """The event as the file had it, with its id, cause and time if `place`.
 
-    An event of another vocabulary, or one that is not understood, is its original.
+    For an event of another vocabulary, or one that is not understood, this is the original.
     """
     origin = origin_of(form)
     if not origin:
@@ -88,7 +87,7 @@ def as_it_came(form: JsonObject, *, place: bool = False) -> JsonObject:
 
 
 def merged(kept: JsonObject, parts: Mapping[str, Any]) -> JsonObject:
-    """`kept` with `parts` put into it, at every depth."""
+    """`kept` with `parts` added, at every depth."""
     both = dict(kept)
     for key, value in parts.items():
         old = both.get(key)
@@ -97,12 +96,16 @@ def merged(kept: JsonObject, parts: Mapping[str, Any]) -> JsonObject:
 
 
 def lost(was: Mapping[str, Any], kept: Mapping[str, Any]) -> JsonObject:
-    """The parts of `was` that are not the same in `kept`; `merged` puts them back."""
+    """The parts of `was` that differ or are missing in `kept`; `merged` puts them back."""
     found: JsonObject = {}
     for key, value in was.items():
         other = kept.get(key, _ABSENT)
-        if type(value) is type(other) and value == other and (type(value) in _PLAIN or _says(value) == _says(other)):
-            continue  # the quick way for nearly all of them
+        if (
+            type(value) is type(other)
+            and value == other
+            and (type(value) in _PLAIN or to_json(value) == to_json(other))
+        ):
+            continue  # the fast path for nearly all; JSON tells 1 from true
         if isinstance(value, dict) and value and isinstance(other, dict):
             if below := lost(value, other):
                 found[key] = below
@@ -111,13 +114,8 @@ def lost(was: Mapping[str, Any], kept: Mapping[str, Any]) -> JsonObject:
     return found
 
 
-def _says(value: Any) -> str:
-    """The JSON of a value: of two that are equal, it tells 1 from true."""
-    return to_json(value)
-
-
 def is_same(one: Any, other: Any) -> bool:
-    """Whether two JSON values say the same; 1 and 1.0 do, 1 and true do not."""
+    """Whether two JSON values are the same: 1 and 1.0 are, 1 and true are not."""
     if type(one) is type(other) and not isinstance(one, dict | list):
         return bool(one == other)
     if one != other:

@@ -1,13 +1,8 @@
-"""Import: a file or folder of a stranger becomes a conversation of this home, whole or not at all.
+"""Import: an untrusted file or folder becomes a conversation of this home, completely or not at all.
 
-The file is read in a thread and stored in one transaction: where it is refused, or the import is cancelled before, the
-database is as it was, byte for byte. What was imported is marked so (`origin` is `import`); whoever continues it asks
-the user first, because its text was written by others and its folder is of another machine.
-
-Reading: a file or a folder of a stranger becomes one `Imported`, or is refused with one sentence.
-
-What it is is told by its content and never by its name. Nothing is stored and nothing is carried out here. Blocks: call
-it in a thread.
+The format is recognised by content, never by name. The file is read in a thread and stored in one transaction: if it is
+refused or the import is cancelled, the database stays byte for byte as it was. An imported conversation has the origin
+`import`, and continues only after the user agreed: its text was written by others, its folder is on another machine.
 """
 
 from __future__ import annotations
@@ -21,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from core.errors import ImportRefusedError
-from core.import_export import archive_import, v0_import
+from core.import_export import archive, v0_import
 from core.import_export.bounded_json import Fault
 from core.import_export.event_order import Numbering
 from core.import_export.imported_conversation import Imported
@@ -40,11 +35,7 @@ _PACKED = {
 }
 _TAR_MARK, _TAR_AT = b"ustar", 257
 _HEAD_BYTES = 512
-_HINT = "get a whole and unchanged copy of it"
-
-
-def _never() -> None:
-    """Nobody wants it to end."""
+_HINT = "get a complete, unchanged copy of it"
 
 
 def read(
@@ -53,24 +44,24 @@ def read(
     conversation_id: str = "",
     masker: Masker | None = None,
     now: datetime | None = None,
-    check: Callable[[], None] = _never,
+    check: Callable[[], None] = lambda: None,
 ) -> Imported:
-    """The conversation in a file or folder: a trajectory, a folder of event files, either of them zipped, our archive.
+    """The conversation in a file or folder: a trajectory, a folder of event files, the folder zipped, or an archive.
 
-    `check` is called again and again, and raises where the user wants it to end. Raises ImportRefusedError.
+    `check` is called for each event and raises to cancel. Blocks. Raises ImportRefusedError.
     """
     numbering = Numbering(conversation_id, now or datetime.now(UTC), masker or Masker(), check)
     try:
         with opened(path) as source:
             return _from_tree(source, numbering) if isinstance(source, Folder) else _from_file(source, numbering)
     except OSError as error:
-        why = f"it cannot be read ({error.strerror}); look after the disk that it is on"
-        raise ImportRefusedError(f"{path.name} is not imported: {why}, and try again.") from error
+        why = f"it cannot be read ({error.strerror}); check the disk that it is on"
+        raise ImportRefusedError(f"{path.name} was not imported: {why}, and try again.") from error
     except Fault as fault:
         where = f" ({fault.where})" if fault.where else ""
         name = path.name or str(path)
         raise ImportRefusedError(
-            f"{name} is not imported{where}: {fault.why}; {fault.hint or _HINT}, and try again."
+            f"{name} was not imported{where}: {fault.why}; {fault.hint or _HINT}, and try again."
         ) from fault
 
 
@@ -81,32 +72,32 @@ def _from_file(file: BinaryIO, numbering: Numbering) -> Imported:
         return _from_tree(Archive(file), numbering)
     for mark, what in _PACKED.items():
         if head.startswith(mark):
-            raise Fault(f"it is {what}, which is not read here", hint="unpack it")
+            raise Fault(f"it is {what}, which cannot be imported", hint="unpack it")
     if head[_TAR_AT : _TAR_AT + len(_TAR_MARK)] == _TAR_MARK:
-        raise Fault("it is a tar archive, which is not read here", hint="unpack it")
+        raise Fault("it is a tar archive, which cannot be imported", hint="unpack it")
     return v0_import.from_trajectory(read_file(file), numbering)
 
 
 def _from_tree(tree: Tree, numbering: Numbering) -> Imported:
-    if archive_import.is_archive(tree):
-        return archive_import.from_archive(tree, numbering)
+    if archive.is_archive(tree):
+        return archive.from_archive(tree, numbering)
     files = v0_import.event_files(tree)
     if files is None:
         raise Fault(
-            "it holds no events of a conversation",
-            hint="name a folder with `events/0.json` or `events/event-00000-....json` in it, or a trajectory",
+            "it contains no events of a conversation",
+            hint="give a folder that contains `events/0.json` or `events/event-00000-....json`, or a trajectory",
         )
     return v0_import.from_folder(tree, files, numbering)
 
 
 class _Stopped(Exception):
-    """The import was cancelled, and the thread that reads comes to its end."""
+    """The import was cancelled: ends the thread that reads."""
 
 
 async def import_file(store: EventStore, path: Path, *, masker: Masker | None = None) -> tuple[str, Imported]:
-    """Store the conversation in a file or folder; its new id, and what was read with the warnings.
+    """Store the conversation in a file or folder. Returns its new id, and what was read with the warnings.
 
-    Raises ImportRefusedError and StoreError; then nothing is stored. Cancelling while it is read stores nothing.
+    Raises ImportRefusedError and StoreError; then nothing was stored. Cancelling during the reading stores nothing.
     """
     id = uuid.uuid4().hex
     imported = await _read(path, id, masker)

@@ -1,9 +1,8 @@
-"""Events of the OpenHands SDK (V1) in the words of V0.
+"""Events of the OpenHands SDK (V1) as events of V0. Pure functions.
 
-What has a counterpart is put into it, so that the panes, the search and a replay know it; what has none becomes an
-event of an unknown kind, `sdk.` and its name. The originals go along whole
-(`core.import_export.imported_conversation`), so that nothing depends on this table being complete. Pure functions.
-Shapes: `openhands/sdk/event` and `openhands/tools` of the SDK.
+An event with a counterpart in V0 becomes that, so that the panes, the search and a replay know it. Any other event gets
+an unknown kind, `sdk.` and its name. The originals are kept whole (`core.import_export.imported_conversation`), so
+this table need not be complete. Source: `openhands/sdk/event` and `openhands/tools` of the SDK.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _FOUND_IN_ARGUMENTS = ("command", "path", "file_text", "old_str", "new_str", "in
 
 
 def is_sdk_event(value: Any) -> bool:
-    """Whether a JSON value is an event of the SDK and not one of V0."""
+    """Whether a JSON value is an event of the SDK, not of V0."""
     return (
         isinstance(value, dict)
         and isinstance(value.get("kind"), str)
@@ -40,25 +39,25 @@ def is_sdk_event(value: Any) -> bool:
 
 
 def as_v0(events: Sequence[JsonObject]) -> list[JsonObject]:
-    """One V0 form for each event, in the same order; ids are places in the list."""
+    """The V0 form of each event, in the same order. Ids are positions in the list."""
     context = _Context.of(events)
     return [_form(event, number, context) for number, event in enumerate(events)]
 
 
 def has_branches(events: Sequence[JsonObject]) -> bool:
-    """Whether an event says that it follows another than the one before it."""
+    """Whether an event has another parent than the event before it."""
     return any(_text(event, "parent_id") not in ("", _text(before, "id")) for before, event in pairwise(events))
 
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """How the events of one conversation name each other."""
+    """How the events of one conversation refer to each other. All values are positions in the list."""
 
     places: Mapping[str, int]
     calls: Mapping[str, int]
-    """Where the action of a tool call is."""
+    """The action of each tool call."""
     answers: Mapping[str, list[int]]
-    """Where the actions of one answer of the model are."""
+    """The actions of each model answer."""
     events: Sequence[JsonObject]
 
     @classmethod
@@ -82,7 +81,7 @@ def _form(event: JsonObject, number: int, context: _Context) -> JsonObject:
     kind = str(event.get("kind"))
     place: JsonObject = {"id": number, "timestamp": event.get("timestamp"), "source": event.get("source")}
     if place["source"] not in ("agent", "user", "environment"):
-        place["source"] = "environment"  # hooks, mostly; the original says it
+        place["source"] = "environment"  # mostly hooks; the original keeps the source
     translate = _KINDS.get(kind)
     form = translate(event, number, context) if translate else None
     if form is not None:
@@ -115,7 +114,7 @@ def _message(event: JsonObject, number: int, context: _Context) -> JsonObject:
     )
 
 
-def _acted(event: JsonObject, number: int, context: _Context) -> JsonObject | None:
+def _action_event(event: JsonObject, number: int, context: _Context) -> JsonObject | None:
     wanted = event.get("action")
     if not isinstance(wanted, dict):
         return None
@@ -129,7 +128,7 @@ def _acted(event: JsonObject, number: int, context: _Context) -> JsonObject | No
     risk = _RISKS.get(_text(event, "security_risk"))
     if risk is not None and form["action"] not in ("think", "finish", "task_tracking"):
         form["args"]["security_risk"] = risk
-    if metadata := _call(event, number, context):
+    if metadata := _call_metadata(event, number, context):
         form["tool_call_metadata"] = metadata
     return form
 
@@ -147,14 +146,14 @@ def _edit(event: JsonObject, wanted: JsonObject) -> JsonObject:
     return _action("edit", **args, impl_source="oh_aci")
 
 
-def _called(event: JsonObject, wanted: JsonObject) -> JsonObject:
+def _tool_call(event: JsonObject, wanted: JsonObject) -> JsonObject:
     arguments = wanted.get("data")
     return _action(
         "call_tool_mcp", name=_text(event, "tool_name"), arguments=arguments if isinstance(arguments, dict) else {}
     )
 
 
-def _observed(event: JsonObject, number: int, context: _Context) -> JsonObject | None:
+def _observation_event(event: JsonObject, number: int, context: _Context) -> JsonObject | None:
     seen = event.get("observation")
     if not isinstance(seen, dict):
         return None
@@ -168,14 +167,14 @@ def _observed(event: JsonObject, number: int, context: _Context) -> JsonObject |
     return _answer(name, _content(content), event, context, number) | {"extras": extras}
 
 
-def _printed(seen: JsonObject) -> tuple[str, JsonObject]:
+def _terminal(seen: JsonObject) -> tuple[str, JsonObject]:
     metadata = dict(seen["metadata"]) if isinstance(seen.get("metadata"), dict) else {}
     if metadata.get("exit_code", -1) == -1 and seen.get("exit_code") is not None:
         metadata["exit_code"] = seen["exit_code"]
     return "run", {"command": seen.get("command") or "", "metadata": metadata}
 
 
-def _edited(seen: JsonObject) -> tuple[str, JsonObject]:
+def _editor(seen: JsonObject) -> tuple[str, JsonObject]:
     path = seen.get("path") or ""
     if seen.get("command") == "view":
         return "read", {"path": path, "impl_source": "oh_aci"}
@@ -183,19 +182,19 @@ def _edited(seen: JsonObject) -> tuple[str, JsonObject]:
     return "edit", {"path": path, "impl_source": "oh_aci", **{key: seen[key] for key in keys if key in seen}}
 
 
-def _planned(seen: JsonObject) -> tuple[str, JsonObject]:
+def _task_list(seen: JsonObject) -> tuple[str, JsonObject]:
     return "task_tracking", {"command": seen.get("command") or "", "task_list": seen.get("task_list") or []}
 
 
-def _rejected(event: JsonObject, number: int, context: _Context) -> JsonObject:
+def _user_rejected(event: JsonObject, number: int, context: _Context) -> JsonObject:
     return _answer("user_rejected", _text(event, "rejection_reason"), event, context, number)
 
 
-def _failed(event: JsonObject, number: int, context: _Context) -> JsonObject:
+def _agent_error(event: JsonObject, number: int, context: _Context) -> JsonObject:
     return _answer("error", _text(event, "error"), event, context, number)
 
 
-def _ended(event: JsonObject, number: int, context: _Context) -> JsonObject:
+def _conversation_error(event: JsonObject, number: int, context: _Context) -> JsonObject:
     text = ": ".join(filter(None, (_text(event, "code"), _text(event, "detail"))))
     return {"observation": "error", "content": text, "extras": {"error_id": _text(event, "code")}}
 
@@ -211,7 +210,7 @@ def _paused(event: JsonObject, number: int, context: _Context) -> JsonObject:
     return _action("change_agent_state", agent_state="paused")
 
 
-def _condensed(event: JsonObject, number: int, context: _Context) -> JsonObject | None:
+def _condensation(event: JsonObject, number: int, context: _Context) -> JsonObject | None:
     forgotten = event.get("forgotten_event_ids")
     if not isinstance(forgotten, list):
         return None
@@ -226,11 +225,11 @@ def _condensed(event: JsonObject, number: int, context: _Context) -> JsonObject 
     )
 
 
-def _requested(event: JsonObject, number: int, context: _Context) -> JsonObject:
+def _condensation_request(event: JsonObject, number: int, context: _Context) -> JsonObject:
     return _action("condensation_request")
 
 
-def _summed_up(event: JsonObject, number: int, context: _Context) -> JsonObject:
+def _summary(event: JsonObject, number: int, context: _Context) -> JsonObject:
     return {"observation": "condense", "content": _text(event, "summary"), "extras": {}}
 
 
@@ -239,7 +238,7 @@ def _action(kind: str, **args: Any) -> JsonObject:
 
 
 def _answer(name: str, content: str, event: JsonObject, context: _Context, number: int) -> JsonObject:
-    """An observation with its cause, which is the action of the same tool call."""
+    """An observation, with the action of the same tool call as its cause."""
     form: JsonObject = {"observation": name, "content": content, "extras": {}}
     cause = context.cause_of(event)
     if cause is not None and cause < number:
@@ -255,15 +254,15 @@ def _answer(name: str, content: str, event: JsonObject, context: _Context, numbe
     return form
 
 
-def _call(event: JsonObject, number: int, context: _Context) -> JsonObject | None:
-    """Which tool call an action is. The first action of an answer holds the answer, put together from its events."""
+def _call_metadata(event: JsonObject, number: int, context: _Context) -> JsonObject | None:
+    """The tool call of an action. The first action of an answer has the answer, assembled from its events."""
     answer, call = _text(event, "llm_response_id"), _text(event, "tool_call_id")
     if not call:
         return None
     together = context.answers.get(answer, [number]) if answer else [number]
     response: JsonObject = {"id": answer or call}
     if together[0] == number:
-        calls = [made for place in together if (made := _made(context.events[place]))]
+        calls = [made for place in together if (made := _tool_call_of(context.events[place]))]
         said = {"role": "assistant", "content": _content(event.get("thought")), "tool_calls": calls}
         response["choices"] = [{"index": 0, "finish_reason": "tool_calls", "message": said}]
     return {
@@ -274,7 +273,7 @@ def _call(event: JsonObject, number: int, context: _Context) -> JsonObject | Non
     }
 
 
-def _made(event: JsonObject) -> JsonObject | None:
+def _tool_call_of(event: JsonObject) -> JsonObject | None:
     call = event.get("tool_call")
     if not isinstance(call, dict):
         return None
@@ -284,7 +283,7 @@ def _made(event: JsonObject) -> JsonObject | None:
 
 
 def _text(event: Any, key: str) -> str:
-    """A field that should be a text; empty where it is none."""
+    """A text field; empty if it is missing or not a text."""
     value = event.get(key) if isinstance(event, dict) else None
     return value if isinstance(value, str) else ""
 
@@ -307,16 +306,16 @@ _Translate = Callable[[JsonObject, int, _Context], JsonObject | None]
 _KINDS: Mapping[str, _Translate] = {
     "SystemPromptEvent": _system,
     "MessageEvent": _message,
-    "ActionEvent": _acted,
-    "ObservationEvent": _observed,
-    "UserRejectObservation": _rejected,
-    "AgentErrorEvent": _failed,
-    "ConversationErrorEvent": _ended,
+    "ActionEvent": _action_event,
+    "ObservationEvent": _observation_event,
+    "UserRejectObservation": _user_rejected,
+    "AgentErrorEvent": _agent_error,
+    "ConversationErrorEvent": _conversation_error,
     "ConversationStateUpdateEvent": _state,
     "PauseEvent": _paused,
-    "Condensation": _condensed,
-    "CondensationRequest": _requested,
-    "CondensationSummaryEvent": _summed_up,
+    "Condensation": _condensation,
+    "CondensationRequest": _condensation_request,
+    "CondensationSummaryEvent": _summary,
 }
 _ACTIONS: Mapping[str, Callable[[JsonObject, JsonObject], JsonObject]] = {
     **dict.fromkeys(("TerminalAction", "ExecuteBashAction"), _run),
@@ -326,12 +325,12 @@ _ACTIONS: Mapping[str, Callable[[JsonObject, JsonObject], JsonObject]] = {
     ),
     "FinishAction": lambda event, wanted: _action("finish", final_thought=_text(wanted, "message")),
     "ThinkAction": lambda event, wanted: _action("think", thought=_text(wanted, "thought")),
-    "MCPToolAction": _called,
+    "MCPToolAction": _tool_call,
 }
 _OBSERVATIONS: Mapping[str, Callable[[JsonObject], tuple[str, JsonObject]]] = {
-    **dict.fromkeys(("TerminalObservation", "ExecuteBashObservation"), _printed),
-    **dict.fromkeys(("FileEditorObservation", "StrReplaceEditorObservation"), _edited),
-    "TaskTrackerObservation": _planned,
+    **dict.fromkeys(("TerminalObservation", "ExecuteBashObservation"), _terminal),
+    **dict.fromkeys(("FileEditorObservation", "StrReplaceEditorObservation"), _editor),
+    "TaskTrackerObservation": _task_list,
     "ThinkObservation": lambda seen: ("think", {}),
     "FinishObservation": lambda seen: ("null", {}),
     "MCPToolObservation": lambda seen: ("mcp", {}),

@@ -1,11 +1,8 @@
-"""What in a text should not leave by accident: keys, tokens and passwords by their shapes, and whose machine it was.
+"""The search for secrets before an export: keys, tokens and passwords, and paths that name the user's machine.
 
-The shapes are those of `core.secrets.token_patterns`. Pure, but for the environment that is handed in.
-
-What leaves is looked through first (`look_through`), and masked on the way where that is wanted (`Cleaner`).
-
-The two use the same patterns, so what was shown is what is masked. Pictures are not looked into, and counted. A
-terminal prints a secret in pieces, as it comes; pieces are joined before they are looked at.
+`look_through` finds them, and a `Cleaner` masks them during the export. Both use the same patterns (those of
+`core.secrets.token_patterns`, and the values of the environment), so what was shown is what is masked. Pictures are
+counted, not searched. Terminal output may split a secret, so it is joined before it is searched.
 """
 
 from __future__ import annotations
@@ -17,8 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from core.events import Envelope, envelope_from_dict, envelope_to_dict
-from core.import_export.export_pages import Page, found, in_thread, pages
-from core.import_export.formats import Format
+from core.import_export.formats import Format, Page, find_conversation, in_thread, pages
 from core.secrets import MIN_LENGTH, PLACEHOLDER, is_secret_name
 from core.secrets.redactor import is_ours
 from core.secrets.token_patterns import PICTURE, Span, apart, in_text, looks_random, possible, without_codes
@@ -27,26 +23,26 @@ from core.store.reader import EventReader
 from core.store.recordings import RecordedFrame
 
 MOST = 1000
-"""Different findings that are kept apart; who has more needs no longer list."""
+"""Different findings in the list; more are only counted."""
 EXCERPT = 32
-"""Characters that an excerpt shows before the secret."""
+"""Characters before the secret in an excerpt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that should be looked at before a conversation leaves."""
+    """Something that the user should check before an export."""
 
     kind: str
     event_id: int | None
-    """The first event that it stands in; None for the conversation's name and folder."""
+    """The first event that contains it; None for the conversation's title and folder."""
     where: str
-    """The field: `args.command`, or `terminal` for what was recorded."""
+    """The field: `args.command`, or `terminal` for a recording."""
     excerpt: str
-    """Its surroundings; the secret itself but for a few characters is masked."""
+    """The text around it, with most of the secret masked."""
     is_secret: bool = True
-    """Whether it must not leave unasked; what only tells whose machine it was is mentioned."""
+    """Whether the user must agree to its export; paths of the home folder are only mentioned."""
     count: int = 1
-    """How often the same stands in the conversation."""
+    """How often the conversation contains it."""
 
     def __str__(self) -> str:
         place = "about the conversation" if self.event_id is None else f"event {self.event_id}"
@@ -55,7 +51,7 @@ class Finding:
 
 
 class Patterns:
-    """Finds secrets in texts: by shape, by the word beside them, and those of the environment by value."""
+    """Finds secrets in texts: by pattern, by the name of their field, and values of the environment."""
 
     def __init__(self, environ: Mapping[str, str], home: str = "", user: str = "") -> None:
         self._names = {
@@ -69,11 +65,11 @@ class Patterns:
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> Patterns:
-        """What to look for on behalf of the user whose environment this is."""
+        """The patterns for the user of this environment."""
         return cls(environ, environ.get("HOME", ""), environ.get("USER") or environ.get("LOGNAME") or "")
 
     def secrets(self, text: str, name: str = "") -> list[Span]:
-        """The secrets in a text, which is the value of a field `name`; in order, none over another."""
+        """The secrets in the value of a field `name`, in order and without overlaps."""
         spans = []
         if self._known is not None:
             spans += self._values(text)
@@ -86,19 +82,19 @@ class Patterns:
         return list(apart(spans))
 
     def _values(self, text: str) -> list[Span]:
-        """The values of the environment in a text."""
+        """Values of environment variables in a text."""
         assert self._known is not None
         return [Span(f"the value of {self._names[known[0]]}", *known.span()) for known in self._known.finditer(text)]
 
     def places(self, text: str) -> list[Span]:
-        """The paths in a text that tell who worked on which machine."""
+        """Paths of the user's home folder in a text."""
         if self._place is None:
             return []
         return [Span("your home folder", *found.span()) for found in self._place.finditer(text)]
 
 
 def leaves(value: Any, path: str = "", name: str = "") -> Iterator[tuple[str, str, str]]:
-    """(path, name of the field, text) for each text in a JSON value; keys of objects are texts, too."""
+    """(path, field name, text) for each text in a JSON value, including the keys of objects."""
     if isinstance(value, str):
         yield path, name, value
     elif isinstance(value, Mapping):
@@ -112,35 +108,35 @@ def leaves(value: Any, path: str = "", name: str = "") -> Iterator[tuple[str, st
 
 
 class Findings:
-    """Gathers what is found, the same thing once. Takes texts in a thread, page by page."""
+    """The findings of one conversation, each secret once."""
 
     def __init__(self, patterns: Patterns) -> None:
         self._patterns = patterns
         self._found: dict[tuple[str, bytes], Finding] = {}
         self.left_out = 0
-        """Findings beyond MOST, which are counted only."""
+        """The number of findings beyond MOST."""
         self.pictures: set[str] = set()
-        """Digests of the pictures among the texts. Nobody looks into them."""
+        """Digests of the pictures, which are not searched."""
 
     @property
     def all(self) -> list[Finding]:
-        """Secrets first, then in the order of events."""
+        """Secrets first, each group in the order of events."""
         return sorted(self._found.values(), key=lambda finding: (not finding.is_secret, finding.event_id or 0))
 
     @property
     def secrets(self) -> list[Finding]:
-        """Those that must not leave unasked."""
+        """Findings that need the user's agreement."""
         return [finding for finding in self.all if finding.is_secret]
 
     def take(self, envelope: Envelope, wanted: Format) -> None:
-        """Look through one event, whatever it carries included, on its way into a format."""
+        """Search all of one event that the format would write."""
         for path, name, text in leaves(envelope_to_dict(envelope, derived=False)):
             self.look(text, envelope.id, path, name)
             if wanted.has_pictures and name not in wanted.leaves_out:
                 self._note_pictures(text)
 
     def look(self, text: str, event_id: int | None, where: str, name: str = "") -> None:
-        """Look through one text."""
+        """Search one text."""
         for span in self._patterns.secrets(text, name):
             self._add(span, text, event_id, where, is_secret=True)
         for span in self._patterns.places(text):
@@ -169,13 +165,13 @@ class Findings:
 
 
 def masked(value: str) -> str:
-    """The beginning of a secret, enough to know it again, and how long it is."""
+    """The beginning of a secret, to recognise it, and its length."""
     shown = value[:4] if len(value) >= 16 and value.isprintable() else ""
     return f"{shown}•••• ({len(value)} characters)"
 
 
 def mask_in(text: str, patterns: Patterns, name: str = "", place: Callable[[str], str] | None = None) -> str:
-    """The text without its secrets, and with `place` in place of paths of the home folder where one is given."""
+    """The text with its secrets masked. `place`, if given, replaces paths of the home folder."""
     spans = [(span, PLACEHOLDER) for span in patterns.secrets(text, name)]
     if place is not None:
         ends = [(span.start, span.end) for span, _ in spans]
@@ -190,25 +186,25 @@ def mask_in(text: str, patterns: Patterns, name: str = "", place: Callable[[str]
 
 
 HELD_BYTES = 4096
-"""The longest word that is waited for to its end: longer than any key, shorter than what anybody waits for."""
+"""The longest word that is held back until its end arrives: longer than any key."""
 _BETWEEN = re.compile(rb"[\s\x00-\x06\x08\x10-\x1a\x1c-\x1f]")
-"""What ends a word: blanks and control characters, but for those of escape codes, which may stand within one."""
+"""What ends a word: blanks and control characters, except those of escape codes, which may be inside a word."""
 
 
 async def look_through(reader: EventReader, conversation_id: str, patterns: Patterns, wanted: Format) -> Findings:
-    """What should be looked at before a conversation leaves in a format. Raises UsageError and StoreError."""
+    """What the user should check before an export. Raises UsageError and StoreError."""
     findings = Findings(patterns)
-    info = await found(reader, conversation_id)
+    info = await find_conversation(reader, conversation_id)
     findings.look(info.title, None, "title")
     findings.look(info.workspace, None, "workspace")
-    joined = Joined()
+    joined = FrameJoiner()
     async for page in pages(reader, conversation_id, replace(wanted, has_pictures=False)):
         await in_thread(_look, findings, page, joined, wanted)
     await in_thread(_look_at_frames, findings, joined.rest())
     return findings
 
 
-def _look(findings: Findings, page: Page, joined: Joined, wanted: Format) -> None:
+def _look(findings: Findings, page: Page, joined: FrameJoiner, wanted: Format) -> None:
     for envelope in page.events:
         findings.take(envelope, wanted)
     _look_at_frames(findings, joined.take(page.frames))
@@ -220,13 +216,13 @@ def _look_at_frames(findings: Findings, frames: Iterable[RecordedFrame]) -> None
 
 
 @dataclass(slots=True)
-class Joined:
-    """Frames of a terminal such that no word is split between two of them."""
+class FrameJoiner:
+    """Joins terminal frames so that no word is split between two of them."""
 
     _held: RecordedFrame | None = field(default=None)
 
     def take(self, frames: Sequence[RecordedFrame]) -> list[RecordedFrame]:
-        """The frames that are whole by now. A word that is not at its end waits for the next ones."""
+        """The frames that are complete. A word without an end is held back for the next call."""
         whole: list[RecordedFrame] = []
         for recorded in frames:
             data = recorded.frame.data
@@ -248,7 +244,7 @@ class Joined:
         return whole
 
     def rest(self) -> list[RecordedFrame]:
-        """The word that still waits, at the end of everything."""
+        """The word that is still held back, at the end of the conversation."""
         held, self._held = self._held, None
         return [held] if held is not None else []
 
@@ -258,18 +254,18 @@ def _with(recorded: RecordedFrame, data: bytes) -> RecordedFrame:
 
 
 class Cleaner:
-    """Masks on the way out what `look_through` would find: secrets as `<secret_hidden>`, the home folder as `~`."""
+    """Masks what `look_through` finds: secrets become `<secret_hidden>`, the home folder becomes `~`."""
 
     def __init__(self, patterns: Patterns) -> None:
         self._patterns = patterns
-        self._joined = Joined()
+        self._joined = FrameJoiner()
 
     def text(self, text: str, name: str = "") -> str:
-        """One text without its secrets; the same object where there are none."""
+        """One text without its secrets; the same object if there are none."""
         return mask_in(text, self._patterns, name, place=lambda path: "~")
 
     def page(self, page: Page) -> Page:
-        """A page without secrets, of which the last word that a terminal printed may come with the next one."""
+        """A page without secrets. The last word of its terminal output may come with the next page."""
         return replace(
             page,
             events=[self._event(event) for event in page.events],
@@ -277,7 +273,7 @@ class Cleaner:
         )
 
     def rest(self) -> list[RecordedFrame]:
-        """What is left when every page has been cleaned."""
+        """The terminal output that is left after the last page."""
         return self._frames((), lambda frames: self._joined.rest())
 
     def _event(self, envelope: Envelope) -> Envelope:

@@ -1,8 +1,8 @@
-"""Files, folders and zip archives of strangers, read and never unpacked.
+"""Untrusted files, folders and zip archives, read without unpacking them to disk.
 
-Invariant of this room: only regular files are opened, no link is followed below the path that the user named, nothing
-waits for the other end of a pipe, and every count and size has a bound that holds before the bytes are read. A zip
-archive is looked over as a whole before anything of it is believed; one strange entry and none is read.
+Only regular files are opened, no link is followed below the path that the user named, nothing blocks on a pipe, and
+every count and size is bounded before the bytes are read. All entries of a zip archive are checked before any is read;
+one suspicious entry and the archive is refused.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from typing import BinaryIO
 from core.import_export.bounded_json import Fault
 
 MAX_EVENTS_BYTES = 100_000_000
-"""All events of a conversation: 100,000 with long outputs. They take six times as much while they are read."""
+"""All events of a conversation: 100,000 with long outputs. Reading them takes several times as much memory."""
 MAX_TOTAL_BYTES = 500_000_000
-"""All that a folder or an archive holds, unpacked."""
+"""Everything in a folder or an archive, unpacked."""
 MAX_ENTRIES = 10_000
-"""Files of an archive."""
+"""Files in an archive."""
 MAX_FOLDER_FILES = 1_000_000
-"""Files of a folder: one for each event, and they are on this disk already."""
+"""Files in a folder: one for each event, and they are on this disk already."""
 MAX_RATIO = 100
-"""How much larger an archive may become: text hardly reaches 20, a bomb starts at 1,000."""
+"""Highest compression ratio: text hardly reaches 20, a zip bomb starts at 1,000."""
 RATIO_FROM_BYTES = 10_000_000
-"""What may come out of any archive, however well it is packed."""
+"""Unpacked size below which the ratio is not checked."""
 MAX_NAME_BYTES = 255
-"""Of each part of an entry's name; no file system has longer ones."""
+"""Length of each part of an entry's name; no file system allows more."""
 SHOWN_CHARS = 100
-"""Of what another's code says of an archive: it may quote what it has found there."""
+"""Length of an error message of `zipfile`: it may quote content of the archive."""
 MAX_LEVELS = 20
-"""Folders within folders in an entry's name."""
+"""Nested folders in an entry's name."""
 FOLDERS = frozenset({"events", "blobs"})
-"""Folders of a conversation that are looked into."""
+"""The folders of a conversation that are read."""
 MAX_DIRECTORY_BYTES = 4 * 1024 * 1024
-"""The table of an archive's entries, which is read before they can be counted."""
+"""Size of an archive's table of entries, which is read before they can be counted."""
 _CHUNK = 1024 * 1024
 _END = struct.Struct("<4sHHHHIIH")
 _LOCAL_HEAD_BYTES = 30
@@ -51,48 +51,48 @@ _NO_NAMES = ("", ".", "..")
 
 
 class Tree(ABC):
-    """Named files one or more levels deep, such as `events/0.json`. Names are the same wherever it lies."""
+    """Named files, such as `events/0.json`, in a folder or an archive."""
 
     def __init__(self) -> None:
         self._left = MAX_TOTAL_BYTES
 
     @abstractmethod
     def names(self) -> list[str]:
-        """The names of all files that can be read, in no order."""
+        """The names of all files, in no order."""
 
     @abstractmethod
     def _open(self, name: str) -> BinaryIO: ...
 
     def read(self, name: str, limit: int) -> bytes:
-        """What is in a file. Raises Fault where it is larger than `limit`, damaged, or too much with the others."""
-        with _told(name), self._open(name) as file:
+        """The content of a file. Raises Fault if it is larger than `limit`, damaged, or exceeds the total limit."""
+        with _naming(name), self._open(name) as file:
             data = _read_at_most(file, min(limit, self._left))
         self._left -= len(data)
         return data
 
     def lines(self, name: str, limit: int) -> Iterator[bytes]:
-        """The lines of a file, none longer than `limit`, without all of them in memory. Raises Fault."""
+        """The lines of a file, none longer than `limit`, read one at a time. Raises Fault."""
         number = 0
-        with _told(name), self._open(name) as file:
+        with _naming(name), self._open(name) as file:
             while line := file.readline(limit + 1):
                 number += 1
                 self._left -= len(line)
                 if len(line) > limit or self._left < 0:
-                    raise Fault("there is more than is read here", f"{name}, line {number}")
+                    raise Fault("it is longer than the limit", f"{name}, line {number}")
                 yield line
 
 
 class Folder(Tree):
-    """A folder on this machine, held open so that nobody can put another one in its place."""
+    """A folder on this machine, held open so that it cannot be replaced."""
 
     def __init__(self, fd: int) -> None:
         super().__init__()
         self._fd = fd
 
     def names(self) -> list[str]:
-        """Everything in the folder and in its folders of events and pictures; other folders end in `/`."""
+        """The files in the folder and in its folders of events and pictures; names of other folders end in `/`."""
         found: list[str] = []
-        with _told(""):
+        with _naming(""):
             for name, is_folder in _listed(self._fd):
                 if name not in FOLDERS:
                     found.append(f"{name}/" if is_folder else name)
@@ -110,10 +110,10 @@ class Folder(Tree):
 
 
 class Archive(Tree):
-    """A zip archive that was looked over. Names are those of its entries, without a folder that holds them all."""
+    """A checked zip archive. Names are those of its entries, without a folder that contains them all."""
 
     def __init__(self, file: BinaryIO) -> None:
-        """Raises Fault where anything about the archive is strange."""
+        """Raises Fault if anything about the archive is suspicious."""
         super().__init__()
         size = file.seek(0, os.SEEK_END)
         _check_directory(file, size)
@@ -124,8 +124,8 @@ class Archive(Tree):
         entries = self._zip.infolist()
         _check_entries(entries, size)
         for entry in entries:
-            with _told(_shown(entry)):
-                self._zip.open(entry).close()  # its own header has to say the same as the table
+            with _naming(_shown(entry)):
+                self._zip.open(entry).close()  # checks that the entry's header matches the table
         self._entries = {entry.filename: entry for entry in entries if not entry.is_dir()}
         self._prefix = _common_folder(self._entries)
 
@@ -133,10 +133,10 @@ class Archive(Tree):
         return [name.removeprefix(self._prefix) for name in self._entries]
 
     def read(self, name: str, limit: int) -> bytes:
-        """As for every tree; an entry that holds less than it announces is damaged, too."""
+        """As in every tree; an entry shorter than it claims is damaged, too."""
         data = super().read(name, limit)
         if len(data) != self._entries[self._prefix + name].file_size:
-            raise Fault("it is damaged (it is shorter than it should be)", name, "copy the archive again")
+            raise Fault("it is damaged (shorter than it should be)", name, "copy the archive again")
         return data
 
     def _open(self, name: str) -> BinaryIO:
@@ -144,14 +144,14 @@ class Archive(Tree):
 
 
 @contextmanager
-def _told(name: str) -> Iterator[None]:
-    """Faults, and what is wrong with an archive, tell the name of the file."""
+def _naming(name: str) -> Iterator[None]:
+    """Turn errors of reading into Faults, and add the file's name to Faults."""
     try:
         yield
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, struct.error) as error:
         raise Fault(f"it is damaged ({str(error)[:SHOWN_CHARS]})", name, "copy the archive again") from error
     except OSError as error:
-        raise Fault(f"it cannot be read ({error.strerror})", name, "look after the disk that it is on") from error
+        raise Fault(f"it cannot be read ({error.strerror})", name, "check the disk that it is on") from error
     except Fault as fault:
         fault.where = fault.where or name
         raise
@@ -159,12 +159,12 @@ def _told(name: str) -> Iterator[None]:
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO | Folder]:
-    """What the user named: a regular file, or a folder. Raises Fault for all else. The path itself may be a link."""
+    """The regular file or folder that the user named. The path itself may be a link. Raises Fault."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        why = error.strerror if isinstance(error, OSError) else "its name holds a NUL"
-        raise Fault(f"it cannot be opened ({why})", hint="name a file or a folder that you can read") from error
+        why = error.strerror if isinstance(error, OSError) else "its name contains a NUL"
+        raise Fault(f"it cannot be opened ({why})", hint="give a file or a folder that you can read") from error
     with ExitStack() as stack:
         stack.callback(os.close, fd)
         if stat.S_ISDIR(os.fstat(fd).st_mode):
@@ -177,7 +177,7 @@ def opened(path: Path) -> Iterator[BinaryIO | Folder]:
 
 
 def regular_file(name: str, folder: int) -> BinaryIO:
-    """A file right in a folder, open for reading. Raises Fault for links, devices, pipes and all else."""
+    """A regular file in a folder, opened for reading. Raises Fault for links, devices and pipes."""
     try:
         fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY, dir_fd=folder)
     except OSError as error:
@@ -192,7 +192,7 @@ def regular_file(name: str, folder: int) -> BinaryIO:
 def _checked(fd: int) -> BinaryIO:
     found = os.fstat(fd)
     if not stat.S_ISREG(found.st_mode):
-        raise Fault("it is no regular file", hint="name a file or a folder of a conversation")
+        raise Fault("it is not a regular file", hint="give a file or a folder of a conversation")
     return os.fdopen(fd, "rb")
 
 
@@ -214,7 +214,7 @@ def _cannot_open(name: str, error: OSError) -> Fault:
 
 
 def _listed(fd: int) -> Iterator[tuple[str, bool]]:
-    """What is in a folder, each with whether it is a folder itself; a link to one is none."""
+    """The entries of a folder, and whether each is a folder; a link to a folder is not."""
     with os.scandir(fd) as entries:
         for number, entry in enumerate(entries):
             if number >= MAX_FOLDER_FILES:
@@ -228,7 +228,7 @@ def _read_at_most(file: BinaryIO, limit: int) -> bytes:
         parts.append(part)
         size += len(part)
         if size > limit:
-            raise Fault(f"it is larger than {limit / 1e6:,.0f} MB, and more is not read")
+            raise Fault(f"it is larger than {limit / 1e6:,.0f} MB, which is the limit")
     return b"".join(parts)
 
 
@@ -241,19 +241,19 @@ def read_file(file: BinaryIO) -> bytes:
 
 
 def _check_directory(file: BinaryIO, size: int) -> None:
-    """Look at the archive's last record before its table is read: a table of a million entries is a bomb by itself.
+    """Check the archive's last record before its table is read: a table of a million entries takes too much memory.
 
-    Nothing may stand before the first entry or behind the last record, so that every reader sees the same archive.
+    Nothing may precede the first entry or follow the last record, so that every reader sees the same archive.
     """
     if size > MAX_TOTAL_BYTES:
-        raise Fault(f"it is larger than {MAX_TOTAL_BYTES / 1e6:.0f} MB, and more is not read")
+        raise Fault(f"it is larger than {MAX_TOTAL_BYTES / 1e6:.0f} MB, which is the limit")
     file.seek(max(0, size - _END.size))
     record = file.read(_END.size)
     if len(record) < _END.size or record[:4] != b"PK\x05\x06":
-        raise Fault("the archive does not end as a zip archive does; it was cut off", hint="copy it again")
+        raise Fault("the archive has no end record; it was cut off", hint="copy it again")
     _, disk, first_disk, here, count, length, start, comment = _END.unpack(record)
     if disk or first_disk or here != count or comment or start + length + _END.size != size:
-        raise Fault("the archive's table does not lie where it should", hint="pack the files again")
+        raise Fault("the archive's table is not where it should be", hint="pack the files again")
     if count > MAX_ENTRIES or length > MAX_DIRECTORY_BYTES:
         raise Fault(f"it has more than {MAX_ENTRIES:,} entries", hint="import the unpacked folder")
 
@@ -267,42 +267,42 @@ def _check_entries(entries: list[zipfile.ZipInfo], size: int) -> None:
         if wrong := _wrong_entry(entry):
             raise Fault(wrong, _shown(entry), "do not trust where it comes from")
         if _clashes(entry, names):
-            raise Fault("another entry has this name, or one too like it", _shown(entry), "pack the files again")
+            raise Fault("another entry has the same or an equivalent name", _shown(entry), "pack the files again")
         total += entry.file_size
         if total > MAX_TOTAL_BYTES or total > max(RATIO_FROM_BYTES, MAX_RATIO * size):
             raise Fault(
-                f"it would become larger than {MAX_TOTAL_BYTES / 1e6:.0f} MB or {MAX_RATIO} times its own size",
+                f"unpacked, it is larger than {MAX_TOTAL_BYTES / 1e6:.0f} MB or {MAX_RATIO} times its own size",
                 hint="do not trust where it comes from",
             )
     _check_overlaps(entries, size)
 
 
 def _wrong_entry(entry: zipfile.ZipInfo) -> str:
-    """What is strange about an entry; empty where nothing is."""
+    """What is suspicious about an entry; empty if nothing is."""
     name = entry.filename
     parts = name.removesuffix("/").split("/")
     if any(part in _NO_NAMES for part in parts) or "\\" in name or ":" in name or entry.orig_filename != name:
         return "its name leads out of the archive"
     if len(parts) > MAX_LEVELS or any(len(part.encode("utf-8", "replace")) > MAX_NAME_BYTES for part in parts):
-        return "its name is longer than any file's"
+        return "its name is too long"
     if not name.isprintable():
-        return "its name has characters that cannot be shown"
+        return "its name contains unprintable characters"
     kind = stat.S_IFMT(entry.external_attr >> 16)
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR) or (kind == stat.S_IFDIR) > entry.is_dir():
         return "it is a link or a device"
     if entry.flag_bits & 0x1:
         return "it is encrypted"
     if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        return "it is packed in a way that is not read here"
+        return "its compression method is not supported"
     if entry.is_dir() and entry.file_size:
         return "it is a folder with content"
     return ""
 
 
 def _clashes(entry: zipfile.ZipInfo, names: dict[str, tuple[str, bool]]) -> bool:
-    """Whether a file system could take an entry, or a folder that it lies in, for another one of `names`.
+    """Whether a file system could confuse an entry, or a folder in its path, with one of `names`.
 
-    `names` grows: those so far with whether they are folders, by what is the same where case and accents are ignored.
+    Adds the entry to `names`: the spelling and whether it is a folder, by the case-folded and normalised name.
     """
     parts = entry.filename.removesuffix("/").split("/")
     for count in range(1, len(parts) + 1):
@@ -320,18 +320,18 @@ def _shown(entry: zipfile.ZipInfo) -> str:
 
 
 def _check_overlaps(entries: list[zipfile.ZipInfo], size: int) -> None:
-    """Entries that share bytes make a small archive a bomb."""
+    """Refuse entries that share bytes: they make a zip bomb."""
     reached = 0
     for entry in sorted(entries, key=lambda entry: entry.header_offset):
         if entry.header_offset < reached:
             raise Fault("two entries share the same bytes", hint="do not trust where it comes from")
         reached = entry.header_offset + _LOCAL_HEAD_BYTES + entry.compress_size
     if reached > size:
-        raise Fault("an entry ends behind the archive; it was cut off", hint="copy it again")
+        raise Fault("an entry ends after the archive does; it was cut off", hint="copy it again")
 
 
 def _common_folder(names: dict[str, zipfile.ZipInfo]) -> str:
-    """The one folder that holds every file, where the files of a conversation lie in no folder of that name."""
+    """The one folder that contains every file, unless it is one of `FOLDERS`; empty if there is none."""
     tops = {name.partition("/")[0] for name in names}
     if len(tops) != 1 or not all("/" in name for name in names) or tops <= FOLDERS:
         return ""

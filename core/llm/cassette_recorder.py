@@ -1,6 +1,6 @@
 """Records what models are asked and answer into a cassette, an exchange a line, as soon as it is over.
 
-A Recorder is one file, which it makes; a RecordingLLM is one conversation with a model, a thread of the file. Secrets
+A Recorder is one file, which it makes; RecordCalls is one conversation with a model, a thread of the file. Secrets
 are taken out before anything is written. A call that was cancelled is no exchange. Where the file cannot be written any
 more, that is told once, and the work goes on without a record.
 """
@@ -26,7 +26,7 @@ from core.llm.cassette import (
     request_after,
     to_line,
 )
-from core.protocols import LLM, FrameSink, LLMRequest, LLMResponse
+from core.protocols import Complete, FrameSink, LLMRequest, LLMResponse
 from core.status_messages import NO_RECORD
 
 RECORD_STATUS = "STATUS$RECORDING"
@@ -54,9 +54,9 @@ class Recorder:
                 f"{path} cannot be written: {error.strerror}. Give --record another file."
             ) from error
 
-    def recording(self, llm: LLM, scrubber: Scrubber) -> LLM:
-        """A model whose answers are recorded, as a conversation of its own."""
-        return RecordingLLM(llm, self, scrubber, next(self._threads))
+    def thread(self, scrubber: Scrubber) -> RecordCalls:
+        """The step that records the calls of one conversation, as a thread of its own in the file."""
+        return RecordCalls(self, scrubber, next(self._threads))
 
     async def add(self, asked: Asked, outcome: RecordedAnswer | RecordedError, thread: int) -> str:
         """Write an exchange down. Answers what is wrong with that, the first time, for people."""
@@ -79,30 +79,23 @@ class Recorder:
             file.write(line)
 
 
-class RecordingLLM:
-    """A model whose answers are recorded. Implements core.protocols.LLM."""
+class RecordCalls:
+    """A step of the model call: records the request and the answer or the error."""
 
-    def __init__(self, llm: LLM, recorder: Recorder, scrubber: Scrubber, thread: int) -> None:
-        self.inner, self._recorder, self._scrubber, self._thread = llm, recorder, scrubber, thread
+    def __init__(self, recorder: Recorder, scrubber: Scrubber, thread: int) -> None:
+        self._recorder, self._scrubber, self._thread = recorder, scrubber, thread
 
-    @property
-    def name(self) -> str:
-        return self.inner.name
-
-    async def complete(self, request: LLMRequest, on_frame: FrameSink, cause: int) -> LLMResponse:
-        """As the model's own, and written down when it is over, be it by an error."""
+    async def complete(self, request: LLMRequest, on_frame: FrameSink, cause: int, next: Complete) -> LLMResponse:
+        """As `LLM.complete`; written down when it is over, also when it failed."""
         asked = self._scrubber.asked(request)
         try:
-            response = await self.inner.complete(request, on_frame, cause)
+            response = await next(request, on_frame, cause)
         except ModelError as error:
             failure = RecordedError(kind=error.kind, message=self._scrubber.text(str(error)))
             await self._add(asked, failure, on_frame)
             raise
         await self._add(asked, recorded_answer(response, self._scrubber), on_frame)
         return response
-
-    async def aclose(self) -> None:
-        await self.inner.aclose()
 
     async def _add(self, asked: Asked, outcome: RecordedAnswer | RecordedError, on_frame: FrameSink) -> None:
         if wrong := await self._recorder.add(asked, outcome, self._thread):

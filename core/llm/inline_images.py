@@ -1,7 +1,7 @@
 """Pictures on their way to a model: references become bytes, and go only to a model that sees.
 
-The messages of a request refer to pictures as the log does (`core.store.blobs`); IllustratedLLM puts the bytes in for
-the call and keeps none. What is too much for one request is left out, the oldest first, and its place says so.
+The messages of a request refer to pictures as the log does (`core.store.blobs`); InlineImages puts the bytes in for one
+call and keeps none. What is too much for one request is left out, the oldest first, and its place says so.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from core.protocols import LLM, FrameSink, LLMRequest, LLMResponse
+from core.protocols import Complete, FrameSink, LLMRequest, LLMResponse
 from core.store.blobs import Blob, BlobRef
 
 MAX_REQUEST_BYTES = 16 * 1024 * 1024
@@ -23,24 +23,16 @@ Message = dict[str, Any]
 ReadBlob = Callable[[BlobRef], Awaitable[Blob | None]]
 
 
-class IllustratedLLM:
-    """A model whose requests get their pictures. Implements core.protocols.LLM."""
+class InlineImages:
+    """A step of the model call: puts the pictures into the request. `read` gets one from the store."""
 
-    def __init__(self, llm: LLM, read: ReadBlob) -> None:
-        self._llm = llm
+    def __init__(self, read: ReadBlob) -> None:
         self._read = read
 
-    @property
-    def name(self) -> str:
-        return self._llm.name
-
-    async def complete(self, request: LLMRequest, on_frame: FrameSink, cause: int) -> LLMResponse:
-        """As the model's own `complete`."""
+    async def complete(self, request: LLMRequest, on_frame: FrameSink, cause: int, next: Complete) -> LLMResponse:
+        """As `LLM.complete`."""
         messages = await with_pictures(request.messages, self._read)
-        return await self._llm.complete(replace(request, messages=messages), on_frame, cause)
-
-    async def aclose(self) -> None:
-        await self._llm.aclose()
+        return await next(replace(request, messages=messages), on_frame, cause)
 
 
 async def with_pictures(messages: Sequence[Message], read: ReadBlob) -> Sequence[Message]:

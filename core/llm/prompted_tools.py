@@ -1,10 +1,8 @@
-"""Models without tools, made to have some: what the model itself cannot, `calls_in_text` says in words.
+"""Tools for models that have none: the calls are described in the prompt and read from the text of the answer.
 
-WordedLLM goes around a model. It asks as if the model had tools, until that, its provider or what is known of it says
-that it has none; from then on calls are written in words, and the user is told once. So a conversation may move between
-models of both kinds: what is stored of it is the same.
-
-Tool calls in words, for models that have no calls of their own. Pure.
+PromptedTools asks as if the model had tools, until the model, its provider or the model catalogue says that it has
+none; from then on calls are written as text, and the user is told once. A conversation may change between models of
+both kinds, because what is stored is the same. The functions are pure.
 
 `in_words` turns a request into one without tools: they are described in the system's message, calls of the history
 become text of the assistant, and results are said by the user. `calls_of` finds the call in an answer. A call looks so:
@@ -29,7 +27,7 @@ from typing import Any
 
 from core.errors import ModelError, ModelErrorKind
 from core.events import Frame, Status, TokenDelta
-from core.protocols import LLM, FrameSink, LLMRequest, LLMResponse, ToolCall
+from core.protocols import Complete, FrameSink, LLMRequest, LLMResponse, ToolCall
 from core.status_messages import NO_TOOLS
 
 Message = dict[str, Any]
@@ -245,32 +243,25 @@ def _properties(tool: Mapping[str, Any]) -> Mapping[str, Any]:
 TOOLS_STATUS = "STATUS$TOOLS_IN_TEXT"
 
 
-class WordedLLM:
-    """A model that can call tools, one way or the other. Implements core.protocols.LLM."""
+class PromptedTools:
+    """A step of the model call: describes the tools in the prompt once the model turns out to have none."""
 
-    def __init__(self, llm: LLM) -> None:
-        self._llm = llm
+    def __init__(self, model: str) -> None:
+        self._model = model
         self._in_words = False
 
-    @property
-    def name(self) -> str:
-        return self._llm.name
-
-    async def complete(self, request: LLMRequest, on_frame: FrameSink, cause: int) -> LLMResponse:
-        """As the model's own `complete`; the text of a call is not shown while it comes in."""
+    async def complete(self, request: LLMRequest, on_frame: FrameSink, cause: int, next: Complete) -> LLMResponse:
+        """As `LLM.complete`; the text of a call is not shown while it arrives."""
         if not self._in_words:
             try:
-                return await self._llm.complete(request, on_frame, cause)
+                return await next(request, on_frame, cause)
             except ModelError as error:
                 if error.kind is not ModelErrorKind.NO_TOOLS:
                     raise
             self._in_words = True
-            on_frame(Status("info", TOOLS_STATUS, NO_TOOLS.format(model=self.name)))
-        response = await self._llm.complete(in_words(request), _Curtain(on_frame), cause)
+            on_frame(Status("info", TOOLS_STATUS, NO_TOOLS.format(model=self._model)))
+        response = await next(in_words(request), _Curtain(on_frame), cause)
         return calls_of(response, request.tools)
-
-    async def aclose(self) -> None:
-        await self._llm.aclose()
 
 
 class _Curtain:

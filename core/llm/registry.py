@@ -15,14 +15,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from core.errors import ConfigurationError, ModelError
+from core.llm.call_pipeline import CallPipeline, CallStep
 from core.llm.cassette import Scrubber
-from core.llm.cassette_recorder import Recorder, RecordingLLM
+from core.llm.cassette_recorder import Recorder
 from core.llm.factory import DEMO, create_llm
 from core.llm.local_servers import find_servers
 from core.llm.model_catalogue import KnownModel, models_of, named_models, served_models
 from core.llm.model_host_client import HostedLLM, ModelHost
 from core.llm.no_model import AGAIN, WITHOUT
-from core.llm.router import RouterLLM, with_helpers
+from core.llm.router import Router, helpers_of
 from core.llm.settings import LLMSettings, NamedModel
 from core.protocols import LLM
 from core.secrets import Masker
@@ -60,15 +61,19 @@ class LLMRegistry:
         if name in (DEMO, AGAIN, WITHOUT):  # they call nobody, and so nobody in their place
             return make(name)
         named = models.get(name)
-        llm = with_helpers(name, named.over(settings) if named is not None else settings, make)
-        if not settings.record:
-            return llm
-        return self._recorder_for(settings.record, name).recording(llm, Scrubber(workspace, self._environ, self.masker))
+        chosen, steps = make(name), list[CallStep]()
+        helpers = helpers_of(name, named.over(settings) if named is not None else settings, make)
+        if helpers.all():
+            steps.append(Router(chosen, helpers))
+        if settings.record:
+            scrubber = Scrubber(workspace, self._environ, self.masker)
+            steps.append(self._recorder_for(settings.record, name).thread(scrubber))
+        return CallPipeline(chosen, *steps) if steps else chosen
 
     async def warm(self, llm: LLM) -> None:
         """Start the model host where a model needs it: it loads for seconds, while the user still writes."""
-        while isinstance(llm, RouterLLM | RecordingLLM):
-            llm = llm.inner
+        if isinstance(llm, CallPipeline):
+            llm = llm.model
         if isinstance(llm, HostedLLM):
             await self.host.start()
 

@@ -26,7 +26,7 @@ from core.llm.model_catalogue import Abilities
 from core.llm.model_host_client import HostedLLM
 from core.llm.retry import FailedCall
 from core.llm.settings import CallSettings
-from core.protocols import LLM, FrameSink, LLMRequest, LLMResponse
+from core.protocols import LLM, Complete, FrameSink, LLMRequest, LLMResponse
 
 ROUTE_STATUS = "STATUS$LLM_ROUTE"
 REST_S = 300.0
@@ -61,57 +61,65 @@ class Helpers:
         return [llm for llm in (self.vision, self.large, *self.fallbacks) if llm is not None]
 
 
-class RouterLLM:
-    """A chosen model with its helpers. Implements core.protocols.LLM under the chosen one's name."""
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call that is sent to one model after the other until one answers."""
+
+    request: LLMRequest
+    on_frame: FrameSink
+    cause: int
+    complete_of: Callable[[LLM], Complete]
+
+    async def to(self, llm: LLM) -> LLMResponse:
+        return await self.complete_of(llm)(self.request, self.on_frame, self.cause)
+
+
+class Router:
+    """A step of the model call: sends it to the chosen model, or to one of its helpers."""
 
     def __init__(self, chosen: LLM, helpers: Helpers, clock: Callable[[], float] = time.monotonic) -> None:
-        self.inner, self._helpers, self._clock = chosen, helpers, clock
+        self._chosen, self._helpers, self._clock = chosen, helpers, clock
         self._chars_per_token = CHARS_PER_TOKEN
         self._rests_until: dict[str, float] = {}
         """Of models that failed, by name."""
-        self._said = ""
+        self._told = ""
 
-    @property
-    def name(self) -> str:
-        return self.inner.name
-
-    async def complete(self, request: LLMRequest, on_frame: FrameSink, cause: int) -> LLMResponse:
-        """Have the model answer that can. Raises ModelError where none can; cancelling as a model's own."""
+    async def complete(self, request: LLMRequest, on_frame: FrameSink, cause: int, next: Complete) -> LLMResponse:
+        """As `LLM.complete`, by the model that can answer. `next` is the chosen one."""
         chars = _chars(request)
         first, why = await self._route(request, chars)
         self._tell(on_frame, why)
-        response = await self._first_of([first, *self._helpers.fallbacks], request, on_frame, cause)
+        call = _Call(request, on_frame, cause, lambda llm: next if llm is self._chosen else llm.complete)
+        response = await self._first_of([first, *self._helpers.fallbacks], call)
         if response.usage.prompt_tokens and not _has_pictures(request):
             self._chars_per_token = chars / response.usage.prompt_tokens
         return response
 
     async def aclose(self) -> None:
-        """Let go of every model."""
-        for llm in (self.inner, *self._helpers.all()):
+        """Close the helpers."""
+        for llm in self._helpers.all():
             await llm.aclose()
 
     async def _route(self, request: LLMRequest, chars: int) -> tuple[LLM, str]:
         """Who is to answer, and what the user is told where that is not the chosen one."""
         vision, large = self._helpers.vision, self._helpers.large
-        if vision is not None and _has_pictures(request) and not (await _abilities(self.inner)).vision:
-            return vision, status_messages.NO_PICTURES.format(model=self.name, other=vision.name)
-        window = (await _abilities(self.inner)).context_window if large is not None else None
+        if vision is not None and _has_pictures(request) and not (await _abilities(self._chosen)).vision:
+            return vision, status_messages.NO_PICTURES.format(model=self._chosen.name, other=vision.name)
+        window = (await _abilities(self._chosen)).context_window if large is not None else None
         if large is not None and window and chars / self._chars_per_token > window * FULL:
-            return large, status_messages.NO_ROOM.format(model=self.name, other=large.name)
-        return self.inner, ""
+            return large, status_messages.NO_ROOM.format(model=self._chosen.name, other=large.name)
+        return self._chosen, ""
 
-    async def _first_of(
-        self, models: Sequence[LLM], request: LLMRequest, on_frame: FrameSink, cause: int
-    ) -> LLMResponse:
+    async def _first_of(self, models: Sequence[LLM], call: _Call) -> LLMResponse:
         """The answer of the first model that has one; those that failed lately are asked last."""
         now = self._clock()
         turns = sorted(models, key=lambda llm: self._rests_until.get(llm.name, now) > now)
         if turns[0] is not models[0]:
-            self._tell(on_frame, status_messages.FAILED_BEFORE.format(model=models[0].name, other=turns[0].name))
+            self._tell(call.on_frame, status_messages.FAILED_BEFORE.format(model=models[0].name, other=turns[0].name))
         failures: list[str] = []
         for llm, after in zip_longest(turns, turns[1:]):
             try:
-                response = await self._ask(llm, request, on_frame, cause)
+                response = await self._ask(llm, call)
             except ModelError as error:
                 failures.append(f"{llm.name}: {error}")
                 is_shown = isinstance(error, FailedCall) and error.shown
@@ -120,36 +128,35 @@ class RouterLLM:
                         raise
                     raise ModelError(error.kind, " ".join(failures)) from error
                 self._rests_until[llm.name] = self._clock() + REST_S
-                self._tell(on_frame, status_messages.FAILED.format(model=llm.name, other=after.name, error=error))
+                self._tell(call.on_frame, status_messages.FAILED.format(model=llm.name, other=after.name, error=error))
             else:
                 self._rests_until.pop(llm.name, None)
                 return response
         raise AssertionError("the last model answers or raises")
 
-    async def _ask(self, llm: LLM, request: LLMRequest, on_frame: FrameSink, cause: int) -> LLMResponse:
+    async def _ask(self, llm: LLM, call: _Call) -> LLMResponse:
         """One model's answer; the large one's where it turns out that the request does not fit."""
         large = self._helpers.large
         try:
-            return await llm.complete(request, on_frame, cause)
+            return await call.to(llm)
         except ModelError as error:
             if error.kind is not ModelErrorKind.CONTEXT_WINDOW or large is None or llm is large:
                 raise
-        self._tell(on_frame, status_messages.NO_ROOM.format(model=llm.name, other=large.name))
-        return await large.complete(request, on_frame, cause)
+        self._tell(call.on_frame, status_messages.NO_ROOM.format(model=llm.name, other=large.name))
+        return await call.to(large)
 
     def _tell(self, on_frame: FrameSink, what: str) -> None:
         """Have this said until it is otherwise, and once."""
-        if what != self._said:
-            self._said = what
+        if what != self._told:
+            self._told = what
             on_frame(Status("info", ROUTE_STATUS, what))
 
 
-def with_helpers(name: str, settings: CallSettings, make: Callable[[str], LLM]) -> LLM:
-    """The model of this name with those that its settings name beside it; itself where there are none.
+def helpers_of(name: str, settings: CallSettings, make: Callable[[str], LLM]) -> Helpers:
+    """The models that the settings of the model `name` name as its helpers.
 
     Raises ConfigurationError as `make`, which makes a model by its name.
     """
-    chosen = make(name)
 
     def helper(other: str, what: str) -> LLM | None:
         if not other or other == name:
@@ -159,12 +166,11 @@ def with_helpers(name: str, settings: CallSettings, make: Callable[[str], LLM]) 
         except ConfigurationError as error:
             raise ConfigurationError(f"The {what} of {name} cannot be used. {error}") from error
 
-    helpers = Helpers(
+    return Helpers(
         helper(settings.vision_model, "vision_model"),
         helper(settings.large_model, "large_model"),
         [llm for other in settings.fallbacks if (llm := helper(other, "fallback")) is not None],
     )
-    return RouterLLM(chosen, helpers) if helpers.all() else chosen
 
 
 async def _abilities(llm: LLM) -> Abilities:

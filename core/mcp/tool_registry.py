@@ -21,7 +21,6 @@ from core.llm.host_protocol import Line
 from core.mcp.mcp_host_client import ServerError
 from core.mcp.server_status import Server, ServerState, name_of
 from core.mcp.supervisor import Supervisor
-from core.protocols import Executor, FrameSink
 
 LIST, READ = "mcp_list_resources", "mcp_read_resource"
 FAILED = "MCP$FAILED"
@@ -164,22 +163,6 @@ class Toolbox:
                 if name_of(server, tool) == name:
                     return server, str(tool["name"])
         raise ServerError(f"No MCP server here has the tool {name}. Use a tool that you were told of.")
-
-
-class Shared:
-    """Actions carried out by those who can: calls of servers' tools by a toolbox, all else by a runtime.
-
-    Implements core.protocols.Executor.
-    """
-
-    def __init__(self, runtime: Executor, toolbox: Toolbox) -> None:
-        self._runtime, self._toolbox = runtime, toolbox
-
-    async def execute(self, action: Action, action_id: int, on_frame: FrameSink) -> Observation:
-        """As whoever carries it out. Raises RuntimeUnavailableError."""
-        if isinstance(action, MCPAction):
-            return await self._toolbox.call(action)
-        return await self._runtime.execute(action, action_id, on_frame)
 
 
 def _status_id(server: Server) -> str:

@@ -13,7 +13,7 @@ from core.store.reader import EventFilter
 from core.stream import EventStream
 
 
-class Planning:
+class PlanningMode:
     """Of one conversation. `add` stores a wish of the user's, after which there may be work."""
 
     def __init__(

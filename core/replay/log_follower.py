@@ -1,4 +1,4 @@
-"""Followed: the log of a conversation that another process writes, read on as it grows.
+"""LogFollower: the log of a conversation that another process writes, read on as it grows.
 
 Who reads has no way to the other process but the home that they share: its rows, and its lock, which is its bell
 (`core.store.locks`). Whoever shows the conversation watches the folder of the locks and has `look` read on; nothing
@@ -38,12 +38,12 @@ class Owner(NamedTuple):
     """Such as `pts/3`; empty where it has none, or that cannot be known."""
 
 
-class Followed(Player):
+class LogFollower(Player):
     """A conversation that goes on elsewhere. `look` reads on; `ahead` tells what came."""
 
     def __init__(self, reader: EventReader, info: ConversationInfo) -> None:
         super().__init__(reader, info.id)
-        self.film.grows = True
+        self.timeline.grows = True
         self.info = info
         """As it was stored when it was last looked at."""
         self.owner: Owner | None = None
@@ -52,13 +52,13 @@ class Followed(Player):
         """Whether it was deleted."""
         self._mark = ""
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         """Read title, owner and the time line on. One row is read where nothing is new. Raises StoreError.
 
         Cancelling leaves a part of it for the next look.
         """
-        reader = self.film.reader
-        found = await reader.shelf.standing(self.info.id)
+        reader = self.timeline.reader
+        found = await reader.listing.with_owner(self.info.id)
         self.is_gone = found is None
         if found is None:
             self.owner, self._mark = None, ""
@@ -71,9 +71,9 @@ class Followed(Player):
             self.owner = await asyncio.to_thread(_owner, locks, mark) if mark else None
             self._mark = mark
         if self.info.event_count > self.count:
-            await self.film.grow()
+            await self.timeline.grow()
 
-    async def ahead(self) -> list[Item]:
+    async def new_items(self) -> list[Item]:
         """The next of what has come, AT_ONCE items at most; nothing where all of it was told. Cancelling loses none."""
         told: list[Item] = []
         if await self._fill():

@@ -18,11 +18,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from core.events import Envelope
-from core.replay.timeline import PAGE, Film, Item, Scene
+from core.replay.timeline import PAGE, Item, ReplayState, Timeline
 
 if TYPE_CHECKING:
     from core.store.blobs import Blob, BlobRef
-    from core.store.reader import EventFilter, EventReader, Spot
+    from core.store.reader import EventFilter, EventReader, RecordingRow
 
 SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 TICK_S = 1 / 30
@@ -69,7 +69,7 @@ class Player:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
-        self.film = Film(reader, conversation_id)
+        self.timeline = Timeline(reader, conversation_id)
         self.skips_waiting = False
         self.speed = 1.0
         """Times as fast as it was, one of SPEEDS."""
@@ -80,12 +80,12 @@ class Player:
         self._told_s = 0.0
         """The offset of the last item that was told."""
         self._ahead: deque[tuple[float, Item]] = deque()
-        self._spot: Spot | None = None
+        self._spot: RecordingRow | None = None
         """Where what was printed goes on, behind what is ahead."""
 
     async def open(self) -> None:
         """Read the time line. Raises StoreError."""
-        await self.film.open()
+        await self.timeline.open()
 
     # -- the log as far as it was told ---------------------------------------------------------------------------------
 
@@ -99,32 +99,34 @@ class Player:
     ) -> list[Envelope]:
         """The last `limit` events before `before`, none of them after the position."""
         end = self._at + 1 if before is None else min(before, self._at + 1)
-        return await self.film.reader.read(self.film.conversation_id, before=end, limit=limit, newest=True, where=where)
+        return await self.timeline.reader.read(
+            self.timeline.conversation_id, before=end, limit=limit, newest=True, where=where
+        )
 
     async def blob(self, ref: BlobRef) -> Blob | None:
         """A picture of the conversation; None where it is not there."""
-        return await self.film.reader.blob(self.film.conversation_id, ref)
+        return await self.timeline.reader.blob(self.timeline.conversation_id, ref)
 
     # -- where it is ---------------------------------------------------------------------------------------------------
 
     @property
     def count(self) -> int:
         """How many events there are."""
-        return len(self.film.times)
+        return len(self.timeline.times)
 
     @property
     def position(self) -> Position:
         """Where it is now."""
         first = max(0, self._at)
-        known = bool(self.film.times)
+        known = bool(self.timeline.times)
         return Position(
             event=self._at,
             events=self.count,
-            turn=bisect_right(self.film.turns, self._at),
-            turns=len(self.film.turns),
-            at=self.film.times[first] if known else 0.0,
+            turn=bisect_right(self.timeline.turns, self._at),
+            turns=len(self.timeline.turns),
+            at=self.timeline.times[first] if known else 0.0,
             offset_s=self._told_s,
-            length_s=self.film.offsets[-1] if known else 0.0,
+            length_s=self.timeline.offsets[-1] if known else 0.0,
         )
 
     def at_fraction(self, fraction: float) -> int:
@@ -133,7 +135,7 @@ class Player:
 
     def at_offset(self, offset_s: float) -> int:
         """The last event at or before this time since the first; -1 before it."""
-        return bisect_right(self.film.offsets, offset_s) - 1
+        return bisect_right(self.timeline.offsets, offset_s) - 1
 
     # -- playing -------------------------------------------------------------------------------------------------------
 
@@ -178,9 +180,9 @@ class Player:
     async def _fill(self) -> bool:
         """Have at least one item ahead. Answers whether there is one."""
         if not self._ahead and (self._at < self.count - 1 or self._spot is not None):
-            onward = await self.film.onward(self._at, self._spot)
-            self._ahead.extend(onward.items)
-            self._spot = onward.end
+            piece = await self.timeline.read_on(self._at, self._spot)
+            self._ahead.extend(piece.items)
+            self._spot = piece.end
         return bool(self._ahead)
 
     async def next_event(self) -> list[Item]:
@@ -195,15 +197,15 @@ class Player:
 
     # -- seeking -------------------------------------------------------------------------------------------------------
 
-    async def seek(self, event_id: int) -> Scene:
+    async def seek(self, event_id: int) -> ReplayState:
         """Go to an event; -1 is before the first. Costs the page, not the history. Cancelling leaves it where it was.
 
         Everything is answered that a screen needs to show that moment: fold it into fresh models.
         """
         target = max(-1, min(event_id, self.count - 1))
-        scene = await self.film.scene(target)
+        scene = await self.timeline.state_at(target)
         self._at, self._waited_s = target, 0.0
-        self._told_s = self.film.offsets[target] if target >= 0 else 0.0
+        self._told_s = self.timeline.offsets[target] if target >= 0 else 0.0
         self._ahead.clear()
         self._spot = None
         return scene

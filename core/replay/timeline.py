@@ -1,4 +1,4 @@
-"""Film: a saved conversation as a row of items, and what it takes to show any moment of it.
+"""Timeline: a saved conversation as a row of items, and what it takes to show any moment of it.
 
 Items are the events, and between two events the bytes that the terminal printed then, each with its offset: seconds
 since the first event. Clocks of logs may be wrong: a gap below zero is none, and none is longer than LONGEST_GAP_S.
@@ -18,7 +18,7 @@ from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
 from core.events import Action, Envelope, LLMMetrics
-from core.store.reader import EventFilter, EventReader, Spot
+from core.store.reader import EventFilter, EventReader, RecordingRow
 from core.store.recordings import RecordedFrame
 from core.undo.reverted import undone_spans
 
@@ -47,7 +47,7 @@ TERMINAL_BACK = 10
 Item: TypeAlias = Envelope | RecordedFrame
 
 
-class Signs(NamedTuple):
+class Highlights(NamedTuple):
     """The events that a log marks by itself, beside the messages of the user."""
 
     errors: tuple[int, ...] = ()
@@ -62,11 +62,11 @@ class Signs(NamedTuple):
         return self.answers[number - 1][1] if number else 0
 
 
-NO_SIGNS = Signs()
+NO_HIGHLIGHTS = Highlights()
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class ReplayState:
     """What a screen needs to show a position: the last page before it, and what older pages say that still holds."""
 
     earlier: Sequence[Item]
@@ -81,16 +81,16 @@ class Scene:
     """The mode that the user chose last; None where the settings said it."""
 
 
-class Onward(NamedTuple):
-    """A piece of a film."""
+class TimelinePiece(NamedTuple):
+    """A piece of a timeline."""
 
     items: Sequence[tuple[float, Item]]
     """With their offsets."""
-    end: Spot | None
+    end: RecordingRow | None
     """Where what was printed after the last event of it goes on; None where it begins with the next event."""
 
 
-class Film:
+class Timeline:
     """One conversation's items. `open` it once."""
 
     def __init__(self, reader: EventReader, conversation_id: str) -> None:
@@ -108,14 +108,14 @@ class Film:
 
     async def open(self) -> None:
         """Read the time line. Raises StoreError."""
-        timeline = await self.reader.timeline(self.conversation_id)
+        timeline = await self.reader.event_times(self.conversation_id)
         self.times, self.turns = timeline.times, timeline.turns
         self.offsets = await asyncio.to_thread(offsets, timeline.times)
 
     async def grow(self) -> None:
         """Read the time line on, behind what is known of it. Raises StoreError."""
         known = self.count
-        timeline = await self.reader.timeline(self.conversation_id, after=known - 1)
+        timeline = await self.reader.event_times(self.conversation_id, after=known - 1)
         if not timeline.times:
             return
         added = await asyncio.to_thread(offsets, array("d", [*self.times[-1:], *timeline.times]))
@@ -131,7 +131,7 @@ class Film:
         """How many events there are."""
         return len(self.times)
 
-    async def signs(self, known: Signs = NO_SIGNS, after: int = -1) -> Signs:
+    async def highlights(self, known: Highlights = NO_HIGHLIGHTS, after: int = -1) -> Highlights:
         """What the log itself marks behind `after`, added to what is `known`.
 
         Costs a look at every event's kind, so it is asked for once and not waited for.
@@ -148,7 +148,7 @@ class Film:
         begun = known.answers[-1][1] if known.answers else 0
         sums = accumulate((count for _id, count in told), initial=begun)
         answers = [(id, total) for (id, _count), total in zip(told, islice(sums, 1, None), strict=True)]
-        return Signs(
+        return Highlights(
             (*known.errors, *failed)[-MOST_SIGNS:],
             (*known.questions, *questions)[-MOST_SIGNS:],
             (*known.answers, *answers),
@@ -165,7 +165,7 @@ class Film:
             }
         return sorted(found)
 
-    async def scene(self, target: int) -> Scene:
+    async def state_at(self, target: int) -> ReplayState:
         """What it takes to show the moment after an event; -1 is before the first."""
         end = target + 1
         page = await self.reader.read(self.conversation_id, before=end, limit=PAGE, newest=True)
@@ -173,7 +173,7 @@ class Film:
         items = await self._end_of(first - 1, end, page, TERMINAL_BYTES)
         earlier = await self._earlier(first, page)
         printed = await self._printed_before(first, TERMINAL_BYTES - _bytes(items), begun=_is_begun(items, first))
-        return Scene(
+        return ReplayState(
             earlier=_in_order([*earlier, *printed]),
             page=[item for _at, item in items],
             state=_last(page, STATES) or await self.reader.latest(self.conversation_id, STATES, end),
@@ -243,7 +243,7 @@ class Film:
         )
         return _trimmed(self._merged(events, frames), most_bytes)
 
-    async def onward(self, after: int, beyond: Spot | None) -> Onward:
+    async def read_on(self, after: int, beyond: RecordingRow | None) -> TimelinePiece:
         """What comes next behind an event, and behind the row `beyond` of what was printed after it.
 
         So many events at most, and so many of their bytes as are read at once.
@@ -255,7 +255,7 @@ class Film:
         if printed.end is not None:
             before = printed.end[0] + 1
         events = await self.reader.read(self.conversation_id, after=after, before=before) if before > after + 1 else []
-        return Onward(self._merged(events, printed.frames), printed.end)
+        return TimelinePiece(self._merged(events, printed.frames), printed.end)
 
     def _frames_end(self, before: int) -> int:
         """The event at which bytes end that belong to those before an event.

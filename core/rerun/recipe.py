@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from core.controller.controller import INTERRUPTED_EXIT
-from core.controller.decide import NOT_EXECUTED_BEHIND, NOT_EXECUTED_ERROR, NOT_EXECUTED_STOPPED
+from core.actions.output import INTERRUPTED_EXIT
+from core.controller.not_executed import NOT_EXECUTED_BEHIND, NOT_EXECUTED_ERROR, NOT_EXECUTED_STOPPED
 from core.events import (
     Action,
     ActionConfirmationStatus,
@@ -39,7 +39,7 @@ from core.events import (
     UnknownAction,
     UserRejectObservation,
 )
-from core.events.schema import FileEditSource
+from core.events.base import FileEditSource
 
 V0_WORKSPACE = "/workspace"
 """Where OpenHands V0 works, whatever the folder is called outside of its sandbox."""

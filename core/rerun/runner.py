@@ -212,7 +212,7 @@ class Again:
         elif state.awaiting is not None and ask is not None:
             (envelope,) = await session.stream.read(after=state.awaiting - 1, limit=1)
             refusal = await ask(envelope)
-            await (session.confirm() if refusal is None else session.reject(refusal))
+            await (session.approval.confirm() if refusal is None else session.approval.reject(refusal))
         elif ask is not None:
             return False
         else:
@@ -249,8 +249,8 @@ class Again:
             self._made_room = True
             await session.interrupt()
             await session.settled()
-        await session.run_command(action.command)
-        await session.command_ended()
+        await session.user_control.run_command(action.command)
+        await session.user_control.commands.ended()
         await session.stream.settle()
 
 
@@ -302,7 +302,7 @@ async def load(store: EventStore, conversation_id: str) -> Pairing:
 async def _recorded(store: EventStore, conversation_id: str) -> tuple[ConversationInfo, list[Envelope]]:
     infos = await store.conversations(conversation_id=conversation_id)
     if not infos:
-        raise UsageError(f"There is no conversation {conversation_id}. `handloom list` shows those that there are.")
+        raise UsageError(f"There is no conversation {conversation_id}. `handloom list` shows all conversations.")
     return infos[0], await _read_all(store, conversation_id)
 
 

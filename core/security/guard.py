@@ -16,10 +16,10 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from core.denials import Denials
 from core.errors import ConfigurationError
 from core.events import Action, ActionSecurityRisk, CmdRunAction, FileEditAction, FileReadAction, FileWriteAction
 from core.globs import matches
+from core.sandbox_types import Denials
 from core.security.confirmation import VOICES, ConfirmMode, Judgement, Verdict, needs_confirmation, only_thinks
 from core.security.facts import Facts, facts_of
 from core.security.patterns import (

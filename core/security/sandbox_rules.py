@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from core.denials import Denials, DeniedHosts
 from core.globs import has_star, matches, unescaped
+from core.sandbox_types import Denials, DeniedHosts
 from core.security.confirmation import Verdict
 from core.security.hosts import is_local
 from core.security.patterns import Pattern, WorkFolders, absolute, path_matches

@@ -1,19 +1,21 @@
-"""Mind: the model that answers in one conversation, and the agent that asks it.
-
-Used by AgentSession, which hands each new agent to the controller.
-"""
+"""The model that answers in one conversation, and the agent that asks it."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from core.llm.inline_images import IllustratedLLM, ReadBlob
-from core.llm.prompted_tools import WordedLLM
+from core.llm.call_pipeline import CallPipeline
+from core.llm.inline_images import InlineImages, ReadBlob
+from core.llm.prompted_tools import PromptedTools
 from core.protocols import LLM, Agent
+from core.session.conversation_record import ConversationRecord
 
 
-class Mind:
-    """Of one conversation. `make_llm` makes the model of a name, `make_agent` the agent that asks it."""
+class ActiveModel:
+    """The model of one conversation. `make_llm` makes one by its name, `make_agent` the agent that asks it."""
+
+    agent: Agent
+    """The agent that asks the model; there after `make_agent`."""
 
     def __init__(
         self,
@@ -21,26 +23,37 @@ class Mind:
         make_llm: Callable[[str], Awaitable[LLM]],
         make_agent: Callable[[LLM], Agent],
         blob: ReadBlob,
+        record: ConversationRecord,
     ) -> None:
         self._llm = llm
         self._make_llm = make_llm
         self._make_agent = make_agent
         self._blob = blob
+        self._record = record
 
     @property
-    def model(self) -> str:
+    def name(self) -> str:
         """The model's name."""
         return self._llm.name
 
-    def agent(self) -> Agent:
-        """A new agent that asks the model."""
-        return self._make_agent(WordedLLM(IllustratedLLM(self._llm, self._blob)))
+    def make_agent(self) -> Agent:
+        """Make the agent anew, for the model as it is now."""
+        llm = CallPipeline(self._llm, PromptedTools(self._llm.name), InlineImages(self._blob))
+        self.agent = self._make_agent(llm)
+        return self.agent
 
-    async def take(self, name: str = "") -> LLM:
-        """Have another model, or the same one anew; the one before, to be let go of. Raises ConfigurationError."""
-        old, self._llm = self._llm, await self._make_llm(name or self._llm.name)
-        return old
+    async def switch(self, name: str) -> None:
+        """Use another model from the next answer on. Raises ConfigurationError; then nothing has changed."""
+        old, self._llm = self._llm, await self._make_llm(name)
+        self.make_agent()
+        await self._record.set_model(name)
+        await old.aclose()
+
+    async def reopen(self) -> None:
+        """Make the same model again after `aclose`. Raises ConfigurationError."""
+        self._llm = await self._make_llm(self._llm.name)
+        self.make_agent()
 
     async def aclose(self) -> None:
-        """Let go of the model; `take` has it again."""
+        """Close the model; `reopen` makes it again."""
         await self._llm.aclose()

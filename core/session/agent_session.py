@@ -1,36 +1,21 @@
-"""AgentSession: everything of one open conversation, from its first task to its last.
+"""AgentSession: one open conversation. Open it, send to it, interrupt it, close it.
 
-It folds the log, starts the controller and the memory, and ends them in the right order: what is in flight is
-interrupted and answered, then the runtime goes, then the stream, then the lease. The user's wishes enter the
-conversation here and nowhere else, each as one event. A session that rests can be put to sleep: it lets go of its
-sandbox and its model, keeps the rest, and wakes up for the next wish. Used by the conversation manager's callers: the
-workspace and the headless command.
+What works in it is built by `core.session.session_parts`; callers use those parts directly. The session starts them in
+order, and ends them in order: what is in flight is interrupted and answered, then the sandbox goes, then the stream and
+the lease. Made by the conversation manager.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import UTC, datetime
-from functools import reduce
-from typing import Any
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 
-from core import garbage_collector
-from core.agent.tools.files import only_reads
-from core.checkpoints.turns import Turns
-from core.controller.controller import AgentController
-from core.controller.decide import evolve
-from core.controller.history import PAGE, History
-from core.controller.limits import Reached, reached_of_day
-from core.controller.state import Limits, State
-from core.delegation.delegation import CloseChild, Delegation, MakeChild, share
+from core.controller.state import State
 from core.errors import StoreError, UsageError
 from core.events import (
     Action,
-    AgentDelegateAction,
     AgentState,
     AgentStateChangedObservation,
     ChangeAgentStateAction,
@@ -38,208 +23,62 @@ from core.events import (
     Envelope,
     Event,
     EventSource,
-    MCPAction,
     MessageAction,
     NullAction,
-    Observation,
     RecallAction,
     Status,
     UndoObservation,
 )
-from core.mcp.tool_registry import Shared, Toolbox
-from core.memory.library import Own
-from core.memory.past_conversations import Past
-from core.planning.planning_mode import Planning
-from core.protocols import LLM, Agent, Checkpoints, Executor, Runtime
-from core.pub_sub import Frames
-from core.secrets import Masker
-from core.secrets.detector import Detector
-from core.secrets.vault import Vault
 from core.security.confirmation import ConfirmMode
-from core.security.guard import PLANNING_NOTE, Guard
-from core.session.active_model import Mind
-from core.session.approval import Permitting
-from core.session.conversation_record import Record
-from core.session.hooks import Hooks
-from core.session.import_consent import Consent
-from core.session.leftovers import Aftermath
-from core.session.recall import Recalling, Recollection, is_recall, with_pins
-from core.session.recovery import WaysOut
-from core.session.redacted_frames import MaskedFrames
-from core.session.risk_checks import ShellRecord, Wariness
-from core.session.secret_injection import Lending
-from core.session.setup import Preparation
-from core.session.slots import Places
-from core.session.state_snapshots import EVERY, Snapshots
-from core.session.suspend import Sleep
-from core.session.task_group import Tasks
-from core.session.titles import SuggestTitle
-from core.session.user_actions import Surroundings
-from core.session.user_browser import AgentsBrowsing
-from core.session.user_control import Hands, Waiting
-from core.settings.config import SandboxSettings
-from core.settings.security_settings import SecuritySettings
+from core.security.guard import PLANNING_NOTE
+from core.session.recovery import Recovery
+from core.session.session_parts import SessionParts
+from core.session.state_snapshots import EVERY
 from core.store.conversations import ConversationInfo
-from core.store.event_store import EventStore
-from core.store.writer import Lease
-from core.stream import EventStream, EventStreamSubscriber
-from core.trust.trust_store import ASK, Gate
-from core.undo.undo_service import Undoing
+from core.stream import EventStreamSubscriber
 
 log = logging.getLogger(__name__)
 
 CLOSE_S = 5.0
 """How long what is in flight may take to end when a conversation is closed; then it is dropped."""
-SLEEP_S = 1.0
-"""How long subscribers may take over what they have before a session that rests is put to sleep; else it works."""
-POLICY_STATUS = "STATUS$POLICY"
-"""What is wrong with the files of rules and permissions; empty once that is mended."""
-DELEGATES_STATUS = "STATUS$DELEGATES"
-_NO_LIMITS = Limits(max_iterations=None)
 
 
 class AgentSession:
-    """One open conversation. Made by the manager; `start` it, `aclose` it."""
+    """One open conversation: `start` it, `aclose` it."""
 
-    def __init__(
-        self,
-        *,
-        store: EventStore,
-        lease: Lease,
-        info: ConversationInfo,
-        runtime: Runtime,
-        llm: LLM,
-        make_llm: Callable[[str], Awaitable[LLM]],
-        make_agent: Callable[[LLM], Agent],
-        limits: Limits,
-        day_limits: Limits,
-        confirm: ConfirmMode,
-        masker: Masker,
-        detector: Detector | None = None,
-        vault: Vault | None = None,
-        make_child: MakeChild,
-        close_child: CloseChild,
-        sandbox: SandboxSettings,
-        places: Places,
-        checkpoints: Checkpoints | None = None,
-        suggest_title: SuggestTitle | None = None,
-        toolbox: Toolbox | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        comes_back: bool = True,
-        past: Past | None = None,
-        own: Own | None = None,
-        gate: Gate | None = None,
-        security: SecuritySettings = SecuritySettings(),  # noqa: B008  # frozen
-    ) -> None:
-        self.closed = asyncio.Event()
-        """Set as soon as it begins to close; then nothing is begun in it any more."""
-        self.opened_after = lease.next_id - 1
+    def __init__(self, parts: SessionParts) -> None:
+        self._parts = parts
+        self._controller = parts.controller
+        self.closed = parts.closed
+        """Set as soon as it begins to close; nothing begins in it after that."""
+        self.opened_after = parts.opened_after
         """The id of the newest event when the conversation was opened; -1 for a new one."""
-        self.stream: EventStream = EventStream(store, lease, masker, clock, detector)
-        self.consent = Consent(self.stream, info)
-        self.frames: Frames = MaskedFrames(masker, self.stream.record, detector)
-        self._tasks = Tasks(info.id, self.frames)
-        self.record = Record(
-            info=info,
-            store=store,
-            lease=lease,
-            frames=self.frames,
-            masked=self.stream.masked,
-            spawn=self._spawn,
-            suggest_title=suggest_title,
-        )
-        self.runtime = runtime
-        """For what is asked of the sandbox beside actions: what it uses, its jobs, its page."""
-        harmless = toolbox.harmless if toolbox is not None else tuple
-        self.guard = Guard(
-            home=store.home,
-            folder=info.workspace,
-            workspace=lambda: runtime.working_dir,
-            mode=confirm,
-            only_reads=only_reads,
-            notice=lambda text: self.frames.publish(Status("error" if text else "info", POLICY_STATUS, text)),
-            shell=ShellRecord(self.stream, lambda: runtime.working_dir).before,
-            voices=(Wariness(self.stream, lambda: runtime.working_dir, security, self._is_fine, harmless).heard,),
-        )
-        runtime.deny(self.guard.denials)
-        self.permitting = Permitting(
-            stream=self.stream,
-            info=info,
-            guard=self.guard,
-            state=lambda: self.state,
-            wish=self._answer,
-            add=self.add,
-        )
-        self._toolbox = toolbox
-        self._masker = masker
-        self._store = store
-        self._mind = Mind(llm, make_llm, make_agent, self.stream.blob)
-        self._limits = limits
-        self._day_limits = day_limits
-        self.delegation = Delegation(make_child, close_child, self._children_changed)
-        self._preparation = Preparation(
-            info=info,
-            settings=sandbox,
-            runtime=runtime,
-            stream=self.stream,
-            frames=self.frames,
-            spawn=self._spawn,
-        )
-        gate = gate or Gate(store.home, lambda: ASK)
-        self.recollection = Recollection(
-            own=own,
-            gate=gate,
-            info=info,
-            runtime=runtime,
-            stream=self.stream,
-            frames=self.frames,
-            secrets=(lambda: vault.descriptions(info.workspace, info.id)) if vault is not None else dict,
-            completed=lambda found: with_pins(found, store.home, info.workspace, masker),
-        )
-        """What its agent is told of the knowledge that there is."""
-        self.hooks = Hooks(
-            recollection=self.recollection,
-            settings=sandbox,
-            runtime=runtime,
-            stream=self.stream,
-            frames=self.frames,
-            ready=self._preparation.ready,
-        )
-        lending = runtime if vault is None else Lending(runtime, vault, masker, info.workspace, info.id)
-        self.hands = Hands(
-            runtime, lending, Surroundings(self.stream, self.frames, self._preparation.ready, self._spawn)
-        )
-        """What the user does in the sandbox by himself."""
-        executor = _executor(lending, toolbox, past)
-        self._browsing = AgentsBrowsing(self.hooks.around(executor), self.hands.browser, self.frames)
-        self._executor = Waiting(self._browsing, self.hands.terminal)
-        self._aftermath = Aftermath(runtime, self.stream)
-        self._turns = Turns(checkpoints, self.stream, self.frames)
-        self.planning = Planning(self.stream, lambda: self.state, self.add)
-        """The plan of an agent that plans first."""
-        self.ways = WaysOut(self, self._preparation)
-        """What the user can choose where something stands in the agent's way."""
-        self.undoing = Undoing(checkpoints, self.stream, lambda: self.state, self._at_rest)
-        self._snapshots = Snapshots(store, lease, limits)
-        self._controller: AgentController | None = None
-        self._turn = asyncio.Lock()
-        """Held while something is said, and while it falls asleep or wakes up."""
-        self._sleep = Sleep(info.id, places, self.frames, (self._preparation.rest, self._mind.aclose), self._come_back)
-        self._warming: asyncio.Task[None] | None = None
-        self._comes_back = comes_back
-        """Whether somebody may open it again and want its sandbox as it was."""
+        self.stream = parts.stream
+        self.frames = parts.frames
+        self.runtime = parts.runtime
+        """For questions to the sandbox that are no actions: its usage, its jobs, its page."""
+        self.record = parts.record
+        self.consent = parts.consent
+        self.guard = parts.guard
+        self.approval = parts.approval
+        self.planning = parts.planning
+        self.undo = parts.undo
+        self.delegation = parts.delegation
+        self.active_model = parts.active_model
+        self.user_control = parts.user_control
+        self.recollection = parts.recollection
+        self.leftovers = parts.leftovers
+        self.suspension = parts.suspension
+        self.recovery = Recovery(self, parts.setup)
 
     @property
     def state(self) -> State:
-        """The controller's state now; LOADING until `start` is through."""
-        return self._controller.state if self._controller else State.initial(self._limits)
-
-    def _is_fine(self, source: str) -> bool:
-        return self.guard.has_read(source)
+        """The controller's state now; LOADING until `start` has returned."""
+        return self._controller.state
 
     @property
     def info(self) -> ConversationInfo:
-        """What the lists say of it."""
+        """What the list of conversations shows."""
         return self.record.info
 
     @property
@@ -248,100 +87,64 @@ class AgentSession:
         return self.info.id
 
     @property
-    def model_name(self) -> str:
-        return self._mind.model
+    def delegates(self) -> list[AgentSession]:
+        """The sessions of the delegates that are at work, in the order of their actions."""
+        return [child for _, child in sorted(self.delegation.children.items()) if isinstance(child, AgentSession)]
 
-    # -- life ------------------------------------------------------------------------------------------------------
+    # -- open and close ----------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Fold the log, listen, and settle what a dead owner left open. Raises StoreError."""
-        state, first = await self._snapshots.newest()
-        history = History(lambda after, before: self.stream.read(after=after, before=before, limit=PAGE), first)
-        while page := await self.stream.read(after=history.next_id - 1, limit=PAGE):
-            for envelope in page:
-                history.append(envelope)
-            state = reduce(evolve, page, state)
-            garbage_collector.spare()
-        await self._tasks.open()
+        """Fold the log, subscribe, and settle what the last process left open. Raises StoreError."""
+        parts, stream = self._parts, self.stream
+        state, history = await parts.snapshots.fold(stream)
+        await parts.tasks.open()
         await asyncio.to_thread(self.recollection.allow_skills)
-        agent = self._mind.agent()
-        self._controller = AgentController(
-            stream=self.stream,
-            agent=agent,
-            runtime=self._executor,
-            frames=self.frames,
-            history=history,
-            state=state,
-            judge=self.guard.judge,
-            ready=self._ready,
-            delegate=self._delegate,
-            day_limit=self._day_limit,
-            spawn=self._spawn,
-        )
-        self.stream.subscribe(EventStreamSubscriber.MEMORY, self._recall, "memory", types=[RecallAction])
+        agent = self.active_model.make_agent()
         ends: list[type[Event]] = [Action, AgentStateChangedObservation, UndoObservation]
-        self.stream.subscribe(EventStreamSubscriber.RUNTIME, self._turns.on_event, "turns", types=ends)
-        types = [AgentStateChangedObservation]
-        self.stream.subscribe(EventStreamSubscriber.RUNTIME, self._aftermath.on_state, "aftermath", types=types)
-        self.stream.subscribe(EventStreamSubscriber.MAIN, self._on_state, "snapshots", types=types)
-        await self._controller.start()
-        if self._toolbox is not None:
-            self._toolbox.watch(self.frames.publish)
+        states: list[type[Event]] = [AgentStateChangedObservation]
+        stream.subscribe(EventStreamSubscriber.MEMORY, self._on_recall, "memory", types=[RecallAction])
+        stream.subscribe(EventStreamSubscriber.RUNTIME, parts.turns.on_event, "turns", types=ends)
+        stream.subscribe(EventStreamSubscriber.RUNTIME, self.leftovers.on_state, "leftovers", types=states)
+        stream.subscribe(EventStreamSubscriber.MAIN, self._on_state, "snapshots", types=states)
+        await self._controller.start(state, history)
+        if parts.toolbox is not None:
+            parts.toolbox.watch(self.frames.publish)
         if not history.next_id:
-            await self.stream.append(agent.system_message(), EventSource.AGENT)
-        await self.undoing.heal()
+            await stream.append(agent.system_message(), EventSource.AGENT)
+        await self.undo.heal()
         await self.consent.load()
-        self._spawn(self.hooks.begin())
-        await self.permitting.load()
-        self.permitting.watch()
-
-    async def _ready(self, action: Envelope) -> None:
-        """Return when an action may begin. Raises RuntimeUnavailableError."""
-        if is_recall(action.event):
-            return
-        await self._browsing.given_back()
-        if self._toolbox is None or not isinstance(action.event, MCPAction):  # which no sandbox carries out
-            await self._preparation.ready()
-        await self._turns.ready(action)
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        return self._tasks.spawn(work)
+        parts.tasks.spawn(parts.hooks.begin())
+        await self.approval.load()
+        self.approval.watch()
 
     async def aclose(self) -> None:
-        """Interrupt what is in flight, wait until it has answered, and let go of runtime, stream and lease."""
+        """Interrupt what is in flight, wait until it is answered, and release the sandbox, the stream and the lease."""
         if self.closed.is_set():
             return
         self.closed.set()
-        if self._toolbox is not None:
-            self._toolbox.unwatch()
+        parts = self._parts
+        if parts.toolbox is not None:
+            parts.toolbox.unwatch()
         self.record.rest()
-        if self._controller is not None:
+        if self._controller.is_started:
             await self._stop("The conversation was closed.")
             self._controller.give_up()
-        self.hands.interrupt()
-        await self.hooks.end()
-        await self._preparation.aclose()
-        await self._tasks.aclose(CLOSE_S)
-        async with AsyncExitStack() as last:  # each is let go of, whatever happens with the one before
+        self.user_control.interrupt()
+        await parts.hooks.end()
+        await parts.setup.aclose()
+        await parts.tasks.aclose(CLOSE_S)
+        async with AsyncExitStack() as last:  # in reverse order, each also when the one before it fails
             last.push_async_callback(self.stream.aclose)
             last.push_async_callback(self._take_snapshot)
-            last.push_async_callback(self._mind.aclose)
-            last.push_async_callback(self._aftermath.tell)  # once nothing can write any more
-            last.push_async_callback(self.runtime.rest if self._comes_back else self.runtime.aclose)
-        if self._controller is not None:
-            self._controller.history.let_go()
-
-    async def _on_state(self, envelope: Envelope) -> None:
-        await self._take_snapshot(every=EVERY)
-
-    async def _take_snapshot(self, *, every: int = 1) -> None:
-        if self._controller is not None:
-            await self._snapshots.take(self.state, self._controller.history.next_id, every=every)
+            last.push_async_callback(self.active_model.aclose)
+            last.push_async_callback(self.leftovers.tell)  # when nothing can write any more
+            last.push_async_callback(self.runtime.rest if parts.comes_back else self.runtime.aclose)
+        self._controller.history.let_go()
 
     async def _stop(self, why: str) -> None:
-        """Interrupt, and see it through: the controller's tasks end only when their last words are stored."""
+        """Interrupt the agent and wait until its actions are answered."""
         try:
-            if self.state.is_busy or self.state.agent_state is AgentState.RUNNING:
+            if self._parts.agent_works:
                 stop = ChangeAgentStateAction(agent_state=AgentState.STOPPED, thought=why)
                 await self.stream.append(stop, EventSource.ENVIRONMENT)
             async with asyncio.timeout(CLOSE_S):
@@ -351,302 +154,99 @@ class AgentSession:
 
     async def settled(self) -> None:
         """Return when the agent rests: it finished, asks, failed or was stopped, and all of that is stored."""
-        assert self._controller is not None
-        while True:
-            self._controller.changed.clear()
-            await self.stream.settle()
-            if self._is_settled:
-                return
-            await self._controller.changed.wait()
-
-    @property
-    def _is_settled(self) -> bool:
-        return not self.state.is_busy and not self.state.owed and self.state.agent_state is not AgentState.RUNNING
+        await self._controller.settled()
 
     async def changed(self) -> None:
         """Return after the next change of the controller's state."""
-        assert self._controller is not None
-        self._controller.changed.clear()
-        await self._controller.changed.wait()
+        await self._controller.changed()
 
-    # -- delegates and limits ----------------------------------------------------------------------------------------
-
-    @property
-    def delegates(self) -> list[AgentSession]:
-        """The sessions of the delegates that are at work, in the order of their actions."""
-        return [child for _, child in sorted(self.delegation.children.items()) if isinstance(child, AgentSession)]
-
-    @property
-    def attended(self) -> bool:
-        """Whether somebody answers what its delegates ask; else a delegate that asks is done."""
-        return self.delegation.attended
-
-    @attended.setter
-    def attended(self, attended: bool) -> None:
-        self.delegation.attended = attended
-
-    async def _delegate(self, action: AgentDelegateAction, action_id: int) -> Observation:
-        return await self.delegation.run(action, action_id, share(self.state))
-
-    def _children_changed(self) -> None:
-        """Tell whoever watches that delegates have begun or ended."""
-        self.frames.publish(Status("info", DELEGATES_STATUS, ""))
-
-    async def _day_limit(self, state: State) -> Reached | None:
-        if self._day_limits == _NO_LIMITS:
-            return None
-        today = datetime.now(UTC).date()
-        return reached_of_day(state, self._day_limits, await self._store.spent(today), today)
-
-    # -- sleep -----------------------------------------------------------------------------------------------------
-
-    @property
-    def asleep(self) -> bool:
-        """Whether it has let go of sandbox and model. It is shown as ever, and the next wish wakes it up."""
-        return self._sleep.is_on
+    # -- suspended while it rests ------------------------------------------------------------------------------------
 
     @property
     def rests(self) -> bool:
-        """Whether nothing is under way, so that sandbox and model can go without a loss to the work."""
-        starts = self._controller is None or (self._warming is not None and not self._warming.done())
-        return self._is_settled and not starts and not self.hands.are_on
+        """Whether nothing is under way, so that sandbox and model can be released without loss."""
+        return self.suspension.rests
 
     @property
     def rests_since(self) -> float:
-        """When anything last happened, by the clock of the manager."""
+        """When the newest event came, by the clock of the manager."""
         return self.stream.latest_at
 
-    async def sleep(self, notice: Status) -> bool:
-        """Let go of sandbox and model and of the place; tell `notice` to whoever watches. False where it works."""
-        async with self._turn:
-            if not await self._is_quiet():
-                return False
-            await self._take_snapshot()
-            await self._sleep.fall(notice)
-            return True
+    async def suspend(self, notice: Status) -> bool:
+        """Release the sandbox, the model and the slot, and publish `notice`. False if it works."""
+        return await self.suspension.suspend(notice, self._take_snapshot)
 
-    async def _is_quiet(self) -> bool:
-        """Whether it rests and nobody still chews on an event after which it might work."""
-        if not self.rests:
-            return False
-        try:
-            async with asyncio.timeout(SLEEP_S):
-                await self.stream.settle()
-        except TimeoutError:
-            return False
-        return self.rests and not self.closed.is_set()
+    # -- subscribers -------------------------------------------------------------------------------------------------
 
-    @asynccontextmanager
-    async def _awake(self) -> AsyncIterator[None]:
-        """Awake, and kept awake while something is said.
+    async def _on_state(self, envelope: Envelope) -> None:
+        await self._take_snapshot(every=EVERY)
 
-        Raises UsageError where it is closed or every place is taken by one that works, ConsentError where the user has
-        to let it go on first, ConfigurationError where its model is gone.
-        """
-        async with self._turn:
-            self._refuse_if_closed()
-            self.consent.require()
-            await self._sleep.wake()
-            yield
+    async def _take_snapshot(self, *, every: int = 1) -> None:
+        if self._controller.is_started:
+            await self._parts.snapshots.take(self.state, self._controller.history.next_id, every=every)
 
-    def _refuse_if_closed(self) -> None:
-        if self.closed.is_set():
-            raise UsageError(f"Conversation {self.info.id} is closed here. Open it again.")
-
-    async def _come_back(self) -> None:
-        """Have a model again."""
-        assert self._controller is not None
-        await self._mind.take()
-        if self.closed.is_set():
-            await self._mind.aclose()
-            self._refuse_if_closed()
-        self._controller.agent = self._mind.agent()
-
-    # -- memory ----------------------------------------------------------------------------------------------------
-
-    async def _recall(self, envelope: Envelope) -> None:
-        if self.recollection.needs_sandbox and self._warming is not None and not self._warming.done():
-            self._spawn(self._recall_when_warm(envelope, self._warming))
+    async def _on_recall(self, envelope: Envelope) -> None:
+        if self.recollection.needs_sandbox and self._parts.setup.is_warming_up:
+            self._parts.tasks.spawn(self._answer_recall(envelope))
         else:
             await self._answer_recall(envelope)
 
-    async def _recall_when_warm(self, envelope: Envelope, warming: asyncio.Task[None]) -> None:
-        """Answer once the repository, or the machine that has the project, is there, or cannot be had."""
-        await asyncio.wait([warming])
-        await self._answer_recall(envelope)
-
     async def _answer_recall(self, envelope: Envelope) -> None:
-        assert self._controller is not None
-        history = self._controller.history
-        await self.recollection.answer(envelope, lambda: history.until(envelope.id))
+        if self.recollection.needs_sandbox:  # the repository, or the machine that has the project
+            await self._parts.setup.warmed_up()
+        await self.recollection.answer(envelope, lambda: self._controller.history.until(envelope.id))
 
-    # -- the user's wishes -------------------------------------------------------------------------------------------
+    # -- what the user wants -----------------------------------------------------------------------------------------
 
     async def send(self, text: str, image_urls: Sequence[str] = (), context: str = "") -> Envelope:
-        """Say something to the agent; it is stored when this returns. Wakes it up.
+        """Say something to the agent; it is stored when this returns. Resumes a suspended conversation.
 
-        Pictures are `data:` URLs; `context` is for the model alone, behind the text. Raises StoreError, UsageError or
-        ConfigurationError (see `_awake`), and then nothing was said.
+        Pictures are `data:` URLs; `context` is added to the text for the model alone. Raises StoreError, and as
+        `Suspension.awake`; then nothing was said.
         """
-        async with self._awake():
-            noted = context + PLANNING_NOTE * (self.confirm_mode is ConfirmMode.PLAN)
+        async with self.suspension.awake():
+            noted = context + PLANNING_NOTE * (self.guard.mode is ConfirmMode.PLAN)
             message = MessageAction(content=text, image_urls=list(image_urls) or None, context=noted)
             envelope = await self.stream.append(message, EventSource.USER)
-            if self._warming is None or self._warming.done():
-                self._warming = self._spawn(self._preparation.begin())  # while the model still thinks
+            self._parts.setup.warm_up()  # while the model still thinks
             assert isinstance(envelope.event, MessageAction)
             await self.record.name(envelope.event.content)  # as it was stored, with secrets masked
         return envelope
 
-    async def interrupt(self) -> None:
-        """Stop what is going on, now: the model's answer, every running command, the preparation, what waits for it."""
-        self.hands.commands.interrupt()
-        await self._wish(AgentState.STOPPED)
-        self._preparation.interrupt()
-
-    async def pause(self) -> None:
-        """Let the running action end, and do nothing after it."""
-        await self._wish(AgentState.PAUSED)
-
-    async def resume(self) -> None:
-        """Go on after a pause, an interrupt or an error; past a limit, extend it by the same amount again."""
-        await self._wish(AgentState.RUNNING)
-
     async def queue(self, text: str, image_urls: Sequence[str] = (), context: str = "") -> Envelope:
-        """As `send`, but said once the agent rests. Raises as `send`, and then it is not queued."""
+        """As `send`, but the agent reads it once it rests. Raises as `send`; then it is not queued."""
         pictures = list(image_urls) or None
         return await self.add(MessageAction(content=text, image_urls=pictures, context=context, queued=True))
 
-    async def run_command(self, command: str) -> Envelope:
-        """Run a command in the agent's shell, as the user; the model reads it with the next message.
-
-        It is stored when this returns, and runs on. Raises as `send`, and UsageError while the shell is not free.
-        """
-        if self.state.agent_state is AgentState.RUNNING or self.state.is_busy:
-            raise UsageError("The agent works in this shell. Esc stops it; then run the command again.")
-        if self.hands.terminal.is_on:
-            raise UsageError("You have taken over the terminal. Type the command there, or give it back.")
-        async with self._awake():
-            return await self.hands.commands.run(command)
-
-    async def take_terminal(self, rows: int, columns: int) -> Envelope:
-        """Let the user have the agent's terminal, in this size, until `take_over.give_back`. The agent waits.
-
-        It is stored when this returns; keys may be typed from then on. Raises as `send`, and UsageError where it is
-        taken over already.
-        """
-        async with self._awake():
-            return await self.hands.terminal.begin(rows, columns)
-
-    async def take_browser(self) -> Envelope:
-        """Let the user have the agent's browser until `users_browser.give_back`. The agent waits.
-
-        It is stored when this returns. Raises as `send`, and UsageError where it is taken over already.
-        """
-        async with self._awake():
-            return await self.hands.browser.begin()
-
-    @property
-    def runs_command(self) -> bool:
-        """Whether a command of the user's own is running."""
-        return self.hands.commands.is_busy
-
-    async def command_ended(self) -> None:
-        """Return when no command of the user's own runs any more."""
-        await self.hands.commands.ended()
-
     async def unqueue(self, message_id: int) -> None:
-        """Do not say what was queued; what has been said already stays said."""
+        """Remove a message from the queue; one that was sent already stays."""
         await self.stream.append(NullAction(), EventSource.USER, message_id)
 
-    async def put_back(self, name: str) -> str:
-        """Give a file that was moved aside its name again; the answer is the name. The next sandbox cannot write it.
+    async def interrupt(self) -> None:
+        """Stop what is going on now: the model call, every running command, the setup, and what waits for it."""
+        self.user_control.commands.interrupt()
+        await self.stream.append(ChangeAgentStateAction(agent_state=AgentState.STOPPED), EventSource.USER)
+        self._parts.setup.interrupt()
 
-        Ends the sandbox; the next action starts a new one. Raises UsageError while the agent works.
-        """
-        if self.state.is_busy or self.state.agent_state is AgentState.RUNNING:
-            raise UsageError("The agent is working. Pause it first, then restore the file.")
-        restored = await self.runtime.put_back(name)
-        await self._preparation.restart()
-        return restored
+    async def pause(self) -> None:
+        """Let the running action end, and begin nothing after it."""
+        await self.stream.append(ChangeAgentStateAction(agent_state=AgentState.PAUSED), EventSource.USER)
+
+    async def resume(self) -> None:
+        """Go on after a pause, an interrupt or an error; past a limit, extend it by the same amount again."""
+        await self.add(ChangeAgentStateAction(agent_state=AgentState.RUNNING))
 
     async def compact(self, keep: str = "") -> None:
-        """Have the history condensed for the model, now or before its next answer; `keep` is what matters above all.
+        """Condense the history for the model, now or before its next answer; `keep` says what matters most.
 
-        Raises as `send`, UsageError where the agent has no history of ours.
+        Raises as `send`, and UsageError if the agent keeps its own history.
         """
-        if self._controller is not None and not hasattr(self._controller.agent, "condensing"):
+        if not hasattr(self.active_model.agent, "condensing"):
             raise UsageError("This agent keeps its own history. Start a new conversation for a fresh one.")
         if self.state.first_said is None:
             raise UsageError("Nothing was said yet, so there is nothing to condense.")
         await self.add(CondensationRequestAction(keep=keep))
 
-    async def confirm(self, action_id: int | None = None) -> None:
-        """Let the action that waits be carried out. Raises UsageError where it was answered already, and as `send`."""
-        await self.permitting.confirm(action_id)
-
-    async def reject(self, reason: str = "", action_id: int | None = None) -> None:
-        """Do not let the action that waits be carried out. With a reason the agent goes on and reads it.
-
-        Raises as `confirm`.
-        """
-        await self.permitting.reject(reason, action_id)
-
-    async def _answer(self, answer: AgentState, action_id: int | None, reason: str) -> None:
-        await self._wish(answer, cause=action_id, thought=reason)
-
-    async def _wish(self, wish: AgentState, *, cause: int | None = None, thought: str = "") -> None:
-        action = ChangeAgentStateAction(agent_state=wish, thought=thought)
-        if wish in (AgentState.STOPPED, AgentState.PAUSED):  # nothing starts, so nothing has to wake up for it
-            await self.stream.append(action, EventSource.USER, cause)
-        else:
-            await self.add(action, cause)
-
     async def add(self, wish: Event, cause: int | None = None) -> Envelope:
-        """Store a wish after which there may be work. Raises as `send`."""
-        async with self._awake():
-            return await self.stream.append(wish, EventSource.USER, cause)
-
-    @asynccontextmanager
-    async def _at_rest(self) -> AsyncIterator[None]:
-        """Nothing is under way, and nothing is said meanwhile. Raises UsageError."""
-        if self._is_settled and self._warming is not None:
-            await asyncio.wait([self._warming])  # it may still bring files
-        async with self._turn:
-            self._refuse_if_closed()
-            if self.info.parent:
-                raise UsageError("A delegate's work is undone in the conversation that began it.")
-            if self.rests:
-                await self.stream.settle()  # a checkpoint that is being taken may need seconds
-            if not self.rests:
-                raise UsageError("The agent is at work, or its sandbox is. Esc stops it; then undo.")
-            yield
-
-    # -- what may change while it goes on -----------------------------------------------------------------------------
-
-    @property
-    def confirm_mode(self) -> ConfirmMode:
-        """How much the agent may do by itself."""
-        return self.guard.mode
-
-    def set_confirm_mode(self, mode: ConfirmMode | str) -> None:
-        """From the next answer on, ask for this much."""
-        self.guard.mode = ConfirmMode(mode)
-
-    async def set_model(self, name: str) -> None:
-        """From the next answer on, another model answers. Raises ConfigurationError."""
-        assert self._controller is not None
-        old = await self._mind.take(name)
-        self._controller.agent = self._mind.agent()
-        await self.record.set_model(name)
-        await old.aclose()
-
-    async def set_title(self, title: str) -> None:
-        """What the lists call this conversation. Raises StoreError, and then it keeps its name."""
-        await self.record.set_title(title)
-
-
-def _executor(sandbox: Executor, toolbox: Toolbox | None, past: Past | None) -> Executor:
-    """Who carries actions out: the sandbox, and for those that are none of its, a toolbox and the past."""
-    shared = sandbox if toolbox is None else Shared(sandbox, toolbox)
-    return shared if past is None else Recalling(shared, past)
+        """Store something that the user wants, after which there may be work. Raises as `send`."""
+        return await self.suspension.add(wish, cause)

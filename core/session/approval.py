@@ -1,9 +1,9 @@
-"""Permitting: the user's answers to held actions, and how far they reach.
+"""The user's answers to actions that wait, and what they allow from then on.
 
 An answer names the action that was shown, so that of two screens that show it only the first one counts, and none is
-ever taken for the action behind it. What holds for the conversation, its mode among it, is an event of its log, and so
-survives a restart and a fork; of a conversation that came from elsewhere only what was answered here counts. What was
-allowed in turns that are undone is taken back. Used by AgentSession.
+ever taken for the action behind it. What holds for the conversation, also its mode, is an event of its log, and so
+survives a restart and a fork; in a conversation that was imported only what was answered here counts. What was allowed
+in turns that are undone is revoked.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from core.controller.state import Pending, State
 from core.errors import UsageError
 from core.events import (
     AgentState,
+    ChangeAgentStateAction,
     ConsentAction,
     Envelope,
     Event,
@@ -32,14 +33,14 @@ from core.store.conversations import IMPORT, ConversationInfo
 from core.store.reader import EventFilter
 from core.stream import EventStream, EventStreamSubscriber
 
-Wish = Callable[[AgentState, int | None, str], Awaitable[None]]
+Add = Callable[[Event, int | None], Awaitable[Envelope]]
 _KEPT = EventFilter(
     kinds=frozenset({"action:permission", "action:consent", "action:mode", "action:undo", "observation:undo"})
 )
 
 
-class Permitting:
-    """Of one conversation; `load` it first."""
+class Approval:
+    """The answers and permissions of one conversation; `load` it first."""
 
     def __init__(
         self,
@@ -48,28 +49,27 @@ class Permitting:
         info: ConversationInfo,
         guard: Guard,
         state: Callable[[], State],
-        wish: Wish,
-        add: Callable[[Event], Awaitable[Envelope]],
+        add: Add,
     ) -> None:
         self.guard = guard
-        self.above: Permitting | None = None
-        """Of the conversation whose delegate this is: what holds for the conversation is kept there."""
+        self.above: Approval | None = None
+        """The approval of the parent conversation, if this is a delegate: permissions for the conversation are kept
+        there."""
         self._own_mode = guard.mode
-        """That of the settings."""
+        """The mode of the settings."""
         self._undos: dict[int | None, UndoAction] = {}
-        """Those that have no observation yet."""
+        """Undo actions without an observation."""
         self._stream = stream
         self._info = info
         self._state = state
-        self._wish = wish
         self._add = add
 
-    def share(self, above: Permitting) -> None:
-        """This is a delegate of that one's conversation."""
+    def share(self, above: Approval) -> None:
+        """Make this the approval of a delegate of that conversation."""
         self.above, self.guard.above = above, above.guard
 
     async def load(self) -> None:
-        """Take from the log what was answered for this conversation. Raises StoreError."""
+        """Read the permissions and the mode from the log. Raises StoreError."""
         counts = self._info.origin != IMPORT
         after = -1
         while page := await self._stream.read(after=after, where=_KEPT):
@@ -87,12 +87,12 @@ class Permitting:
             after = page[-1].id
 
     def watch(self) -> None:
-        """Take back what is undone from here on. Called once, behind `load`."""
+        """Revoke permissions when turns are undone. Call once, after `load`."""
         types: list[type[Event]] = [UndoAction, UndoObservation]
-        self._stream.subscribe(EventStreamSubscriber.RUNTIME, self._on_undo, "permitting", types=types)
+        self._stream.subscribe(EventStreamSubscriber.RUNTIME, self._on_undo, "approval", types=types)
 
     def _taken_back(self, envelope: Envelope) -> list[Permission]:
-        """What was allowed in turns that are undone is not allowed any more, not even where they are had again."""
+        """Revoke what was allowed in turns that are undone. It stays revoked if they are redone."""
         event, undone = envelope.event, self._undos.pop(envelope.cause, None)
         if isinstance(event, UndoAction):
             self._undos[envelope.id] = event
@@ -110,7 +110,7 @@ class Permitting:
             await self._stream.append(back, EventSource.ENVIRONMENT)
 
     async def keep_mode(self, mode: ConfirmMode | str, *, own: bool = False) -> None:
-        """Have the mode be there again after a restart; `own` is that of the settings. Raises StoreError."""
+        """Keep the mode over a restart; `own` means the mode of the settings. Raises StoreError."""
         await self._stream.append(ModeAction(mode=ConfirmMode(mode).value, own=own), EventSource.USER)
 
     def _take(self, envelope: Envelope) -> None:
@@ -131,10 +131,19 @@ class Permitting:
 
     # -- what the user says ----------------------------------------------------------------------------------------
 
-    async def permit(self, text: str, scope: Scope, verdict: Verdict = Verdict.ALLOW) -> None:
-        """Allow or deny whatever these patterns cover from now on. Raises UsageError, ConfigurationError, StoreError.
+    @property
+    def mode(self) -> ConfirmMode:
+        """How much the agent may do without asking."""
+        return self.guard.mode
 
-        Given while an action waits because of what was read or done before, it spares such questions, too. ONCE keeps
+    def set_mode(self, mode: ConfirmMode | str) -> None:
+        """Use this mode from the next answer on."""
+        self.guard.mode = ConfirmMode(mode)
+
+    async def permit(self, text: str, scope: Scope, verdict: Verdict = Verdict.ALLOW) -> None:
+        """Allow or deny what these patterns match from now on. Raises UsageError, ConfigurationError, StoreError.
+
+        If it is given while an action waits because of earlier events, it answers such questions too. ONCE keeps
         nothing.
         """
         informed = self._asked_by_voice()
@@ -168,14 +177,14 @@ class Permitting:
             await asyncio.to_thread(self.guard.file.revoke, [permission.id])
 
     async def _keep(self, event: PermissionAction) -> None:
-        self._take(await self._add(event))
+        self._take(await self._add(event, None))
 
     async def confirm(self, action_id: int | None = None) -> None:
-        """Let an action that waits be carried out, by default the one that is asked about.
+        """Approve a waiting action, by default the one that is shown.
 
-        Raises UsageError where the action does not wait any more.
+        Raises UsageError if the action does not wait any more.
         """
-        await self._wish(AgentState.USER_CONFIRMED, self._asked(action_id), "")
+        await self._answer(AgentState.USER_CONFIRMED, self._asked(action_id), "")
 
     async def confirm_allowed(self, action_id: int | None = None) -> None:
         """As `confirm`, and with it every other action that waits and is allowed as the permissions are now.
@@ -186,27 +195,30 @@ class Permitting:
         for pending in self._behind(first):
             judged = await self.guard.judge(pending.action)
             if judged.verdict is Verdict.ALLOW and judged.rule != MODE.format(mode=self.guard.mode):
-                await self._wish(AgentState.USER_CONFIRMED, pending.id, "")
-        await self._wish(AgentState.USER_CONFIRMED, first, "")
+                await self._answer(AgentState.USER_CONFIRMED, pending.id, "")
+        await self._answer(AgentState.USER_CONFIRMED, first, "")
 
     async def reject(self, reason: str = "", action_id: int | None = None) -> None:
-        """Do not let the action that waits be carried out. Raises as `confirm`.
+        """Deny a waiting action. Raises as `confirm`.
 
         With a reason the agent goes on: each action behind it asks, unless it only reads. Without one none of them is
         carried out, and the agent rests.
         """
-        await self._wish(AgentState.USER_REJECTED, self._asked(action_id), reason)
+        await self._answer(AgentState.USER_REJECTED, self._asked(action_id), reason)
 
     async def reject_denied(self, reason: str, action_id: int | None = None) -> None:
-        """As `reject`, and with it every other action that waits and is denied as the permissions are now."""
+        """As `reject`, and deny every other waiting action that the permissions now deny."""
         first = self._asked(action_id)
         for pending in self._behind(first):
             if (await self.guard.judge(pending.action)).verdict is Verdict.DENY:
-                await self._wish(AgentState.USER_REJECTED, pending.id, reason)
-        await self._wish(AgentState.USER_REJECTED, first, reason)
+                await self._answer(AgentState.USER_REJECTED, pending.id, reason)
+        await self._answer(AgentState.USER_REJECTED, first, reason)
+
+    async def _answer(self, answer: AgentState, action_id: int, reason: str) -> None:
+        await self._add(ChangeAgentStateAction(agent_state=answer, thought=reason), action_id)
 
     def _asked_by_voice(self) -> bool:
-        """Whether the action that is asked about waits because of what was read or done before it."""
+        """Whether the action that is shown waits because of earlier events."""
         state = self._state()
         judged = next((one.action.judgement for one in state.queue if one.id == state.awaiting), None)
         return judged is not None and judged.rule in VOICES
@@ -222,5 +234,5 @@ class Permitting:
 
 
 def _given_in(permission: Permission) -> int:
-    """The id of the event with which it was given for the conversation."""
+    """The id of the event that granted it."""
     return int(permission.id.removeprefix("c"))

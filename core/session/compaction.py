@@ -1,7 +1,7 @@
-"""Compacting: the wish `/compact [what to keep]` where there is no screen, and what came of it in words.
+"""The command `/compact [what to keep]` without a screen, and its result.
 
-As on the screen, the wish is no message: the agent is not woken up by it, and the model that sums up is the one of the
-settings. Used by the headless command and by editors.
+As on the screen, it is not a message: it does not start the agent, and the model of the settings writes the summary.
+Used by the headless command and by editors.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _DONE = EventFilter(kinds=frozenset({"action:condensation"}))
 
 
 def compact_wish(text: str) -> str | None:
-    """What is to be kept above all, where a text wishes for it; None where it is a message."""
+    """What to keep above all, if the text is this command; None if it is a message."""
     first, *rest = text.strip().split(maxsplit=1) or [""]
     return None if first != f"/{COMPACT}" else rest[0] if rest else ""
 
 
 async def came_of(session: AgentSession, since: int) -> CondensationAction | None:
-    """The newest condensation after an event; None where there is none. Raises StoreError."""
+    """The newest condensation after an event; None if there is none. Raises StoreError."""
     for envelope in reversed(await session.stream.read(after=since, where=_DONE)):
         if isinstance(envelope.event, CondensationAction):
             return envelope.event

@@ -1,16 +1,17 @@
-"""What a sandbox leaves behind for the user's own programs to carry out: told in the conversation, each thing once.
+"""Reports what the sandbox left in the workspace that the user's own programs would execute, each thing once.
 
-A sandbox cannot keep an agent from making a repository with hooks and settings of its own. So whenever the agent rests,
-and when the sandbox has ended, the runtime is asked what is there now that was not there at the start. The event log
-is the only memory of what was told, so nothing is told twice, also after a restart. What did not come back from a
-workspace elsewhere is told likewise.
+A sandbox cannot keep an agent from making a repository with its own hooks and settings. So whenever the agent rests,
+and when the sandbox has ended, the runtime is asked what is there that was not there at the start. The event log is the
+only record of what was reported, so nothing is reported twice, also after a restart. Files that did not come back from
+a remote workspace are reported in the same way.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
+from core.errors import UsageError
 from core.events import AgentState, AgentStateChangedObservation, Envelope, ErrorObservation, EventSource
 from core.protocols import Runtime
 from core.store.reader import EventFilter
@@ -19,7 +20,7 @@ from core.stream import EventStream
 LEFT_BEHIND = "STATUS$LEFT_BEHIND"
 CAME_BACK = "STATUS$CAME_BACK"
 MAX_TOLD = 100
-"""In one event; what is beyond is told with the next."""
+"""Lines in one event; the rest is reported with the next one."""
 MORE = "and {n} more, which are listed by /sandbox"
 _WORKS = (AgentState.RUNNING, AgentState.LOADING, AgentState.USER_CONFIRMED, AgentState.USER_REJECTED)
 INTRODUCTION = (
@@ -34,22 +35,42 @@ REMEDY = (
 )
 
 
-class Aftermath:
-    """Of one conversation."""
+class Leftovers:
+    """The reports of one conversation, and the files that were moved aside."""
 
-    def __init__(self, runtime: Runtime, stream: EventStream) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        stream: EventStream,
+        restart: Callable[[], Awaitable[None]],
+        agent_works: Callable[[], bool],
+    ) -> None:
         self._runtime = runtime
         self._stream = stream
+        self._restart = restart
+        """Ends the sandbox; the next action starts a new one."""
+        self._agent_works = agent_works
         self._turn = asyncio.Lock()
 
     async def on_state(self, envelope: Envelope) -> None:
-        """For the stream: look when the agent has come to rest. Raises StoreError."""
+        """Callback for state changes: look when the agent has come to rest. Raises StoreError."""
         changed = envelope.event
         if isinstance(changed, AgentStateChangedObservation) and changed.agent_state not in _WORKS:
             await self.tell()
 
+    async def put_back(self, name: str) -> str:
+        """Give a file that was moved aside its name again, and return the name. The next sandbox cannot write it.
+
+        Ends the sandbox; the next action starts a new one. Raises UsageError while the agent works.
+        """
+        if self._agent_works():
+            raise UsageError("The agent is working. Pause it first, then restore the file.")
+        restored = await self._runtime.put_back(name)
+        await self._restart()
+        return restored
+
     async def tell(self) -> None:
-        """Tell what is there and was not told yet. Raises StoreError."""
+        """Report what was not reported yet. Raises StoreError."""
         async with self._turn:
             await self._tell_new(LEFT_BEHIND, INTRODUCTION, await self._runtime.left_behind(), REMEDY)
             await self._tell_new(CAME_BACK, CAME_BACK_INTRODUCTION, await self._runtime.came_back(), "")

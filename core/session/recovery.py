@@ -1,6 +1,6 @@
-"""WaysOut: what the user chooses where something stands in the agent's way.
+"""Carries out the user's choice when the agent cannot go on: a limit, a loop, an error of the model or the sandbox.
 
-What stands in the way, and which ways it leaves, is `core.controller.exit_reasons`. Used by AgentSession's callers.
+What can stop the agent, and the choices that each cause offers, are in `core.controller.exit_reasons`.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from core.store.reader import EventFilter
 
 if TYPE_CHECKING:
     from core.session.agent_session import AgentSession
-    from core.session.setup import Preparation
+    from core.session.setup import Setup
 
 TELL = "You go round in a circle: {} Do not repeat it. Say what you tried and why it did not work, then go another way."
 
 
-class WaysOut:
-    """Of one conversation. To add a way: see `core.controller.exit_reasons`; its case is here."""
+class Recovery:
+    """The choices in one conversation. A new one is a row in `core.controller.exit_reasons` and a case here."""
 
-    def __init__(self, session: AgentSession, preparation: Preparation) -> None:
+    def __init__(self, session: AgentSession, preparation: Setup) -> None:
         self._session = session
         self._preparation = preparation
 
     async def take(self, way: Way, model: str = "") -> None:
-        """Take one of the ways that `state.halt` offers; any other does nothing. `model` is for SWITCH_MODEL.
+        """Carry out one of the choices that `state.halt` offers; any other does nothing. `model` is for SWITCH_MODEL.
 
-        Raises ConfigurationError where the model cannot be used; then nothing has changed.
+        Raises ConfigurationError if the model cannot be used; then nothing has changed.
         """
         session = self._session
         halt = session.state.halt
@@ -36,7 +36,7 @@ class WaysOut:
             return
         match way:
             case Way.SWITCH_MODEL:
-                await session.set_model(model)
+                await session.active_model.switch(model)
             case Way.CONDENSE:
                 await session.add(CondensationRequestAction())
             case Way.RESTART_SANDBOX:
@@ -57,7 +57,7 @@ class WaysOut:
         await session.resume()
 
     async def _last_request(self) -> str:
-        """What the user said last."""
+        """The last message of the user."""
         before: int | None = None
         said = EventFilter(kinds=frozenset({"action:message"}), sources=frozenset({EventSource.USER}))
         while page := await self._session.stream.page(before=before, limit=10, where=said):

@@ -1,9 +1,9 @@
-"""MaskedFrames: what is shown live, without secrets, also where they come in pieces.
+"""Live frames without secrets, also when a secret is split between frames.
 
-Whoever records gets frames as they are, for the recording is masked as a whole. Others see stars in place of secrets;
-of a known one that is cut between two frames, three bytes at most are seen before (see `core.secrets.redactor`). What
-looks like a secret is known as soon as it is whole: of one that is cut between two frames, the first part is seen, and
-one that colours split is seen until its event is stored.
+The recorder gets frames unchanged, because a recording is redacted as a whole. Others see stars in place of secrets; of
+a known secret that is split between two frames, at most three bytes are visible before (see `core.secrets.redactor`).
+Text that looks like a secret is recognized when it is complete: if it is split between two frames, its first part is
+visible; if colour codes split it, all of it is, until its event is stored.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from core.secrets.redactor import StreamMasker
 from core.secrets.token_patterns import may_hold
 
 TAIL_BYTES = 512
-"""Of what came before, which is looked at together with what comes."""
+"""Of the data before, which is searched together with the next frame."""
 
 
 @dataclass(slots=True)
 class _Stream:
-    """What comes in pieces that belong together."""
+    """Frames that belong together."""
 
     last: TerminalOutput | TokenDelta
     masker: StreamMasker
@@ -33,8 +33,8 @@ class _Stream:
     decoder: codecs.IncrementalDecoder = field(default_factory=codecs.getincrementaldecoder("utf-8"))
 
 
-class MaskedFrames(Frames):
-    """The live side of one conversation; `record` gets every frame unmasked, before anybody else."""
+class RedactedFrames(Frames):
+    """The live frames of one conversation; `record` gets every frame unchanged, before the watchers."""
 
     def __init__(self, masker: Masker, record: Callable[[Frame], None], detector: Detector | None = None) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class MaskedFrames(Frames):
         self._streams: dict[type[Frame], _Stream] = {}
 
     def publish(self, frame: Frame) -> None:
-        """Record a frame, and hand it on masked. Never raises."""
+        """Record a frame, and publish it redacted. Never raises."""
         self._record(frame)
         if not self._masker and self._detector is None:
             super().publish(frame)
@@ -72,7 +72,7 @@ class MaskedFrames(Frames):
                 yield replace(frame, url=mask(frame.url), title=mask(frame.title))
 
     def _detect(self, stream: _Stream, data: bytes) -> None:
-        """Let the masker know what looks like a secret, before it is shown."""
+        """Add text that looks like a secret to the known ones before it is shown."""
         if self._detector is not None:
             seen = stream.tail + data
             if may_hold(text := seen.decode("utf-8", "replace")):
@@ -80,7 +80,7 @@ class MaskedFrames(Frames):
             stream.tail = seen[-TAIL_BYTES:]
 
     def _rest(self, kind: type[Frame]) -> Iterator[Frame]:
-        """What is held back of a stream that is over."""
+        """The data that was held back of a stream that has ended."""
         if (stream := self._streams.pop(kind, None)) is not None:
             yield from _with(stream, stream.masker.flush())
 

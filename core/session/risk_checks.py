@@ -1,12 +1,9 @@
-"""Wariness: voices of the guard that know what was done before, the taint of foreign content and the analyzers.
+"""What the guard is told about earlier events when it judges an action.
 
-Both are folds over the log, made when the first action is judged and carried on with each further one, in a thread.
-What they say only ever asks. Used by AgentSession, which hands `heard` to the guard.
-
-What is known of a conversation's shell when an action is judged: its log, and the commands of the same answer.
-
-A model's answer can hold several commands, which are judged one after the other before any of them is in the log. They
-are kept until the log grows. Used by AgentSession, which hands it to the guard.
+RiskChecks applies the taint of foreign content and the security analyzers; both are folds over the log, computed in a
+thread when the first action is judged and continued with each further one. Their answer can only be to ask the user.
+ShellRecord knows the state of the agent's shell, from the log and from the commands of the same answer, which are
+judged one after the other before any of them is in the log.
 """
 
 from __future__ import annotations
@@ -29,11 +26,11 @@ PAGE = 500
 """Events that are read at a time."""
 
 
-class Wariness:
-    """Of one conversation. `workspace` is its folder as the sandbox calls it.
+class RiskChecks:
+    """The taint and the analyzers of one conversation. `workspace` is its folder as the sandbox sees it.
 
-    `is_fine` tells of which foreign content the user says that it directs nobody; `harmless` names the tools of MCP
-    servers that change nothing and reach nobody else.
+    `is_fine` tells whether the user trusts a source of foreign content; `harmless` returns the tools of MCP servers
+    that change nothing and contact nobody else.
     """
 
     def __init__(
@@ -56,7 +53,7 @@ class Wariness:
         self._turn = asyncio.Lock()
 
     async def heard(self, action: Action, facts: Facts) -> Judgement:
-        """ASK with the reasons, or only the risk. Raises StoreError, ConfigurationError; then the guard asks."""
+        """Return ASK with the reasons, or only the risk. Raises StoreError, ConfigurationError; then the guard asks."""
         async with self._turn:
             taint, history = await self._caught_up()
             if self._analyzers is None:
@@ -73,7 +70,7 @@ class Wariness:
         return Judgement(verdict, ANALYZERS, risky, risk=said.risk)
 
     async def _caught_up(self) -> tuple[Taint, History]:
-        """Both folds, with every event that is stored."""
+        """Both folds, up to the newest stored event."""
         workspace = self._workspace()
         taint, history = self._taint or Taint(workspace), self._history or History(workspace)
         while page := await self._stream.read(after=self._seen_id, limit=PAGE):
@@ -89,7 +86,7 @@ def _folded(taint: Taint, history: History, page: Sequence[Envelope]) -> tuple[T
 
 
 class ShellRecord:
-    """Of one conversation. `workspace` is its folder as the sandbox calls it."""
+    """The state of the shell of one conversation. `workspace` is its folder as the sandbox sees it."""
 
     def __init__(self, stream: EventStream, workspace: Callable[[], str]) -> None:
         self._stream = stream
@@ -100,7 +97,7 @@ class ShellRecord:
         self._turn = asyncio.Lock()
 
     async def before(self, action: Action) -> Shell:
-        """What is known of the shell before this action. Raises StoreError."""
+        """The shell before this action. Raises StoreError."""
         async with self._turn:
             workspace = self._workspace()
             shells = self._shells or Shells(workspace, Shell((workspace,)))

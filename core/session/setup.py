@@ -1,11 +1,11 @@
-"""Preparation: everything between opening a conversation and its first action, once per session.
+"""Makes the sandbox ready for the first action, once per session.
 
-The sandbox is started, the repository that was chosen is cloned (or a new one made), its `.openhands/setup.sh` is run
-and its pre-commit hook installed. Every command goes through the runtime and stands in the log: an action of the
-environment, then its one observation, whatever ends it. Invariants: whoever calls `ready` waits for the same attempt;
-an attempt goes on where the last one failed; code from a repository runs without isolation only where the user said
-so. Follows `_create_runtime` of OpenHands V0 (`openhands/server/session/agent_session.py`), where a failure is an
-observation of the first action, and not a conversation without a runtime.
+The sandbox is started, the chosen repository is cloned (or a new one made), its `.openhands/setup.sh` is run and its
+pre-commit hook installed. Every command goes through the runtime and is in the log: an action of the environment and
+its one observation. Invariants: all callers of `ready` wait for the same attempt; an attempt goes on where the last one
+failed; code from a repository runs without isolation only if the user allowed it. Follows `_create_runtime` of
+OpenHands V0 (`openhands/server/session/agent_session.py`), but a failure is an observation of the first action, and not
+a conversation without a runtime.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from core import repository as shell
+from core.actions.environment import TRY_AGAIN, EnvironmentShell, apart, check, in_agents_shell
 from core.errors import HandloomError, RuntimeUnavailableError
 from core.events import CmdOutputObservation, ErrorObservation, EventSource, Status
 from core.protocols import Runtime
 from core.pub_sub import Frames
 from core.repository import NOT_INSTALLED_EXIT, PRE_COMMIT_SCRIPT, SETUP_SCRIPT, Repository
-from core.session.environment import TRY_AGAIN, EnvironmentShell, apart, check, in_agents_shell
 from core.settings.config import SandboxSettings
 from core.store.conversations import FORK, ConversationInfo
 from core.store.reader import EventFilter
@@ -45,33 +45,33 @@ SCRIPTS_NOT_RUN = "STATUS$REPOSITORY_SCRIPTS_NOT_RUN"
 SETUP_TIMEOUT_S = 600.0
 """V0's hard time limit of the setup script."""
 CLONE_TIMEOUT_S = 1800.0
-"""A big repository over a slow line."""
+"""A large repository over a slow connection."""
 COMMAND_TIMEOUT_S = 60.0
 """Everything else takes milliseconds; a network folder may take seconds."""
 CLOSE_S = 5.0
-"""How long the command that runs may take to end, and its observation to be stored."""
+"""How long the running command may take to end and its observation to be stored."""
 
 
 class _Attempt:
-    """One run through what is still to be done."""
+    """One run through the steps that are still to be done."""
 
     task: asyncio.Task[None]
 
     def __init__(self) -> None:
         self.failure: RuntimeUnavailableError | None = None
-        """Why it failed, once it has."""
+        """The error, if it failed."""
         self.is_told = False
-        """Whether an action has got that as its observation."""
+        """Whether an action got the error as its observation."""
         self.failed_step: Callable[[], Awaitable[None]] | None = None
-        """What failed; None where it is the sandbox itself."""
+        """The step that failed; None if it was the start of the sandbox."""
 
     @property
     def is_ending(self) -> bool:
-        """It was interrupted, and the command in hand still gets its observation."""
+        """Whether it was interrupted and its command still runs."""
         return self.task.cancelling() > 0 and not self.task.done()
 
 
-class Preparation:
+class Setup:
     """The start sequence of one session. `spawn` starts a task in the session's task group."""
 
     def __init__(
@@ -97,15 +97,31 @@ class Preparation:
             self._run_setup_script,
             self._install_hook,
         ]
-        """What is still to be done, in order, once the runtime runs."""
+        """The steps that are still to be done once the runtime runs, in order."""
         self._scripts: frozenset[str] = frozenset()
         self._seconds: dict[str, float] = {}
         self._attempt: _Attempt | None = None
+        self._warming: asyncio.Task[None] | None = None
         self._is_prepared = False
         self._is_closed = False
 
+    def warm_up(self) -> None:
+        """Start in the background, before an action needs the sandbox."""
+        if not self.is_warming_up:
+            self._warming = self._spawn(self.begin())
+
+    @property
+    def is_warming_up(self) -> bool:
+        """Whether the background start is still running."""
+        return self._warming is not None and not self._warming.done()
+
+    async def warmed_up(self) -> None:
+        """Return when the background start has ended, also if it failed."""
+        if self._warming is not None:
+            await asyncio.wait([self._warming])
+
     async def begin(self) -> None:
-        """Make the sandbox ready ahead of its use; what goes wrong is kept for the action that needs it."""
+        """Make the sandbox ready before it is used; an error is kept for the action that needs it."""
         with suppress(RuntimeUnavailableError):
             if self._is_prepared:
                 await self._start_again()
@@ -113,10 +129,10 @@ class Preparation:
                 await self._attempted()
 
     async def ready(self) -> None:
-        """Return when the sandbox is ready for an action; cheap where it is.
+        """Return when the sandbox is ready for an action. Cheap if it is ready already.
 
-        Raises RuntimeUnavailableError with what to do next; a failure that was raised is tried again by the next call.
-        Cancelling ends the waiting, not the preparation: see `interrupt`.
+        Raises RuntimeUnavailableError with what to do next; the next call tries again. Cancelling ends the waiting, not
+        the setup: see `interrupt`.
         """
         if self._is_prepared:
             await self._start_again()
@@ -129,9 +145,9 @@ class Preparation:
             raise attempt.failure
 
     async def _attempted(self) -> _Attempt:
-        """The attempt that is under way, else a new one, at its end. Raises RuntimeUnavailableError if interrupted."""
+        """Return the running attempt, or a new one, once it has ended. Raises RuntimeUnavailableError."""
         while (attempt := self._attempt) is not None and attempt.is_ending:
-            await asyncio.wait([attempt.task])  # what was interrupted is not joined, but begun anew
+            await asyncio.wait([attempt.task])  # an interrupted attempt is not joined: a new one begins
         if self._is_closed:
             raise RuntimeUnavailableError("The conversation is closed. Open it again to go on.")
         if attempt is None or attempt.task.done():
@@ -143,22 +159,22 @@ class Preparation:
         return attempt
 
     def interrupt(self) -> None:
-        """End the attempt that is under way; the command that runs is interrupted and gets its observation."""
+        """End the running attempt; its command is interrupted and gets its observation."""
         if self._attempt is not None:
             self._attempt.task.cancel()
 
     def skip(self) -> None:
-        """Do without the step that failed. The sandbox itself is not done without: it is tried again."""
+        """Skip the step that failed. The start of the sandbox cannot be skipped: it is tried again."""
         if self._attempt is not None and self._attempt.failed_step in self._steps:
             self._steps.remove(self._attempt.failed_step)
             self._attempt = None
 
     async def restart(self) -> None:
-        """End the sandbox; what is next started is a new one, which is brought to where the work is."""
+        """End the sandbox. The next action starts a new one, in the folder of the work."""
         await self._begin_again(self._runtime.aclose)
 
     async def rest(self) -> None:
-        """Let go of the sandbox for now; what is next started is brought to where the work is."""
+        """Release the sandbox for now. The next action starts it again, in the folder of the work."""
         await self._begin_again(self._runtime.rest)
 
     async def _begin_again(self, let_go: Callable[[], Awaitable[None]]) -> None:
@@ -169,7 +185,7 @@ class Preparation:
         self._is_prepared, self._attempt = False, None
 
     async def aclose(self) -> None:
-        """Interrupt, and return when the last event is stored. Nothing can be prepared after that."""
+        """Interrupt, and return when the last event is stored. Nothing can be set up after that."""
         self._is_closed = True
         self.interrupt()
         if self._attempt is not None:
@@ -178,7 +194,7 @@ class Preparation:
     # -- the sequence ------------------------------------------------------------------------------------------------
 
     async def _prepare(self, attempt: _Attempt) -> None:
-        """One attempt. Never raises: what went wrong is for those who wait."""
+        """Make one attempt. Does not raise: the error is for those who wait."""
         try:
             async with self._step(STARTING_RUNTIME, "Starting the sandbox"):
                 await self._start_runtime()
@@ -187,7 +203,7 @@ class Preparation:
                 attempt.failed_step = self._steps[0]
                 await self._steps[0]()
                 self._steps.pop(0)
-        except HandloomError as error:  # of the store, too: what cannot be recorded is not done
+        except HandloomError as error:  # of the store too: a command that cannot be recorded is not run
             attempt.failure = RuntimeUnavailableError(str(error))
             return
         self._is_prepared = True
@@ -198,7 +214,7 @@ class Preparation:
         log.info("conversation %s is ready: %s", self._info.id, times)
 
     async def _start_again(self) -> None:
-        """The sandbox may have died since; starting it costs nothing where it has not."""
+        """Start the sandbox again if it has died since."""
         try:
             await self._start_runtime()
         except RuntimeUnavailableError as error:
@@ -216,7 +232,7 @@ class Preparation:
             raise RuntimeUnavailableError(text) from error
 
     async def _bring_workspace(self) -> None:
-        """Clone the repository that was chosen; without one, make a new one where the settings want it."""
+        """Clone the chosen repository; without one, make a new one if the settings want it."""
         if self._info.repository:
             repository = Repository.parse(self._info.repository)
             copied = self._info.origin == FORK
@@ -232,7 +248,7 @@ class Preparation:
             check(await self._shell.run(apart(command, self._runtime.working_dir), limit_s), what, remedy)
 
     async def _look(self) -> None:
-        """Go to the folder of the work, and find out which scripts it has."""
+        """Change to the folder of the work, and find out which scripts it has."""
         if not self._info.repository and not await asyncio.to_thread(_has_scripts, self._info.workspace):
             return
         what = "Looking for the repository's scripts"
@@ -282,7 +298,7 @@ class Preparation:
                 return False
 
     async def _tell_not_run(self, scripts: str) -> None:
-        """Say it on the screen, and once in the log of the conversation."""
+        """Show it on the screen, and store it once in the conversation."""
         text = (
             f"{scripts} of the repository: not run, because without isolation that would be as you, on this machine.\n"
             "Read first what would run. To allow it, set run_repository_scripts under [sandbox] in config.toml to "
@@ -301,7 +317,7 @@ class Preparation:
 
     @asynccontextmanager
     async def _step(self, status: str, what: str) -> AsyncIterator[None]:
-        """Tell that something begins, and how it ended and when."""
+        """Show that a step begins, and how and when it ended."""
         self._say(status, f"{what} …")
         begun = time.monotonic()
         try:

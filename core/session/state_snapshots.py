@@ -1,7 +1,7 @@
-"""Snapshots: the state of a conversation at one of its events, so that opening it does not fold the whole log.
+"""Snapshots of the state of a conversation, so that opening it does not fold the whole log.
 
-A snapshot is a cache and never the truth: it holds for the code that folded it and for the limits that it began with,
-and where either is another, or it cannot be read, the log is folded from its start. Taken when the agent rests.
+A snapshot is a cache: it is valid for the code that folded it and for the limits that the fold began with. If either
+has changed, or the snapshot cannot be read, the log is folded from its start. Taken when the agent rests.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ import hashlib
 import json
 import logging
 from dataclasses import replace
-from functools import cache
+from functools import cache, reduce
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from core import controller, events
+from core import controller, events, garbage_collector
+from core.controller.decide import evolve
+from core.controller.history import PAGE, History
 from core.controller.state import Limits, State
 from core.controller.stuck import Step
 from core.errors import StoreError
@@ -25,13 +27,14 @@ from core.events import Action, Observation, event_from_dict, event_to_dict
 from core.regular_files import read_bytes
 from core.store.event_store import EventStore
 from core.store.writer import Lease
+from core.stream import EventStream
 
 log = logging.getLogger(__name__)
 
 EVERY = 1000
-"""Events after which one is worth taking while the conversation stays open: 35 ms of folding."""
+"""New events after which another snapshot is taken while the conversation stays open: 35 ms of folding."""
 MAX_CHARS = 4 * 1024 * 1024
-"""A larger one is not kept: the steps that it holds have long outputs, and are read from the log as fast."""
+"""A larger snapshot is not kept: its steps have long outputs, and reading the log is as fast."""
 
 
 class Snapshots:
@@ -43,6 +46,17 @@ class Snapshots:
         self._limits = limits
         self._made_by = ""
         self._taken_at = 0
+
+    async def fold(self, stream: EventStream) -> tuple[State, History]:
+        """The state after the whole log, and the history from the newest snapshot on. Raises StoreError."""
+        state, first = await self.newest()
+        history = History(lambda after, before: stream.read(after=after, before=before, limit=PAGE), first)
+        while page := await stream.read(after=history.next_id - 1, limit=PAGE):
+            for envelope in page:
+                history.append(envelope)
+            state = reduce(evolve, page, state)
+            garbage_collector.spare()
+        return state, history
 
     async def newest(self) -> tuple[State, int]:
         """The state to begin with, and the id of the first event that it has not seen. Raises StoreError."""
@@ -58,7 +72,7 @@ class Snapshots:
         return State.initial(self._limits), 0
 
     async def take(self, state: State, next_id: int, *, every: int = 1) -> None:
-        """Keep the state before the event with this id, where that is worth it and possible. Does not raise."""
+        """Store the state before the event with this id, if enough has changed. Logs errors of the store."""
         if next_id - self._taken_at < every or not can_be_kept(state):
             return
         text = written(state)
@@ -73,7 +87,7 @@ class Snapshots:
 
 
 def can_be_kept(state: State) -> bool:
-    """Whether the agent rests, so that no action is under way that a snapshot would have to hold."""
+    """Whether the agent rests, so that the snapshot does not need to hold a running action."""
     return not (state.is_busy or state.queue or state.owed)
 
 
@@ -83,14 +97,14 @@ def _form() -> TypeAdapter[State]:
 
 
 def written(state: State) -> str:
-    """A state that can be kept, as JSON."""
+    """The state as JSON."""
     data = _form().dump_python(replace(state, recent=()), mode="json")
     data["recent"] = [[step.id, _event(step.action), _event(step.result)] for step in state.recent]
     return json.dumps(data, ensure_ascii=False)
 
 
 def restored(text: str) -> State:
-    """The state again. Raises ValidationError, ValueError, KeyError or TypeError where that is none."""
+    """The state from JSON. Raises ValidationError, ValueError, KeyError or TypeError if the text is not one."""
     data = json.loads(text)
     steps = data.pop("recent")
     state = _form().validate_python(data, strict=False)
@@ -109,7 +123,7 @@ def _event(event: Action | Observation | None) -> Any:
 
 
 def _made_by(limits: Limits) -> str:
-    """What folds, and what it begins with; another one makes another state of the same log."""
+    """A digest of the code that folds and of the limits: with another one the fold of the same log may differ."""
     return hashlib.sha256(f"{_code()} {limits!r}".encode()).hexdigest()
 
 

@@ -1,62 +1,239 @@
-"""Sleep: a conversation that rests lets go of its place, its sandbox and its model, and has them again when woken.
+"""How many conversations are awake at once, and how one that rests is suspended and resumed.
 
-Stream, state and lease stay, so whoever shows the conversation needs nothing. What runs in the sandbox by itself, such
-as a server in the background, ends. Used by AgentSession.
+A conversation is awake if it has a sandbox and a model, or may start them at any moment; it holds a slot. When every
+slot is taken, the one that has rested longest is suspended: it releases its slot, its sandbox and its model, and gets
+them back with the next message. Stream, state and lease stay, so a screen that shows it notices nothing. What runs in
+the sandbox in the background, such as a server, ends. Invariant: a conversation that works is never suspended.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Protocol
 
-from core.events import Status
+from core.errors import UsageError
+from core.events import Envelope, Event, EventSource, Status
 from core.pub_sub import Frames
-from core.session.slots import Places
+from core.session.active_model import ActiveModel
+from core.session.import_consent import ImportConsent
+from core.session.setup import Setup
+from core.store.conversations import ConversationInfo
+from core.stream import EventStream
 
 log = logging.getLogger(__name__)
 
-LetGo = Callable[[], Awaitable[None]]
+TOO_MANY = Status(
+    "error",
+    "AGENT_ERROR$TOO_MANY_CONVERSATIONS",
+    "Too many conversations at once. If you are still using this one, try reactivating it by prompting the agent to "
+    "continue",
+)
+"""What a conversation that is suspended shows; V0's words."""
 
 
-class Sleep:
-    """Of one conversation. `come_back` has the model again; the sandbox starts when it is needed."""
+class Suspendable(Protocol):
+    """A conversation that can be suspended."""
+
+    @property
+    def rests(self) -> bool:
+        """Whether nothing is under way in it."""
+        ...
+
+    @property
+    def rests_since(self) -> float:
+        """When its newest event came."""
+        ...
+
+    async def suspend(self, notice: Status) -> bool:
+        """Release the slot, the sandbox and the model; False if it has begun to work meanwhile."""
+        ...
+
+
+class Slots:
+    """At most `limit` conversations are awake. `sessions` has those that are started, by id."""
+
+    def __init__(self, limit: int, sessions: Mapping[str, Suspendable]) -> None:
+        self._limit = limit
+        self._sessions = sessions
+        self._taken: set[str] = set()
+        self._turn = asyncio.Lock()
+
+    async def take(self, conversation_id: str) -> None:
+        """Take a slot, if necessary that of another conversation. Raises UsageError if all of them work."""
+        async with self._turn:
+            while len(self._taken) >= self._limit:
+                await self._free_one()
+            self._taken.add(conversation_id)
+
+    def release(self, conversation_id: str) -> None:
+        """Release the slot of a conversation, if it has one."""
+        self._taken.discard(conversation_id)
+
+    async def _free_one(self) -> None:
+        """Suspend the conversation that has rested longest."""
+        awake = [session for id, session in self._sessions.items() if id in self._taken and session.rests]
+        for session in sorted(awake, key=lambda session: session.rests_since):
+            if await session.suspend(TOO_MANY):
+                return
+        if len(self._taken) >= self._limit:  # unless one was closed meanwhile
+            raise UsageError(
+                f"All {self._limit} conversations that may be awake at once are at work. Wait for one, interrupt or "
+                "close one, or raise the setting conversations.max_concurrent."
+            )
+
+
+SETTLE_S = 1.0
+"""How long subscribers may take with their events before a session that rests is suspended."""
+Release = Callable[[], Awaitable[None]]
+
+
+class Resources:
+    """The slot, the sandbox and the model of one conversation. The sandbox starts again when it is needed."""
 
     def __init__(
-        self, id: str, places: Places, frames: Frames, let_go: Sequence[LetGo], come_back: Callable[[], Awaitable[None]]
+        self, id: str, slots: Slots, frames: Frames, release: Sequence[Release], restore: Callable[[], Awaitable[None]]
     ) -> None:
         self._id = id
-        self._places = places
+        self._slots = slots
         self._frames = frames
-        self._let_go = let_go
-        self._come_back = come_back
+        self._release = release
+        self._restore = restore
+        """Makes the model again."""
         self._notice: Status | None = None
 
     @property
-    def is_on(self) -> bool:
-        """Whether it sleeps."""
+    def are_released(self) -> bool:
+        """Whether the conversation is suspended."""
         return self._notice is not None
 
-    async def fall(self, notice: Status) -> None:
-        """Fall asleep and tell `notice` to whoever watches. Does not raise what sandbox and model do wrong."""
+    async def release(self, notice: Status) -> None:
+        """Release all, and publish `notice`. Logs errors of the sandbox and the model."""
         self._notice = notice
-        self._places.give(self._id)
+        self._slots.release(self._id)
         self._frames.publish(notice)
-        for let_go in self._let_go:
+        for release in self._release:
             try:
-                await let_go()
-            except Exception:  # the boundary to a sandbox and a model that nobody needs any more
-                log.exception("conversation %s fell asleep and could not let go", self._id)
+                await release()
+            except Exception:  # the boundary to a sandbox and a model that nothing needs any more
+                log.exception("conversation %s was suspended and could not release everything", self._id)
 
-    async def wake(self) -> None:
-        """Be awake; does nothing where it is. Raises UsageError where no place is free, and what `come_back` raises."""
+    async def restore(self) -> None:
+        """Take a slot and make the model again, if they were released.
+
+        Raises UsageError if no slot is free, and what making the model raises.
+        """
         if self._notice is None:
             return
-        await self._places.take(self._id)
+        await self._slots.take(self._id)
         try:
-            await self._come_back()
+            await self._restore()
         except BaseException:
-            self._places.give(self._id)
+            self._slots.release(self._id)
             raise
         notice, self._notice = self._notice, None
         self._frames.publish(replace(notice, message=""))
+
+
+class Suspension:
+    """Whether one conversation is awake, rests or is suspended. `is_idle` tells whether agent and user do nothing."""
+
+    def __init__(
+        self,
+        *,
+        info: ConversationInfo,
+        slots: Slots,
+        stream: EventStream,
+        frames: Frames,
+        consent: ImportConsent,
+        setup: Setup,
+        model: ActiveModel,
+        closed: asyncio.Event,
+        is_idle: Callable[[], bool],
+    ) -> None:
+        self._info = info
+        self._stream = stream
+        self._consent = consent
+        self._setup = setup
+        self._model = model
+        self._closed = closed
+        self._is_idle = is_idle
+        self._turn = asyncio.Lock()
+        """Held while the user says something, during an undo, and while it is suspended or resumed."""
+        self._resources = Resources(info.id, slots, frames, (setup.rest, model.aclose), self._remake_model)
+
+    @property
+    def is_on(self) -> bool:
+        """Whether sandbox and model are released. The conversation is shown as before; a message resumes it."""
+        return self._resources.are_released
+
+    @property
+    def rests(self) -> bool:
+        """Whether nothing is under way, so that sandbox and model can be released without loss."""
+        return self._is_idle() and not self._setup.is_warming_up
+
+    async def suspend(self, notice: Status, last: Callable[[], Awaitable[None]]) -> bool:
+        """Release sandbox, model and slot after `last`, and publish `notice`. False if the conversation works."""
+        async with self._turn:
+            if not await self._is_quiet():
+                return False
+            await last()
+            await self._resources.release(notice)
+            return True
+
+    async def _is_quiet(self) -> bool:
+        """Whether it rests and no subscriber still has an event after which it might work."""
+        if not self.rests:
+            return False
+        try:
+            async with asyncio.timeout(SETTLE_S):
+                await self._stream.settle()
+        except TimeoutError:
+            return False
+        return self.rests and not self._closed.is_set()
+
+    @asynccontextmanager
+    async def awake(self) -> AsyncIterator[None]:
+        """Awake, and kept awake while something is said.
+
+        Raises UsageError if it is closed or every slot is taken by one that works, ConsentError if the user has to
+        agree first, ConfigurationError if its model is gone.
+        """
+        async with self._turn:
+            self._refuse_if_closed()
+            self._consent.require()
+            await self._resources.restore()
+            yield
+
+    async def add(self, event: Event, cause: int | None = None) -> Envelope:
+        """Store something that the user wants, after which there may be work. Raises StoreError, and as `awake`."""
+        async with self.awake():
+            return await self._stream.append(event, EventSource.USER, cause)
+
+    @asynccontextmanager
+    async def at_rest(self) -> AsyncIterator[None]:
+        """Nothing is under way, and nothing is said meanwhile. Raises UsageError."""
+        if self._is_idle():
+            await self._setup.warmed_up()  # it may still bring files
+        async with self._turn:
+            self._refuse_if_closed()
+            if self._info.parent:
+                raise UsageError("A delegate's work is undone in the conversation that began it.")
+            if self.rests:
+                await self._stream.settle()  # a checkpoint that is being taken may need seconds
+            if not self.rests:
+                raise UsageError("The agent is at work, or its sandbox is. Esc stops it; then undo.")
+            yield
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed.is_set():
+            raise UsageError(f"Conversation {self._info.id} is closed here. Open it again.")
+
+    async def _remake_model(self) -> None:
+        await self._model.reopen()
+        if self._closed.is_set():
+            await self._model.aclose()
+            self._refuse_if_closed()

@@ -1,7 +1,7 @@
-"""Tasks: everything that runs for one conversation, under one roof.
+"""The tasks of one conversation.
 
-A task group, so that nothing outlives its conversation; but unlike in a plain one, a task that fails takes nothing else
-along: the failure is told by a notice, the traceback is in the log, and the conversation goes on. Used by AgentSession.
+A task group, so that no task outlives its conversation. Unlike in a plain one, a task that fails cancels no other: the
+user sees a notice, the log has the traceback, and the conversation goes on.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 TASK_STATUS = "STATUS$ERROR"
 
 
-class Tasks:
+class SessionTasks:
     """The tasks of one conversation. `open` it before the first one, `aclose` it after the last."""
 
     def __init__(self, conversation_id: str, frames: Frames) -> None:
@@ -30,7 +30,7 @@ class Tasks:
         self._group: asyncio.TaskGroup | None = None
 
     async def open(self) -> None:
-        """Tasks can be started from now on."""
+        """Open the group: tasks can be started from now on."""
         opened = asyncio.Event()
         self._life = asyncio.create_task(self._live(opened), name=f"session {self._id}")
         await opened.wait()
@@ -42,16 +42,16 @@ class Tasks:
             await self._closing.wait()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Do some work beside the rest; it may be cancelled."""
+        """Start a task. It may be cancelled."""
         assert self._group is not None
         isolated = self._isolated(work)
         try:
             task = self._group.create_task(isolated)
-        except RuntimeError:  # the last one has ended: nothing begins any more
+        except RuntimeError:  # the group is closed
             isolated.close()
             work.close()
             raise
-        task.add_done_callback(lambda _: work.close())  # one that is cancelled before its first step leaves it unbegun
+        task.add_done_callback(lambda _: work.close())  # one that is cancelled before its first step never awaited it
         return task
 
     async def _isolated(self, work: Coroutine[Any, Any, None]) -> None:
@@ -63,7 +63,7 @@ class Tasks:
             self._frames.publish(Status("error", TASK_STATUS, what + "interrupt, then send a message to go on."))
 
     async def aclose(self, within_s: float) -> None:
-        """Wait until all of them have ended; those that take longer are cancelled. Also where there were none."""
+        """Wait until all tasks have ended, and cancel those that take longer. Also works before `open`."""
         self._closing.set()
         if self._life is not None:
             _, late = await asyncio.wait([self._life], timeout=within_s)

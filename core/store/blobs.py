@@ -1,8 +1,8 @@
-"""Pictures of events, kept beside them: content-addressed bytes, and in the event a reference with type and size.
+"""Pictures of events, stored separately by digest; the event has a reference with type and size. Pure functions.
 
-On the wire and in V0's form a picture is a `data:` URL. In the log it is `blob:image/png;640x480;12345;<sha256>`, so
-that a reader of the log knows its size without its bytes. An event class names the fields that hold pictures in
-`pictures`. Pure functions; EventStream takes pictures out, EventStore keeps them.
+In V0's form a picture is a `data:` URL. In the log it is `blob:image/png;640x480;12345;<sha256>`, so that readers know
+its size without its bytes. The class attribute `pictures` of an event names the fields that hold pictures. EventStream
+takes pictures out, EventStore stores them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from core.image_types import HEAD_BYTES, measured
 
 SCHEME = "blob:"
 MAX_BYTES = 32 * 1024 * 1024
-"""A longer picture is none that anyone looks at; it is left out, and its place says so."""
+"""A larger picture is replaced by `TOO_LARGE`."""
 TOO_LARGE = "data:text/plain,a%20picture%20of%20more%20than%2032%20MB%20was%20left%20out"
 TYPES = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WebP": "image/webp", "BMP": "image/bmp"}
 
@@ -30,7 +30,7 @@ _REFERENCE = re.compile(r"blob:(image/[a-z]+);(\d{1,9})x(\d{1,9});(\d{1,12});([0
 
 @dataclass(frozen=True, slots=True)
 class BlobRef:
-    """What an event says of a picture that is kept beside it."""
+    """An event's reference to a stored picture."""
 
     media_type: str
     width: int
@@ -43,7 +43,7 @@ class BlobRef:
 
     @classmethod
     def parse(cls, text: str) -> BlobRef | None:
-        """The reference that a text is; None for any other text."""
+        """Parse a reference; None for any other text."""
         found = _REFERENCE.fullmatch(text)
         return found and cls(found[1], int(found[2]), int(found[3]), int(found[4]), found[5])
 
@@ -53,7 +53,7 @@ class BlobRef:
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """A picture's bytes and what refers to them."""
+    """A picture's bytes and their reference."""
 
     ref: BlobRef
     data: bytes
@@ -63,7 +63,7 @@ class Blob:
 
 
 def blob_of(url: str) -> Blob | None:
-    """The picture in a `data:` URL; None for other URLs, and for what is no picture of a kind that is known."""
+    """The picture in a `data:` URL; None for other URLs and for pictures of an unknown kind."""
     head = _DATA_URL.match(url)
     if head is None:
         return None
@@ -79,7 +79,7 @@ def blob_of(url: str) -> Blob | None:
 
 
 def pictures_of(event: Event) -> list[str]:
-    """The URLs of an event's pictures, in the order of its fields; references where it comes from the log."""
+    """The URLs of an event's pictures, in the order of its fields; references for a stored event."""
     found: list[str] = []
     for name in event.pictures:
         value = getattr(event, name)
@@ -88,7 +88,7 @@ def pictures_of(event: Event) -> list[str]:
 
 
 def take_out(event: Event) -> tuple[Event, tuple[Blob, ...]]:
-    """The event with references in place of its pictures, and the pictures. The very event where it has none."""
+    """The event with references instead of pictures, and the pictures. The same event if it has none."""
     blobs: list[Blob] = []
 
     def referred(url: str) -> str:
@@ -105,7 +105,7 @@ def take_out(event: Event) -> tuple[Event, tuple[Blob, ...]]:
 
 
 def put_in(event: Event, blobs: dict[str, Blob]) -> Event:
-    """The event as V0 has it, with `data:` URLs in place of references whose blob is there, by digest."""
+    """The event with `data:` URLs instead of references, for the given blobs by digest."""
 
     def whole(url: str) -> str:
         ref = BlobRef.parse(url)

@@ -1,10 +1,6 @@
-"""What a list of conversations shows, and which of them it wants. Pure: statements and rows.
+"""The conversations of a home as rows: filter, sort, page, count, and look up by the beginning of an id.
 
-The columns are kept beside the conversation as its events are written, so that a list costs its rows and no event.
-
-Shelf: the conversations of a home as a list that is paged, sorted, counted and looked up by beginnings of ids.
-
-Only reads, and only rows of conversations: what it costs does not follow their events. EventReader has one.
+What lists show is stored with the conversation whenever events are written, so that a list reads no events.
 """
 
 from __future__ import annotations
@@ -17,16 +13,16 @@ from typing import Any
 from core.errors import UsageError
 
 IMPORT = "import"
-"""The origin of a conversation that came from a file."""
+"""The origin of a conversation that was imported from a file."""
 FORK = "fork"
-"""The origin of one that begins as another one was."""
+"""The origin of a conversation that was forked from another one."""
 FORKED, RUN_AGAIN = TITLE_ENDINGS = (" (fork)", " · again")
-"""Behind the title of a conversation that comes from another one."""
+"""Appended to the title of a fork, and of a conversation that was run again."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConversationInfo:
-    """One conversation of a list."""
+    """One conversation in a list."""
 
     id: str
     title: str
@@ -36,29 +32,29 @@ class ConversationInfo:
     updated_at: datetime
     event_count: int
     parent: str = ""
-    """The conversation that delegated to this one; empty for one of the user's."""
+    """The conversation that delegated to this one; empty if the user started it."""
     parent_action: int | None = None
     repository: str = ""
-    """What is cloned into the workspace at the start: a URL, with `#branch` where one is named."""
+    """The repository that is cloned into the workspace at the start: a URL, optionally with `#branch`."""
     first_line: str = ""
-    """Of the user's first message; 200 characters at most."""
+    """The first line of the user's first message, at most 200 characters."""
     state: str = ""
-    """The value of the agent's last state; empty before there is one."""
+    """The agent's last state; empty before the first."""
     cost: float | None = 0.0
-    """US dollars; None where a price was not known."""
+    """US dollars; None if a price was unknown."""
     size: int = 0
-    """Bytes that its events, pictures and recordings take."""
+    """Bytes of its events, pictures and recordings."""
     origin: str = ""
-    """Where it comes from: empty for one that was begun here, or `fork`, `import`, `again`."""
+    """`fork`, `import` or `again`; empty for a conversation that was started here."""
     origin_of: str = ""
-    """The conversation, or the file, that it comes from."""
+    """The conversation or file that it comes from."""
     origin_event: int | None = None
-    """The last event that it shares with where it comes from."""
+    """The last event that it shares with its origin."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewConversation:
-    """What is known of a conversation that is stored whole."""
+    """The facts about a conversation that is stored as a whole."""
 
     id: str
     title: str
@@ -68,34 +64,34 @@ class NewConversation:
     origin_of: str
     origin_event: int | None = None
     created_at: datetime | None = None
-    """None: when it is stored."""
+    """None for the time at which it is stored."""
     repository: str = ""
     """As in ConversationInfo."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConversationFilter:
-    """Which conversations a list wants. Empty fields let everything through."""
+    """A filter for conversations. Empty fields match everything."""
 
     text: str = ""
-    """Words that all stand in the title, the first line or the folder; case is ignored for ASCII."""
+    """Words that must all be in the title, the first line or the folder. Ignores ASCII case."""
     workspace: str = ""
     model: str = ""
     states: frozenset[str] = frozenset()
     since: datetime | None = None
-    """Of the last event; so is `until`."""
+    """Earliest time of the last event; `until` is the latest."""
     until: datetime | None = None
     origin: str | None = None
-    """One of `ConversationInfo.origin`; empty for those that were begun here."""
+    """As `ConversationInfo.origin`."""
     parents: bool = False
-    """Without those that others delegated to."""
+    """Whether to leave out delegates."""
 
 
 COLUMNS = (
     "c.id, c.title, c.workspace, c.model, c.created_at, c.updated_at, c.event_count, c.parent, c.parent_action,"
     " c.repository, c.first_line, c.state, c.cost, c.size, c.origin, c.origin_of, c.origin_event"
 )
-"""Of which a ConversationInfo is made; `c` is the table."""
+"""The columns of a ConversationInfo; `c` is the table."""
 
 
 def info(row: Sequence[Any]) -> ConversationInfo:
@@ -139,13 +135,13 @@ ORDERS: Mapping[str, str] = {
     "cost": "c.cost DESC NULLS LAST",
     "size": "c.size DESC",
 }
-"""How a list can be sorted."""
+"""The sort orders of a list."""
 _NAMED = 5
-"""Ids that are told of where a beginning stands for many."""
+"""Ids that an error message lists if several match."""
 
 
-class Shelf:
-    """The conversations that `fetch` sees: it gives all rows of a statement, and raises StoreError."""
+class ConversationListing:
+    """Queries over conversations. `fetch` returns all rows of a statement and raises StoreError."""
 
     def __init__(self, fetch: Fetch) -> None:
         self._fetch = fetch
@@ -153,7 +149,7 @@ class Shelf:
     async def page(
         self, where: ConversationFilter, *, order: str = "updated", offset: int = 0, limit: int = 100
     ) -> list[ConversationInfo]:
-        """`limit` conversations from the place `offset` on, in one of ORDERS."""
+        """`limit` conversations, starting at `offset`, in one of ORDERS."""
         conditions, values = clauses(where)
         rows = await self._fetch(
             f"SELECT {COLUMNS} FROM conversations c WHERE {' AND '.join(conditions) or 'true'}"  # noqa: S608
@@ -172,7 +168,7 @@ class Shelf:
         return int(count)
 
     async def delegate_counts(self, ids: Sequence[str]) -> dict[str, int]:
-        """How many conversations each of these delegated to; those without are left out."""
+        """How many conversations each of these delegated to, without zeros."""
         rows = await self._fetch(
             "SELECT parent, count(*) FROM conversations WHERE parent <> '' AND parent IN"  # noqa: S608
             f" ({', '.join('?' * len(ids))}) GROUP BY parent",
@@ -181,12 +177,12 @@ class Shelf:
         return {str(parent): int(count) for parent, count in rows}
 
     async def models(self) -> list[str]:
-        """The models that conversations have, by name."""
+        """The models of all conversations, sorted by name."""
         rows = await self._fetch("SELECT DISTINCT model FROM conversations WHERE model <> '' ORDER BY 1", ())
         return [str(model) for (model,) in rows]
 
     async def resolve(self, text: str) -> str:
-        """The id that a text stands for: the whole id, or a beginning that only one has. Raises UsageError."""
+        """The conversation id that a text means: the whole id or a unique beginning. Raises UsageError."""
         rows = await self._fetch(
             "SELECT id FROM conversations WHERE ?1 <> '' AND id >= ?1 AND substr(id, 1, length(?1)) = ?1"
             " ORDER BY id LIMIT ?2",
@@ -196,12 +192,12 @@ class Shelf:
         if text in ids or len(ids) == 1:
             return ids[0]
         if not ids:
-            raise UsageError(f"There is no conversation {text}. `handloom list` shows those that there are.")
+            raise UsageError(f"There is no conversation {text}. `handloom list` shows all conversations.")
         named = ", ".join(ids[:_NAMED]) + (", ..." if len(ids) > _NAMED else "")
-        raise UsageError(f"More than one conversation begins with {text}: {named}. Write more of the id.")
+        raise UsageError(f"Several conversation ids begin with {text}: {named}. Type more of the id.")
 
     async def owners(self, ids: Sequence[str]) -> dict[str, str]:
-        """The marks of the processes that have these conversations open, or had them open when they died."""
+        """The process marks of those that have these conversations open, or had them open when they died."""
         rows = await self._fetch(
             "SELECT c.id, l.owner FROM conversations c JOIN leases l ON l.conversation = c.key"  # noqa: S608
             f" WHERE l.owner IS NOT NULL AND c.id IN ({', '.join('?' * len(ids))})",
@@ -209,8 +205,8 @@ class Shelf:
         )
         return {str(id): str(owner) for id, owner in rows}
 
-    async def standing(self, conversation_id: str) -> tuple[ConversationInfo, str] | None:
-        """A conversation, and the mark of the process that has it as in `owners`, else empty; None where it is gone."""
+    async def with_owner(self, conversation_id: str) -> tuple[ConversationInfo, str] | None:
+        """A conversation and its owner as in `owners`, or an empty text; None if it does not exist."""
         rows = await self._fetch(
             f"SELECT {COLUMNS}, l.owner FROM conversations c"  # noqa: S608
             " LEFT JOIN leases l ON l.conversation = c.key WHERE c.id = ?",

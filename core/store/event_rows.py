@@ -1,31 +1,126 @@
-"""StoredEvents: the events of a whole conversation as the rows that the database gets.
+"""Events as database rows: their stored form, the statements that write them, and what lists show of them.
 
-Holds packed text and no objects, so that 100,000 events take the memory of their text, and nothing for the garbage
-collector to walk. Read like a list, each event is what a reader of the database would get. An import fills it event by
-event; `EventStore.adopt` stores it. Blocks while it packs: fill it in a thread.
+The stored form is JSON without derived fields: a str if it is short, else compressed bytes. `pack` makes it and
+`unpack` reverses it; statements that look into a body call the SQL function `BODY`.
 """
 
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, overload
 
-from core.events import Envelope, envelope_from_dict, to_json
-from core.store.compression import pack, unpack
-from core.store.writer import Facts, row_of_event
+from core.events import (
+    Action,
+    AgentStateChangedObservation,
+    Envelope,
+    Event,
+    EventSource,
+    MessageAction,
+    UnknownAction,
+    UnknownObservation,
+    envelope_from_dict,
+    envelope_to_dict,
+    to_json,
+)
+from core.store.sqlite import aiosqlite
+
+LEAST_CHARS = 512
+"""Compressing shorter bodies saves almost nothing."""
+BODY = "handloom_body"
+"""The SQL function that returns a body as text."""
+FIRST_LINE_CHARS = 200
+ADD_EVENT = (
+    "INSERT INTO events (conversation, id, timestamp, source, cause, kind, lease, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+)
+NOTE_FACTS = (
+    "UPDATE conversations SET state = CASE WHEN ?2 <> '' THEN ?2 ELSE state END,"
+    " cost = CASE WHEN ?3 THEN ?4 ELSE cost END,"
+    " first_line = CASE WHEN first_line = '' THEN ?5 ELSE first_line END WHERE key = ?1"
+)
+
+
+def pack(body: str) -> str | bytes:
+    """The body as it is stored. Takes some 10 µs per kilobyte."""
+    if len(body) < LEAST_CHARS:
+        return body
+    plain = body.encode()
+    packed = zlib.compress(plain, 1)
+    return packed if len(packed) < len(plain) else body
+
+
+def unpack(stored: str | bytes) -> str:
+    """The JSON text. Raises zlib.error for damaged bytes."""
+    return stored if isinstance(stored, str) else zlib.decompress(stored).decode()
+
+
+async def install_body_function(connection: aiosqlite.Connection) -> None:
+    """Register `BODY` on this connection."""
+    await connection.create_function(BODY, 1, unpack, deterministic=True)
+
+
+def kind_of(event: Event) -> str:
+    """The kind of an event in the database: branch and name, such as `action:run`."""
+    branch = "action" if isinstance(event, Action) else "observation"
+    if isinstance(event, UnknownAction | UnknownObservation):
+        return f"{branch}:{event.raw.get(branch, 'unknown')}"
+    return f"{branch}:{event.kind}"
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What lists show of a conversation, computed from its events."""
+
+    state: str = ""
+    has_cost: bool = False
+    cost: float | None = None
+    first_line: str = ""
+
+    def after(self, event: Event, source: EventSource) -> Facts:
+        """The facts after one more event."""
+        facts = self
+        if event.llm_metrics is not None:
+            facts = replace(facts, has_cost=True, cost=event.llm_metrics.accumulated_cost)
+        if isinstance(event, AgentStateChangedObservation):
+            facts = replace(facts, state=str(event.agent_state))
+        elif isinstance(event, MessageAction) and source is EventSource.USER and not facts.first_line:
+            first = next((line.strip() for line in event.content.splitlines() if line.strip()), "")
+            first = first[:FIRST_LINE_CHARS].encode(errors="replace").decode()  # removes lone surrogates
+            facts = replace(facts, first_line=first)
+        return facts
+
+    def row(self, key: int) -> tuple[Any, ...]:
+        """The values of `NOTE_FACTS`."""
+        return key, self.state, self.has_cost, self.cost, self.first_line
+
+
+NO_FACTS = Facts()
+
+
+def row_of_event(key: int, token: int, envelope: Envelope, body: str | bytes | None = None) -> tuple[Any, ...]:
+    """The values of `ADD_EVENT`. `body` is the packed form, if known. Raises ValueError for data that is not JSON."""
+    if body is None:
+        body = pack(to_json(envelope_to_dict(envelope, derived=False)))
+    timestamp, source = envelope.timestamp.isoformat(), envelope.source.value
+    return key, envelope.id, timestamp, source, envelope.cause, kind_of(envelope.event), token, body
+
 
 _TOKEN = 1
-"""Of the lease under which a whole conversation is stored."""
+"""The lease token of a conversation that is stored whole."""
 _BODY = -1
 
 
 class StoredEvents(Sequence[Envelope]):
-    """Events in the order of their ids, of one conversation."""
+    """The events of a whole conversation as packed rows, readable as a sequence of envelopes.
+
+    100,000 events take only the memory of their packed text, and no objects for the garbage collector. An import fills
+    it, and `EventStore.adopt` stores it. Filling blocks, so do it in a thread.
+    """
 
     def __init__(self, conversation_id: str, envelopes: Iterable[Envelope] = ()) -> None:
-        """Raises ValueError for an event that is no JSON."""
+        """Raises ValueError for an event that is not JSON."""
         self._conversation_id = conversation_id
         self._facts = Facts()
         self.rows: list[tuple[Any, ...]] = []
@@ -34,14 +129,14 @@ class StoredEvents(Sequence[Envelope]):
             self.add(envelope)
 
     def add(self, envelope: Envelope, form: dict[str, Any] | None = None) -> None:
-        """One more event. `form` is its stored form, where the caller has it already. Raises ValueError: no JSON."""
+        """Append an event. `form` is its stored form, if known. Raises ValueError for data that is not JSON."""
         self._facts = self._facts.after(envelope.event, envelope.source)
         body = None if form is None else pack(to_json(form))
         self.rows.append(row_of_event(-1, _TOKEN, envelope, body)[1:])
 
     @property
     def facts(self) -> Facts:
-        """What lists show of the conversation. What nobody wrote down it did not take is not known."""
+        """What lists show of the conversation. Without any recorded cost, the cost is unknown."""
         if not self.rows or self._facts.has_cost:
             return self._facts
         return replace(self._facts, has_cost=True, cost=None)

@@ -1,12 +1,10 @@
-"""EventStore: every conversation of a home in one SQLite file, to read (EventReader) and to write.
+"""EventStore: all conversations of a home in one SQLite file, for reading (EventReader) and writing.
 
-Invariants of this room: an append is answered only after its commit (WAL, `synchronous=FULL`); ids of a conversation
-start at 0 and have no gaps; only the owner of a conversation's lease writes to it, checked by the database itself in
-the same transaction. A conversation that is stored, forked or deleted whole is so in one transaction. One connection of
-the process writes and checkpoints (EventWriter has it), another reads.
+An append returns only after its commit (WAL, `synchronous=FULL`). Ids of a conversation start at 0 and have no gaps.
+Only the owner of a conversation's lease writes to it, checked by the database in the same transaction. Importing,
+forking and deleting a conversation is one transaction. One connection writes (EventWriter), another reads.
 
-Used by EventStream, the conversation manager and what brings conversations in, and by nobody else. Never decides what
-an event means.
+Used by EventStream, the conversation manager and imports.
 """
 
 from __future__ import annotations
@@ -22,10 +20,10 @@ from typing import Any, TypeVar
 
 from core.errors import StoreBusyError, StoreError, UsageError
 from core.events import Envelope
-from core.store import compression, schema, search_index
+from core.store import schema, search_index
 from core.store.blobs import Blob
 from core.store.conversations import NewConversation
-from core.store.event_rows import StoredEvents
+from core.store.event_rows import ADD_EVENT, NOTE_FACTS, Facts, StoredEvents, row_of_event, unpack
 from core.store.locks import ProcessMark
 from core.store.reader import EventReader
 from core.store.recordings import RecordedFrame, RecordedRow, rows_of
@@ -33,18 +31,13 @@ from core.store.search_index import Hit
 from core.store.sqlite import aiosqlite, remedy, sqlite3
 from core.store.writer import (
     ADD_BLOB,
-    ADD_EVENT,
     ADD_RECORDING,
     ADD_SPENDING,
-    NOTE_FACTS,
     Deliver,
     Draft,
     EventWriter,
-    Facts,
     Lease,
     Spent,
-    row_of_event,
-    to_nobody,
 )
 
 log = logging.getLogger(__name__)
@@ -60,16 +53,16 @@ class EventStore(EventReader):
         self._writer = EventWriter(self.path, clock)
 
     def _take_mark(self, locks: Path) -> None:
-        """Among all who use this home, the one who writes has a name."""
+        """Take a process mark, so that other processes know who owns a lease."""
         self.mark = ProcessMark(locks)
-        self._writer.ring = self.mark.ring
+        self._writer.notify = self.mark.touch
 
     def _release_locks(self) -> None:
         self.mark.release()
         super()._release_locks()
 
     async def _connect(self, stack: AsyncExitStack) -> None:
-        """The connection that writes, then the one that reads."""
+        """Open the writing and the reading connection."""
         try:
             await self._writer.open()
         except sqlite3.Error as error:
@@ -79,10 +72,10 @@ class EventStore(EventReader):
         stack.push_async_callback(self._end_writing)
 
     async def _end_writing(self) -> None:
-        """Write what waits, then give every conversation free."""
+        """Write all queued appends, then release all leases."""
         await self._writer.finish()
         with suppress(StoreError):
-            async with self._writer.writing("The conversations could not be given free") as connection:
+            async with self._writer.writing("The conversations could not be released") as connection:
                 await connection.execute("UPDATE leases SET owner = NULL WHERE owner = ?", (self.mark.name,))
 
     # -- conversations and leases -----------------------------------------------------------------------------------
@@ -98,7 +91,7 @@ class EventStore(EventReader):
         parent_action: int | None = None,
         repository: str = "",
     ) -> Lease:
-        """Make a conversation and own it. Raises UsageError where the id is taken."""
+        """Create a conversation and own it. Raises UsageError if the id is taken."""
         now = self._clock().isoformat()
         async with self._writer.writing("The conversation could not be stored") as connection:
             try:
@@ -112,9 +105,9 @@ class EventStore(EventReader):
         return await self.acquire(conversation_id)
 
     async def acquire(self, conversation_id: str) -> Lease:
-        """Own a conversation: at once where nobody does, or where its owner is dead.
+        """Take the lease of a conversation that nobody owns, or whose owner is dead.
 
-        Raises UsageError where there is no such conversation, and StoreBusyError where a living process owns it.
+        Raises UsageError for an unknown conversation, StoreBusyError if a living process owns it.
         """
         async with self._writer.writing(f"Conversation {conversation_id} cannot be opened") as connection:
             await connection.execute("BEGIN IMMEDIATE")
@@ -144,15 +137,15 @@ class EventStore(EventReader):
         raise _unknown(conversation_id)
 
     async def release(self, lease: Lease) -> None:
-        """Let others own the conversation."""
-        with suppress(StoreError):  # the lock file tells the others anyway, as soon as this process ends
-            async with self._writer.writing("The conversation could not be given free") as connection:
+        """Give up the lease."""
+        with suppress(StoreError):  # the lock file shows it to others when this process ends
+            async with self._writer.writing("The conversation could not be released") as connection:
                 await connection.execute(
                     "UPDATE leases SET owner = NULL WHERE conversation = ? AND token = ?", (lease.key, lease.token)
                 )
 
     async def update_conversation(self, lease: Lease, *, title: str | None = None, model: str | None = None) -> None:
-        """Change what a list shows of a conversation that we own."""
+        """Change title or model of a conversation that we own."""
         async with self._writer.writing("The conversation's name could not be stored") as connection:
             await connection.execute(
                 "UPDATE conversations SET title = coalesce(?, title), model = coalesce(?, model) WHERE key = ?",
@@ -160,12 +153,12 @@ class EventStore(EventReader):
             )
 
     async def add_spending(self, spent: Spent) -> None:
-        """Count to the day what was spent without an event, such as on a title. Raises StoreError."""
+        """Add a cost without an event, such as that of a title, to today's spending. Raises StoreError."""
         async with self._writer.writing("The spending could not be stored") as connection:
             await connection.execute(ADD_SPENDING, (self._clock().date().isoformat(), *astuple(spent)))
 
     async def rename(self, conversation_id: str, title: str) -> None:
-        """Give a conversation another title, whoever has it open. Raises StoreError or UsageError."""
+        """Change the title of a conversation, even if another process has it open. Raises StoreError or UsageError."""
         async with self._writer.writing("The conversation's name could not be stored") as connection:
             cursor = await connection.execute(
                 "UPDATE conversations SET title = ? WHERE id = ?", (title, conversation_id)
@@ -176,13 +169,13 @@ class EventStore(EventReader):
     # -- events ------------------------------------------------------------------------------------------------------
 
     def append(
-        self, lease: Lease, drafts: Sequence[Draft], deliver: Deliver = to_nobody
+        self, lease: Lease, drafts: Sequence[Draft], deliver: Deliver = lambda envelopes: None
     ) -> Coroutine[Any, Any, Sequence[Envelope]]:
-        """Store events, all or none, and answer once they are durable. See `EventWriter.append`."""
+        """Store events, all or none, and return once they are durable. See `EventWriter.append`."""
         return self._writer.append(lease, drafts, deliver)
 
     async def record(self, lease: Lease, rows: Sequence[RecordedRow]) -> None:
-        """Keep what a terminal printed after the last event. Does not raise: it would be all that is lost."""
+        """Store terminal output after the last event. Logs errors instead of raising: only a recording is lost."""
         values = [(lease.key, row.after, row.at.isoformat(), row.frames) for row in rows]
         try:
             async with self._writer.writing("The recording could not be stored") as connection:
@@ -191,7 +184,7 @@ class EventStore(EventReader):
             log.warning("conversation %s: %s", lease.conversation_id, error)
 
     async def keep_snapshot(self, lease: Lease, event_id: int, made_by: str, state: str) -> None:
-        """Keep a snapshot in the place of the last one. Raises StoreError."""
+        """Replace the snapshot of a conversation. Raises StoreError."""
         async with self._writer.writing("The snapshot could not be stored") as connection:
             await connection.execute(
                 "INSERT OR REPLACE INTO snapshots (conversation, event, made_by, state)"
@@ -209,11 +202,9 @@ class EventStore(EventReader):
         blobs: Iterable[Blob] = (),
         recorded: Sequence[RecordedFrame] = (),
     ) -> str:
-        """Store a whole conversation, all of it or nothing; its id. Ids of `envelopes` are 0, 1, 2, ...
+        """Store a whole conversation, completely or not at all. Returns its id. Ids of `envelopes` are 0, 1, 2, ...
 
-        StoredEvents are stored as they are; of others the rows are made first, in a thread.
-
-        Raises UsageError where the id is taken, StoreError, or ValueError for an event that is no JSON.
+        Raises UsageError if the id is taken, StoreError, and ValueError for an event that is not JSON.
         """
         if isinstance(envelopes, StoredEvents):
             stored = envelopes
@@ -221,7 +212,7 @@ class EventStore(EventReader):
             stored = await asyncio.to_thread(StoredEvents, new.id, envelopes)
         frames = await asyncio.to_thread(rows_of, recorded)
         async with self._whole(new) as (connection, key):
-            # Generators: the thread that writes makes the rows, not the loop.
+            # Generators, so that the writing thread makes the rows, not the event loop.
             await connection.executemany(ADD_EVENT, ((key, *row) for row in stored.rows))
             await connection.execute(NOTE_FACTS, stored.facts.row(key))
             await connection.executemany(ADD_BLOB, ((key, *_blob_row(blob)) for blob in blobs))
@@ -229,10 +220,10 @@ class EventStore(EventReader):
         return new.id
 
     async def fork(self, conversation_id: str, upto: int, new: NewConversation, then: Sequence[Draft] = ()) -> str:
-        """Store the events 0 to `upto` of a conversation under a new id, with their pictures and recordings; the id.
+        """Copy the events 0 to `upto` of a conversation, with pictures and recordings, to a new one. Returns its id.
 
-        `then` are events that follow them. Whoever has it open goes on. Raises UsageError for an unknown conversation
-        or event, StoreError.
+        `then` are events that follow them. The original may stay open. Raises UsageError for an unknown conversation or
+        event, StoreError.
         """
         facts = Facts()
         after = -1
@@ -262,7 +253,7 @@ class EventStore(EventReader):
 
     @asynccontextmanager
     async def _whole(self, new: NewConversation) -> AsyncIterator[tuple[aiosqlite.Connection, int]]:
-        """A transaction in which a new conversation is filled, owned by nobody, and its key."""
+        """A transaction that fills a new conversation, owned by nobody, and its key."""
         come_from = new.origin, new.origin_of, new.origin_event, new.repository
         created_at = (new.created_at or self._clock()).astimezone(UTC).isoformat()
         async with self._transaction("The conversation could not be stored") as connection:
@@ -279,26 +270,26 @@ class EventStore(EventReader):
             yield connection, key
 
     async def delete_conversation(self, conversation_id: str) -> None:
-        """Delete a conversation and those that it delegated to, all of them or none; their bytes are overwritten.
+        """Delete a conversation and its delegates, all or none, and overwrite their bytes.
 
-        Raises UsageError for an unknown one, StoreBusyError where a living process has one of them open.
+        Raises UsageError for an unknown conversation, StoreBusyError if a living process has one of them open.
         """
         below = [info.id for info in await self.descendants(conversation_id)]
         await self._with_index(lambda: self._delete([conversation_id, *below]), deleting=True)
-        with suppress(StoreError):  # a reader that looks at it now keeps it in the file until the next commit's
-            async with self._writer.writing("The deleted pages could not be taken back") as connection:
+        with suppress(StoreError):  # an active reader delays this until the next commit
+            async with self._writer.writing("The deleted pages could not be reclaimed") as connection:
                 await connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     async def _delete(self, ids: Sequence[str]) -> None:
         async with self._transaction("The conversation could not be deleted") as connection:
             for id in ids:
                 lease = await self._acquire(connection, id)
-                await self._forget_words(connection, lease.key)
+                await self._remove_from_index(connection, lease.key)
                 await connection.execute("DELETE FROM conversations WHERE key = ?", (lease.key,))
 
     @asynccontextmanager
     async def _transaction(self, otherwise: str) -> AsyncIterator[aiosqlite.Connection]:
-        """All or nothing, on the connection that writes."""
+        """A transaction on the writing connection."""
         async with self._writer.writing(otherwise) as connection:
             await connection.execute("BEGIN IMMEDIATE")
             try:
@@ -312,39 +303,39 @@ class EventStore(EventReader):
     # -- the index for search ----------------------------------------------------------------------------------------
 
     async def index(self, is_enough: Callable[[], bool] = lambda: False) -> int:
-        """Bring the index for `search` up to date, a piece at a time; how many events it still does not have.
+        """Update the search index, a piece at a time. Returns how many events are still missing.
 
-        `is_enough` is asked after each piece. Whoever writes goes on between two pieces. One that is damaged is begun
-        anew. Raises StoreError.
+        `is_enough` is asked after each piece. Other writes run between two pieces. A damaged index is rebuilt. Raises
+        StoreError.
         """
         return await self._with_index(lambda: self._index(is_enough))
 
     async def search(
         self, text: str, *, limit: int = 50, conversation_id: str | None = None, before: Hit | None = None
     ) -> list[Hit]:
-        """As every reader does; where the index is damaged it is begun anew, and what it then has is searched."""
+        """As in EventReader; a damaged index is cleared first."""
         search = super().search
         return await self._with_index(lambda: search(text, limit=limit, conversation_id=conversation_id, before=before))
 
-    async def begin_index(self) -> None:
-        """Forget the index for search, so that `index` makes it anew. Raises StoreError."""
-        async with self._transaction("The search index could not be begun") as connection:
-            for statement in schema.BEGIN_INDEX:
+    async def clear_index(self) -> None:
+        """Clear the search index, so that `index` rebuilds it. Raises StoreError."""
+        async with self._transaction("The search index could not be cleared") as connection:
+            for statement in schema.CLEAR_INDEX:
                 await connection.execute(statement)
 
     async def _with_index(self, work: Callable[[], Coroutine[Any, Any, Found]], *, deleting: bool = False) -> Found:
-        """Do what needs the index; where that is damaged, once more with one that is whole and empty."""
+        """Do something with the index; if it is damaged, clear it and try again."""
         try:
             return await work()
         except StoreError as error:
             if not search_index.is_damaged(error.__cause__, deleting=deleting):
                 raise
-            log.warning("the index for search is damaged, and is made anew: %s", error)
-        await self.begin_index()
+            log.warning("the search index is damaged and will be rebuilt: %s", error)
+        await self.clear_index()
         return await work()
 
     async def _index(self, is_enough: Callable[[], bool]) -> int:
-        await self._begin_form()
+        await self._check_form()
         while not is_enough():
             behind = await self._fetch(
                 "SELECT c.key, coalesce(i.upto, 0) FROM conversations c LEFT JOIN indexed i ON i.conversation = c.key"
@@ -356,8 +347,8 @@ class EventStore(EventReader):
                 break
         return await self.index_behind()
 
-    async def _begin_form(self) -> None:
-        """Where the index was made by another form, begin it anew."""
+    async def _check_form(self) -> None:
+        """Clear an index of another `search_index.FORM`."""
         if list(await self._fetch("SELECT form FROM index_form")) == [(search_index.FORM,)]:
             return
         async with self._transaction("The search index could not be made") as connection:
@@ -371,14 +362,14 @@ class EventStore(EventReader):
             await connection.execute("INSERT INTO index_form VALUES (?)", (search_index.FORM,))
 
     async def _index_piece(self, key: int, upto: int) -> None:
-        """Index some events of a conversation from `upto` on."""
+        """Index the next events of a conversation, from `upto` on."""
         rows = list(await self._fetch(_PIECE, (key, upto, _PIECE_EVENTS)))
         words, characters = await asyncio.to_thread(_index_rows, key, rows)
         async with self._transaction("The search index could not be written") as connection:
             stands = await connection.execute_fetchall("SELECT upto FROM indexed WHERE conversation = ?", (key,))
             there = await connection.execute_fetchall("SELECT 1 FROM conversations WHERE key = ?", (key,))
             if not there or next((at for (at,) in stands), 0) != upto:
-                return  # it was deleted, or another process was here before
+                return  # it was deleted, or another process was faster
             await connection.executemany("INSERT INTO words (rowid, text) VALUES (?, ?)", words)
             await connection.executemany("INSERT INTO characters (rowid, text) VALUES (?, ?)", characters)
             await connection.execute(
@@ -387,8 +378,8 @@ class EventStore(EventReader):
                 (key, rows[-1][0] + 1 if rows else upto),
             )
 
-    async def _forget_words(self, connection: aiosqlite.Connection, key: int) -> None:
-        """Take a conversation out of the index; a table without content wants to be told what it held."""
+    async def _remove_from_index(self, connection: aiosqlite.Connection, key: int) -> None:
+        """Remove a conversation from the index. A contentless table must be given the content to remove."""
         stands = await connection.execute_fetchall("SELECT upto FROM indexed WHERE conversation = ?", (key,))
         upto, after = next((at for (at,) in stands), 0), 0
         while after < upto:
@@ -404,15 +395,15 @@ class EventStore(EventReader):
 
 _PIECE = "SELECT id, body FROM events WHERE conversation = ? AND id >= ? ORDER BY id LIMIT ?"
 _PIECE_EVENTS = 500
-"""Events that are indexed in one transaction: some milliseconds for which an append waits."""
+"""Events indexed in one transaction: an append waits some milliseconds for it."""
 
 
 _Texts = list[tuple[int, str]]
 
 
 def _index_rows(key: int, rows: Iterable[sqlite3.Row]) -> tuple[_Texts, _Texts]:
-    """What the index has of these events, for `words` and for `characters`."""
-    words = [(search_index.row_of(key, id), search_index.text_of(compression.unpack(body))) for id, body in rows]
+    """The index rows of these events, for `words` and `characters`."""
+    words = [(search_index.row_of(key, id), search_index.text_of(unpack(body))) for id, body in rows]
     characters = [(row, runs) for row, text in words if (runs := search_index.runs_of(text))]
     return words, characters
 
@@ -422,4 +413,4 @@ def _blob_row(blob: Blob) -> tuple[Any, ...]:
 
 
 def _unknown(conversation_id: str) -> UsageError:
-    return UsageError(f"There is no conversation {conversation_id}. `handloom list` shows those that there are.")
+    return UsageError(f"There is no conversation {conversation_id}. `handloom list` shows all conversations.")

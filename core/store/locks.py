@@ -1,12 +1,12 @@
-"""Locks that die with their process: how a dead owner is told from a slow one.
+"""File locks that tell a dead owner from a slow one, and notify other processes about commits.
 
-Each process holds an exclusive lock on a file of its own for as long as it lives. The kernel lets go of it at the
-very moment the process ends, by kill -9 too, so whoever can take another's lock knows that the other is dead. No
-heartbeats, no time-outs, no trust in process ids, which are used again.
+Each process holds an exclusive lock on its own file for as long as it lives. The kernel releases it when the process
+ends, even by kill -9, so a process that can take another's lock knows that the other is dead. This needs no heartbeats,
+no time-outs and no trust in process ids, which are reused.
 
-The same file is a bell. Its process rings it, by its times, after each commit, and the kernel does when the process
-ends: whoever watches the folder of these files has to look no sooner, and misses nothing. The database's own files
-would tell too early: a reader sees a commit some milliseconds after the log was written, once the disk has it.
+After each commit the process touches its file, and the kernel touches it when the process ends, so other processes can
+watch the folder and miss nothing. Watching the database files would notify too early: a reader sees a commit only some
+milliseconds after the write-ahead log changed.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class FileLock:
         self._fd: int | None = None
 
     def try_acquire(self, *, shared: bool = False) -> bool:
-        """Take the lock if nobody stands in the way. Never waits."""
+        """Take the lock if it is free. Never waits."""
         return self._acquire((fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
 
     def acquire(self) -> None:
-        """Take the lock, waiting for whoever holds it. Only for moments, and off the event loop."""
+        """Take the lock, waiting for its holder. Only for short waits, off the event loop."""
         self._acquire(fcntl.LOCK_EX)
 
     def _acquire(self, operation: int) -> bool:
@@ -45,14 +45,14 @@ class FileLock:
         self._fd = fd
         return True
 
-    def ring(self) -> None:
-        """Have those who watch the file look, where the lock is held; writes no byte, and waits for no disk."""
+    def touch(self) -> None:
+        """Notify watchers of the file by its times, if the lock is held. Does not wait for the disk."""
         if self._fd is not None:
-            with suppress(OSError):  # what was committed stays so, and is seen with the next ring
+            with suppress(OSError):  # watchers see the commit with the next notification
                 os.utime(self._fd)
 
     def release(self) -> None:
-        """Let go. May be called twice."""
+        """Release the lock. May be called twice."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -66,7 +66,7 @@ class FileLock:
 
 
 class ProcessMark:
-    """This process among all that use one home: a name nobody else has, and the lock that proves it alive."""
+    """The unique name of this process among all that use a home, and the lock that proves it alive."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -89,18 +89,18 @@ class ProcessMark:
         probe.release()
         return False
 
-    def ring(self) -> None:
-        """Tell all who watch the folder that this process has written something."""
-        self._lock.ring()
+    def touch(self) -> None:
+        """Notify all watchers of the folder that this process has committed something."""
+        self._lock.touch()
 
     def release(self) -> None:
-        """The process no longer owns anything."""
+        """Give up the name; the process owns nothing any more."""
         self._lock.path.unlink(missing_ok=True)
         self._lock.release()
 
 
 def is_running(folder: Path, name: str) -> bool:
-    """As `ProcessMark.is_alive`, for one who has no mark: it changes no file, so that nobody who watches is woken."""
+    """As `ProcessMark.is_alive`, for readers without a mark. Changes no file, so it wakes no watcher."""
     try:
         fd = os.open(folder / f"{name}.lock", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

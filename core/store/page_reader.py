@@ -1,9 +1,8 @@
-"""The pages of a database file, read without SQLite: for what SQLite refuses to read because a part of it is damaged.
+"""A reader for the pages of an SQLite file, for damaged files that SQLite refuses to open.
 
-Follows sqlite.org/fileformat2.html: the file, with the committed pages of its write-ahead log over it; of each page
-that is a leaf of a table or an index, the records. Nothing is trusted: whatever does not fit is left out, and no
-reading runs for longer than the file is. Never writes. Pages that are free are not looked at, so what was deleted
-stays so. Pure but for the reading.
+Follows sqlite.org/fileformat2.html: reads the file, with the committed pages of its write-ahead log over it, and yields
+the records of each leaf page of a table or an index. Nothing is trusted: what is invalid is skipped, and reading always
+ends. Free pages are skipped, so that deleted data stays deleted. Never writes.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from types import TracebackType
 from typing import Any, BinaryIO, NamedTuple, Self
 
 PAGE_BYTES = 4096
-"""Of a database whose head cannot be read: what SQLite takes where nobody says otherwise, and nobody here does."""
+"""The page size for a file with an unreadable header: SQLite's default, which Handloom uses."""
 _MAGIC = b"SQLite format 3\0"
 _HEAD_BYTES = 100
-"""What stands before the first page's own content."""
+"""The size of the file header on the first page."""
 _TABLE_LEAF, _INDEX_LEAF = 0x0D, 0x0A
 _WAL_MAGIC = {0x377F0682: "<", 0x377F0683: ">"}
-"""And the order of bytes in which the log sums up."""
+"""The magic numbers, and the byte order of the checksums."""
 _WAL_HEAD, _FRAME_HEAD = struct.Struct(">8I"), struct.Struct(">6I")
 _INTEGER_BYTES = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
 
@@ -29,7 +28,7 @@ Record = tuple[Any, ...]
 
 
 class Cell(NamedTuple):
-    """One record of a leaf."""
+    """One record of a leaf page."""
 
     rowid: int | None
     """None in an index."""
@@ -40,16 +39,16 @@ class Pages:
     """The pages of a database file. Use as a context manager."""
 
     def __init__(self, path: Path) -> None:
-        """Raises OSError where the file cannot be read; a file or a log that is not there has no pages."""
+        """Raises OSError if the file cannot be read. A missing file or log has no pages."""
         self._file: BinaryIO | None = path.open("rb") if path.exists() else None
         wal = path.with_name(f"{path.name}-wal")
         self._wal: BinaryIO | None = wal.open("rb") if wal.exists() else None
         self.size = _page_size(self._read(self._file, 0, _HEAD_BYTES))
         self.log_is_torn = False
-        """Whether a part of the log is damaged, and a commit behind it is whole, which SQLite would not see."""
-        self._in_wal, pages = self._look_through_wal()
+        """Whether a commit follows a damaged part of the log, so that SQLite would ignore it."""
+        self._in_wal, pages = self._scan_wal()
         in_file = -(-self._file.seek(0, 2) // self.size) if self._file is not None else 0
-        self.count = max(pages, in_file)  # nothing of ours makes a database shorter
+        self.count = max(pages, in_file)  # Handloom never shrinks a database
         self._free = self._free_pages()
 
     def __enter__(self) -> Self:
@@ -61,13 +60,13 @@ class Pages:
                 file.close()
 
     def cells(self) -> Iterator[Cell]:
-        """The records of all leaves whose parts are all there, in the order of pages."""
+        """The complete records of all leaf pages, in the order of pages."""
         for number in range(1, self.count + 1):
             if number not in self._free:
                 yield from self.cells_of(number)
 
     def page(self, number: int) -> bytes:
-        """A page, numbered from 1; zeros where the file does not have it."""
+        """A page, numbered from 1; zeros if the file does not have it."""
         if (place := self._in_wal.get(number)) is not None:
             data = self._read(self._wal, place, self.size)
         else:
@@ -81,13 +80,13 @@ class Pages:
         file.seek(place)
         try:
             return file.read(size)
-        except OSError:  # a place of the disk that cannot be read
+        except OSError:  # an unreadable part of the disk
             return b""
 
-    def _look_through_wal(self) -> tuple[dict[int, int], int]:
-        """Where in the log the newest committed form of a page is, and how many pages the last commit left.
+    def _scan_wal(self) -> tuple[dict[int, int], int]:
+        """The position in the log of each page's newest committed version, and the page count of the last commit.
 
-        A frame that is damaged is left out, and those behind it are not: each one's sum goes on from the one before.
+        Damaged frames are skipped, but not the frames after them: each checksum continues from the one before.
         """
         found: dict[int, int] = {}
         head = self._read(self._wal, 0, _WAL_HEAD.size)
@@ -102,7 +101,7 @@ class Pages:
         while len(frame := self._read(self._wal, place, _FRAME_HEAD.size + size)) == _FRAME_HEAD.size + size:
             number, commits, *its_salt, sum_0, sum_1 = _FRAME_HEAD.unpack(frame[: _FRAME_HEAD.size])
             if its_salt != salt:
-                break  # what is left of an older log
+                break  # the rest of an older log
             is_whole = _sum(frame[:8] + frame[_FRAME_HEAD.size :], order, before) == (sum_0, sum_1)
             if is_whole:
                 waiting[number] = place + _FRAME_HEAD.size
@@ -115,12 +114,12 @@ class Pages:
         return found, pages
 
     def _free_pages(self) -> set[int]:
-        """The pages that hold nothing any more, as far as the list of them can be read."""
+        """The free pages, as far as the freelist can be read."""
         free: set[int] = set()
         trunk = int.from_bytes(self.page(1)[32:36], "big")
         while 1 < trunk <= self.count and trunk not in free:
             page = self.page(trunk)
-            if page[0] in (_TABLE_LEAF, _INDEX_LEAF):  # not what a list looks like: it begins with a number of a page
+            if page[0] in (_TABLE_LEAF, _INDEX_LEAF):  # not a freelist page: that begins with a page number
                 break
             free.add(trunk)
             count = min(int.from_bytes(page[4:8], "big"), self.size // 4 - 2)
@@ -184,7 +183,7 @@ def _page_size(head: bytes) -> int:
 
 
 def _sum(data: bytes, order: str, begin: tuple[int, int]) -> tuple[int, int]:
-    """The checksum of the log: goes on from that of the frame before."""
+    """The checksum of a log frame, continued from the frame before."""
     one, two = begin
     for first, second in struct.iter_unpack(f"{order}II", data):
         one = (one + first + two) & 0xFFFFFFFF
@@ -193,7 +192,7 @@ def _sum(data: bytes, order: str, begin: tuple[int, int]) -> tuple[int, int]:
 
 
 def _varint(data: bytes, place: int) -> tuple[int, int]:
-    """A number of one to nine bytes, and the place behind it. Raises IndexError."""
+    """A variable-length integer, and the position after it. Raises IndexError."""
     value = 0
     for count in range(8):
         byte = data[place + count]
@@ -204,7 +203,7 @@ def _varint(data: bytes, place: int) -> tuple[int, int]:
 
 
 def _record(payload: bytes) -> Record:
-    """The values of a record. Raises ValueError or IndexError where it is none."""
+    """The values of a record. Raises ValueError or IndexError for invalid data."""
     head_end, place = _varint(payload, 0)
     at, values = head_end, []
     while place < head_end:
@@ -216,7 +215,7 @@ def _record(payload: bytes) -> Record:
         at += size
         values.append(_value(kind, data))
     if at != len(payload) or place != head_end:
-        raise ValueError("a record is of another length than its head says")
+        raise ValueError("a record has a wrong length")
     return tuple(values)
 
 

@@ -1,9 +1,9 @@
-"""What can be read of a damaged database becomes a database that is whole.
+"""Recovery: makes an intact database of the readable rows of a damaged one.
 
-The rows are found by their shape in all pages that can be read (`core.store.page_reader`), so neither the file's head
-nor its tree of pages is needed. An event counts where it is one that a reader would get; what was derived is left to be
-made anew. Ids of a conversation have no gaps, so in the place of a lost event stands a mark: the first of a range says
-which are lost, the others say nothing. Blocks; call it where nothing else runs. Never writes to what it reads.
+Rows are recognised by their shape in all readable pages (`core.store.page_reader`), so neither the file header nor the
+page tree is needed. Only valid events are taken; derived data is rebuilt later. Ids have no gaps, so lost events are
+replaced: the first of a range by an error that names the lost ids, the others by empty observations. Blocks. Never
+writes to the damaged file.
 """
 
 from __future__ import annotations
@@ -31,23 +31,22 @@ from core.events import (
     envelope_from_dict,
 )
 from core.store import schema
-from core.store.compression import unpack
+from core.store.event_rows import ADD_EVENT, NOTE_FACTS, Facts, row_of_event, unpack
 from core.store.page_reader import Cell, Pages
 from core.store.recordings import RecordedRow, frames_of
 from core.store.sqlite import sqlite3
-from core.store.writer import ADD_EVENT, NOTE_FACTS, Facts, row_of_event
 
 LOST = "LOST"
-"""The `error_id` of the mark that says what is lost."""
+"""The `error_id` of the event that says what was lost."""
 WIDEST_GAP = 100_000
-"""More ids in a row than can be lost; what is behind such a gap has a number that is damaged."""
+"""The most ids in a row that can be lost; an event after a wider gap has a damaged id."""
 NAMELESS = "Saved conversation"
-"""The title of a conversation of which only events are left."""
+"""The title of a conversation whose row was lost."""
 _ID = re.compile(r"[0-9a-f]{32}")
 _SOURCES = frozenset(EventSource)
 _INSTRUCTIONS = (
-    "The instructions with which this conversation began are lost: its database was damaged. Work as a careful "
-    "software agent, with the tools that you are given, and ask the user where the task is not clear any more."
+    "The instructions at the start of this conversation were lost when its database was damaged. Work as a careful "
+    "software agent with the tools that you are given, and ask the user if the task is no longer clear."
 )
 
 
@@ -61,43 +60,42 @@ class LostRange:
 
 
 @dataclass(slots=True)
-class Salvage:
-    """What came of it."""
+class RecoveryResult:
+    """What was recovered."""
 
     conversations: int = 0
     events: int = 0
-    """That were read; marks do not count."""
+    """Recovered events, without replacements for lost ones."""
     nameless: int = 0
-    """Conversations whose name, folder and model are lost."""
+    """Conversations whose title, folder and model were lost."""
     lost: list[LostRange] = field(default_factory=list)
     pictures: int = 0
-    """That were read."""
 
 
-def salvage(source: Path, target: Path, scratch: Path) -> Salvage:
-    """Read what there is of `source` and its log into the new database `target`; `scratch` is a file for the time.
+def recover(source: Path, target: Path, scratch: Path) -> RecoveryResult:
+    """Recover `source` and its write-ahead log into the new database `target`. `scratch` is a temporary file.
 
-    Raises OSError or sqlite3.Error where that cannot be written.
+    Raises OSError or sqlite3.Error if the target cannot be written.
     """
     with closing(sqlite3.connect(scratch, isolation_level=None)) as found:
         for statement in _SCRATCH:
             found.execute(statement)
-        found.execute("BEGIN")  # which never ends: the file is thrown away
+        found.execute("BEGIN")  # without a commit: the file is temporary
         with Pages(source) as pages:
             for cell in pages.cells():
-                for statement, values in _sorted_out(cell):
+                for statement, values in _classify(cell):
                     found.execute(statement, values)
         schema.upgrade(target)
         with closing(sqlite3.connect(target, isolation_level=None)) as new:
-            new.execute("PRAGMA synchronous = OFF")  # it counts once it has its place, and is on the disk before
-            return _filled(found, new)
+            new.execute("PRAGMA synchronous = OFF")  # the caller syncs the finished file
+            return _fill(found, new)
 
 
 _COLUMNS = (
     "key", "id", "title", "workspace", "model", "created_at", "parent", "parent_action", "repository", "updated_at",
     "event_count", "size", "first_line", "state", "cost", "origin", "origin_of", "origin_event",
 )  # fmt: skip
-"""Of a conversation, in the order in which they lie in the file."""
+"""The columns of a conversation, in their order in the file."""
 _DEFAULTS: tuple[Any, ...] = (*[""] * 6, "", None, "", "", 0, 0, "", "", 0.0, "", "", None)
 _SCRATCH = (
     "PRAGMA journal_mode = OFF",
@@ -116,15 +114,15 @@ def _add(table: str, count: int) -> str:
     return f"INSERT OR IGNORE INTO {table} VALUES ({', '.join('?' * count)})"  # noqa: S608
 
 
-def _sorted_out(cell: Cell) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Where a record goes; nowhere where it is none of ours, or not whole."""
+def _classify(cell: Cell) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """The table and row of a record; none for a record that is damaged or not ours."""
     match cell.record:
         case (str() as id, int() as key) if cell.rowid is None and _ID.fullmatch(id):
             yield _add("ids", 2), (key, id)
         case _ if cell.rowid is None:
             pass
         case (int(), int(), str(), str(), None | int(), str(), int(), str() | bytes()):
-            if row := sound_row(cell.record):
+            if row := valid_row(cell.record):
                 yield _add("events", 8), row
         case (int(), str() as digest, str(), int(), int(), bytes() as data):
             if hashlib.sha256(data).hexdigest() == digest:
@@ -138,8 +136,8 @@ def _sorted_out(cell: Cell) -> Iterator[tuple[str, tuple[Any, ...]]]:
             yield _add("conversations", len(_COLUMNS)), (row + _DEFAULTS[len(row) :])[: len(_COLUMNS)]
 
 
-def sound_row(row: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """A row of events as its writer wrote it, as far as its body tells; None where that cannot be read."""
+def valid_row(row: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """The row of an event, corrected by its body; None if the body cannot be read."""
     conversation, lease, body = row[0], row[6], row[7]
     envelope = _envelope(body)
     if envelope is None or not 0 < conversation < 2**31 or not 0 <= envelope.id < 2**31:
@@ -157,7 +155,7 @@ def _envelope(body: str | bytes) -> Envelope | None:
 
 
 def is_recording(after: int, at: str, frames: bytes) -> bool:
-    """Whether a row of a recording can be played."""
+    """Whether a row of a recording is valid."""
     if not _is_time(at):
         return False
     try:
@@ -176,14 +174,14 @@ def _is_time(text: str) -> bool:
 # -- the new database ----------------------------------------------------------------------------------------------
 
 
-def _filled(found: sqlite3.Connection, new: sqlite3.Connection) -> Salvage:
-    """Put what was found into a database that is empty, all of it or nothing."""
-    done = Salvage()
+def _fill(found: sqlite3.Connection, new: sqlite3.Connection) -> RecoveryResult:
+    """Copy everything that was found into the new database, in one transaction."""
+    done = RecoveryResult()
     new.execute("BEGIN IMMEDIATE")
     triggers = new.execute(
         "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'events'"
     ).fetchall()
-    for name, _sql in triggers:  # they are for one who goes on where a log ends, and cost a look at it for each event
+    for name, _sql in triggers:  # they check each insert against the log, which is slow here
         new.execute(f"DROP TRIGGER {name}")
     _add_conversations(found, new, done)
     for key, id, count in new.execute("SELECT key, id, event_count FROM conversations ORDER BY key").fetchall():
@@ -204,14 +202,14 @@ def _filled(found: sqlite3.Connection, new: sqlite3.Connection) -> Salvage:
 
 
 class _Log(NamedTuple):
-    """A conversation that is filled, and where."""
+    """A conversation of the new database."""
 
     new: sqlite3.Connection
-    done: Salvage
+    done: RecoveryResult
     key: int
     id: str
     count: Any
-    """How many events it said that it has."""
+    """Its event count in the damaged database."""
 
 
 _COUNT = """
@@ -225,14 +223,14 @@ _COUNT = """
 """
 
 
-def _add_conversations(found: sqlite3.Connection, new: sqlite3.Connection, done: Salvage) -> None:
-    """Those whose row was found, and those of which there are only events."""
+def _add_conversations(found: sqlite3.Connection, new: sqlite3.Connection, done: RecoveryResult) -> None:
+    """Add conversations whose row was found, and those of which only events are left."""
     taken: set[str] = set()
     for row in found.execute("SELECT * FROM conversations ORDER BY key"):
         if _put(new, row):
             taken.add(row[1])
             done.conversations += 1
-    left = found.execute(  # a single event of nothing that is known has the number of a conversation that is damaged
+    left = found.execute(  # a single event of an unknown conversation has a damaged key
         "SELECT e.conversation, i.id, min(e.timestamp) FROM events e LEFT JOIN ids i ON i.key = e.conversation"
         " GROUP BY e.conversation HAVING count(*) > 1 OR i.id IS NOT NULL ORDER BY 1"
     ).fetchall()
@@ -247,7 +245,7 @@ def _add_conversations(found: sqlite3.Connection, new: sqlite3.Connection, done:
 
 
 def _put(new: sqlite3.Connection, row: tuple[Any, ...]) -> bool:
-    """Add a conversation; False where its row is not what the table takes."""
+    """Add a conversation. Returns False if its row is invalid."""
     try:
         columns = ", ".join(_COLUMNS)
         new.execute(f"INSERT INTO conversations ({columns}) VALUES ({', '.join('?' * len(_COLUMNS))})", row)  # noqa: S608
@@ -257,36 +255,36 @@ def _put(new: sqlite3.Connection, row: tuple[Any, ...]) -> bool:
 
 
 def _add_events(found: sqlite3.Connection, log: _Log) -> None:
-    """The events of a conversation in their order, with marks for those that are lost."""
+    """Add the events of a conversation in order, with replacements for lost ones."""
     facts, next_id, token, last_at = Facts(), 0, 0, ""
     rows = found.execute("SELECT * FROM events WHERE conversation = ? ORDER BY id", (log.key,))
     for row in rows:
         if row[1] - next_id > WIDEST_GAP:
             break
         last_at = row[2]
-        _mark(log, range(next_id, row[1]), last_at)
+        _fill_gap(log, range(next_id, row[1]), last_at)
         envelope = _envelope(row[7])
         if envelope is not None:
             facts = facts.after(envelope.event, envelope.source)
         log.new.execute(ADD_EVENT, row)
         next_id, token, log.done.events = row[1] + 1, max(token, row[6]), log.done.events + 1
     if isinstance(log.count, int) and log.count <= next_id + WIDEST_GAP:
-        _mark(log, range(next_id, log.count), last_at)
+        _fill_gap(log, range(next_id, log.count), last_at)
     log.new.execute(NOTE_FACTS, facts.row(log.key))
     log.new.execute("INSERT INTO leases (conversation, token, owner) VALUES (?, ?, NULL)", (log.key, token + 1))
 
 
-def _mark(log: _Log, gap: range, at: str) -> None:
-    """Say in the log which of its events are lost."""
+def _fill_gap(log: _Log, gap: range, at: str) -> None:
+    """Add replacements for lost events."""
     if not gap:
         return
     log.done.lost.append(LostRange(log.id, gap[0], gap[-1]))
     when = datetime.fromisoformat(at) if at else datetime.now(UTC)
     which = f"The events {gap[0]} to {gap[-1]} are" if len(gap) > 1 else f"The event {gap[0]} is"
-    told = ErrorObservation(content=f"{which} lost: the database was damaged.", error_id=LOST)
+    error = ErrorObservation(content=f"{which} lost: the database was damaged.", error_id=LOST)
     begin = [SystemMessageAction(content=_INSTRUCTIONS)] if gap[0] == 0 else []
     for number, lost_id in enumerate(gap):
-        event: Event = [*begin, told][number] if number <= len(begin) else NullObservation()
+        event: Event = [*begin, error][number] if number <= len(begin) else NullObservation()
         source = EventSource.AGENT if isinstance(event, SystemMessageAction) else EventSource.ENVIRONMENT
         envelope = Envelope(conversation_id=log.id, id=lost_id, timestamp=when, source=source, cause=None, event=event)
         log.new.execute(ADD_EVENT, row_of_event(log.key, 0, envelope))

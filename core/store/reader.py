@@ -1,10 +1,7 @@
-"""EventReader: what can be read of a home's database, `handloom.db`, and no way to write to it.
+"""EventReader: read access to a home's database, `handloom.db`, for everything that shows, searches or exports.
 
-Everything that shows, searches, replays or exports saved conversations needs no more than this. Invariants: its
-connection refuses to write; the database is brought to today's form before anything is read; a process holds its share
-of the home for as long as it reads. Directories are 0700, files 0600.
-
-EventStore is one that also writes. Never decides what an event means.
+Its connection refuses to write. The database schema is upgraded before anything is read. The process holds a shared
+lock of the home while it reads. Directories have mode 0700, files 0600. EventStore adds writing.
 """
 
 from __future__ import annotations
@@ -22,9 +19,10 @@ from typing import Any, NamedTuple, Self, TypeAlias, TypedDict, Unpack
 
 from core.errors import StoreBusyError, StoreError
 from core.events import Envelope, EventSource, envelope_from_dict
-from core.store import compression, conversations, integrity, schema
+from core.store import conversations, integrity, schema
 from core.store.blobs import Blob, BlobRef
-from core.store.conversations import ConversationFilter, ConversationInfo, Shelf
+from core.store.conversations import ConversationFilter, ConversationInfo, ConversationListing
+from core.store.event_rows import BODY, install_body_function, unpack
 from core.store.locks import FileLock
 from core.store.recordings import HEAD_BYTES, RecordedFrame, RecordedRow, frames_of, head_of
 from core.store.schema import LANDMARKS
@@ -35,55 +33,55 @@ from core.store.writer import Spent
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """Which events a reader wants. Empty fields let everything through."""
+    """A filter for events. Empty fields match everything."""
 
     kinds: frozenset[str] = frozenset()
-    """Names as stored: `action:run`, `observation:run`, ..."""
+    """Stored names: `action:run`, `observation:run`, ..."""
     sources: frozenset[EventSource] = frozenset()
     query: str = ""
-    """A text that the stored form contains; case is ignored for ASCII."""
+    """A text that the stored form contains. Ignores ASCII case."""
     since: datetime | None = None
     until: datetime | None = None
 
 
 class Which(TypedDict, total=False):
-    """Which events are read; without any of it, all."""
+    """Which events to read; all by default."""
 
     after: int
     """Ids above this one."""
     before: int | None
     """Ids below this one."""
     limit: int | None
-    """The first so many of them."""
+    """At most this many, from the first on."""
     newest: bool
-    """The last so many instead."""
+    """The last `limit` instead of the first."""
     where: EventFilter | None
 
 
 @dataclass(frozen=True, slots=True)
-class Timeline:
+class EventTimes:
     """When the events of a conversation were written."""
 
     times: array[float]
-    """Of each, in the order of ids: seconds since 1970, UTC, to the millisecond. Clocks jump: they may go back."""
+    """Of each event, in the order of ids: seconds since 1970, to the millisecond. They may go back: clocks jump."""
     turns: array[int]
     """The ids of the user's messages."""
 
 
-Spot: TypeAlias = tuple[int, int]
-"""A stored row of a recording: the event that was the newest then, and its number behind that."""
+RecordingRow: TypeAlias = tuple[int, int]
+"""A stored row of a recording: the event that was the newest then, and the number of the row after it."""
 
 
 class RecordedPage(NamedTuple):
-    """A piece of a recording."""
+    """A part of a recording."""
 
     frames: list[RecordedFrame]
-    end: Spot | None
-    """The last row that was read; None where no more follows."""
+    end: RecordingRow | None
+    """The last row that was read; None at the end."""
 
 
 class EventReader:
-    """The database of one home, open to be read. Use as an async context manager."""
+    """Read access to the database of one home. Use as an async context manager."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -101,24 +99,24 @@ class EventReader:
         await self._exit.aclose()
 
     async def _fetch(self, statement: str, values: Sequence[Any] = ()) -> Sequence[Any]:
-        """All rows of a statement that reads. Raises StoreError."""
+        """All rows of a query. Raises StoreError."""
         try:
             return list(await self._read.execute_fetchall(statement, values))
         except sqlite3.Error as error:
             raise StoreError(f"{self.path} cannot be read: {error}. {remedy(error)}") from error
 
     async def _connect(self, stack: AsyncExitStack) -> None:
-        """The connection that reads."""
+        """Open the reading connection."""
         try:
             self._read = await connect(self.path, schema.READER_PRAGMAS)
-            self.shelf = Shelf(self._fetch)
+            self.listing = ConversationListing(self._fetch)
             stack.push_async_callback(self._read.close)
-            await compression.install(self._read)
+            await install_body_function(self._read)
         except sqlite3.Error as error:
             raise StoreError(f"{self.path} cannot be opened: {error}. {remedy(error)}") from error
 
     def _prepare_files(self) -> None:
-        """Make folders and file with their modes, take this process's place beside the others, bring the schema up."""
+        """Create folders and file with their modes, take the shared lock, upgrade the schema."""
         try:
             locks = self.home / "locks"
             for folder in (self.home, locks):
@@ -148,18 +146,18 @@ class EventReader:
         self._share.release()
 
     def _take_mark(self, locks: Path) -> None:
-        """Whoever only reads needs no name."""
+        """Readers need no process mark."""
 
     def _take_share(self) -> None:
-        """Others may use the database beside us only if every SQLite involved has the WAL-reset fix."""
+        """Take the home's lock: shared only if this SQLite has the WAL-reset fix."""
         shared = can_be_shared()
         if self._share.try_acquire(shared=shared):
             return
         mine = ".".join(map(str, version()))
         raise StoreBusyError(
-            f"Another Handloom uses {self.home}, and only one at a time can: "
+            f"Another Handloom uses {self.home}, and only one at a time can, because "
             + ("it" if shared else f"this Python's SQLite ({mine})")
-            + " lacks the fix of the WAL-reset bug (3.51.3). Close the other one, set HANDLOOM_HOME to another "
+            + " lacks the fix for the WAL-reset bug (3.51.3). Close the other one, set HANDLOOM_HOME to another "
             "folder, or install the package pysqlite3."
         )
 
@@ -173,7 +171,7 @@ class EventReader:
         where: ConversationFilter | None = None,
         before: ConversationInfo | None = None,
     ) -> list[ConversationInfo]:
-        """Conversations, those with the latest event first; the `limit` that follow `before`, where that is given."""
+        """Conversations, the latest event first; with `before`, the `limit` conversations that follow it."""
         conditions, values = conversations.clauses(where or ConversationFilter())
         if conversation_id is not None:
             conditions.append("c.id = ?")
@@ -188,11 +186,10 @@ class EventReader:
         )
         return [conversations.info(row) for row in rows]
 
-    async def said(self, *, workspace: str, limit: int) -> list[str]:
-        """What the user wrote in the conversations of this home, the newest first, those of this workspace before all.
+    async def user_inputs(self, *, workspace: str, limit: int) -> list[str]:
+        """Messages and `!commands` of the user, the newest first, those in this workspace before all others.
 
-        Commands of the user's own begin with `!`. Looked for among the newest events of the home, so that the cost has
-        a bound; what was written into a long conversation by others than the user is not part of it.
+        Only the newest events of the home are searched, so that the cost is bounded. Delegates are left out.
         """
         rows = await self._fetch(
             "SELECT CASE kind WHEN 'action:run' THEN '!' || json_extract(body, '$.args.command')"  # noqa: S608
@@ -207,7 +204,7 @@ class EventReader:
         return [text for (text,) in rows if isinstance(text, str)]
 
     async def descendants(self, conversation_id: str) -> list[ConversationInfo]:
-        """The conversations to which this one delegated, and those to which they did; the oldest first."""
+        """The conversations that this one delegated to, directly or indirectly; the oldest first."""
         rows = await self._fetch(
             f"{_BELOW} SELECT {conversations.COLUMNS} FROM conversations c"  # noqa: S608
             " WHERE c.id IN below AND c.id <> ?1 ORDER BY c.key",
@@ -216,17 +213,17 @@ class EventReader:
         return [conversations.info(row) for row in rows]
 
     async def count_conversations(self) -> int:
-        """How many conversations this home has."""
+        """The number of conversations in this home."""
         ((count,),) = await self._fetch("SELECT count(*) FROM conversations")
         return int(count)
 
     async def events_by_kind(self) -> dict[str, int]:
-        """How many events of each kind (`action:run`) all conversations of this home have; the most frequent first."""
+        """The number of events of each kind (`action:run`) in this home, the most frequent first."""
         rows = await self._fetch("SELECT kind, count(*) AS number FROM events GROUP BY kind ORDER BY number DESC, kind")
         return {row[0]: row[1] for row in rows}
 
     async def spent(self, day: date | None = None) -> Spent:
-        """What all conversations of this home have cost on a day (UTC), or ever."""
+        """What all conversations of this home have cost on a day (UTC), or in total."""
         (row,) = await self._fetch(
             "SELECT total(calls), total(cost), total(unpriced), total(tokens), total(seconds) FROM spending"
             " WHERE ?1 IS NULL OR day = ?1",
@@ -235,7 +232,7 @@ class EventReader:
         return Spent(int(row[0]), row[1], int(row[2]), int(row[3]), row[4])
 
     async def spent_by_day(self, *, limit: int = 30) -> dict[date, Spent]:
-        """As `spent`, for each of the newest days (UTC) on which something was spent; the newest first."""
+        """As `spent`, for the newest days (UTC) with spending; the newest first."""
         rows = await self._fetch(
             "SELECT day, calls, cost, unpriced, tokens, seconds FROM spending ORDER BY day DESC LIMIT ?", (limit,)
         )
@@ -244,12 +241,12 @@ class EventReader:
     # -- events ------------------------------------------------------------------------------------------------
 
     async def read(self, conversation_id: str, **which: Unpack[Which]) -> list[Envelope]:
-        """Events of a conversation, all of them or those `which` are wanted, in the order of ids."""
+        """Events of a conversation, in the order of ids."""
         bodies = await self.read_json(conversation_id, **which)
         return [envelope_from_dict(json.loads(body), conversation_id) for body in bodies]
 
     async def blob(self, conversation_id: str, ref: BlobRef) -> Blob | None:
-        """The picture that an event of that conversation refers to; None where it is not there."""
+        """The picture that an event of the conversation refers to; None if it is not stored."""
         rows = await self._fetch(
             "SELECT b.data FROM blobs b JOIN conversations c ON c.key = b.conversation WHERE c.id = ? AND b.digest = ?",
             (conversation_id, ref.digest),
@@ -259,7 +256,7 @@ class EventReader:
         return None
 
     async def snapshot(self, conversation_id: str, made_by: str) -> tuple[int, str] | None:
-        """The newest snapshot of a conversation's state that is `made_by` this: its last event's id, and its text."""
+        """The snapshot of a conversation's state with this `made_by`: its last event's id, and its text."""
         rows = await self._fetch(
             "SELECT s.event, s.state FROM snapshots s JOIN conversations c ON c.key = s.conversation"
             " WHERE c.id = ? AND s.made_by = ?",
@@ -268,7 +265,7 @@ class EventReader:
         return next(((int(event), str(state)) for event, state in rows), None)
 
     async def read_json(self, conversation_id: str, **which: Unpack[Which]) -> list[str]:
-        """As `read`, in the stored form: one JSON text an event."""
+        """As `read`, in the stored form: one JSON text for each event."""
         before, limit, newest = which.get("before"), which.get("limit"), which.get("newest", False)
         clauses = ["e.conversation = (SELECT key FROM conversations WHERE id = ?)", "e.id > ?", "e.id < ?"]
         values: list[Any] = [conversation_id, which.get("after", -1), _UNTIL_END if before is None else before]
@@ -282,12 +279,12 @@ class EventReader:
                 values,
             )
         )
-        return [compression.unpack(row[0]) for row in (reversed(rows) if newest else rows)]
+        return [unpack(row[0]) for row in (reversed(rows) if newest else rows)]
 
     async def latest(self, conversation_id: str, kinds: frozenset[str], before: int) -> Envelope | None:
-        """The last event of one of these kinds with an id below `before`; None where there is none.
+        """The last event of one of these kinds with an id below `before`, or None.
 
-        Costs nothing where all kinds are landmarks (`core.store.schema.LANDMARKS`), else the way back to it.
+        Uses an index if all kinds are in `core.store.schema.LANDMARKS`, else reads backwards.
         """
         marks = f"e.kind IN ({schema.LANDMARK_LIST}) AND " if kinds <= LANDMARKS else ""
         rows = await self._fetch(
@@ -296,13 +293,13 @@ class EventReader:
             [*sorted(kinds), before, conversation_id],
         )
         for (body,) in rows:
-            return envelope_from_dict(json.loads(compression.unpack(body)), conversation_id)
+            return envelope_from_dict(json.loads(unpack(body)), conversation_id)
         return None
 
-    async def timeline(self, conversation_id: str, *, after: int = -1) -> Timeline:
-        """When its events behind `after` were written: about half a second for a million of them."""
+    async def event_times(self, conversation_id: str, *, after: int = -1) -> EventTimes:
+        """The times of all events after `after`: about half a second for a million events."""
         key = await self._key(conversation_id)
-        ((times,),) = await self._fetch(  # one row: to hand over a row for each event costs more than to read them
+        ((times,),) = await self._fetch(  # one row: a row for each event would cost more than reading them
             "SELECT group_concat(coalesce(unixepoch(timestamp, 'subsec'), 0))"
             " FROM (SELECT timestamp FROM events WHERE conversation = ? AND id > ? ORDER BY id)",
             (key, after),
@@ -313,25 +310,25 @@ class EventReader:
             (key, after),
         )
         seconds = await asyncio.to_thread(lambda: array("d", map(float, times.split(",") if times else ())))
-        return Timeline(seconds, array("q", (row[0] for row in turns)))
+        return EventTimes(seconds, array("q", (row[0] for row in turns)))
 
     async def answers(
         self, conversation_id: str, *, after: int = -1, before: int | None = None
     ) -> list[tuple[int, int]]:
-        """How often models had answered: an event's id, and how many answers came with it; in order.
+        """The ids of events that came with model answers, and how many answers; in order.
 
-        Those of delegates come with their result. Costs a look at the kind of every event with `after` < id < `before`.
+        Answers of delegates count at their result. Reads the kind of every event with `after` < id < `before`.
         """
         end = _UNTIL_END if before is None else before
         rows = await self._fetch(_ANSWERS, (await self._key(conversation_id), after, end))
         return [(row[0], row[1]) for row in rows if isinstance(row[1], int) and 0 < row[1] <= _MOST_ANSWERS]
 
     async def recorded(
-        self, conversation_id: str, *, after: int = -1, before: int | None = None, beyond: Spot | None = None
+        self, conversation_id: str, *, after: int = -1, before: int | None = None, beyond: RecordingRow | None = None
     ) -> RecordedPage:
-        """The next of what the terminal printed after the events with `after` <= id < `before`, in order.
+        """Terminal output after the events with `after` <= id < `before`, in order, from the row after `beyond` on.
 
-        It begins behind the row `beyond`, where that is given. No more than RECORDED_BYTES and one row are read.
+        Reads at most RECORDED_BYTES and one row.
         """
         page, size = RecordedPage([], None), 0
         rows = await self._fetch(
@@ -352,10 +349,10 @@ class EventReader:
     async def recorded_tail(
         self, conversation_id: str, *, after: int, before: int, least_bytes: int
     ) -> list[RecordedFrame]:
-        """The end of what the terminal printed after the events with `after` <= id < `before`, in order.
+        """The last terminal output after the events with `after` <= id < `before`, in order.
 
-        It has the last `least_bytes` and a little more; what was printed before them is there as frames without bytes,
-        one for each row that is stored.
+        Returns the last `least_bytes` or slightly more. Earlier output is represented by empty frames, one for each
+        stored row.
         """
         key, upto = await self._key(conversation_id), (before, -1)
         tail: list[RecordedFrame] = []
@@ -371,7 +368,7 @@ class EventReader:
             ((event_id, number, at, data),) = rows
             upto = event_id, number
             tail[:0] = (frames := list(frames_of(RecordedRow(event_id, datetime.fromisoformat(at), data))))
-            size += sum(len(each.frame.data) for each in frames) + 1  # rows without bytes come to an end, too
+            size += sum(len(each.frame.data) for each in frames) + 1  # + 1, so that empty rows end the loop, too
         heads = await self._fetch(
             f'SELECT "after", at, substr(frames, 1, {HEAD_BYTES}) FROM recordings WHERE {where}, number',  # noqa: S608
             (key, after, *upto),
@@ -379,7 +376,7 @@ class EventReader:
         return [head_of(RecordedRow(row[0], datetime.fromisoformat(row[1]), row[2])) for row in heads] + tail
 
     async def _key(self, conversation_id: str) -> int:
-        """The number of a conversation in the tables; -1 where there is none."""
+        """The key of a conversation in the tables; -1 if there is none."""
         rows = await self._fetch("SELECT key FROM conversations WHERE id = ?", (conversation_id,))
         return next((int(key) for (key,) in rows), -1)
 
@@ -388,10 +385,10 @@ class EventReader:
     async def search(
         self, text: str, *, limit: int = 50, conversation_id: str | None = None, before: Hit | None = None
     ) -> list[Hit]:
-        """Events with all the words of `text`: the newest conversation first, in it the newest event first.
+        """Events with all words of `text`: the newest conversation first, in it the newest event first.
 
-        `word*` is a beginning, `"two words"` stand side by side; Chinese, Japanese and Korean of any length. The hits
-        that follow `before`, where that is given. What is not in the index yet is not found (`index_behind`).
+        `word*` matches a prefix, `"two words"` a phrase; Chinese, Japanese and Korean match in any length. With
+        `before`, the hits that follow it. Events that are not indexed yet are not found (`index_behind`).
         """
         query = Query.parse(text)
         if not query.terms:
@@ -414,19 +411,19 @@ class EventReader:
         return hits
 
     async def _hit(self, query: Query, row: int) -> Hit | None:
-        """What the query finds in the event of this row; None where it is not what it looks for, or has gone."""
+        """The hit in the event of this row; None if it does not match, or was deleted."""
         found = await self._fetch(
             "SELECT c.id, e.id, e.timestamp, e.kind, e.body FROM events e"
             " JOIN conversations c ON c.key = e.conversation WHERE e.conversation = ? AND e.id = ?",
             (row >> ROW_SHIFT, row & (1 << ROW_SHIFT) - 1),
         )
         for conversation_id, event_id, timestamp, kind, body in found:
-            if (excerpt := query.excerpt(text_of(compression.unpack(body)))) is not None:
+            if (excerpt := query.excerpt(text_of(unpack(body)))) is not None:
                 return Hit(conversation_id, event_id, datetime.fromisoformat(timestamp), kind, *excerpt, row)
         return None
 
     async def index_behind(self) -> int:
-        """How many events the index does not have yet."""
+        """The number of events that are not indexed yet."""
         ((count,),) = await self._fetch(
             "SELECT coalesce(sum(c.event_count - coalesce(i.upto, 0)), 0) FROM conversations c"
             " LEFT JOIN indexed i ON i.conversation = c.key"
@@ -435,14 +432,14 @@ class EventReader:
 
 
 RECORDED_BYTES = 512 * 1024
-"""Of a recording that are read at once: some milliseconds, and far more than one frame of a screen shows."""
+"""Recording bytes read at once: some milliseconds, and far more than one frame of a screen shows."""
 _RECORDED_ROWS = 32
 _FRAME_BYTES = 256
-"""What a frame takes beside its bytes: a command that prints single letters costs more by their number."""
+"""The overhead of a frame, for commands that print single letters."""
 _UNTIL_END = 2**62
 
-_BODY = f"CASE typeof(e.body) WHEN 'blob' THEN {compression.BODY}(e.body) ELSE e.body END"
-"""An event's JSON in a statement."""
+_BODY = f"CASE typeof(e.body) WHEN 'blob' THEN {BODY}(e.body) ELSE e.body END"
+"""The SQL for an event's JSON."""
 
 _ANSWERS = (
     "SELECT min(e.id) AS first, 1 FROM events e WHERE e.conversation = ?1 AND e.id > ?2 AND e.id < ?3"
@@ -455,14 +452,14 @@ _ANSWERS = (
     " WHERE e.conversation = ?1 AND e.id > ?2 AND e.id < ?3 AND e.kind = 'observation:delegate'"
     " AND e.cause IS NOT NULL ORDER BY first"
 ).replace("_BODY", _BODY)
-"""What counts as an iteration of the agent: as the controller counts them, but for answers that came too late."""
+"""What counts as an iteration of the agent: as in the controller, except for late answers."""
 _MOST_ANSWERS = 1_000_000
-"""Of one delegate; what a file says beyond that is nonsense."""
+"""Answers of one delegate; larger numbers in a file are invalid."""
 
 _SAID_WITHIN = 200_000
-"""Events among which `said` looks: about 100 ms of reading, and more than most homes ever have."""
+"""Events that `user_inputs` searches: about 100 ms of reading, and more than most homes ever have."""
 _SAID_BYTES = 40_000
-"""A longer message is a document that was pasted, and nobody writes it again."""
+"""Longer messages are pasted documents, and are left out."""
 
 _BELOW = (
     "WITH RECURSIVE below (id) AS (SELECT id FROM conversations WHERE parent = ?1"

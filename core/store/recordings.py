@@ -1,13 +1,8 @@
-"""What terminals printed, byte for byte and with its times: rows beside the events, each some frames in a row.
+"""Terminal recordings: the exact output with its times, in compressed rows beside the events.
 
-A frame belongs after the event that was the newest when it came. A row holds frames after one event, compressed. Pure
-functions; the recorder makes rows, EventReader reads them.
-
-Recorder: what a conversation's terminal prints, on its way from live frames to rows beside the events.
-
-Invariants: a frame is stored with the event that comes next, so that what was printed is durable no later than what
-came of it; secrets are masked byte by byte, also where they come in pieces; of one action no more than `MAX_BYTES` are
-kept. Used by EventStream.
+A frame belongs after the event that was the newest when it arrived; a row holds several frames after one event. The
+Recorder of an EventStream makes rows of live frames. Frames are stored with the next event, so that output is durable
+no later than its result. Secrets are masked, even if they arrive in pieces.
 """
 
 from __future__ import annotations
@@ -22,19 +17,19 @@ from core.events import TerminalOutput
 from core.secrets import Masker
 
 ROW_BYTES = 64 * 1024
-"""Raw bytes in one row: less than a millisecond to compress, and what a reader has to take at once."""
+"""Raw bytes in one row: compresses in less than a millisecond."""
 HEAD_BYTES = 1024
-"""Of a stored row, in which the head of its first frame is to be found."""
+"""The part of a stored row that always contains the head of its first frame."""
 _HEAD = struct.Struct("<IqBI")
-"""Milliseconds since the row's time, cause, whether it is an echo, and bytes that follow."""
+"""Milliseconds since the row's time, cause, whether it is an echo, and the number of bytes that follow."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedFrame:
-    """A live frame as it came."""
+    """A live frame with its time and position."""
 
     after: int
-    """The event that was the newest then; -1 before the first."""
+    """The newest event when it arrived; -1 before the first."""
     at: datetime
     """Aware, UTC, to the millisecond."""
     frame: TerminalOutput
@@ -42,16 +37,16 @@ class RecordedFrame:
 
 @dataclass(frozen=True, slots=True)
 class RecordedRow:
-    """Frames that came after one event, as they are stored."""
+    """Frames after one event, in their stored form."""
 
     after: int
     at: datetime
-    """Of the first frame."""
+    """The time of the first frame."""
     frames: bytes
 
 
 def rows_of(frames: Sequence[RecordedFrame]) -> list[RecordedRow]:
-    """The rows that hold these frames, which are in the order of their coming."""
+    """Pack frames, in the order of their arrival, into rows."""
     rows: list[RecordedRow] = []
     begun = size = 0
     for number in range(1, len(frames) + 1):
@@ -78,7 +73,7 @@ def _row(frames: Sequence[RecordedFrame]) -> RecordedRow:
 
 
 def frames_of(row: RecordedRow) -> Iterator[RecordedFrame]:
-    """The frames of a row. Raises zlib.error or struct.error where it is damaged."""
+    """The frames of a row. Raises zlib.error or struct.error for a damaged row."""
     packed, place = zlib.decompress(row.frames), 0
     at = row.at.astimezone(UTC)
     while place < len(packed):
@@ -90,18 +85,18 @@ def frames_of(row: RecordedRow) -> Iterator[RecordedFrame]:
 
 
 def head_of(row: RecordedRow) -> RecordedFrame:
-    """The first frame of a row without its bytes; `HEAD_BYTES` of the row are enough. Raises as `frames_of`."""
+    """The first frame of a row, without its bytes. Needs only `HEAD_BYTES` of the row. Raises as `frames_of`."""
     _ms, cause, is_echo, _size = _HEAD.unpack(zlib.decompressobj().decompress(row.frames, _HEAD.size))
     return RecordedFrame(row.after, row.at.astimezone(UTC), TerminalOutput(cause, b"", bool(is_echo)))
 
 
 MAX_BYTES = 8 * 1024 * 1024
-"""Of one action: hours of what a person could watch."""
+"""Recorded bytes of one action: hours of output that a person could read."""
 CUT = b"\r\n[The recording ends here: the command printed more than 8 MB.]\r\n"
 
 
 class Recorder:
-    """Of one conversation. `clock` gives the time of day, in UTC."""
+    """Collects the frames of one conversation into rows. `clock` returns the time in UTC."""
 
     def __init__(self, masker: Masker, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._masker = masker
@@ -111,10 +106,10 @@ class Recorder:
         self._rows: list[RecordedRow] = []
         self._cause = -1
         self._kept = 0
-        """Bytes of the action that printed last."""
+        """Recorded bytes of the last action."""
 
     def add(self, frame: TerminalOutput, after: int) -> None:
-        """Take in a frame that came when `after` was the newest event."""
+        """Add a frame that arrived when `after` was the newest event."""
         if frame.cause != self._cause:
             self._cause, self._kept = frame.cause, 0
         if self._kept > MAX_BYTES:
@@ -128,18 +123,18 @@ class Recorder:
             self._close_row(self._masker.reach)
 
     def take(self) -> tuple[RecordedRow, ...]:
-        """What was printed and not taken yet."""
+        """Return and clear the collected rows."""
         if self._frames:
             self._close_row(0)
         rows, self._rows = tuple(self._rows), []
         return rows
 
-    def give_back(self, rows: Iterable[RecordedRow]) -> None:
-        """These could not be stored; they go with the event that comes next."""
+    def put_back(self, rows: Iterable[RecordedRow]) -> None:
+        """Keep rows that could not be stored for the next event."""
         self._rows[:0] = rows
 
     def _close_row(self, held: int) -> None:
-        """Make rows of the frames, but for the last `held` bytes: a secret may have begun there."""
+        """Make rows of all frames but the last `held` bytes, in which a secret may have begun."""
         masked = self._masker.mask_bytes(b"".join(each.frame.data for each in self._frames))
         frames, place = [], 0
         for each in self._frames:

@@ -1,10 +1,9 @@
-"""Mending: a damaged database is kept as it is, and one of what could be read of it takes its place.
+"""The repair of a damaged database: a new one made of its readable rows replaces it, and the damaged file is saved.
 
-Invariants of this room: nothing is written while anybody else has the home open; the damaged files are never changed,
-only named anew; a kill at any moment leaves the old database, the mended one, or a switch between them that the next
-mending ends, and that nobody opens before (`JOURNAL`). What is derived is made anew where it lies.
-
-Everything new is made in the folder `mending` of the home, which a killed process leaves and the next one removes.
+Nothing is written while another process has the home open. The damaged files are renamed, never changed. A kill at any
+moment leaves the old database, the new one, or an interrupted switch, which the next repair finishes and which cannot
+be opened before (`JOURNAL`). Derived data is rebuilt in place. New files are made in the folder `mending` of the home;
+the next repair removes what a killed process left there.
 """
 
 from __future__ import annotations
@@ -20,61 +19,61 @@ from pathlib import Path
 
 from core.errors import StoreBusyError, StoreError
 from core.store import schema
-from core.store.integrity import DATABASE, JOURNAL, Part, Trouble, look
+from core.store.integrity import DATABASE, JOURNAL, Damage, Part
 from core.store.locks import FileLock
-from core.store.page_recovery import Salvage, salvage
+from core.store.page_recovery import RecoveryResult, recover
 from core.store.sqlite import remedy, sqlite3
 
 FOLDER = "mending"
 _NEW, _SCRATCH = "new.db", "found.db"
 LOG, SHARED = "-wal", "-shm"
-"""What SQLite keeps beside a database, behind its name."""
+"""The suffixes of SQLite's files beside a database."""
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
-    """What was done."""
+class RepairResult:
+    """What a repair did."""
 
-    kept: Path | None = None
-    """Where the damaged database lies; None where it was mended in its place."""
-    salvage: Salvage | None = None
-    """What was saved; None where nothing had to be."""
+    saved_as: Path | None = None
+    """Where the damaged database was saved; None if it was repaired in place."""
+    recovered: RecoveryResult | None = None
+    """What was recovered; None if nothing had to be."""
 
 
 def database_of(home: Path) -> Path:
-    """The file that the home's database is: a link to a file stands for that file."""
+    """The home's database file, with a link resolved."""
     path = home / DATABASE
     return path.resolve() if path.is_symlink() and path.is_file() else path
 
 
-def mend(home: Path, troubles: Sequence[Trouble], at: datetime) -> Mended:
-    """Put right what `look` found. `at` names the files that are kept.
+def repair(home: Path, damages: Sequence[Damage], at: datetime) -> RepairResult:
+    """Repair what `core.store.integrity.find_damage` found. The saved files are named after `at`.
 
-    Raises StoreBusyError where another process has the home open, StoreError where nothing could be written: then all
-    is as it was.
+    Raises StoreBusyError if another process has the home open, StoreError if nothing could be written; then nothing was
+    changed.
     """
-    with _alone(home):
+    with _exclusive(home):
         path = database_of(home)
         try:
             if path.with_name(JOURNAL).exists():
-                return Mended(_switch(path))
-            if not any(trouble.part is Part.FILE for trouble in troubles):
-                with suppress(sqlite3.DatabaseError):  # it is worse than it looked
-                    _make_anew(path, {trouble.part for trouble in troubles})
-                    return Mended()
+                return RepairResult(_switch(path))
+            if not any(damage.part is Part.FILE for damage in damages):
+                with suppress(sqlite3.DatabaseError):  # the damage is worse than it looked
+                    _rebuild(path, {damage.part for damage in damages})
+                    return RepairResult()
             return _replace(path, at)
         except sqlite3.Error as error:
-            raise StoreError(f"{path} could not be mended: {error}. {remedy(error)}") from error
+            raise StoreError(f"{path} could not be repaired: {error}. {remedy(error)}") from error
         except OSError as error:
             raise StoreError(
-                f"{path} could not be mended: {error.strerror or error}. Make {path.parent} writable, or free some "
+                f"{path} could not be repaired: {error.strerror or error}. Make {path.parent} writable, or free some "
                 "space, then try again. Nothing was changed."
             ) from error
 
 
 @contextmanager
-def _alone(home: Path) -> Iterator[None]:
-    """Nobody else has the home open, and nobody opens it."""
+def _exclusive(home: Path) -> Iterator[None]:
+    """Hold the home's lock alone, so that no other process opens it."""
     locks = home / "locks"
     try:
         locks.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -85,7 +84,7 @@ def _alone(home: Path) -> Iterator[None]:
     if not is_mine:
         pids = ", ".join(map(str, holders(share.path)))
         who = f" (process {pids})" if pids else ""
-        raise StoreBusyError(f"Another Handloom{who} has {home} open. Close it, then mend.")
+        raise StoreBusyError(f"Another Handloom{who} has {home} open. Close it, then try again.")
     try:
         yield
     finally:
@@ -93,7 +92,7 @@ def _alone(home: Path) -> Iterator[None]:
 
 
 def holders(lock: Path) -> list[int]:
-    """The processes that hold a lock on a file, as far as the system tells."""
+    """The processes that hold a lock on a file, if the system tells."""
     with suppress(OSError, ValueError, IndexError):
         found, inode = set(), lock.stat().st_ino
         for line in Path("/proc/locks").read_text("ascii").splitlines():
@@ -104,30 +103,30 @@ def holders(lock: Path) -> list[int]:
     return []
 
 
-def _make_anew(path: Path, parts: set[Part]) -> None:
-    """Begin anew what is derived: an index without words is filled by whoever searches."""
+def _rebuild(path: Path, parts: set[Part]) -> None:
+    """Clear derived data. The next search fills the index."""
     with closing(sqlite3.connect(path, isolation_level=None, timeout=10.0)) as connection:
         for pragma in schema.WRITER_PRAGMAS:
             connection.execute(pragma)
         connection.execute("BEGIN IMMEDIATE")
         if Part.INDEX in parts:
-            for statement in schema.BEGIN_INDEX:
+            for statement in schema.CLEAR_INDEX:
                 connection.execute(statement)
         if Part.SNAPSHOTS in parts:
             connection.execute("DELETE FROM snapshots")
         connection.execute("COMMIT")
 
 
-def _replace(path: Path, at: datetime) -> Mended:
+def _replace(path: Path, at: datetime) -> RepairResult:
     folder = path.with_name(FOLDER)
-    shutil.rmtree(folder, ignore_errors=True)  # of a mending that was killed
+    shutil.rmtree(folder, ignore_errors=True)  # left by a killed repair
     folder.mkdir(mode=0o700)
     try:
         new = folder / _NEW
         if path.is_file() or not path.exists():
-            saved = salvage(path, new, folder / _SCRATCH)
+            result = recover(path, new, folder / _SCRATCH)
         else:
-            saved = salvage(folder / "nothing", new, folder / _SCRATCH)
+            result = recover(folder / "nothing", new, folder / _SCRATCH)
         (folder / _SCRATCH).unlink()
         new.chmod(0o600)
         _sync(new)
@@ -140,19 +139,19 @@ def _replace(path: Path, at: datetime) -> Mended:
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    return Mended(_switch(path), saved)
+    return RepairResult(_switch(path), result)
 
 
 def _free_name(path: Path, at: datetime) -> Path:
-    """Where the damaged database is kept: beside its place, where nothing is yet."""
+    """An unused name beside the database for the damaged file."""
     names = (path.with_name(f"{path.name}.damaged-{at:%Y%m%d-%H%M%S}{more}") for more in ("", *range(2, 1000)))
     return next(name for name in names if not os.path.lexists(name) and not os.path.lexists(f"{name}{LOG}"))
 
 
 def _switch(path: Path) -> Path | None:
-    """Let the mended database take the place of the damaged one; again, where a kill came between.
+    """Replace the damaged database by the new one, or finish an interrupted replacement.
 
-    The log goes with the file that it belongs to: beside another one it would be written into it.
+    The write-ahead log moves with its file: SQLite would write it into another one.
     """
     journal, new = path.with_name(JOURNAL), path.with_name(FOLDER) / _NEW
     kept = path.with_name(str(json.loads(journal.read_text("utf-8"))["kept"]))
@@ -172,12 +171,9 @@ def _switch(path: Path) -> Path | None:
 
 
 def _sync(path: Path) -> None:
-    """Have a file, or what is in a folder, on the disk."""
+    """Sync a file or the entries of a folder to the disk."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
     finally:
         os.close(fd)
-
-
-__all__ = ["Mended", "database_of", "holders", "look", "mend"]

@@ -1,7 +1,7 @@
-"""The database's tables, and how an older database becomes today's.
+"""The database schema and its migrations.
 
-`user_version` says which migrations a file has seen. Each upgrade runs in one transaction, so a file is of the old
-version or of the new one, never between. A file of a newer version is refused and not touched.
+`user_version` counts the migrations that a file has had. An upgrade is one transaction, so a file has the old version
+or the new one, never something between. A file of a newer version is refused unchanged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LANDMARKS = frozenset(
         "observation:error",
     }
 )
-"""Kinds of events that are found by an index, because what is shown at any place is what the last of them said."""
+"""Event kinds with an index: what a screen shows at a position depends on the last of each."""
 LANDMARK_LIST = ", ".join(f"'{kind}'" for kind in sorted(LANDMARKS))
 
 _EVENTS_GROW = """
@@ -58,7 +58,7 @@ _SEARCH = (
     CREATE VIRTUAL TABLE characters USING fts5 (text, content = '', detail = 'none', columnsize = 0,
         tokenize = 'trigram')
     """,
-    "INSERT INTO words (words, rank) VALUES ('secure-delete', 1)",  # a deleted word is gone at once
+    "INSERT INTO words (words, rank) VALUES ('secure-delete', 1)",  # removes deleted words immediately
     "INSERT INTO characters (characters, rank) VALUES ('secure-delete', 1)",
     "CREATE VIRTUAL TABLE characters_terms USING fts5vocab (characters, instance)",
 )
@@ -137,7 +137,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """,
     ),
     (
-        # A body may be compressed, so its column takes both.
+        # A body may be compressed, so its column takes text and bytes.
         """
         CREATE TABLE new_events (
             conversation INTEGER NOT NULL REFERENCES conversations (key) ON DELETE CASCADE,
@@ -147,7 +147,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             cause INTEGER,
             kind TEXT NOT NULL,
             lease INTEGER NOT NULL,
-            body ANY NOT NULL,  -- JSON text, or that compressed (`core.store.compression`)
+            body ANY NOT NULL,  -- JSON text, or that compressed (`core.store.event_rows`)
             PRIMARY KEY (conversation, id)
         ) STRICT
         """,
@@ -221,7 +221,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ),
 )
 VERSION = len(MIGRATIONS)
-BEGIN_INDEX = (
+CLEAR_INDEX = (
     *(f"DROP TABLE IF EXISTS {table}" for table in ("characters_terms", "characters", "words")),
     *(f"DROP TABLE IF EXISTS {table}" for table in ("characters_data", "characters_idx", "characters_config")),
     *(f"DROP TABLE IF EXISTS {table}" for table in ("words_data", "words_idx", "words_config")),
@@ -229,12 +229,12 @@ BEGIN_INDEX = (
     "DELETE FROM indexed",
     "DELETE FROM index_form",
 )
-"""The statements, of one transaction, after which the index for search is whole and empty, whatever it was before."""
+"""The statements that replace the search index by an empty one, whatever its state; for one transaction."""
 
 _COMMON = ("PRAGMA trusted_schema = OFF", "PRAGMA foreign_keys = ON", "PRAGMA cell_size_check = ON")
 WRITER_PRAGMAS = (
     *_COMMON,
-    "PRAGMA secure_delete = ON",  # what is deleted is overwritten
+    "PRAGMA secure_delete = ON",  # overwrites deleted data
     "PRAGMA synchronous = FULL",  # NORMAL loses acknowledged commits at a power cut
     "PRAGMA journal_size_limit = 67108864",  # a WAL that grew under a long reader shrinks again to 64 MB
 )
@@ -242,9 +242,9 @@ READER_PRAGMAS = (*_COMMON, "PRAGMA query_only = ON", "PRAGMA wal_autocheckpoint
 
 
 def upgrade(path: Path, migrations: tuple[tuple[str, ...], ...] = MIGRATIONS) -> None:
-    """Bring a database file to the newest version. One process at a time; the caller holds the lock for it.
+    """Upgrade a database file to the newest version. The caller holds the lock that admits one process at a time.
 
-    Raises StoreVersionError where the file comes from a newer Handloom.
+    Raises StoreVersionError for a file of a newer Handloom.
     """
     with closing(sqlite3.connect(path, isolation_level=None, timeout=10.0)) as connection:
         found = int(connection.execute("PRAGMA user_version").fetchone()[0])

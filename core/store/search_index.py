@@ -1,8 +1,8 @@
-"""The index for the full text of all events: what goes into it, and how a query asks it. Pure: texts and statements.
+"""The full-text index over all events: its content and its queries. Pure: texts and SQL statements.
 
-Two FTS5 tables without content, whose rows are events. `words` knows which words an event has, of every script that
-puts spaces between them. `characters` knows three characters in a row where a script does not (Chinese, Japanese,
-Korean). They say which events may match; whether one does is decided by its text (`Query.spans`).
+Two contentless FTS5 tables whose rows are events. `words` has the words of scripts with spaces. `characters` has
+trigrams of scripts without spaces (Chinese, Japanese, Korean). They find candidates; the text of an event decides
+whether it matches (`Query.spans`).
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from datetime import datetime
 from typing import Any
 
 FORM = 1
-"""What goes into the index; another number has it made anew."""
+"""The version of the index content; the index is rebuilt when it changes."""
 MAX_CHARS = 200_000
-"""Of one event; what is behind is not found."""
+"""Characters of an event that are indexed."""
 EXCERPT_CHARS = 240
 MAX_TERMS = 16
 
 ROW_SHIFT = 32
-"""A row of the index is an event: the conversation's key in the upper bits, the event's id in the lower ones."""
+"""A row id has the conversation's key in the upper bits and the event's id in the lower ones."""
 
 _CJK = re.compile(r"[\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3105-\u312f\u31a0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
                   r"\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]+")  # fmt: skip
 _END = "\u3000\u3000"
-"""Behind a run of characters, so that each of them begins three."""
+"""Appended to a run of characters, so that each character begins a trigram."""
 _WORDS = re.compile(r"[^\W_]+")
 _TERMS = re.compile(r'"([^"]*)"?|(\S+)')
 _NOT_TEXT = frozenset({"screenshot", "set_of_marks", "image_urls", "dom_object", "axtree_object", "metadata", "tools"})
@@ -47,7 +47,7 @@ _OUTSIDE = (
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """An event that a query found."""
+    """An event that matches a query."""
 
     conversation_id: str
     event_id: int
@@ -55,22 +55,22 @@ class Hit:
     kind: str
     """As stored: `action:run`, ..."""
     text: str
-    """What stands around the first match, in one line of 240 characters at most. Foreign: not sanitised."""
+    """The text around the first match, one line of at most 240 characters. Untrusted, not sanitised."""
     spans: tuple[tuple[int, int], ...]
-    """Where in `text` the terms are, as slices; none overlaps another."""
+    """The slices of `text` that are terms, without overlaps."""
     row: int
     """Its place in the order of the results."""
 
 
 _CORRUPT_VTAB = 267
-"""SQLite's code of a virtual table that is damaged, while the pages under it are whole."""
+"""SQLite's error code for a damaged virtual table in an intact file."""
 _SAYS_SO = re.compile(r"fts5: corruption|(no such table|vtable constructor failed): (main\.)?(words|characters)")
 
 
 def is_damaged(error: BaseException | None, *, deleting: bool = False) -> bool:
-    """Whether a failure of the database is one of the index alone, which can be made anew.
+    """Whether a database error concerns only the index, which can be rebuilt.
 
-    To one who takes something out of the index, SQLite tells its damage as that of the file.
+    For deletions from the index, SQLite reports its damage as that of the file.
     """
     if deleting and "malformed" in str(error):
         return True
@@ -83,12 +83,12 @@ def row_of(key: int, event_id: int) -> int:
 
 
 def text_of(body: str) -> str:
-    """What can be found of a stored event: every text in it that people or models wrote, one a line."""
+    """The searchable text of a stored event: all texts that people or models wrote, one on each line."""
     found: list[str] = []
     data = json.loads(body)
     _collect({name: value for name, value in data.items() if name not in _OUTSIDE}, found)
     text = "\n".join(found)[:MAX_CHARS]
-    return text if text.isascii() else text.encode(errors="replace").decode()  # halves of pairs are no text to SQLite
+    return text if text.isascii() else text.encode(errors="replace").decode()  # SQLite refuses lone surrogates
 
 
 def _collect(value: Any, found: list[str]) -> None:
@@ -104,12 +104,12 @@ def _collect(value: Any, found: list[str]) -> None:
 
 
 def runs_of(text: str) -> str:
-    """The runs of characters of a text as `characters` takes them; empty where there are none."""
+    """The text for `characters`: the runs of characters in scripts without spaces."""
     return "".join(run + _END for run in _CJK.findall(text))
 
 
 def folded(text: str) -> str:
-    """A text as the index compares it: without case and accents. Of another length, at times."""
+    """The text without case and accents, as the index compares it. Its length may differ."""
     if text.isascii():
         return text.lower()
     return "".join(c for c in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(c))
@@ -117,18 +117,18 @@ def folded(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is searched for: all of these terms."""
+    """A parsed query: all of these terms must match."""
 
     terms: tuple[str, ...]
-    """As written, without quotes and star."""
+    """As typed, without quotes and star."""
     words: str
-    """For `words MATCH`; empty where none is searched for."""
+    """The expression for `words MATCH`; empty if there is none."""
     runs: tuple[str, ...]
-    """Runs of characters, each of which has to be there."""
+    """Runs of characters that must all be found."""
 
     @classmethod
     def parse(cls, text: str) -> Query:
-        """The query that a text is: words that all have to be there, `begin*`, `"one after the other"`."""
+        """Parse a query: words that must all match, `prefix*`, `"a phrase"`."""
         terms: list[str] = []
         words: dict[str, None] = {}
         runs: dict[str, None] = {}
@@ -145,7 +145,7 @@ class Query:
         return cls(tuple(terms), " AND ".join(words), tuple(runs))
 
     def spans(self, text: str) -> list[tuple[int, int]] | None:
-        """Where the terms are in a text, in order and apart from each other; None where one of them is not."""
+        """The positions of the terms in a text, in order, without overlaps; None if a term is missing."""
         found: list[tuple[int, int]] = []
         for term in self.terms:
             matches = [match.span() for match in re.finditer(re.escape(term), text, re.IGNORECASE)]
@@ -155,7 +155,7 @@ class Query:
         return list(_apart(sorted(found)))
 
     def excerpt(self, text: str) -> tuple[str, tuple[tuple[int, int], ...]] | None:
-        """What stands around the first match in one line, and where the terms are in it; None where it is no match."""
+        """The text around the first match as one line, with the terms in it; None if it does not match."""
         if (spans := self.spans(text)) is None:
             return None
         start = max(0, spans[0][0] - EXCERPT_CHARS // 4) if spans else 0
@@ -164,7 +164,7 @@ class Query:
         return line, tuple(span for span in inside if span[0] < span[1])
 
     def statement(self, row_from: int, row_to: int, limit: int) -> tuple[str, list[Any]]:
-        """The newest rows in this range that may match, and the values of the statement. Only where there are terms."""
+        """The statement for the newest candidates in a range of rows, with its values. Needs at least one term."""
         parts: list[str] = []
         values: list[Any] = []
         if self.words:

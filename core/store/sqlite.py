@@ -1,8 +1,8 @@
-"""Which SQLite we use, and whether several processes may share a database with it.
+"""The SQLite library in use, and whether several processes may share a database with it.
 
 SQLite 3.7.0 to 3.51.2 can corrupt a WAL database when two connections write and checkpoint at the same moment
-(fixed in 3.51.3; see the release notes of 3.53.0). The wheel `pysqlite3` carries a fixed one and is preferred;
-aiosqlite is made to load it. Import `aiosqlite` and `sqlite3` from here and from nowhere else.
+(fixed in 3.51.3; see the release notes of 3.53.0). The wheel `pysqlite3` contains a fixed version and is preferred;
+aiosqlite is made to load it. Always import `aiosqlite` and `sqlite3` from this module.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 FIXED_VERSION = (3, 51, 3)
 """The first SQLite with the fix of the WAL-reset bug."""
 BUSY_S = 10.0
-"""How long a statement waits for another process's commit before it gives up."""
+"""How long a statement waits for another process's commit before it fails."""
 
 
 def _load() -> tuple[ModuleType, ModuleType]:
@@ -55,26 +55,26 @@ def can_be_shared(found: tuple[int, int, int] | None = None) -> bool:
 
 
 async def connect(path: Path, pragmas: Iterable[str]) -> aiosqlite.Connection:
-    """A connection on which every statement commits by itself unless it begins a transaction."""
+    """A connection in autocommit mode."""
     connection = await aiosqlite.connect(path, isolation_level=None, timeout=BUSY_S)
     try:
         for pragma in pragmas:
             await connection.execute(pragma)
     except BaseException:
-        await connection.close()  # or its thread would keep the process from ending
+        await connection.close()  # otherwise its thread would keep the process alive
         raise
     return connection
 
 
 def remedy(error: Exception) -> str:
-    """What to do about a failure of the database: one or two sentences for the user."""
+    """What the user can do about a database error, in one or two sentences."""
     text = str(error)
     if "full" in text:
         return "The disk is full: free some space, then try again. Nothing that was shown is lost."
     if "readonly" in text or "read-only" in text:
         return "Make the data folder writable, or set HANDLOOM_HOME to another folder."
     if "malformed" in text or "not a database" in text:
-        return "The file is damaged. Save what can be read of it with: handloom doctor --mend"
+        return "The file is damaged. Recover what is readable with: handloom doctor --mend"
     if "locked" in text:
         return "Another program holds the database; close it and try again."
     return "Check the disk, then try again. Nothing that was shown is lost."

@@ -1,10 +1,8 @@
-"""EventWriter: the one connection of a process that writes to `handloom.db`.
+"""EventWriter: the one connection of a process that writes to `handloom.db`. Only EventStore uses it.
 
-Invariants of this room: an append is answered only after its commit (WAL, `synchronous=FULL`), and delivered in the
-order of ids; an append that is refused leaves nothing behind and uses no id; appends that arrive while a commit is
-under way share the next one. Nothing that an event or a subscriber does ends the writing.
-
-Used by EventStore and by nobody else. Never opens a conversation and never reads one.
+An append returns only after its commit (WAL, `synchronous=FULL`), and its events are delivered in the order of ids. A
+refused append stores nothing and uses no id. Appends that arrive during a commit share the next one. An error in an
+event or a subscriber never stops the writer.
 """
 
 from __future__ import annotations
@@ -13,27 +11,20 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from core.errors import LeaseLostError, StoreError
 from core.events import (
-    Action,
-    AgentStateChangedObservation,
     Envelope,
     Event,
     EventSource,
-    MessageAction,
-    UnknownAction,
-    UnknownObservation,
-    envelope_to_dict,
-    to_json,
 )
 from core.store import schema
 from core.store.blobs import Blob
-from core.store.compression import pack
+from core.store.event_rows import ADD_EVENT, NO_FACTS, NOTE_FACTS, Facts, row_of_event
 from core.store.recordings import RecordedRow
 from core.store.sqlite import aiosqlite, connect, remedy, sqlite3
 
@@ -46,9 +37,6 @@ ADD_SPENDING = (
     " seconds = seconds + excluded.seconds"
 )
 
-ADD_EVENT = (
-    "INSERT INTO events (conversation, id, timestamp, source, cause, kind, lease, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-)
 ADD_BLOB = (
     "INSERT OR IGNORE INTO blobs (conversation, digest, media_type, width, height, data) VALUES (?, ?, ?, ?, ?, ?)"
 )
@@ -57,33 +45,26 @@ ADD_RECORDING = (
     'INSERT INTO recordings (conversation, "after", number, at, frames) SELECT ?1, ?2,'
     ' (SELECT coalesce(max(number) + 1, 0) FROM recordings WHERE conversation = ?1 AND "after" = ?2), ?3, ?4'
 )
-NOTE_FACTS = (
-    "UPDATE conversations SET state = CASE WHEN ?2 <> '' THEN ?2 ELSE state END,"
-    " cost = CASE WHEN ?3 THEN ?4 ELSE cost END,"
-    " first_line = CASE WHEN first_line = '' THEN ?5 ELSE first_line END WHERE key = ?1"
-)
-
 Deliver = Callable[[Sequence[Envelope]], None]
-"""Takes in events that are durable: quickly, for every append waits for it."""
+"""Callback for committed events. Must return quickly: appends wait for it."""
 
-FIRST_LINE_CHARS = 200
 MAX_BATCH = 1000
-"""Events in one commit at most, so that a burst does not hold the database from other processes for long."""
+"""Events in one commit, so that a burst does not lock the database for other processes for long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What work has cost: of one step, of a day, of everything."""
+    """The cost of work: of one step, one day, or everything."""
 
     calls: int = 0
-    """Answers of models."""
+    """Model answers."""
     cost: float = 0.0
-    """US dollars of the calls whose price is known."""
+    """US dollars for the calls with a known price."""
     unpriced: int = 0
-    """Calls whose price is not."""
+    """Calls with an unknown price."""
     tokens: int = 0
     seconds: float = 0.0
-    """How long models and actions worked; those at the same time count each."""
+    """Working time of models and actions; parallel work counts separately."""
 
     def __add__(self, other: Spent) -> Spent:
         return Spent(
@@ -96,51 +77,21 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """What a list shows of a conversation, as far as some events tell it."""
-
-    state: str = ""
-    has_cost: bool = False
-    cost: float | None = None
-    first_line: str = ""
-
-    def after(self, event: Event, source: EventSource) -> Facts:
-        """With what one more event tells."""
-        facts = self
-        if event.llm_metrics is not None:
-            facts = replace(facts, has_cost=True, cost=event.llm_metrics.accumulated_cost)
-        if isinstance(event, AgentStateChangedObservation):
-            facts = replace(facts, state=str(event.agent_state))
-        elif isinstance(event, MessageAction) and source is EventSource.USER and not facts.first_line:
-            first = next((line.strip() for line in event.content.splitlines() if line.strip()), "")
-            first = first[:FIRST_LINE_CHARS].encode(errors="replace").decode()  # lone surrogates are no UTF-8
-            facts = replace(facts, first_line=first)
-        return facts
-
-    def row(self, key: int) -> tuple[Any, ...]:
-        """The values of `NOTE_FACTS`."""
-        return key, self.state, self.has_cost, self.cost, self.first_line
-
-
-NO_FACTS = Facts()
-
-
-@dataclass(frozen=True, slots=True)
 class Draft:
-    """An event that has no id yet."""
+    """An event without an id."""
 
     event: Event
     source: EventSource
     cause: int | None = None
     spent: Spent | None = None
-    """What it cost; added to the day's spending in the same transaction."""
+    """Its cost, added to the day's spending in the same transaction."""
     blobs: tuple[Blob, ...] = ()
-    """The pictures that it refers to; stored in the same transaction."""
+    """Pictures that it refers to, stored in the same transaction."""
     recorded: tuple[RecordedRow, ...] = ()
-    """What the terminal printed before it; stored in the same transaction."""
+    """Terminal output before it, stored in the same transaction."""
 
     def at(self, conversation_id: str, id: int, timestamp: datetime) -> Envelope:
-        """The event at its place in a conversation."""
+        """The event with its id and time."""
         return Envelope(
             conversation_id=conversation_id,
             id=id,
@@ -153,15 +104,15 @@ class Draft:
 
 @dataclass(slots=True)
 class Lease:
-    """The right to write to one conversation, and its next id. `key` and `token` are the database's."""
+    """The right to write to one conversation, and its next id. `key` and `token` are values of the database."""
 
     conversation_id: str
     key: int
     token: int
     next_id: int
     in_doubt: bool = False
-    """A write failed, and SQLite may find its rows again when it recovers the file: before the next write of ours they
-    are taken back; where the process ends before, they are part of the log."""
+    """A write failed, but SQLite may still recover its rows. Our next write deletes them; if the process ends before
+    that, they are part of the log."""
 
 
 @dataclass(slots=True)
@@ -174,46 +125,34 @@ class _Request:
     envelopes: Sequence[Envelope] = ()
 
 
-def to_nobody(envelopes: Sequence[Envelope]) -> None:
-    """Deliver to nobody."""
-
-
-def kind_of(event: Event) -> str:
-    """The name of an event's kind in the database: branch and kind, as `action:run`."""
-    branch = "action" if isinstance(event, Action) else "observation"
-    if isinstance(event, UnknownAction | UnknownObservation):
-        return f"{branch}:{event.raw.get(branch, 'unknown')}"
-    return f"{branch}:{event.kind}"
-
-
 class EventWriter:
-    """Writes events of conversations whose lease the process has, and whatever else the store lets it write."""
+    """Writes events of conversations that this process has a lease for, and other changes for EventStore."""
 
     def __init__(self, path: Path, clock: Callable[[], datetime]) -> None:
         self._path = path
         self._clock = clock
-        self.ring: Callable[[], None] = lambda: None
-        """Tells other processes that something was committed."""
+        self.notify: Callable[[], None] = lambda: None
+        """Notifies other processes about a commit."""
         self._turn = asyncio.Lock()
-        """Held by whoever writes: a transaction must not take in the statements of another one."""
+        """Held while writing, so that transactions do not mix."""
         self._queue: list[_Request] = []
         self._wake = asyncio.Event()
         self._closing = False
         self._closed = False
 
     async def open(self) -> None:
-        """Connect and begin to write. Raises sqlite3.Error."""
+        """Connect and start the writing task. Raises sqlite3.Error."""
         self.connection = await connect(self._path, schema.WRITER_PRAGMAS)
         self._task = asyncio.create_task(self._write_batches(), name="event writer")
 
     async def finish(self) -> None:
-        """Write what waits, and refuse what comes now."""
+        """Write all queued appends and refuse new ones."""
         self._closing = True
         self._wake.set()
         await self._task
 
     async def close(self) -> None:
-        """Let go of the file; everything is written. Whoever writes later gets a StoreError."""
+        """Close the connection. All queued writes have been committed; later writes raise StoreError."""
         async with self._turn:
             self._closed = True
             await self._disconnect()
@@ -226,13 +165,12 @@ class EventWriter:
         self,
         lease: Lease,
         drafts: Sequence[Draft],
-        deliver: Deliver = to_nobody,
+        deliver: Deliver = lambda envelopes: None,
     ) -> Sequence[Envelope]:
-        """Store events, all or none, and answer once they are durable.
+        """Store events, all or none, and return once they are durable.
 
-        `deliver` is called with them right after the commit, in the order of ids, before this returns. Raises
-        LeaseLostError or StoreError; then nothing of them is stored and no id is used. Cancelling stops the waiting,
-        not the writing.
+        `deliver` is called with them right after the commit, in the order of ids, before this returns. Cancelling stops
+        the waiting, not the writing. Raises LeaseLostError or StoreError; then nothing was stored and no id was used.
         """
         if self._closing:
             raise StoreError("The event store is closed.")
@@ -251,7 +189,7 @@ class EventWriter:
             batch = self._take_batch()
             try:
                 await self._commit(batch)
-            except Exception as error:  # our own bug: whoever waits must be told, and the writer goes on
+            except Exception as error:  # a bug: the callers get an error, and the writer continues
                 log.exception("events could not be stored")
                 for request in batch:
                     request.lease.in_doubt = True
@@ -266,14 +204,14 @@ class EventWriter:
         return batch
 
     async def _commit(self, batch: list[_Request]) -> None:
-        """Write a batch in one transaction; where the database refuses one request, each in its own."""
+        """Write a batch in one transaction; if the database refuses one request, each in its own."""
         batch = self._number(batch)
         if not batch:
             return
         try:
             async with self.writing("The event could not be stored"):
                 try:
-                    await self._take_back([request.lease for request in batch if request.lease.in_doubt])
+                    await self._delete_recovered([request.lease for request in batch if request.lease.in_doubt])
                     await self._insert(batch)
                 except sqlite3.IntegrityError as error:
                     raise LeaseLostError(
@@ -296,7 +234,7 @@ class EventWriter:
             _deliver(request)
 
     def _number(self, batch: Iterable[_Request]) -> list[_Request]:
-        """Give ids and time to a batch's drafts, and make their rows. What cannot be written as JSON is refused."""
+        """Assign ids and time to a batch's drafts and make their rows. Refuse data that is not JSON."""
         now = self._clock()
         next_ids: dict[int, int] = {}
         numbered = []
@@ -305,7 +243,7 @@ class EventWriter:
             first = next_ids.get(lease.key, lease.next_id)
             try:
                 self._make_rows(request, first, now)
-            except Exception as error:  # the boundary to whoever made the event: the writer must outlive every event
+            except Exception as error:  # boundary to foreign events: no event may stop the writer
                 log.exception("an event of conversation %s cannot be stored", lease.conversation_id)
                 _fail(request, StoreError(f"The event cannot be stored: {type(error).__name__}: {error}"))
                 continue
@@ -321,10 +259,10 @@ class EventWriter:
             rows.append(row_of_event(lease.key, lease.token, envelope))
         request.envelopes, request.rows = envelopes, rows
 
-    async def _take_back(self, leases: Iterable[Lease]) -> None:
-        """Remove the rows of refused appends that SQLite found again: nobody was told of them, and their ids are free.
+    async def _delete_recovered(self, leases: Iterable[Lease]) -> None:
+        """Delete rows of failed appends that SQLite recovered: they were never delivered, and their ids are free.
 
-        Where another process owns the conversation by now, they have become part of it, and stay.
+        If another process owns the conversation now, they have become part of it and stay.
         """
         for lease in leases:
             await self.connection.execute(
@@ -335,7 +273,7 @@ class EventWriter:
             lease.in_doubt = False
 
     async def _insert(self, batch: Iterable[_Request]) -> None:
-        """One transaction. A single row commits by itself: one trip to the writing thread instead of three."""
+        """Insert in one transaction. A single row needs none: one trip to the writing thread instead of three."""
         rows = [row for request in batch for row in request.rows]
         beside = [*_spending(batch), *_facts(batch), *_blobs(batch), *_recorded(batch)]
         if len(rows) == 1 and not beside:
@@ -354,37 +292,29 @@ class EventWriter:
 
     @asynccontextmanager
     async def writing(self, otherwise: str) -> AsyncIterator[aiosqlite.Connection]:
-        """The writing connection, for oneself alone; where it fails it is replaced; `otherwise` says what failed."""
+        """Exclusive use of the writing connection, replaced after a failure. `otherwise` begins the error message."""
         async with self._turn:
-            if self._closed:  # a failure would open the file again, and nobody would close it
+            if self._closed:  # a failure would reopen the file, and nobody would close it
                 raise StoreError(f"{otherwise}: the event store is closed.")
             try:
                 yield self.connection
-            except (sqlite3.Error, ValueError) as error:  # ValueError: it was closed, and could not be opened again
+            except (sqlite3.Error, ValueError) as error:  # ValueError: it was closed and could not be reopened
                 await self._reopen()
                 raise StoreError(f"{otherwise}: {error}. {remedy(error)}") from error
-            self.ring()
+            self.notify()
 
     async def _reopen(self) -> None:
-        """After a failed write the connection is not trusted: SQLite would go on as if nothing had been lost."""
+        """Replace the connection after a failed write: SQLite would continue as if nothing had been lost."""
         await self._disconnect()
         with suppress(sqlite3.Error):
             self.connection = await connect(self._path, schema.WRITER_PRAGMAS)
-
-
-def row_of_event(key: int, token: int, envelope: Envelope, body: str | bytes | None = None) -> tuple[Any, ...]:
-    """The values of `ADD_EVENT`; `body` is the packed form, where it is there. Raises ValueError: it is no JSON."""
-    if body is None:
-        body = pack(to_json(envelope_to_dict(envelope, derived=False)))
-    timestamp, source = envelope.timestamp.isoformat(), envelope.source.value
-    return key, envelope.id, timestamp, source, envelope.cause, kind_of(envelope.event), token, body
 
 
 _Statement = tuple[str, tuple[Any, ...]]
 
 
 def _spending(batch: Iterable[_Request]) -> Iterator[_Statement]:
-    """What a batch adds to the spending of its day."""
+    """The spending that a batch adds to its day."""
     spent, day = Spent(), ""
     for request in batch:
         for draft, envelope in zip(request.drafts, request.envelopes, strict=True):
@@ -395,7 +325,7 @@ def _spending(batch: Iterable[_Request]) -> Iterator[_Statement]:
 
 
 def _facts(batch: Iterable[_Request]) -> Iterator[_Statement]:
-    """What a batch changes of what lists show."""
+    """The changes of a batch to what lists show."""
     found: dict[int, Facts] = {}
     for request in batch:
         for draft in request.drafts:
@@ -417,7 +347,7 @@ def _blobs(batch: Iterable[_Request]) -> Iterator[_Statement]:
 
 
 def _recorded(batch: Iterable[_Request]) -> Iterator[_Statement]:
-    """What terminals printed before the events of a batch."""
+    """The recordings of a batch."""
     for request in batch:
         for draft in request.drafts:
             for row in draft.recorded:
@@ -425,11 +355,11 @@ def _recorded(batch: Iterable[_Request]) -> Iterator[_Statement]:
 
 
 def _deliver(request: _Request) -> None:
-    """Show events that are durable; who fails to take them in has them in the log all the same."""
+    """Deliver committed events. A subscriber that fails can still read them from the log."""
     try:
         request.deliver(request.envelopes)
-    except Exception:  # the boundary to whoever subscribed: the writer must outlive every subscriber
-        log.exception("events of conversation %s were stored and not delivered", request.lease.conversation_id)
+    except Exception:  # boundary to subscribers: none may stop the writer
+        log.exception("events of conversation %s were stored but not delivered", request.lease.conversation_id)
     if not request.done.done():
         request.done.set_result(request.envelopes)
 

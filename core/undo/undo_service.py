@@ -16,7 +16,7 @@ from core.stream import EventStream
 from core.undo.undo import Turn, UndoPreview, Undos
 
 
-class Undoing:
+class UndoService:
     """Of one conversation. `at_rest` raises UsageError where the agent works, or keeps it from beginning meanwhile."""
 
     def __init__(

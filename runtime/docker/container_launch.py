@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from core.errors import RuntimeUnavailableError
-from core.progress import Say, silently
+from core.sandbox_types import Say, silently
 from runtime.cancellation import run_to_completion
 from runtime.docker.container import Container, asked, refused
 from runtime.docker.container_spec import HOME_LABEL, SPECIFICATION_LABEL, Specification

@@ -16,10 +16,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.denials import Denials
 from core.errors import RuntimeUnavailableError
 from core.events import Action, Frame, Observation
-from core.progress import Say
+from core.sandbox_types import Denials, Say
 from runtime.cancellation import run_to_completion
 from runtime.docker.container import Container
 from runtime.docker.container_launch import Launched

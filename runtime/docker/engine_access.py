@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from core.events import Action, Frame, Observation
-from core.progress import Say
+from core.sandbox_types import Say
 from runtime.docker.container import Container
 from runtime.docker.container_spec import Specification
 from runtime.docker.sandbox_folder import SandboxFolder

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from core.errors import RuntimeUnavailableError
 from core.events import Action, Frame, Observation
-from core.progress import Say
+from core.sandbox_types import Say
 from runtime.docker.container import Container, gone
 from runtime.docker.container_spec import Specification
 from runtime.docker.sandbox_folder import SandboxFolder

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from core.errors import RuntimeUnavailableError
 from core.events import Action, Frame, Observation
-from core.progress import Say
+from core.sandbox_types import Say
 from runtime.cancellation import run_to_completion
 from runtime.docker import upload
 from runtime.docker.container import PAUSED, Container, asked, gone

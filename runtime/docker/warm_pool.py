@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from core.errors import HandloomError, OutOfReachError, RuntimeUnavailableError
-from core.progress import Say
+from core.sandbox_types import Say
 from runtime.docker.container import Container, asked
 from runtime.docker.container_launch import Launched, found_again, launch
 from runtime.docker.container_spec import COURIER, COURIER_LABEL, HOME_LABEL, ContainerOptions, Specification, volumes

@@ -23,7 +23,6 @@ ROOT = HERE.parent.parent
 """The folder of the packages: the working copy's, or that of installed packages."""
 CODE = (
     "core/__init__.py",
-    "core/denials.py",
     "core/errors.py",
     "core/events",
     "core/globs.py",
@@ -31,8 +30,8 @@ CODE = (
     "core/interpreter.py",
     "core/plugin_requirements.py",
     *(f"core/secrets/{name}.py" for name in ("__init__", "byte_dumps", "byte_search", "command_secrets", "encodings")),
-    *(f"core/secrets/{name}.py" for name in ("layouts", "redactor", "variable_names")),
-    "core/sandbox_usage.py",
+    *(f"core/secrets/{name}.py" for name in ("layouts", "redactor", "token_patterns", "variable_names")),
+    "core/sandbox_types.py",
     "runtime",
 )
 """Files and folders that the action server imports, and little more; a test follows its imports."""

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Literal
 
 from core.autorun_paths import NAMES
-from core.denials import Denials
 from core.errors import RuntimeUnavailableError
+from core.sandbox_types import Denials
 from runtime.isolation import bubblewrap, git_config
 from runtime.isolation.cgroups import ControlGroup, Limits, described
 from runtime.isolation.egress_proxy import ALLOWED_HOSTS, EgressProcess, egress_process

@@ -25,10 +25,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from core.denials import DeniedHosts
 from core.errors import RuntimeUnavailableError
 from core.globs import matches
 from core.interpreter import start_command
+from core.sandbox_types import DeniedHosts
 from runtime.environment import without_secrets
 from runtime.isolation.relay import relay
 

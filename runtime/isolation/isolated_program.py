@@ -18,9 +18,9 @@ from contextlib import AsyncExitStack
 from dataclasses import asdict
 from pathlib import Path
 
-from core.denials import Denials, DeniedHosts
 from core.errors import RuntimeUnavailableError
 from core.interpreter import start_command
+from core.sandbox_types import Denials, DeniedHosts
 from runtime.isolation.confinement import WAY_OUT, Confinement, Isolation
 from runtime.isolation.session_folder import SessionFolder
 

@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from core.denials import Denials
 from core.regular_files import read_text
+from core.sandbox_types import Denials
 from runtime.isolation.git_config import Targets, targets
 
 MAX_PATH_BYTES = 4096

@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from core.denials import Denials
 from core.errors import UsageError
+from core.sandbox_types import Denials
 from runtime.isolation.git_config import MAX_TARGETS
 from runtime.isolation.protected_paths import HeldMounts, Mounts, Visibility, deny, mounts
 from runtime.isolation.workspace_audit import Baseline, nested_places

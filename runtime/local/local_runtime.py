@@ -18,10 +18,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from core.denials import Denials
 from core.errors import RuntimeUnavailableError
 from core.interpreter import start_command
-from core.progress import Say
+from core.sandbox_types import Denials, Say
 from runtime.cancellation import run_to_completion
 from runtime.environment import without_secrets
 from runtime.isolation.confinement import Confinement, Isolation, Launch

@@ -17,9 +17,8 @@ from pathlib import Path
 
 import aiohttp
 
-from core.denials import Denials
 from core.errors import ConfigurationError, RuntimeUnavailableError
-from core.progress import Say
+from core.sandbox_types import Denials, Say
 from runtime.cancellation import run_to_completion
 from runtime.protocol import OWNER_HEADER, web_hosts
 from runtime.reconnecting_client import PATIENCE_S, ReconnectingClient

@@ -21,7 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from core.sandbox_usage import Job
+from core.sandbox_types import Job
 
 _PROC = Path("/proc")
 KILL_ROUNDS = 50

@@ -121,7 +121,7 @@ class TestOurOwn:
             assert asked.name == "acp: echo first > made; cat made"
             assert asked.arguments["input"] == {"command": "echo first > made; cat made"}
             assert not (tmp_path / "folder" / "made").exists()
-            await session.confirm()
+            await session.approval.confirm()
             events = await rests(session)
             assert state_of(session) is AgentState.AWAITING_USER_INPUT
         assert (tmp_path / "folder" / "made").read_text("utf-8") == "first\n"
@@ -140,7 +140,7 @@ class TestOurOwn:
         async with talking(tmp_path, ours(tmp_path, turns)) as session:
             await session.send("do it")
             await rests(session)
-            await session.reject()
+            await session.approval.reject()
             events = await rests(session)
             assert any(isinstance(e.event, UserRejectObservation) for e in events)
             await session.send("then be done")
@@ -209,7 +209,7 @@ say(f"wrote {ask('fs/write_text_file', path=path, content='new' + chr(10)).get('
                 events = await rests(session)
                 assert state_of(session) is AgentState.AWAITING_USER_CONFIRMATION, session.state.reason
                 assert isinstance(events[session.state.awaiting or 0].event, kind)
-                await session.confirm()
+                await session.approval.confirm()
             events = await rests(session)
         assert file.read_text("utf-8") == "new\n"
         assert said(events) == "read 'two\\n'wrote {}"
@@ -220,7 +220,7 @@ say(answer["error"]["message"])"""
         async with talking(tmp_path, written(tmp_path, body)) as session:
             await session.send("read")
             await rests(session)
-            await session.reject("it is none of your business")
+            await session.approval.reject("it is none of your business")
             events = await rests(session)
         assert "none of your business" in said(events)
 

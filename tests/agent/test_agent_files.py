@@ -177,7 +177,7 @@ class TestWhoWorks:
         (folder / "r.md").write_text(REVIEWER.format(model=model))
         async with managing(tmp_path) as manager:
             session = await manager.create(workspace=str(tmp_path / "workspace"), agent="Reviewer")
-            assert session.model_name == model
+            assert session.active_model.name == model
             (first,) = of(await said(session), SystemMessageAction)
             assert (first.agent_class, first.content) == ("Reviewer", "You review.")
             assert {tool["function"]["name"] for tool in first.tools} == {"view", "finish"}
@@ -266,11 +266,11 @@ class TestModelsWithAndWithoutTools:
             )
             path = Path(without.partition(":")[2])
             path.write_text("tools: false\n" + path.read_text())
-            back = session.model_name
-            await session.set_model(without)
+            back = session.active_model.name
+            await session.active_model.switch(without)
             await said(session)
             assert notices.count(TOOLS_STATUS) == 1
-            await session.set_model(back)
+            await session.active_model.switch(back)
             log = await said(session)
             assert [run.command for run in of(log, CmdRunAction)] == [
                 "echo one | tee one.txt",
@@ -296,10 +296,10 @@ class TestModelsWithAndWithoutTools:
                     server.then(
                         fails(400, message="this model does not support tools"), answers(words), answers("Two.")
                     )
-                    await session.set_model("openai/without")
+                    await session.active_model.switch("openai/without")
                     await said(session)
                     server.then(answers("", [("execute_bash", '{"command": "echo three"}')]), answers("Three."))
-                    await session.set_model("openai/with")
+                    await session.active_model.switch("openai/with")
                     log = await said(session)
         assert [run.command for run in of(log, CmdRunAction)] == ["echo one", "echo two", "echo three"]
         *_, in_words, told, _again, last = [exchange.body for exchange in server.exchanges]

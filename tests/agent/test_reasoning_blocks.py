@@ -9,7 +9,7 @@ from core.agent.function_calls import KEPT_REASONING_CHARS, events_of
 from core.agent.tool_agent import with_thoughts
 from core.agent.tools import CODEACT_TOOLS
 from core.events import Envelope, ErrorObservation, Event, EventSource, LLMMetrics, MessageAction, TokenUsage
-from core.events.reasoning import reasoning_of
+from core.events.actions import reasoning_of
 from core.llm.reasoning_blocks import Thoughts, sent_back
 from core.memory.conversation_memory import build_messages
 from core.protocols import LLMResponse, ToolCall

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
-from core.controller.decide import NOT_EXECUTED_STOPPED
+from core.controller.not_executed import NOT_EXECUTED_STOPPED
 from core.events import (
     ActionConfirmationStatus,
     AgentDelegateAction,

@@ -18,12 +18,12 @@ from time import perf_counter
 from typing import Any
 
 from core.events import TerminalOutput
-from core.store.compression import pack
+from core.store.event_rows import ADD_EVENT, pack
 from core.store.event_store import EventStore
 from core.store.reader import EventReader
 from core.store.recordings import RecordedFrame, rows_of
 from core.store.sqlite import sqlite3
-from core.store.writer import ADD_EVENT, ADD_RECORDING
+from core.store.writer import ADD_RECORDING
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import folder, milliseconds_since
 from tests.bench.size import sized
@@ -63,7 +63,7 @@ async def _measure(home: Path) -> list[Figure]:
                 for name, text in SEARCHES.items()
             ],
             await _timed(f"anywhere in {LONG_EVENTS:,} events", SEEK_MS, lambda: _look(reader)),
-            await _timed(f"when {LONG_EVENTS:,} events were", SEEK_MS, lambda: reader.timeline("long")),
+            await _timed(f"when {LONG_EVENTS:,} events were", SEEK_MS, lambda: reader.event_times("long")),
         ]  # fmt: skip
 
 

@@ -12,8 +12,8 @@ from time import perf_counter
 
 from core.conversations.conversation_manager import ConversationManager
 from core.events import Action, AgentState, AgentThinkAction, AgentThinkObservation, Observation
-from core.progress import Say, silently
 from core.protocols import FrameSink
+from core.sandbox_types import Say, silently
 from core.session.agent_session import AgentSession
 from core.settings.config import Settings
 from tests.bench.figure import Figure, Limit, Target

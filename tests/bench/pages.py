@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from time import perf_counter
 
-from core.store.compression import unpack
+from core.store.event_rows import unpack
 from core.store.event_store import EventStore
 from core.store.sqlite import aiosqlite
 from tests.bench.figure import Figure, Limit, Target

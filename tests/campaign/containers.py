@@ -113,10 +113,10 @@ def _went_well(observation: Observation) -> bool:
 
 async def _answered(session: AgentSession, command: str) -> Observation:
     """Run a command as the user does; its observation, once that is stored. Raises Violation where none comes."""
-    action = await session.run_command(command)
+    action = await session.user_control.run_command(command)
     try:
         async with asyncio.timeout(4 * within(ANSWERED_S)):
-            while session.runs_command:
+            while session.user_control.commands.is_busy:
                 await asyncio.sleep(0.01)
     except TimeoutError:
         check(False, f"{command!r} has had no observation for {4 * ANSWERED_S:g} s")

@@ -287,18 +287,7 @@ def _tree(chance: Chance, is_sdk: bool, spoil: Callable[[Any, Chance], bytes]) -
         del tree[chance.choice(sorted(tree))]
     beside = "base_state.json" if is_sdk else "metadata.json"
     tree[beside] = spoil(files.BASE_STATE if is_sdk else {"title": "T", "created_at": "2025-01-01"}, chance)
-    if is_sdk and chance.random() < 0.3:
-        lines = [
-            {"conversation": {"title": "T", "created_at": "2025-01-01"}},
-            *map(_stale, range(chance.randint(0, 12))),
-        ]
-        tree["v0.jsonl"] = b"".join(spoil(line, chance) + b"\n" for line in lines)
     return tree
-
-
-def _stale(number: int) -> JsonObject:
-    """A line about an event's file as that is not."""
-    return {"number": number, "sha256": hashlib.sha256(b"another").hexdigest(), "event": files.EVENTS[0]}
 
 
 def _archive(chance: Chance, spoil: Callable[[Any, Chance], bytes]) -> dict[str, bytes]:

@@ -28,11 +28,11 @@ from core.errors import StoreVersionError
 from core.events import CmdRunAction, Envelope, EventSource, MessageAction, NullObservation, TerminalOutput
 from core.memory.conversation_memory import build_messages
 from core.store.event_store import EventStore
-from core.store.integrity import DATABASE, look
+from core.store.integrity import DATABASE, find_damage
 from core.store.page_reader import Pages
-from core.store.page_recovery import LOST, Salvage
+from core.store.page_recovery import LOST, RecoveryResult
 from core.store.recordings import RecordedFrame, rows_of
-from core.store.repair import FOLDER, mend
+from core.store.repair import FOLDER, repair
 from core.store.writer import Draft
 from tests.campaign.trial import Facts, Result, check, run_trials
 from tests.program import ROOT
@@ -195,42 +195,42 @@ def trial(case: tuple[int, str]) -> Facts:
         facts.counts[damage.__name__.replace("_", " ")] += 1
         before = files_of(home)
         try:
-            troubles = look(home / DATABASE)
+            damages = find_damage(home / DATABASE)
         except StoreVersionError:
             facts.counts["taken for one of a newer Handloom, and left"] += 1
             check(files_of(home) == before, "looking has changed a file")
             return facts
         check(files_of(home) == before, "looking has changed a file")
-        if not troubles:
+        if not damages:
             facts.counts["damage that nobody can tell"] += 1
-            check_log(read(home), log, Salvage(), CONVERSATIONS * EVENTS if pages < 0 else pages, facts)
+            check_log(read(home), log, RecoveryResult(), CONVERSATIONS * EVENTS if pages < 0 else pages, facts)
             return facts
         if chance.random() < KILLED:
             facts.counts["kills of the mending"] += 1
             saved = killed(home, chance)
         else:
-            saved = mend(home, troubles, datetime.now(UTC)).salvage
+            saved = repair(home, damages, datetime.now(UTC)).recovered
         check(not (home / FOLDER).exists(), "the folder of the mending is left")
-        check(look(home / DATABASE) == [], f"it is not whole: {look(home / DATABASE)}")
+        check(find_damage(home / DATABASE) == [], f"it is not whole: {find_damage(home / DATABASE)}")
         if saved is not None:
             check_kept(home, before)
             facts.counts["events saved"] += saved.events
             facts.counts["events lost"] += sum(each.last - each.first + 1 for each in saved.lost)
         found = read(home)
         most = CONVERSATIONS * EVENTS if pages < 0 else pages * on_a_page
-        check_log(found, log, saved or Salvage(), most, facts)
+        check_log(found, log, saved or RecoveryResult(), most, facts)
         asyncio.run(check_goes_on(home, found))
     return facts
 
 
-def killed(home: Path, chance: random.Random) -> Salvage | None:
+def killed(home: Path, chance: random.Random) -> RecoveryResult | None:
     """Mend in processes that are killed, then to the end; what was saved, as far as it is said."""
     for _ in range(chance.choice((1, 2))):
         command = [sys.executable, "-m", "tests.campaign.mending", str(home), str(chance.randrange(1, STEPS))]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
         check(done.returncode in (0, -signal.SIGKILL), done.stderr.decode())
-    troubles = look(home / DATABASE)
-    return mend(home, troubles, datetime.now(UTC)).salvage if troubles else None
+    damages = find_damage(home / DATABASE)
+    return repair(home, damages, datetime.now(UTC)).recovered if damages else None
 
 
 def files_of(home: Path) -> dict[str, bytes]:
@@ -269,7 +269,7 @@ async def _read(home: Path) -> Log:
     return found
 
 
-def check_log(found: Log, log: Log, saved: Salvage, most: int, facts: Facts) -> None:
+def check_log(found: Log, log: Log, saved: RecoveryResult, most: int, facts: Facts) -> None:
     """Every event is as it was, or told of as lost. A changed letter of a short text nobody can tell."""
     lost = {(each.conversation_id, id) for each in saved.lost for id in range(each.first, each.last + 1)}
     gone = changed = 0
@@ -325,7 +325,7 @@ def _die_at(step: int, home: Path) -> None:
 
 if __name__ == "__main__":
     place = Path(sys.argv[1])
-    wrong = look(place / DATABASE)
+    wrong = find_damage(place / DATABASE)
     _die_at(int(sys.argv[2]), place)
     if wrong:
-        mend(place, wrong, datetime.now(UTC))
+        repair(place, wrong, datetime.now(UTC))

@@ -73,9 +73,13 @@ async def meddle(session: AgentSession, chance: random.Random) -> None:
     """What the user does next, at random, where the agent rests."""
     state = session.state
     if state.awaiting is not None:
-        await (session.confirm() if chance.random() < 0.8 else session.reject(chance.choice(["", "because"])))
+        await (
+            session.approval.confirm()
+            if chance.random() < 0.8
+            else session.approval.reject(chance.choice(["", "because"]))
+        )
     elif state.halt is not None:
-        await session.ways.take(chance.choice([way for way in state.halt.ways if way is not Way.SWITCH_MODEL]))
+        await session.recovery.take(chance.choice([way for way in state.halt.ways if way is not Way.SWITCH_MODEL]))
     else:
         await session.send(f"message {chance.random()}")
     match chance.randrange(12):
@@ -205,9 +209,9 @@ async def goes_on(manager: ConversationManager, name: str) -> None:
         async with asyncio.timeout(20):
             await session.settled()
         if session.state.awaiting is not None:
-            await session.reject("no")
+            await session.approval.reject("no")
         elif session.state.halt is not None:
-            await session.ways.take(Way.EXTEND if Way.EXTEND in session.state.halt.ways else Way.STOP)
+            await session.recovery.take(Way.EXTEND if Way.EXTEND in session.state.halt.ways else Way.STOP)
         async with asyncio.timeout(20):
             await session.settled()
         if session.state.agent_state is AgentState.FINISHED:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from core.events import Action
-from core.store.compression import unpack
+from core.store.event_rows import unpack
 from core.store.sqlite import sqlite3
 from tests.campaign.trial import check
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from core.store.page_recovery import LostRange, Salvage
+from core.store.page_recovery import LostRange, RecoveryResult
 from tests.campaign import mending
 from tests.campaign.trial import Facts, Violation
 
@@ -24,8 +24,8 @@ def test_an_event_that_is_lost_and_not_told_of_is_noticed(tmp_path: Path) -> Non
     mending.make(tmp_path)
     log = mending.log_of(tmp_path)
     (id, events), *_ = log.items()
-    mending.check_log(log, log, Salvage(), 0, Facts())
+    mending.check_log(log, log, RecoveryResult(), 0, Facts())
     with pytest.raises(Violation, match="1 events are gone"):
-        mending.check_log({**log, id: events[:-1]}, log, Salvage(), 0, Facts())
+        mending.check_log({**log, id: events[:-1]}, log, RecoveryResult(), 0, Facts())
     with pytest.raises(Violation, match="said to be lost"):
-        mending.check_log(log, log, Salvage(lost=[LostRange(id, 3, 3)]), 9, Facts())
+        mending.check_log(log, log, RecoveryResult(lost=[LostRange(id, 3, 3)]), 9, Facts())

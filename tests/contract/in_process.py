@@ -9,8 +9,8 @@ from pathlib import Path
 
 from core.errors import RuntimeUnavailableError
 from core.events import Action, Frame, Observation
-from core.progress import Say, silently
 from core.protocols import FrameSink
+from core.sandbox_types import Say, silently
 from runtime.server.action_executor import ActionExecutor, TaskList
 from runtime.server.bash_session import BashSession
 from runtime.server.file_actions import Files

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import ClassVar
 
-from core.progress import Say, silently
+from core.sandbox_types import Say, silently
 from runtime.remote.remote_address import parsed
 from runtime.remote.remote_runtime import RemoteRuntime
 from tests.runtime.action_server import KEY

@@ -7,20 +7,10 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from core.controller.decide import (
-    NOT_EXECUTED_STOPPED,
-    AskAgent,
-    Cancel,
-    Effect,
-    Emit,
-    Execute,
-    evolve,
-    fold,
-    react,
-    resume,
-)
+from core.controller.decide import AskAgent, Cancel, Effect, Emit, Execute, evolve, fold, react, resume
 from core.controller.exit_reasons import Halt, HaltKind, Way
 from core.controller.limits import reached_of_day
+from core.controller.not_executed import NOT_EXECUTED_STOPPED
 from core.controller.state import Limits, State
 from core.errors import ModelErrorKind
 from core.events import (

@@ -24,10 +24,10 @@ from core.events import (
     Observation,
     Status,
 )
-from core.progress import Say, silently
 from core.protocols import Runtime
+from core.sandbox_types import Say, silently
 from core.session.agent_session import AgentSession
-from core.session.slots import TOO_MANY
+from core.session.suspend import TOO_MANY
 from core.session.task_group import TASK_STATUS
 from core.settings.config import Settings
 from core.store.event_store import EventStore
@@ -116,8 +116,8 @@ async def said(session: AgentSession, text: str = "go") -> None:
     async with asyncio.timeout(20):
         await session.settled()
         while not session.rests:
-            assert session._warming is not None
-            await session._warming
+            assert session._parts.setup._warming is not None
+            await session._parts.setup._warming
 
 
 def notices(session: AgentSession) -> list[Status]:
@@ -143,11 +143,11 @@ async def test_where_too_many_are_awake_the_one_that_rested_longest_falls_asleep
         await said(older)  # made first, but at work last
         told, state = notices(newer), newer.state
         third = await rooms.create()
-        assert [older.asleep, newer.asleep, third.asleep] == [False, True, False]
+        assert [older.suspension.is_on, newer.suspension.is_on, third.suspension.is_on] == [False, True, False]
         assert runtimes[1].is_closed.is_set()
         assert not runtimes[0].is_closed.is_set()
         assert told == [TOO_MANY]
-        assert (newer.state, newer.asleep) == (state, True)
+        assert (newer.state, newer.suspension.is_on) == (state, True)
         assert (await newer.stream.read())[-1].id == newer.stream.latest_id
 
 
@@ -165,10 +165,10 @@ async def test_one_that_sleeps_wakes_up_for_a_message_and_another_falls_asleep_f
         first = await rooms.create([*ONE_STEP, *ONE_STEP])
         await said(first)
         second = await rooms.create()
-        assert (first.asleep, second.asleep) == (True, False)
+        assert (first.suspension.is_on, second.suspension.is_on) == (True, False)
         told = notices(first)
         await said(first, "and once more")
-        assert (first.asleep, second.asleep) == (False, True)
+        assert (first.suspension.is_on, second.suspension.is_on) == (False, True)
         assert Status(TOO_MANY.level, TOO_MANY.id, "") in told
         assert len(runtime.executed) == 2
         assert not runtime.is_closed.is_set()
@@ -180,7 +180,7 @@ async def test_one_that_works_is_never_put_to_sleep(tmp_path: Path) -> None:
     async with house(tmp_path, max_concurrent=2) as rooms:
         busy, idle = await rooms.working(), await rooms.create()
         await rooms.create()
-        assert (busy.asleep, idle.asleep) == (False, True)
+        assert (busy.suspension.is_on, idle.suspension.is_on) == (False, True)
         assert busy.state.agent_state is AgentState.RUNNING
 
 
@@ -196,11 +196,11 @@ async def test_where_all_of_them_work_one_more_is_refused_and_nothing_is_made_or
             await sleeper.send("are you there?")
         assert len(await rooms.manager.list()) == 2
         assert await sleeper.stream.read() == before
-        assert sleeper.asleep
+        assert sleeper.suspension.is_on
         await busy.interrupt()
         await busy.settled()
         await said(sleeper, "are you there?")
-        assert (busy.asleep, sleeper.asleep) == (True, False)
+        assert (busy.suspension.is_on, sleeper.suspension.is_on) == (True, False)
 
 
 async def test_a_conversation_that_cannot_be_opened_takes_no_place(tmp_path: Path) -> None:
@@ -209,21 +209,21 @@ async def test_a_conversation_that_cannot_be_opened_takes_no_place(tmp_path: Pat
             await rooms.manager.open("nope")
         busy = await rooms.working()
         await rooms.manager.close(busy.info.id)
-        assert not (await rooms.working()).asleep
+        assert not (await rooms.working()).suspension.is_on
 
 
 async def test_one_that_asks_may_sleep_and_wakes_up_for_the_answer(tmp_path: Path) -> None:
     runtime = Sandbox()
     async with house(tmp_path, runtime, max_concurrent=1) as rooms:
         asks = await rooms.create()
-        asks.set_confirm_mode("always")
+        asks.approval.set_mode("always")
         await said(asks)
         assert asks.state.agent_state is AgentState.AWAITING_USER_CONFIRMATION
         await rooms.create()
-        assert (asks.asleep, runtime.executed) == (True, [])
-        await asks.confirm()
+        assert (asks.suspension.is_on, runtime.executed) == (True, [])
+        await asks.approval.confirm()
         await asks.settled()
-        assert (asks.asleep, len(runtime.executed)) == (False, 1)
+        assert (asks.suspension.is_on, len(runtime.executed)) == (False, 1)
 
 
 async def test_an_interrupt_wakes_nobody_up(tmp_path: Path) -> None:
@@ -232,16 +232,16 @@ async def test_an_interrupt_wakes_nobody_up(tmp_path: Path) -> None:
         await rooms.create()
         await sleeper.interrupt()
         await sleeper.settled()
-        assert sleeper.asleep
+        assert sleeper.suspension.is_on
 
 
 async def test_a_message_and_a_sleep_at_once_leave_a_conversation_that_works(tmp_path: Path) -> None:
     async with house(tmp_path, max_concurrent=1) as rooms:
         for round in range(10):
             session = await rooms.create()
-            both = [said(session), session.sleep(TOO_MANY)]
+            both = [said(session), session.suspend(TOO_MANY)]
             await asyncio.gather(*(both if round % 2 else reversed(both)))
-            assert not session.asleep
+            assert not session.suspension.is_on
             assert session.state.agent_state is AgentState.FINISHED
             await rooms.manager.close(session.info.id)
 
@@ -250,7 +250,7 @@ async def test_a_sandbox_that_cannot_be_ended_keeps_nobody_awake(tmp_path: Path)
     async with house(tmp_path, Broken(), max_concurrent=1) as rooms:
         first = await rooms.create()
         second = await rooms.create()
-        assert (first.asleep, second.asleep) == (True, False)
+        assert (first.suspension.is_on, second.suspension.is_on) == (True, False)
 
 
 async def test_a_real_shell_ends_with_the_sleep_and_starts_anew_after_it(tmp_path: Path) -> None:
@@ -414,7 +414,7 @@ async def test_a_bug_in_one_task_ends_neither_its_conversation_nor_a_neighbour(
     async with house(tmp_path) as rooms:
         session, neighbour = await rooms.working(), await rooms.create()
         told = notices(session)
-        await session._spawn(bug())
+        await session._parts.tasks.spawn(bug())
         (notice,) = told
         assert (notice.level, notice.id) == ("error", TASK_STATUS)
         assert "KeyError: 'not there'" in notice.message
@@ -433,7 +433,7 @@ async def test_a_task_that_is_cancelled_before_it_began_is_no_failure(tmp_path: 
 
     async with house(tmp_path) as rooms:
         session = await rooms.create()
-        told, task = notices(session), session._spawn(never())
+        told, task = notices(session), session._parts.tasks.spawn(never())
         task.cancel()
         await asyncio.wait([task])
         assert (task.cancelled(), told) == (True, [])
@@ -482,11 +482,11 @@ async def test_a_cheap_model_finds_a_title_and_its_cost_counts(tmp_path: Path) -
         assert session.info.title == "please look at the build"
         await title_asked(session)
         assert session.info.title == "Repair of the build"
-        (stored,) = await session._store.conversations()
+        (stored,) = await session._parts._store.conversations()
         assert stored.title == "Repair of the build"
         titles = [status.message for status in told if status.id == "STATUS$CONVERSATION_TITLE"]
         assert titles == ["please look at the build", "Repair of the build"]
-        spent = await session._store.spent()
+        spent = await session._parts._store.spent()
         assert (spent.calls, spent.cost, spent.tokens) == (1, 0.25, 100)
 
 
@@ -506,7 +506,7 @@ async def test_a_cheap_model_finds_a_title_and_its_cost_counts(tmp_path: Path) -
 async def test_a_title_model_of_no_use_leaves_the_first_line(
     tmp_path: Path, turn: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("core.session.titles.TIMEOUT_S", 0.05)
+    monkeypatch.setattr("core.session.conversation_record.TIMEOUT_S", 0.05)
     async with titled(tmp_path, turn) as session:
         told = notices(session)
         await said(session, "the first line")
@@ -527,14 +527,14 @@ async def test_a_title_model_that_is_gone_leaves_the_first_line(tmp_path: Path) 
 async def test_a_name_that_the_user_gave_meanwhile_stays(tmp_path: Path) -> None:
     async with titled(tmp_path, {"text": "Better"}) as session:
         await session.send("the first line")
-        await session.set_title("Mine")
+        await session.record.set_title("Mine")
         await title_asked(session)
         assert session.info.title == "Mine"
 
 
 async def test_only_the_first_message_of_a_conversation_without_a_name_asks_for_one(tmp_path: Path) -> None:
     async with titled(tmp_path, {"text": "Better"}) as session:
-        await session.set_title("Mine")
+        await session.record.set_title("Mine")
         await said(session)
         assert session.record.titling is None
 

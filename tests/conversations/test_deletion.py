@@ -12,7 +12,7 @@ from core.conversations.conversation_manager import ConversationManager
 from core.errors import CheckpointError, StoreBusyError, UsageError
 from core.events import AgentState
 from core.settings.config import Settings
-from core.store.bookmarks import MarkBook
+from core.store.bookmarks import Bookmarks
 from core.store.conversations import ConversationInfo
 from core.store.event_store import EventStore
 from tests.doubles import FINISH, ScriptedRuntime, bash, write_script
@@ -58,7 +58,7 @@ async def test_an_open_one_that_rests_is_closed_first(
     manager: ConversationManager, outside: Outside, tmp_path: Path
 ) -> None:
     session = await manager.create(workspace=str(tmp_path))
-    marks = MarkBook(manager.store.home)
+    marks = Bookmarks(manager.store.home)
     await asyncio.to_thread(marks.write, session.id, [0])
     await manager.delete(session.id)
     assert await asyncio.to_thread(marks.read, session.id) == []

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from core.controller.decide import RESTART_TEXT
+from core.controller.not_executed import RESTART_TEXT
 from core.conversations.conversation_manager import ConversationManager
 from core.errors import ConsentError, UsageError
 from core.events import (
@@ -109,7 +109,7 @@ async def test_a_fork_in_the_same_folder_finds_it_as_it_is(tmp_path: Path) -> No
         fork = await manager.fork(session.id, said(log)[0], copy_files=False)
         assert fork.info.workspace == session.info.workspace
         assert read(tmp_path / "workspace") == {"a": "2\n", "b": "2\n"}
-        preview = await fork.undoing.preview()
+        preview = await fork.undo.preview()
         assert preview.text == "one"
 
 
@@ -183,7 +183,7 @@ async def test_an_imported_conversation_goes_on_only_after_the_user_said_so_and_
         assert session.consent.is_needed
         await session.settled()
         before = await session.stream.read()
-        for wish in (session.send("go"), session.queue("go"), session.resume(), session.run_command("ls")):
+        for wish in (session.send("go"), session.queue("go"), session.resume(), session.user_control.run_command("ls")):
             with pytest.raises(ConsentError, match="was imported from"):
                 await wish
         assert await session.stream.read() == before, "nothing was said, nothing ran"

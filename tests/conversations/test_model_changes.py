@@ -9,7 +9,7 @@ from typing import Any
 
 from core.conversations.conversation_manager import ConversationManager
 from core.events import AgentState, CmdRunAction, Envelope, ErrorObservation
-from core.events.reasoning import reasoning_of
+from core.events.actions import reasoning_of
 from core.session.agent_session import AgentSession
 from core.settings.config import Settings
 from tests.llm.shapes import ANTHROPIC, ProviderServer
@@ -104,7 +104,7 @@ async def test_a_conversation_moves_from_a_thinking_model_to_one_without_tools_a
             refusal, words = fails(400, message="this model does not support tools"), "<function=execute_bash>\n"
             words += "<parameter=command>echo two</parameter>\n"
             server.then(refusal, sends(*unsound), answers(words), answers("Two."))
-            await session.set_model("plain")
+            await session.active_model.switch("plain")
             log = await said(session)
             assert any(isinstance(e.event, ErrorObservation) for e in log), "a failed call is in the history"
             sleeping = "<function=execute_bash>\n<parameter=command>sleep 60</parameter>\n"
@@ -117,7 +117,7 @@ async def test_a_conversation_moves_from_a_thinking_model_to_one_without_tools_a
 
             already = len(server.exchanges)
             server.then(sends(*ANTHROPIC.events), said_text())
-            await session.set_model("thinks")
+            await session.active_model.switch("thinks")
             log = await said(session)
             third, fourth = (exchange.body for exchange in server.exchanges[already:])
             assert (len(thinking(third)), len(thinking(fourth))) == (1, 2)

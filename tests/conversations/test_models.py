@@ -85,7 +85,7 @@ async def test_a_fallback_of_the_settings_answers_and_that_is_told(tmp_path: Pat
         told = await work(session)
         assert session.state.agent_state is AgentState.FINISHED
         assert told[0].startswith("main failed; spare answers. The provider failed, on every try.")
-        assert session.model_name == "main"
+        assert session.active_model.name == "main"
 
 
 async def test_the_model_is_changed_in_the_middle_and_the_next_answer_is_the_others(tmp_path: Path) -> None:
@@ -94,12 +94,12 @@ async def test_the_model_is_changed_in_the_middle_and_the_next_answer_is_the_oth
     async with house(tmp_path, models={"second": {"model": two}}) as manager:
         session = await manager.create(workspace=str(tmp_path), model=one)
         await work(session)
-        await session.set_model("second")
+        await session.active_model.switch("second")
         await work(session, "on")
         assert (await said(session))[1::2] == ["One speaks.", "Two speaks."]
         with pytest.raises(ConfigurationError, match="is no model's name"):
-            await session.set_model("third")
-        assert session.model_name == "second"
+            await session.active_model.switch("third")
+        assert session.active_model.name == "second"
         (info,) = await manager.list()
         assert info.model == "second"
 

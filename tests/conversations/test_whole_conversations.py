@@ -107,7 +107,7 @@ async def test_what_is_adopted_comes_back_whole(store: EventStore) -> None:
     assert await store.blob("n", blob.ref) == blob
     assert await recording_of(store, "n") == frames
     assert await recording_of(store, "n", after=1) == frames[2:]
-    timeline = await store.timeline("n")
+    timeline = await store.event_times("n")
     assert (len(timeline.times), list(timeline.turns)) == (2, [0])
     assert timeline.times[0] == AT.timestamp()
 

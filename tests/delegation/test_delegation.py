@@ -31,6 +31,7 @@ from core.events import (
     Observation,
 )
 from core.protocols import Runtime
+from core.pub_sub import Frames
 from core.session.agent_session import AgentSession
 from core.settings.config import Settings
 from core.stream import EventStream
@@ -220,7 +221,7 @@ async def test_a_delegate_that_somebody_watches_asks_and_waits_for_the_answer(tm
             while asks.state.halt is None:
                 await asks.changed()
         assert session.state.agent_state is AgentState.RUNNING
-        await asks.ways.take(Way.EXTEND)
+        await asks.recovery.take(Way.EXTEND)
         await delegates_are(session, lambda children: not children)
 
 
@@ -247,7 +248,7 @@ async def test_a_delegate_is_confirmed_like_everything_that_acts(tmp_path: Path)
         await session.settled()
         assert session.state.awaiting is not None
         assert len(await manager.list()) == 1
-        await session.confirm()
+        await session.approval.confirm()
         await session.settled()
         assert session.state.agent_state is AgentState.FINISHED
 
@@ -300,7 +301,9 @@ async def one(
         async def close(id: str) -> None:
             notes.append(f"closed {id}")
 
-        delegation = Delegation(make, close, lambda: notes.append(f"at work: {list(delegation.children)}"))
+        frames = Frames()
+        delegation = Delegation(make, close, frames, State)
+        frames.watch(lambda frame: notes.append(f"at work: {list(delegation.children)}"))
         yield delegation, child, notes
 
 
@@ -319,7 +322,7 @@ async def test_a_delegate_is_told_its_task_and_is_closed_at_its_end(
     tmp_path: Path, inputs: dict[str, Any], said: str
 ) -> None:
     async with one(tmp_path, nothing) as (delegation, child, notes):
-        result = await delegation.run(task(**inputs), 7, Limits())
+        result = await delegation.run(task(**inputs), 7)
         assert child.said == [said]
         assert notes == ["at work: [7]", "at work: []", "closed d"]
         assert isinstance(result, AgentDelegateObservation)
@@ -332,7 +335,7 @@ async def test_one_that_cannot_be_told_its_task_is_an_observation_and_at_work_no
 
     async with one(tmp_path, fails) as (delegation, _, notes):
         expected = ErrorObservation(content="Reader failed: The disk is full.", error_id=DELEGATE_FAILED)
-        assert await delegation.run(task(), 7, Limits()) == expected
+        assert await delegation.run(task(), 7) == expected
         assert notes[:2] == ["at work: [7]", "at work: []"]
 
 
@@ -348,7 +351,7 @@ async def test_one_that_is_cancelled_is_stopped_and_answers_all_the_same(
         await asyncio.Event().wait()
 
     async with one(tmp_path, works) as (delegation, child, notes):
-        running = asyncio.create_task(delegation.run(task(task=what), 7, Limits()))
+        running = asyncio.create_task(delegation.run(task(task=what), 7))
         await begun.wait()
         running.cancel()
         result = await running
@@ -379,7 +382,7 @@ async def test_one_that_asks_waits_for_the_answer_where_somebody_gives_one(
 ) -> None:
     async with one(tmp_path, nothing) as (delegation, child, _):
         child.state, delegation.attended = state, attended
-        await delegation.run(task(), 7, Limits())
+        await delegation.run(task(), 7)
         assert child.calls == calls
 
 
@@ -410,7 +413,7 @@ async def test_what_it_comes_to_is_told_with_its_last_words(
         for event, source in events:
             await child.stream.append(event, EventSource(source))
         child.state = State(agent_state=state, reason="Why.")
-        result = await delegation.run(task(), 7, Limits())
+        result = await delegation.run(task(), 7)
         assert isinstance(result, AgentDelegateObservation)
         assert result.content.removeprefix("Delegated agent finished with result:\n\n") == f"Reader {content}"
 

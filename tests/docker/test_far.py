@@ -20,6 +20,7 @@ from core.settings.config import DockerSettings, Settings
 from runtime.docker.docker_runtime import DockerRuntime
 from runtime.docker.engine import connect
 from runtime.reconnecting_client import LINK
+from tests.actions.test_user_shell import answer_to
 from tests.containers import base_image, engine, sandbox_image
 from tests.contract.conftest import Place
 from tests.docker.gate import Gate
@@ -28,7 +29,6 @@ from tests.doubles import FINISH, write_script
 from tests.fleets import Contained
 from tests.runtime.certificates import Authority
 from tests.runtime.isolation.confined import run
-from tests.session.test_user_shell import answer_to
 from tests.sshd import Elsewhere
 from tui.runtime_factory import Runtimes
 
@@ -257,7 +257,9 @@ async def test_a_conversation_works_there_and_its_files_are_here_when_it_is_clos
     async with ConversationManager(home, settings, make_runtime=runtimes, around=runtimes, environ={}) as manager:
         for content in ("one", "two"):
             session = await manager.create(workspace=str(workspace), model=model)
-            observation = await answer_to(session, await session.run_command(f"echo {content} | tee -a made"))
+            observation = await answer_to(
+                session, await session.user_control.run_command(f"echo {content} | tee -a made")
+            )
             assert isinstance(observation.event, CmdOutputObservation)
             assert observation.event.content == content
             await manager.close(session.id)

@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
+from core.actions.secret_injection import SecretInjection
 from core.events import CmdOutputObservation, CmdRunAction
 from core.secrets import Masker
 from core.secrets.backends import FileBackend
 from core.secrets.vault import Vault
-from core.session.secret_injection import Lending
 from tests.containers import engine
 from tests.fleets import Contained
 from tests.runtime.isolation.confined import repository
@@ -42,11 +42,12 @@ find / -xdev -type f -newer /proc/1 -not -path '/proc/*' -exec cat {} + 2>/dev/n
 class Sandbox:
     """A container, and who lends to it."""
 
-    def __init__(self, runtime: Contained, lending: Lending) -> None:
-        self.runtime, self._lending = runtime, lending
+    def __init__(self, runtime: Contained, secrets: SecretInjection) -> None:
+        self.runtime, self._secrets = runtime, secrets
 
     async def run(self, command: str) -> str:
-        done = await self._lending.execute(CmdRunAction(command=command), 1, lambda frame: None)
+        action = CmdRunAction(command=command)
+        done = await self._secrets.around(action, lambda: self.runtime.execute(action, 1, lambda frame: None))
         assert isinstance(done, CmdOutputObservation), done
         return done.content
 
@@ -64,7 +65,7 @@ async def sandbox(tmp_path: Path) -> AsyncIterator[Sandbox]:
     runtime = Contained(workspace)
     await runtime.start()
     try:
-        yield Sandbox(runtime, Lending(runtime, vault, Masker(), str(workspace), "c"))
+        yield Sandbox(runtime, SecretInjection(vault, Masker(), str(workspace), "c"))
     finally:
         await runtime.aclose()
 

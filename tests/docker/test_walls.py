@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from core.denials import Denials, DeniedHosts
 from core.errors import RuntimeUnavailableError
 from core.events import FileEditAction, FileEditObservation
+from core.sandbox_types import Denials, DeniedHosts
 from runtime.isolation.cgroups import Limits
 from runtime.isolation.confinement import Isolation
 from tests.containers import engine

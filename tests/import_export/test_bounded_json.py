@@ -1,4 +1,4 @@
-"""JSON of strangers is read without loss, or refused with where and why."""
+"""Untrusted JSON is read without loss, or refused with where and why."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from core.import_export.bounded_json import MAX_DEPTH, MAX_KEYS, Fault, as_utf8, parse, spans, values
+from core.import_export.bounded_json import MAX_DEPTH, MAX_FILE_PARTS, MAX_KEYS, Fault, parse, values
 
 
 def read(text: str | bytes) -> list[Any]:
-    return list(values(as_utf8(text.encode() if isinstance(text, str) else text)))
+    return list(values(text.encode() if isinstance(text, str) else text))
 
 
 OBJECTS = [{"a": [1, -2.5, "x\u00e9\U0001f986", None, True]}, {"b": {}}]
@@ -54,30 +54,30 @@ class TestWhatIsAccepted:
 REFUSED: dict[str, tuple[str | bytes, str]] = {
     "nothing": ("", "empty"),
     "a text": ('"text"', "should begin here"),
-    "not a number": ('[{"a": NaN}]', "NaN is no number"),
-    "infinity": ('[{"a": -Infinity}]', "-Infinity is no number"),
-    "a number beyond all": ('[{"a": 1e999}]', "larger than any"),
+    "not a number": ('[{"a": NaN}]', "NaN is not a JSON number"),
+    "infinity": ('[{"a": -Infinity}]', "-Infinity is not a JSON number"),
+    "a number beyond all": ('[{"a": 1e999}]', "is too large"),
     "5,000 digits": ('[{"a": %s}]' % ("9" * 5000), "5,000 digits"),
-    "a key twice": ('[{"a": 1, "a": 2}]', "'a' stands twice"),
-    "a key twice, by another name": ('[{"a": 1, "\\u0061": 2}]', "'a' stands twice"),
-    "half of a pair in a key": ('[{"\\ud800": 1}]', "stands alone"),
+    "a key twice": ('[{"a": 1, "a": 2}]', "'a' appears twice"),
+    "a key twice, by another name": ('[{"a": 1, "\\u0061": 2}]', "'a' appears twice"),
+    "half of a pair in a key": ('[{"\\ud800": 1}]', "half of a surrogate pair"),
     "depth of 65": ('{"a":' * 65 + "1" + "}" * 65, "64 levels deep"),
     "depth of 100,000": ("[" * 100_000 + "]" * 100_000, "64 levels deep"),
     "cut off within a list": ('[{"a": 1},', "cut off"),
     "cut off within a value": ('[{"a": {"b"', "cut off"),
     "cut off within a string": ('[{"a": "b', "cut off"),
     "cut off within an escape": ('[{"a": "b\\', "cut off"),
-    "rubbish behind": ('[{"a": 1}] x', "follows behind the end"),
-    "a second list": ("[{}] [{}]", "follows behind the end"),
+    "rubbish behind": ('[{"a": 1}] x', "follows after the end"),
+    "a second list": ("[{}] [{}]", "follows after the end"),
     "no comma": ("[{} {}]", "a comma is missing"),
     "two commas": ("[{},,{}]", "should begin here"),
     "a comma at the end": ("[{},]", "should begin here"),
-    "brackets that do not match": ('[{"a": [1}}]', "no JSON"),
+    "brackets that do not match": ('[{"a": [1}}]', "not JSON"),
     "a comment": ("[{} // x\n]", "a comma is missing"),
-    "single quotes": ("[{'a': 1}]", "no JSON"),
-    "a NUL": ('[{"a": "\0"}]', "no JSON"),
-    "no UTF-8": (b'[{"a": "\xff"}]', "no UTF-8"),
-    "half of a UTF-16 file": ('[{"a": 1}]'.encode("utf-16")[:-1], "no UTF-16"),
+    "single quotes": ("[{'a': 1}]", "not JSON"),
+    "a NUL": ('[{"a": "\0"}]', "not JSON"),
+    "no UTF-8": (b'[{"a": "\xff"}]', "not UTF-8"),
+    "half of a UTF-16 file": ('[{"a": 1}]'.encode("utf-16")[:-1], "not UTF-16"),
     "many keys": (json.dumps([{str(n): n for n in range(MAX_KEYS + 1)}]), "10,001 keys"),
 }
 
@@ -105,7 +105,7 @@ class TestWhatIsRefused:
 
     def test_a_string_that_does_not_end_is_looked_at_once(self) -> None:
         begun = time.process_time()
-        with pytest.raises(Fault, match="no JSON"):
+        with pytest.raises(Fault, match="cut off"):
             parse(b'["' + b'\\",' * 5_000_000)
         assert time.process_time() - begun < 2.0
 
@@ -127,10 +127,10 @@ class TestWhatIsRefused:
     def test_where_it_is_is_told(self) -> None:
         with pytest.raises(Fault) as caught:
             read('[{},{"a": tru}]')
-        assert caught.value.where == "value 2, at byte 4, at character 6 of it"
+        assert caught.value.where == "value 2, at character 10"
 
-    def test_looking_over_a_long_file_takes_no_longer_than_reading_it(self) -> None:
-        text = json.dumps([{"a": 'x\\"' * 100, "b": [1, 2, {}]}] * 20_000).encode()
+    def test_a_file_of_too_many_parts_is_refused_before_it_is_parsed(self) -> None:
         begun = time.process_time()
-        assert len(spans(text)) == 20_000
+        with pytest.raises(Fault, match="10,000,000 parts"):
+            next(values(b"[" + b"[]," * (MAX_FILE_PARTS // 2) + b"[]]"))
         assert time.process_time() - begun < 2.0

@@ -21,7 +21,7 @@ from core.events import (
     MCPAction,
     TaskTrackingAction,
 )
-from core.import_export.document_text import entry
+from core.import_export.document_text import describe
 
 
 @pytest.mark.parametrize(
@@ -43,5 +43,5 @@ from core.import_export.document_text import entry
 )
 def test_an_action_has_a_title_that_says_what_is_done_to_what(action: Action, title: str) -> None:
     at = datetime(2026, 11, 21, tzinfo=UTC)
-    told = entry(Envelope(conversation_id="c", id=0, timestamp=at, source=EventSource.AGENT, event=action))
+    told = describe(Envelope(conversation_id="c", id=0, timestamp=at, source=EventSource.AGENT, event=action))
     assert (told.role, told.title) == ("action", title)

@@ -146,7 +146,7 @@ class TestCommand:
         ended = handloom("import", str(trajectory(tmp_path / "x.json", EVENTS[1:])))
         assert ended.status == 0, ended.err
         id = ended.out.strip()
-        assert "Ids were missing; the 4 events are numbered from 0." in ended.err
+        assert "Ids were missing; the 4 events were numbered from 0." in ended.err
         assert f"{id}  " in handloom("list").out
         exported = json.loads(handloom("export", id).out)
         assert [event["id"] for event in exported] == [0, 1, 2, 3]

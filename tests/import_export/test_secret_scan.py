@@ -18,9 +18,8 @@ from typing import Any
 import pytest
 
 from core.events import CmdRunAction, Event, EventSource, MessageAction, TerminalOutput, ToolCallMetadata
-from core.import_export.export_pages import Page
 from core.import_export.exporter import export
-from core.import_export.formats import FORMATS
+from core.import_export.formats import FORMATS, Page
 from core.import_export.secret_scan import Cleaner, Findings, Patterns, look_through
 from core.secrets import PLACEHOLDER
 from tests.import_export.conversations import (
@@ -187,7 +186,7 @@ async def test_what_was_found_is_told_once_and_not_given_away(tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("format", "count"),
-    [("archive", 3), ("trajectory", 2), ("html", 3), ("markdown", 3), ("openhands-sdk", 3), ("asciicast", 0)],
+    [("archive", 3), ("trajectory", 2), ("html", 3), ("markdown", 3), ("asciicast", 0)],
 )
 async def test_pictures_that_leave_unsearched_are_counted_once_each(format: str, count: int, tmp_path: Path) -> None:
     said = MessageAction(

@@ -12,7 +12,7 @@ import pytest
 
 from core.events import TerminalOutput
 from core.import_export.formats import FORMATS
-from core.import_export.secret_scan import Joined, Patterns, mask_in
+from core.import_export.secret_scan import FrameJoiner, Patterns, mask_in
 from core.secrets import PLACEHOLDER
 from core.secrets.token_patterns import certain
 from core.store.recordings import RecordedFrame
@@ -75,7 +75,7 @@ def test_known_values_and_shapes_are_found_between_colours_and_the_rest_stays() 
 def test_frames_that_end_within_it_are_joined(cut: int) -> None:
     whole = f"one {coloured(VALUE)} two".encode()
     pieces = [whole[: cut + 4], whole[cut + 4 :]]
-    joined = Joined()
+    joined = FrameJoiner()
     frames = joined.take([RecordedFrame(1, BEGAN_AT, TerminalOutput(1, piece)) for piece in pieces]) + joined.rest()
     assert b"".join(frame.frame.data for frame in frames) == whole
     assert sum(coloured(VALUE).encode() in frame.frame.data for frame in frames) == 1

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from core.events import Envelope, UnknownAction, UnknownObservation
-from core.import_export.document_text import entry
+from core.import_export.document_text import describe
 from core.import_export.exporter import export
 from core.import_export.formats import FORMATS
-from core.replay.timeline import Film
+from core.replay.timeline import Timeline
 from core.store.reader import EventReader
 from tests.tapes import Tape
 from tui.chat.model import ChatModel
@@ -50,10 +50,10 @@ async def test_it_is_played_from_everywhere(tmp_path: Path) -> None:
     made = tape()
     await made.keep(tmp_path)
     async with EventReader(tmp_path) as reader:
-        film = Film(reader, made.id)
-        await film.open()
-        for target in range(film.count):
-            assert (await film.scene(target)) is not None
+        timeline = Timeline(reader, made.id)
+        await timeline.open()
+        for target in range(timeline.count):
+            assert (await timeline.state_at(target)) is not None
 
 
 def test_the_panes_take_it() -> None:
@@ -68,4 +68,4 @@ def test_the_panes_take_it() -> None:
 @pytest.mark.parametrize("event", UNKNOWN, ids=lambda event: str(event.raw))
 def test_it_has_a_name_in_words(event: UnknownAction | UnknownObservation) -> None:
     (envelope,) = [each for each in tape().lived if getattr(each, "event", None) == event]
-    assert entry(envelope).title.startswith("unknown event ")  # type: ignore[arg-type]
+    assert describe(envelope).title.startswith("unknown event ")  # type: ignore[arg-type]

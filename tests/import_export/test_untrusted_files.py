@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import ImportRefusedError
-from core.import_export import archive_import, untrusted_files, v0_import
+from core.import_export import archive, untrusted_files, v0_import
 from core.import_export.bounded_json import Fault
 from core.import_export.importer import read
 from core.import_export.untrusted_files import Archive, opened
@@ -25,7 +25,7 @@ from tests.runtime import zips
 
 REFUSED_WITHIN_S = 2.0
 PEAK_BYTES = 100_000_000
-NOTHING_THERE = "it holds no events of a conversation"
+NOTHING_THERE = "it contains no events of a conversation"
 """The refusal of an archive with which nothing else is wrong."""
 SHOWN_BY_READING = {
     "another checksum", "less than announced", "more than announced", "packed into too little", "not deflated",
@@ -90,7 +90,7 @@ class TestArchives:
     def test_names_that_one_file_system_takes_for_the_same_are_refused(self, clash: str, tmp_path: Path) -> None:
         path = tmp_path / "x.zip"
         path.write_bytes(zips.repeated(*zips.CLASHES[clash]))
-        refused(path, "another entry has this name")
+        refused(path, "another entry has the same")
 
     @pytest.mark.parametrize("damage", sorted(zips.DAMAGED.keys() - SHOWN_BY_READING))
     def test_a_damaged_archive_is_refused(self, damage: str, tmp_path: Path) -> None:
@@ -146,9 +146,9 @@ def test_events_together_have_a_bound(form: str, tmp_path: Path, monkeypatch: py
             }[form]
         )
     read(path)
-    for module in (untrusted_files, v0_import, archive_import):
+    for module in (untrusted_files, v0_import, archive):
         monkeypatch.setattr(module, "MAX_EVENTS_BYTES", 500)
-    refused(path, "and more is not read")
+    refused(path, "which is the limit")
 
 
 class TestFolders:
@@ -172,7 +172,7 @@ class TestFolders:
         if stat.S_ISDIR((folder / "events" / "1.json").stat().st_mode):
             assert "left out: events/1.json/" in " ".join(read(folder).warnings)
         else:
-            refused(folder, "no regular file")
+            refused(folder, "not a regular file")
 
     def test_a_socket_is_not_opened(self, tmp_path: Path) -> None:
         folder = v0_folder(tmp_path / "s")
@@ -187,7 +187,7 @@ class TestFolders:
 
     def test_a_pipe_is_not_waited_for(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "pipe")
-        refused(tmp_path / "pipe", "no regular file")
+        refused(tmp_path / "pipe", "not a regular file")
 
     def test_a_sparse_file_of_a_terabyte_is_refused_without_reading_it(self, tmp_path: Path) -> None:
         folder = v0_folder(tmp_path / "session")
@@ -228,11 +228,11 @@ class TestFolders:
         folder = v0_folder(tmp_path / "session")
         (folder / "notes.txt").write_text("x")
         (folder / "event_cache").mkdir()
-        assert "Files that are no events were left out: notes.txt." in read(folder).warnings
+        assert "Files that are not events were left out: notes.txt." in read(folder).warnings
 
     def test_a_folder_of_something_else_is_refused(self, tmp_path: Path) -> None:
         (tmp_path / "x.json").write_text("[]")
-        refused(tmp_path, "holds no events")
+        refused(tmp_path, "contains no events")
 
     def test_what_the_user_names_may_be_a_link(self, tmp_path: Path) -> None:
         (tmp_path / "link").symlink_to(v0_folder(tmp_path / "session"))

@@ -193,7 +193,7 @@ def test_on_a_full_disk_all_stays_as_it_was_and_with_room_it_is_mended(handloom:
 
     full, room = ended("full"), ended("room")
     assert full.status == 2
-    assert "could not be mended" in full.err
+    assert "could not be repaired" in full.err
     assert "Traceback" not in full.err
     files = (tmp_path / "files").read_text()
     assert "mending" not in files

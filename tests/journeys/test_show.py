@@ -94,9 +94,7 @@ class TestOne:
         for options in ((), ("--json",)):
             done = handloom("show", "nope", *options)
             assert (done.status, done.out) == (2, "")
-            assert done.err == (
-                "handloom: There is no conversation nope. `handloom list` shows those that there are.\n"
-            )
+            assert done.err == ("handloom: There is no conversation nope. `handloom list` shows all conversations.\n")
 
 
 async def fill(home: Path) -> None:

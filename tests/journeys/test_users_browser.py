@@ -43,7 +43,7 @@ async def write(stage: Stage, kind: str, text: str) -> None:
     await stage.pilot.pause()
     await stage.pilot.press(*("space" if letter == " " else letter for letter in text), "enter")
     await stage.pilot.pause()
-    await stage.session.hands.browser.settled()
+    await stage.session.user_control.browser.settled()
 
 
 @pytest.mark.browser
@@ -64,7 +64,7 @@ async def test_the_user_fills_a_form_and_the_agent_reads_what_came_of_it(
         turns = [{"tool_calls": [opened]}, FINISH, {**FINISH, "expect": "heading 'Thank you, Ada'"}]
         model = write_script(tmp_path, turns)
         async with on_stage(Session("form", "Open the form.", model), (80, 24), None) as stage:
-            stage.session.set_confirm_mode("never")
+            stage.session.approval.set_mode("never")
             stage.app.workspace.prompt.put("Open the form.")
             await stage.pilot.press("enter")
             await until(stage, lambda: stage.rests)
@@ -72,16 +72,16 @@ async def test_the_user_fills_a_form_and_the_agent_reads_what_came_of_it(
             await stage.pilot.press("f")
             assert not stage.app.workspace.browser._letters, "the agent has the browser"
             await stage.pilot.press("f12")
-            await until(stage, lambda: stage.session.hands.browser.is_on)
-            await stage.session.hands.browser.settled()
+            await until(stage, lambda: stage.session.user_control.browser.is_on)
+            await stage.session.user_control.browser.settled()
             await write(stage, "text", "Ada")
             await write(stage, "secret", PASSWORD)
             await stage.pilot.press(*await letters(stage, "button"))
             await until(stage, lambda: bool(sent))
             assert sent == [{"name": "Ada", "password": PASSWORD}]
-            await stage.session.hands.browser.settled()
+            await stage.session.user_control.browser.settled()
             await stage.pilot.press("f12")
-            await until(stage, lambda: not stage.session.hands.browser.is_on)
+            await until(stage, lambda: not stage.session.user_control.browser.is_on)
             stage.app.workspace.prompt.put("Go on.")
             stage.app.workspace.prompt.focus()
             await stage.pilot.press("enter")

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from core.errors import ConfigurationError, ModelError, ModelErrorKind
 from core.events import Frame, Status, TokenDelta, TokenUsage
+from core.llm.call_pipeline import CallPipeline
 from core.llm.cassette import Scrubber, load_cassette
 from core.llm.cassette_model import CassetteLLM
 from core.llm.cassette_recorder import RECORD_STATUS, Recorder
@@ -79,7 +80,7 @@ async def record(
     path: Path, outcomes: Sequence[tuple[LLMRequest, LLMResponse | ModelError]], environ: Mapping[str, str] = ENVIRON
 ) -> None:
     model: LLM = Answers([outcome for _, outcome in outcomes])
-    llm = Recorder(path, model.name).recording(model, Scrubber(WORKSPACE, environ))
+    llm = CallPipeline(model, Recorder(path, model.name).thread(Scrubber(WORKSPACE, environ)))
     for request, outcome in outcomes:
         if isinstance(outcome, ModelError):
             with pytest.raises(ModelError):
@@ -168,13 +169,13 @@ async def test_a_conversation_that_is_opened_again_goes_on_where_it_was(tmp_path
 async def test_conversations_that_were_recorded_at_once_are_played_each_by_itself(tmp_path: Path) -> None:
     other_first, other_second = asks(said("other")), asks(said("other"), answered("x"), said("on"))
     recorder, scrubber = Recorder(tmp_path / "c", "m"), Scrubber(WORKSPACE, ENVIRON)
-    one = recorder.recording(Answers([LOOK, DONE]), scrubber)
-    other = recorder.recording(Answers([DONE, LOOK]), scrubber)
+    one = CallPipeline(Answers([LOOK, DONE]), recorder.thread(scrubber))
+    other = CallPipeline(Answers([DONE, LOOK]), recorder.thread(scrubber))
     for llm, request in ((one, FIRST), (other, other_first), (one, SECOND), (other, other_second)):
         await llm.complete(request, lambda frame: None, 1)
     for first, second, ids in ((FIRST, SECOND, ["a1", "a2"]), (other_first, other_second, ["a2", "a1"])):
-        llm = player(tmp_path / "c")
-        assert [(await play(llm, request))[0].id for request in (first, second)] == ids
+        played = player(tmp_path / "c")
+        assert [(await play(played, request))[0].id for request in (first, second)] == ids
 
 
 @pytest.mark.parametrize(
@@ -226,7 +227,7 @@ async def test_a_record_does_not_write_over_a_file(tmp_path: Path) -> None:
 async def test_where_the_record_cannot_be_written_the_work_goes_on_and_that_is_told_once(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "c"
     path.parent.mkdir()
-    llm = Recorder(path, "m").recording(Answers([LOOK, DONE]), Scrubber(WORKSPACE, ENVIRON))
+    llm = CallPipeline(Answers([LOOK, DONE]), Recorder(path, "m").thread(Scrubber(WORKSPACE, ENVIRON)))
     path.unlink()
     path.parent.rmdir()
     frames: list[Frame] = []

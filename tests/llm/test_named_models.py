@@ -8,11 +8,12 @@ from typing import get_args
 import pytest
 
 from core.errors import ConfigurationError
+from core.llm.call_pipeline import CallPipeline
 from core.llm.factory import ModelOffer, create_llm, offers
 from core.llm.model_catalogue import KnownModel, named_models
 from core.llm.model_host_client import HostedLLM, ModelHost
 from core.llm.registry import LLMRegistry, Task, model_for, model_of_agent
-from core.llm.router import RouterLLM
+from core.llm.router import Router
 from core.llm.settings import LLMSettings, NamedModel
 from core.settings.config import load
 
@@ -57,7 +58,8 @@ def test_a_section_of_the_file_is_a_model_and_wins_over_the_section_for_all(tmp_
     assert (cheap.over(settings.llm).temperature, cheap.over(settings.llm).num_retries) == (0.0, 3)
     environ = {**KEYS, "EXAMPLE_API_KEY": "y"}
     llm = LLMRegistry(environ).chat("fast", "/w", settings.llm, settings.models)
-    assert isinstance(llm, RouterLLM)
+    assert isinstance(llm, CallPipeline)
+    assert [type(step) for step in llm.steps] == [Router]
     assert llm.name == "fast"
     with pytest.raises(ConfigurationError, match=r"The fallback of fast cannot be used\. cheap needs a key, and"):
         LLMRegistry(KEYS).chat("fast", "/w", settings.llm, settings.models)

@@ -12,8 +12,9 @@ import pytest_asyncio
 from core.agent.tools import CODEACT_TOOLS
 from core.errors import ModelError, ModelErrorKind
 from core.events import Frame, Status, TokenDelta
+from core.llm.call_pipeline import CallPipeline
 from core.llm.model_host_client import HostedLLM, ModelHost
-from core.llm.prompted_tools import TOOLS_STATUS, WordedLLM
+from core.llm.prompted_tools import TOOLS_STATUS, PromptedTools
 from core.llm.scripted_model import ScriptedLLM
 from core.llm.settings import LLMSettings
 from core.protocols import LLM, FrameSink, LLMRequest, LLMResponse
@@ -47,9 +48,9 @@ async def ask(llm: LLM) -> tuple[LLMResponse, list[Frame]]:
     return await llm.complete(REQUEST, frames.append, 5), frames
 
 
-def hosted(host: ModelHost, server: OpenAIServer, model: str = "openai/test", **settings: str) -> WordedLLM:
+def hosted(host: ModelHost, server: OpenAIServer, model: str = "openai/test", **settings: str) -> CallPipeline:
     fields = {"api_base": server.base_url, "num_retries": 1, **settings}
-    return WordedLLM(HostedLLM(host, model, LLMSettings.model_validate(fields)))
+    return CallPipeline(HostedLLM(host, model, LLMSettings.model_validate(fields)), PromptedTools(model))
 
 
 def announced(frames: list[Frame]) -> int:
@@ -114,7 +115,7 @@ async def test_a_scripted_model_can_be_one_without_tools(tmp_path: Path) -> None
     name = write_script(tmp_path, [{"text": CALL}])
     path = Path(name.partition(":")[2])
     path.write_text("tools: false\n" + path.read_text())
-    response, frames = await ask(WordedLLM(ScriptedLLM(path)))
+    response, frames = await ask(CallPipeline(ScriptedLLM(path), PromptedTools("scripted")))
     assert announced(frames) == 1
     assert response.tool_calls[0].name == "execute_bash"
 
@@ -144,5 +145,5 @@ class InPieces:
     [("a <function=x><parameter=y>z", "a "), ("a <func and b", "a <func and b"), ("<<function=x>", "<"), ("", "")],
 )
 async def test_words_are_shown_as_they_come_until_the_call_begins(text: str, shown: str) -> None:
-    _, frames = await ask(WordedLLM(InPieces(text)))
+    _, frames = await ask(CallPipeline(InPieces(text), PromptedTools("pieces")))
     assert streamed(frames) == shown + "hm"

@@ -9,10 +9,11 @@ import pytest
 
 from core.errors import ConfigurationError, ModelError, ModelErrorKind
 from core.events import Frame, Status, TokenUsage
+from core.llm.call_pipeline import CallPipeline
 from core.llm.model_catalogue import Abilities
 from core.llm.model_host_client import HostedLLM, ModelHost
 from core.llm.retry import FailedCall
-from core.llm.router import FAILS_OVER, REST_S, ROUTE_STATUS, Helpers, RouterLLM, with_helpers
+from core.llm.router import FAILS_OVER, REST_S, ROUTE_STATUS, Helpers, Router, helpers_of
 from core.llm.settings import LLMSettings
 from core.protocols import LLM, FrameSink, LLMRequest, LLMResponse
 
@@ -59,7 +60,7 @@ class Asking:
 
     def __init__(self, chosen: LLM, **helpers: Any) -> None:
         self.now = 1000.0
-        self.router = RouterLLM(chosen, Helpers(**helpers), lambda: self.now)
+        self.router = CallPipeline(chosen, Router(chosen, Helpers(**helpers), lambda: self.now))
         self.told: list[str] = []
 
     async def ask(self, request: LLMRequest = TEXT) -> str:
@@ -176,7 +177,7 @@ async def test_what_turns_out_not_to_fit_goes_to_the_larger_model_once() -> None
 
 async def test_closing_closes_every_model() -> None:
     models = [Model(name) for name in "abcd"]
-    await RouterLLM(models[0], Helpers(models[1], models[2], [models[3]])).aclose()
+    await CallPipeline(models[0], Router(models[0], Helpers(models[1], models[2], [models[3]]))).aclose()
     assert all(model.is_closed for model in models)
 
 
@@ -186,9 +187,9 @@ def test_a_model_without_helpers_is_itself_and_a_helper_that_cannot_be_had_is_to
             raise ConfigurationError("b/none needs a key.")
         return Model(name)
 
-    assert isinstance(with_helpers("a/x", LLMSettings(), make), Model)
-    assert isinstance(with_helpers("a/x", LLMSettings(vision_model="a/x", fallbacks=("a/x",)), make), Model)
-    router = with_helpers("a/x", LLMSettings(vision_model="v/v", large_model="l/l", fallbacks=("b/y",)), make)
-    assert isinstance(router, RouterLLM)
+    assert not helpers_of("a/x", LLMSettings(), make).all()
+    assert not helpers_of("a/x", LLMSettings(vision_model="a/x", fallbacks=("a/x",)), make).all()
+    helpers = helpers_of("a/x", LLMSettings(vision_model="v/v", large_model="l/l", fallbacks=("b/y",)), make)
+    assert [model.name for model in helpers.all()] == ["v/v", "l/l", "b/y"]
     with pytest.raises(ConfigurationError, match=r"The fallback of a/x cannot be used\. b/none needs a key\."):
-        with_helpers("a/x", LLMSettings(fallbacks=("b/none",)), make)
+        helpers_of("a/x", LLMSettings(fallbacks=("b/none",)), make)

@@ -44,8 +44,6 @@ SITE = ROOT / ".ci" / "mkdocs.yml"
 LEADER = re.compile(r"ctrl\+x (\S)")
 OTHER_SLASHES = frozenset({"/name", "/review", "/port", "/continue", "/tmp", "/workspace"})
 """Examples of users' own slash commands, one that only editors offer, and folders."""
-TARGET_LAYOUT = frozenset({"architecture.md", "README.md", "AGENTS.md"})
-"""Pages that name folders which the renaming of the packages is still to make; empty once it is done."""
 
 
 def _configuration(text: str, folder: Path) -> None:
@@ -147,9 +145,7 @@ def test_a_verb_or_an_option_that_is_named_exists(page: Path, capsys: pytest.Cap
             assert option in help_, f"{code}: there is no option {option}"
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in pages() if page.name not in TARGET_LAYOUT], ids=lambda page: page.name
-)
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
 def test_a_file_that_is_named_exists(page: Path) -> None:
     for path in paths_named(page):
         assert (ROOT / path).exists(), f"there is no {path}"

@@ -105,7 +105,7 @@ async def test_a_call_waits_for_the_users_yes_as_a_command_does(tmp_path: Path) 
         (asked,) = [e for e in await session.stream.read(limit=100) if isinstance(e.event, MCPAction)]
         assert isinstance(asked.event, MCPAction)
         assert asked.event.confirmation_state is ActionConfirmationStatus.AWAITING_CONFIRMATION
-        await session.confirm()
+        await session.approval.confirm()
         async with asyncio.timeout(START_S):
             await session.settled()
         (told,) = answers(list(await session.stream.read(limit=100))).values()

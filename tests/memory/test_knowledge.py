@@ -23,8 +23,8 @@ from core.events import (
     Status,
 )
 from core.memory.conversation_memory import build_messages
+from core.memory.recall import ERROR_MEMORY, KNOWLEDGE_PROBLEMS, UNTRUSTED
 from core.session.agent_session import AgentSession
-from core.session.recall import ERROR_MEMORY, KNOWLEDGE_PROBLEMS, UNTRUSTED
 from core.settings.config import Settings
 from tests.doubles import FINISH, bash, write_script
 from tests.warm_servers import WarmRuntime

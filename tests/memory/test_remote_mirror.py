@@ -14,8 +14,8 @@ import pytest
 from core.conversations.conversation_manager import ConversationManager
 from core.events import RecallObservation
 from core.memory.conversation_memory import build_messages
+from core.memory.recall import KNOWLEDGE_PROBLEMS, UNTRUSTED
 from core.memory.remote_mirror import ELSEWHERE, mirror_folder, refresh
-from core.session.recall import KNOWLEDGE_PROBLEMS, UNTRUSTED
 from core.settings.config import Settings
 from core.trust.folder_survey import MAX_FILES, survey_project
 from tests.contract.remote_here import RemoteHere

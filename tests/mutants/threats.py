@@ -106,10 +106,10 @@ PLANTED = (
     ),
     Planted(
         "B14",
-        "core/session/user_browser.py",
+        "core/actions/user_browser.py",
         "            return _masked(observation, masker)",
         "            return observation",
-        "tests/session/test_user_browser.py::test_a_hidden_text_reaches_the_sandbox_and_no_event_whatever_the_page_does_with_it",
+        "tests/actions/test_user_browser.py::test_a_hidden_text_reaches_the_sandbox_and_no_event_whatever_the_page_does_with_it",
     ),
     Planted(
         "C06",
@@ -128,7 +128,7 @@ PLANTED = (
     Planted(
         "I01",
         "core/import_export/bounded_json.py",
-        '    if place < end:\n        raise Fault(f"something follows',
+        '    if place < len(text):\n        raise Fault(f"something follows',
         '    if False:\n        raise Fault(f"something follows',
         "tests/import_export/test_bounded_json.py::TestWhatIsRefused::test_it_says_why",
     ),
@@ -141,7 +141,7 @@ PLANTED = (
     ),
     Planted(
         "I03",
-        "core/import_export/archive_import.py",
+        "core/import_export/archive.py",
         "    if version > VERSION:",
         "    if False:",
         "tests/import_export/test_foreign_files.py::TestArchive::test_a_newer_version_is_refused_with_words",
@@ -176,7 +176,7 @@ PLANTED = (
     ),
     Planted(
         "I09",
-        "core/import_export/archive_import.py",
+        "core/import_export/archive.py",
         "found = measured(data[:HEAD_BYTES])",
         'found = measured(data[:HEAD_BYTES]) or ("PNG", 1, 1)',
         "tests/import_export/test_foreign_files.py::TestArchive::test_a_picture_that_is_none_is_refused",

@@ -9,7 +9,7 @@ import pytest
 from core.controller.state import State
 from core.errors import UsageError
 from core.events import Envelope, Event, EventSource, PlanAction, TaskTrackingObservation
-from core.planning.planning_mode import Planning
+from core.planning.planning_mode import PlanningMode
 from tests.streams import opened_stream
 
 
@@ -19,7 +19,7 @@ async def test_the_tasks_are_those_of_the_newest_plan(tmp_path: Path) -> None:
         async def add(event: Event) -> Envelope:
             return await stream.append(event, EventSource.USER)
 
-        planning = Planning(stream, State, add)
+        planning = PlanningMode(stream, State, add)
         assert await planning.tasks() == []
         for title in ("first", "second"):
             await stream.append(TaskTrackingObservation(task_list=[{"title": title}]), EventSource.AGENT)
@@ -47,7 +47,7 @@ async def test_a_plan_is_approved_while_it_waits_and_wanted_again_once_it_does_n
             return await stream.append(event, EventSource.USER)
 
         state = State(plans=plans)
-        planning = Planning(stream, lambda: state, add)
+        planning = PlanningMode(stream, lambda: state, add)
         if waits:
             with pytest.raises(UsageError, match="Only the agent Planner"):
                 await planning.again()

@@ -25,7 +25,7 @@ from core.events import (
 )
 from core.import_export.exporter import export
 from core.replay.player import AT_ONCE, SPEEDS, TICK_S, Player
-from core.replay.timeline import LONGEST_GAP_S, TERMINAL_BYTES, Film, Item, offsets
+from core.replay.timeline import LONGEST_GAP_S, TERMINAL_BYTES, Item, Timeline, offsets
 from core.store.reader import EventReader
 from core.store.recordings import RecordedFrame
 from tests.doubles import FINISH, bash
@@ -323,7 +323,7 @@ async def test_however_much_was_printed_little_of_it_is_in_memory(tmp_path: Path
                 await player.next_event()
             await player.play(lambda items: None)
             with (tmp_path / "all.cast").open("wb") as out:
-                await export(player.film.reader, "tape", "asciicast", out)
+                await export(player.timeline.reader, "tape", "asciicast", out)
                 assert out.tell() > whole
             _, peak = tracemalloc.get_traced_memory()
         finally:
@@ -338,7 +338,7 @@ async def test_errors_and_questions_are_marked_by_the_log_itself(tmp_path: Path)
     tape = small()
     asked = tape.become(AgentState.AWAITING_USER_CONFIRMATION)
     async with playing(tape, tmp_path) as (player, _at):
-        signs = await player.film.signs()
+        signs = await player.timeline.highlights()
         assert (signs.errors, signs.questions) == ((4,), (asked,))
 
 
@@ -353,9 +353,9 @@ async def test_answers_are_counted_as_the_controller_counted_them(tmp_path: Path
         session = await recorded(manager, tmp_path, turns, "Begin.", "Go on.")
         log = await session.stream.read()
     async with EventReader(tmp_path / "home") as reader:
-        film = Film(reader, session.id)
-        await film.open()
-        signs = await film.signs()
+        timeline = Timeline(reader, session.id)
+        await timeline.open()
+        signs = await timeline.highlights()
     counts = [signs.answered(number) for number in range(-1, len(log))]
     assert counts == [fold(log[:number]).iteration for number in range(len(log) + 1)]
     assert counts[-1] == 4
@@ -368,7 +368,7 @@ async def test_answers_of_delegates_count_and_nonsense_does_not(tmp_path: Path) 
         told = AgentDelegateObservation(content="", outputs={"iterations": iterations})
         tape.add(told, AGENT, action)
     async with playing(tape, tmp_path) as (player, _at):
-        signs = await player.film.signs()
+        signs = await player.timeline.highlights()
         assert signs.answered(player.count) - signs.answered(action) == 7
 
 
@@ -378,9 +378,9 @@ async def test_words_are_found_in_this_conversation_alone(tmp_path: Path) -> Non
     tape = long_tape(30)
     await other.keep(tmp_path)
     async with playing(tape, tmp_path) as (player, _at):
-        found = await player.film.search("part", 100)
-        assert found == list(player.film.turns)
-        assert await player.film.search("nowhere", 100) == []
+        found = await player.timeline.search("part", 100)
+        assert found == list(player.timeline.turns)
+        assert await player.timeline.search("nowhere", 100) == []
 
 
 async def test_places_are_reached_by_part_and_by_time(tmp_path: Path) -> None:

@@ -53,8 +53,8 @@ async def recorded(
     async with asyncio.timeout(LONG_S):
         for text in says or ("go",):
             if text.startswith("!"):
-                await session.run_command(text[1:])
-                await session.command_ended()
+                await session.user_control.run_command(text[1:])
+                await session.user_control.commands.ended()
             else:
                 await session.send(text)
             await session.settled()

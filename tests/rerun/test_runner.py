@@ -270,8 +270,8 @@ async def test_a_recording_that_was_interrupted_goes_through_to_the_end(tmp_path
             await running.wait()
             await source.interrupt()
             await source.settled()
-            await source.run_command("echo mine")
-            await source.command_ended()
+            await source.user_control.run_command("echo mine")
+            await source.user_control.commands.ended()
             await source.send("go on")
             await source.settled()
         again = await played(manager, source)
@@ -356,7 +356,7 @@ async def test_nobody_is_asked_a_second_time_for_what_the_user_refused(tmp_path:
     async with managing(tmp_path, settings=settings) as manager:
         source = await recorded(manager, tmp_path, turns)
         async with asyncio.timeout(LONG_S):
-            await source.reject("no")
+            await source.approval.reject("no")
             await source.settled()
         again = await played(manager, source)
         assert outcomes(again) == [Outcome.NOT_RUN]
@@ -391,7 +391,7 @@ async def test_it_never_makes_a_model_whatever_is_configured(tmp_path: Path, mon
         async with asyncio.timeout(LONG_S):
             assert await again.play()
             assert outcomes(again) == [Outcome.SAME]
-            assert again.session.info.model == again.session.model_name == AGAIN
+            assert again.session.info.model == again.session.active_model.name == AGAIN
             await again.session.send("And now do more.")  # after the end, too
             await again.session.settled()
         assert _done(await log_of(again.session))[-1] == "finish"

@@ -39,7 +39,7 @@ async def worked(session: AgentSession, workspace: Path) -> None:
 
 
 async def changes(session: AgentSession) -> Changes:
-    async with session.undoing.review() as review:
+    async with session.undo.review() as review:
         return await review.changes()
 
 
@@ -48,13 +48,13 @@ def names(found: Changes) -> list[str]:
 
 
 async def accept(session: AgentSession, path: str | None = None, taken: Collection[int] | None = None) -> Changes:
-    async with session.undoing.review() as review:
+    async with session.undo.review() as review:
         await review.accept(await review.changes(), path, taken)
         return await review.changes()
 
 
 async def revert(session: AgentSession, path: str | None = None, taken: Collection[int] | None = None) -> Changes:
-    async with session.undoing.review() as review:
+    async with session.undo.review() as review:
         done = await review.revert(await review.changes(), path, taken)
         assert done.done, done.why
         return await review.changes()
@@ -67,7 +67,7 @@ async def test_what_the_agent_changed_is_shown_and_what_others_did_is_told_apart
         found = await changes(session)
         assert names(found) == ["a", "gone", "list", "raw"]
         assert found.others == ("mine",)
-        async with session.undoing.review() as review:
+        async with session.undo.review() as review:
             shown = await review.hunks(found, "list")
             assert shown is not None
             assert [[line for line in hunk.lines if line[0] in "-+"] for hunk in shown] == [
@@ -85,7 +85,7 @@ async def test_a_hunk_is_accepted_then_the_file_then_all(tmp_path: Path) -> None
         await worked(session, workspace)
         before, messages = read(workspace), build_messages(await session.stream.read())
         found = await accept(session, "list", {0})
-        async with session.undoing.review() as review:
+        async with session.undo.review() as review:
             left = await review.hunks(found, "list") or []
         assert len(left) == 1
         assert [line for line in left[0].lines if line[0] in "-+"] == ["-30", "+thirty"]
@@ -116,7 +116,7 @@ async def test_a_hunk_is_taken_back_then_files_and_all_of_it_is_had_again(tmp_pa
         assert sum(isinstance(e.event, UndoObservation) for e in log) == 3
         assert "The user has undone your changes to these files: list]" in str(build_messages(log))
         for _ in range(3):
-            await session.undoing.redo()
+            await session.undo.redo()
         assert read(workspace) == before
         assert (workspace / "a").stat().st_mode & 0o100, "what may be run may be run again"
         assert fold(await session.stream.read(), session.state.limits) == session.state
@@ -140,7 +140,7 @@ async def test_a_file_that_is_too_large_for_hunks_is_decided_upon_as_a_whole(tmp
     async with conversation(tmp_path, [{"tool_calls": [bash(grows)]}, FINISH]) as (session, _):
         await session.send("one")
         await rested(session)
-        async with session.undoing.review() as review:
+        async with session.undo.review() as review:
             found = await review.changes()
             assert names(found) == ["big", "fits"]
             assert (await review.hunks(found, "big"), len(await review.hunks(found, "fits") or ())) == (None, 1)
@@ -160,7 +160,7 @@ async def test_what_changed_since_it_was_shown_is_not_decided_upon(tmp_path: Pat
         await worked(session, workspace)
         found = await changes(session)
         (workspace / "list").write_text("written while the user looked\n")
-        async with session.undoing.review() as review:
+        async with session.undo.review() as review:
             with pytest.raises(UsageError, match="changed since"):
                 await review.revert(found, "list")
             with pytest.raises(UsageError, match="changed since"):

@@ -25,7 +25,7 @@ from core.memory.context_events import is_seen
 from core.secrets import PLACEHOLDER, Masker
 from core.secrets.detector import Detector
 from core.secrets.token_patterns import certain, may_hold
-from core.session.redacted_frames import MaskedFrames
+from core.session.redacted_frames import RedactedFrames
 from core.store.event_store import EventStore
 from core.store.writer import Draft
 from core.stream import EventStream
@@ -169,7 +169,7 @@ async def test_a_kind_that_the_user_allows_is_shown(tmp_path: Path) -> None:
 
 def test_what_is_shown_live_is_masked_where_it_comes_in_pieces_and_recorded_whole() -> None:
     secret, recorded, shown = "tk-canary-value", list[Frame](), list[Frame]()
-    frames = MaskedFrames(Masker([secret]), recorded.append)
+    frames = RedactedFrames(Masker([secret]), recorded.append)
     frames.watch(shown.append)
     for piece in ("one tk-can", "ary-va", "lue two"):
         frames.publish(TerminalOutput(1, piece.encode()))
@@ -187,7 +187,7 @@ def test_what_is_shown_live_is_masked_where_it_comes_in_pieces_and_recorded_whol
 @pytest.mark.parametrize("pieces", [1, 2])
 def test_what_looks_like_a_secret_is_masked_live_before_anybody_knows_it(pieces: int) -> None:
     masker, shown, value = Masker(), list[Frame](), FOUND[".env"]
-    frames = MaskedFrames(masker, lambda _: None, Detector(masker, tuple))
+    frames = RedactedFrames(masker, lambda _: None, Detector(masker, tuple))
     frames.watch(shown.append)
     line = f"TOKEN={value}\r\n"
     cut = len(line) // 2 if pieces == 2 else len(line)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from core.denials import DeniedHosts
 from core.events import CmdOutputObservation, Status
+from core.sandbox_types import DeniedHosts
 from core.security import sandbox_rules
 from core.security.confirmation import Verdict
 from core.security.guard import CHANGED

@@ -49,7 +49,7 @@ class TestModes:
         settings = Settings.model_validate({"agent": {"confirm": mode}})
         async with conversation(tmp_path, [READS, PUSHES[0], FINISH], settings=settings) as session:
             if await said(session) is AgentState.AWAITING_USER_CONFIRMATION and len(await rules(session)) == 1:
-                await session.confirm()  # edits freely, and asks before commands
+                await session.approval.confirm()  # edits freely, and asks before commands
                 await settled(session)
             assert (await rules(session))[-1] == "taint"
 
@@ -69,8 +69,8 @@ class TestAnswersAreKept:
     async def test_what_was_allowed_on_such_a_question_is_not_asked_again(self, tmp_path: Path, scope: Scope) -> None:
         async with conversation(tmp_path, [READS, *PUSHES[:2], FINISH, PUSHES[2], FINISH]) as session:
             await said(session)
-            await session.permitting.permit("bash(git push *)", scope)
-            await session.permitting.confirm_allowed()
+            await session.approval.permit("bash(git push *)", scope)
+            await session.approval.confirm_allowed()
             assert await settled(session) is AgentState.FINISHED
             assert await rules(session) == ["", "taint", ""]
             id = session.info.id
@@ -82,17 +82,17 @@ class TestAnswersAreKept:
     async def test_what_was_allowed_before_anything_was_read_is(self, tmp_path: Path) -> None:
         """The user did not know then what might steer the agent now."""
         async with conversation(tmp_path, [READS, *PUSHES, FINISH]) as session:
-            await session.permitting.permit("bash(git push *)", Scope.CONVERSATION)
-            await session.permitting.permit("bash(git push *)", Scope.EVERYWHERE)
+            await session.approval.permit("bash(git push *)", Scope.CONVERSATION)
+            await session.approval.permit("bash(git push *)", Scope.EVERYWHERE)
             assert await said(session) is AgentState.AWAITING_USER_CONFIRMATION
             assert (await rules(session))[-1] == "taint"
 
     async def test_a_denial_beats_it_all_the_same(self, tmp_path: Path) -> None:
         async with conversation(tmp_path, [READS, *PUSHES, FINISH]) as session:
             await said(session)
-            await session.permitting.permit("bash(git push *)", Scope.CONVERSATION)
-            await session.permitting.permit("bash(git push origin two)", Scope.CONVERSATION, Verdict.DENY)
-            await session.permitting.confirm_allowed()
+            await session.approval.permit("bash(git push *)", Scope.CONVERSATION)
+            await session.approval.permit("bash(git push origin two)", Scope.CONVERSATION, Verdict.DENY)
+            await session.approval.confirm_allowed()
             assert await settled(session) is AgentState.FINISHED
             first, tainted, denied, last = await rules(session)
             assert (first, tainted, last) == ("", "taint", "")
@@ -103,8 +103,8 @@ class TestAnswersAreKept:
         later = {"tool_calls": [bash("cat ~/Downloads/other.txt 2>/dev/null; echo read")]}
         async with conversation(tmp_path, [READS, *PUSHES[:2], later, PUSHES[2], FINISH]) as session:
             await said(session)
-            await session.permitting.permit("foreign(*/Downloads/notes.txt)", Scope.CONVERSATION)
-            await session.permitting.confirm_allowed()
+            await session.approval.permit("foreign(*/Downloads/notes.txt)", Scope.CONVERSATION)
+            await session.approval.confirm_allowed()
             assert await settled(session) is AgentState.AWAITING_USER_CONFIRMATION
             assert await rules(session) == ["", "taint", "", "", "taint"]
 

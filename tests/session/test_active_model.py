@@ -1,15 +1,15 @@
-"""Mind: which model answers, and who is let go of when another takes its place."""
+"""The active model: which model answers, and that the one before it is closed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pytest
 
 from core.errors import ConfigurationError
 from core.protocols import LLM, Agent
-from core.session.active_model import Mind
+from core.session.active_model import ActiveModel
 
 
 @dataclass
@@ -25,12 +25,22 @@ class Model:
 
 @dataclass
 class Asking:
-    """An agent that knows whom it asks."""
+    """An agent that knows which model it asks."""
 
     llm: Any
 
 
-def mind(first: Model) -> tuple[Mind, list[Model]]:
+@dataclass
+class Record:
+    """The names of models that were stored."""
+
+    models: list[str] = field(default_factory=list)
+
+    async def set_model(self, name: str) -> None:
+        self.models.append(name)
+
+
+def active(first: Model, record: Record) -> tuple[ActiveModel, list[Model]]:
     made: list[Model] = []
 
     async def make(name: str) -> LLM:
@@ -42,24 +52,28 @@ def mind(first: Model) -> tuple[Mind, list[Model]]:
     async def blob(*given: object) -> None:
         """There are no pictures."""
 
-    return Mind(cast("LLM", first), make, lambda llm: cast("Agent", Asking(llm)), cast("Any", blob)), made
+    def make_agent(llm: LLM) -> Agent:
+        return cast("Agent", Asking(llm))
+
+    return ActiveModel(cast("LLM", first), make, make_agent, cast("Any", blob), cast("Any", record)), made
 
 
-async def test_another_model_or_the_same_one_anew_takes_its_place_and_the_one_before_is_handed_over() -> None:
-    first = Model("first")
-    thinking, made = mind(first)
-    assert thinking.model == "first"
-    assert cast("Asking", thinking.agent()).llm.name == "first"
-    assert await thinking.take() is cast("LLM", first)
-    assert thinking.model == "first"
-    assert await thinking.take("other") is cast("LLM", made[0])
-    assert (thinking.model, cast("Asking", thinking.agent()).llm.name) == ("other", "other")
-    await thinking.aclose()
-    assert [model.closed for model in (first, *made)] == [0, 0, 1]
+async def test_another_model_takes_its_place_and_the_one_before_is_closed() -> None:
+    first, record = Model("first"), Record()
+    model, made = active(first, record)
+    assert cast("Asking", model.make_agent()).llm.name == model.name == "first"
+    await model.aclose()
+    await model.reopen()
+    assert (model.name, record.models) == ("first", [])
+    await model.switch("other")
+    assert (model.name, cast("Asking", model.agent).llm.name, record.models) == ("other", "other", ["other"])
+    assert [one.closed for one in (first, *made)] == [1, 1, 0]
 
 
-async def test_a_model_that_cannot_be_had_leaves_the_one_before() -> None:
-    thinking, _ = mind(Model("first"))
+async def test_a_model_that_cannot_be_used_leaves_the_one_before() -> None:
+    first, record = Model("first"), Record()
+    model, _ = active(first, record)
+    agent = model.make_agent()
     with pytest.raises(ConfigurationError):
-        await thinking.take("gone")
-    assert thinking.model == "first"
+        await model.switch("gone")
+    assert (model.name, model.agent, first.closed, record.models) == ("first", agent, 0, [])

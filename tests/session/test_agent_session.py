@@ -12,6 +12,7 @@ import pytest
 
 from core.controller.exit_reasons import Halt, HaltKind
 from core.conversations.conversation_manager import ConversationManager
+from core.delegation.delegation import DELEGATES_STATUS
 from core.errors import ConsentError, RuntimeUnavailableError, UsageError
 from core.events import (
     Action,
@@ -30,13 +31,13 @@ from core.events import (
     UndoAction,
     UndoObservation,
 )
-from core.progress import Say, silently
 from core.protocols import LLM
+from core.sandbox_types import Say, silently
 from core.security.confirmation import ConfirmMode
 from core.security.guard import PLANNING_NOTE
 from core.security.permissions import Scope
-from core.session.agent_session import DELEGATES_STATUS, AgentSession
-from core.session.slots import TOO_MANY
+from core.session.agent_session import AgentSession
+from core.session.suspend import TOO_MANY
 from core.settings.config import Settings
 from core.store.sqlite import sqlite3
 from core.stream import EventStreamSubscriber
@@ -68,15 +69,15 @@ async def state_is(session: AgentSession, wanted: AgentState) -> None:
 async def test_at_rest_it_falls_asleep_and_the_next_message_wakes_it_up(tmp_path: Path) -> None:
     async with conversation(tmp_path, [*STEP, *STEP], make_runtime=runtimes()) as session:
         await said_and_settled(session)
-        assert (session.rests, session.asleep) == (True, False)
+        assert (session.rests, session.suspension.is_on) == (True, False)
         told, before = heard(session.frames), session.rests_since
-        assert await session.sleep(TOO_MANY)
-        assert (session.asleep, session.rests_since) == (True, before)
+        assert await session.suspend(TOO_MANY)
+        assert (session.suspension.is_on, session.rests_since) == (True, before)
         assert told == [(TOO_MANY.level, TOO_MANY.id, TOO_MANY.message)]
-        model = session._mind._llm
+        model = session.active_model._llm
         await said_and_settled(session, "again")
-        assert not session.asleep
-        assert session._mind._llm is not model
+        assert not session.suspension.is_on
+        assert session.active_model._llm is not model
         assert session.rests_since >= before
         assert len(of(await session.stream.read(), CmdRunAction)) == 2
         assert (TOO_MANY.level, TOO_MANY.id, "") in told
@@ -87,11 +88,11 @@ async def test_what_works_or_is_closed_does_not_fall_asleep(tmp_path: Path) -> N
         await session.send("go")
         await state_is(session, AgentState.RUNNING)
         assert not session.rests
-        assert not await session.sleep(TOO_MANY)
-        assert not session.asleep
+        assert not await session.suspend(TOO_MANY)
+        assert not session.suspension.is_on
         await session.aclose()
-        assert not await session.sleep(TOO_MANY)
-        assert not session.asleep
+        assert not await session.suspend(TOO_MANY)
+        assert not session.suspension.is_on
 
 
 @pytest.mark.parametrize("hands", ["commands", "terminal", "browser"])
@@ -102,27 +103,27 @@ async def test_who_has_something_of_the_sandbox_in_hand_keeps_it_awake_until_it_
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: runtime) as session:
         assert session.rests
         begin = {
-            "commands": lambda: session.run_command("sleep 600"),
-            "terminal": lambda: session.take_terminal(24, 80),
-            "browser": session.take_browser,
+            "commands": lambda: session.user_control.run_command("sleep 600"),
+            "terminal": lambda: session.user_control.terminal.begin(24, 80),
+            "browser": session.user_control.browser.begin,
         }[hands]
         taken = await begin()
         await runtime.started.wait()
-        assert session.hands.are_on
+        assert session.user_control.is_on
         assert not session.rests
-        assert not await session.sleep(TOO_MANY)
-        assert session.runs_command is (hands == "commands")
+        assert not await session.suspend(TOO_MANY)
+        assert session.user_control.commands.is_busy is (hands == "commands")
         with pytest.raises(UsageError):
-            await begin() if hands != "commands" else await session.run_command("ls")
+            await begin() if hands != "commands" else await session.user_control.run_command("ls")
         with pytest.raises(UsageError, match="at work"):
-            await session.undoing.preview()
-        session.hands.interrupt()
+            await session.undo.preview()
+        session.user_control.interrupt()
         async with asyncio.timeout(20):
-            await session.command_ended()
-            await session.hands.terminal.ended()
-            await session.hands.browser.settled()
+            await session.user_control.commands.ended()
+            await session.user_control.terminal.ended()
+            await session.user_control.browser.settled()
         assert [e.cause for e in await session.stream.read() if isinstance(e.event, Observation)][-1] == taken.id
-        assert not session.hands.are_on
+        assert not session.user_control.is_on
         assert session.rests
 
 
@@ -131,24 +132,24 @@ async def test_while_the_agent_works_nothing_is_run_put_back_or_undone_beside_it
         await session.send("go")
         await state_is(session, AgentState.RUNNING)
         with pytest.raises(UsageError, match="works in this shell"):
-            await session.run_command("ls")
+            await session.user_control.run_command("ls")
         with pytest.raises(UsageError, match="The agent is working"):
-            await session.put_back("x")
+            await session.leftovers.put_back("x")
         with pytest.raises(UsageError, match="The agent is at work"):
-            await session.undoing.preview()
+            await session.undo.preview()
         await session.interrupt()
         await session.settled()
         with pytest.raises(UsageError, match="Name the file to restore"):
-            await session.put_back("x")
+            await session.leftovers.put_back("x")
         assert of(await session.stream.read(), CmdRunAction) == []
 
 
 async def test_a_command_is_refused_while_the_user_has_the_terminal(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH], make_runtime=runtimes(never)) as session:
-        await session.take_terminal(24, 80)
+        await session.user_control.terminal.begin(24, 80)
         with pytest.raises(UsageError, match="You have taken over the terminal"):
-            await session.run_command("ls")
-        session.hands.terminal.interrupt()
+            await session.user_control.run_command("ls")
+        session.user_control.terminal.interrupt()
 
 
 async def test_after_a_pause_the_running_command_is_the_last_until_it_goes_on(tmp_path: Path) -> None:
@@ -210,7 +211,12 @@ async def test_once_closed_nothing_is_begun_and_closing_again_does_nothing(tmp_p
     async with conversation(tmp_path, [FINISH]) as session:
         await session.aclose()
         await session.aclose()
-        for wish in (session.send("go"), session.run_command("ls"), session.take_browser(), session.resume()):
+        for wish in (
+            session.send("go"),
+            session.user_control.run_command("ls"),
+            session.user_control.browser.begin(),
+            session.resume(),
+        ):
             with pytest.raises(UsageError, match=f"Conversation {session.id} is closed here"):
                 await wish
 
@@ -218,9 +224,9 @@ async def test_once_closed_nothing_is_begun_and_closing_again_does_nothing(tmp_p
 async def test_delegates_are_listed_in_the_order_of_their_actions_while_they_work(tmp_path: Path) -> None:
     async with parent(tmp_path, [{"tool_calls": [DELEGATE, DELEGATE]}, FINISH], [ENDLESS]) as (_, session):
         told = heard(session.frames)
-        assert not session.attended
-        session.attended = True
-        assert (session.delegation.attended, session.attended) == (True, True)
+        assert not session.delegation.attended
+        session.delegation.attended = True
+        assert (session.delegation.attended, session.delegation.attended) == (True, True)
         await session.send("go")
         children = await has_child(session, 2)
         actions = [e.id for e in await session.stream.read() if isinstance(e.event, AgentDelegateAction)]
@@ -228,7 +234,7 @@ async def test_delegates_are_listed_in_the_order_of_their_actions_while_they_wor
         assert {child.id for child in session.delegates} == {child.id for child in children}
         assert told.count(("info", DELEGATES_STATUS, "")) == 2
         with pytest.raises(UsageError, match="in the conversation that began it"):
-            await session.delegates[0].undoing.preview()
+            await session.delegates[0].undo.preview()
         await session.interrupt()
         async with asyncio.timeout(20):
             await session.settled()
@@ -297,8 +303,8 @@ async def test_while_the_sandbox_starts_the_model_answers_and_nothing_is_undone_
             await said_and_settled(session, text)
         assert runtime.notes == ["start"]
         assert not session.rests
-        assert not await session.sleep(TOO_MANY)
-        undoing = asyncio.create_task(session.undoing.preview())
+        assert not await session.suspend(TOO_MANY)
+        undoing = asyncio.create_task(session.undo.preview())
         await steps()
         assert not undoing.done(), "it may still bring files"
         runtime.is_there.set()
@@ -311,11 +317,11 @@ async def test_while_the_sandbox_starts_the_model_answers_and_nothing_is_undone_
 async def test_an_interrupt_ends_the_users_command_and_the_start_of_the_sandbox(tmp_path: Path) -> None:
     runtime = Starting()
     async with conversation(tmp_path, [{"text": "one"}], make_runtime=lambda _: runtime) as session:
-        action = await session.run_command("ls")
+        action = await session.user_control.run_command("ls")
         async with asyncio.timeout(20):
             await runtime.starting.wait()
             await session.interrupt()
-            await session.command_ended()
+            await session.user_control.commands.ended()
         (answer,) = [e for e in await session.stream.read() if e.cause == action.id]
         assert isinstance(answer.event, CmdOutputObservation)
         assert answer.event.exit_code == 130
@@ -358,7 +364,7 @@ async def test_what_is_closed_lets_go_of_sandbox_model_and_log_whatever_the_sand
 
 def closing(session: AgentSession) -> list[str]:
     """Gets a word when the session's model of now is closed."""
-    llm, told = session._mind._llm, list[str]()
+    llm, told = session.active_model._llm, list[str]()
     real = llm.aclose
 
     async def aclose() -> None:
@@ -374,8 +380,8 @@ async def test_another_model_answers_from_the_next_answer_on_and_the_one_before_
         await said_and_settled(session)
         other = write_script(tmp_path, [{"text": "of the other"}] * 2, "other.yaml")
         model = closing(session)
-        await session.set_model(other)
-        assert (model, session.model_name, session.info.model) == (["closed"], other, other)
+        await session.active_model.switch(other)
+        assert (model, session.active_model.name, session.info.model) == (["closed"], other, other)
         events = await said_and_settled(session)
         assert [m.content for m in of(events, MessageAction)][-1] == "of the other"
 
@@ -386,7 +392,7 @@ async def test_what_the_log_says_holds_again_once_it_is_opened(tmp_path: Path) -
     async with conversation(tmp_path, turns, settings=asks) as session:
         for text in ("go", "go on"):
             await said_and_settled(session, text)
-        await session.permitting.permit("bash(touch *)", Scope.CONVERSATION)
+        await session.approval.permit("bash(touch *)", Scope.CONVERSATION)
         last = [e.id for e in await session.stream.read() if isinstance(e.event, MessageAction)][-2]
         begun = await session.stream.append(UndoAction(first=last, chat=True, files=False), EventSource.USER)
         id = session.id
@@ -395,13 +401,18 @@ async def test_what_the_log_says_holds_again_once_it_is_opened(tmp_path: Path) -
         (answer,) = [e for e in await again.stream.read() if isinstance(e.event, UndoObservation)]
         assert (answer.cause, again.state.undoing) == (begun.id, None)
         assert again.guard.conversation == [], "what was allowed in a turn that is undone"
-        await again.permitting.permit("bash(touch *)", Scope.CONVERSATION)
-        await again.undoing.undo()
+        await again.approval.permit("bash(touch *)", Scope.CONVERSATION)
+        await again.undo.undo()
         assert again.guard.conversation == [], "an undo of now is heard, too"
         await again.stream.append(ConsentAction(origin="elsewhere", given=False), EventSource.USER)
     async with ConversationManager(tmp_path / "home", asks, make_runtime=runtimes(), environ={}) as manager:
         again = await manager.open(id)
-        for wish in (again.send("go"), again.run_command("ls"), again.take_terminal(24, 80), again.queue("x")):
+        for wish in (
+            again.send("go"),
+            again.user_control.run_command("ls"),
+            again.user_control.terminal.begin(24, 80),
+            again.queue("x"),
+        ):
             with pytest.raises(ConsentError, match="elsewhere"):
                 await wish
         await again.consent.give()
@@ -412,15 +423,15 @@ async def test_in_plan_mode_the_model_is_told_with_each_message_and_otherwise_no
     async with conversation(tmp_path, [{"text": "one"}, {"text": "two"}]) as session:
         await session.send("go", context="beside")
         await session.settled()
-        session.set_confirm_mode("plan")
-        assert session.confirm_mode is ConfirmMode.PLAN
+        session.approval.set_mode("plan")
+        assert session.approval.mode is ConfirmMode.PLAN
         await said_and_settled(session)
         first, second = [m.context for m in of(await session.stream.read(), MessageAction) if m.content == "go"]
         assert (first, second) == ("beside", PLANNING_NOTE)
 
 
 async def test_who_still_chews_on_an_event_keeps_it_awake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.session.agent_session.SLEEP_S", 0.0)
+    monkeypatch.setattr("core.session.suspend.SETTLE_S", 0.0)
     may_end = asyncio.Event()
 
     async def chew(envelope: Envelope) -> None:
@@ -431,32 +442,32 @@ async def test_who_still_chews_on_an_event_keeps_it_awake(tmp_path: Path, monkey
         session.stream.subscribe(EventStreamSubscriber.TEST, chew, "test")
         await session.unqueue(0)
         assert session.rests
-        assert not await session.sleep(TOO_MANY)
+        assert not await session.suspend(TOO_MANY)
         may_end.set()
         await session.stream.settle()
-        monkeypatch.setattr("core.session.agent_session.SLEEP_S", 20.0)
-        assert await session.sleep(TOO_MANY)
+        monkeypatch.setattr("core.session.suspend.SETTLE_S", 20.0)
+        assert await session.suspend(TOO_MANY)
 
 
 async def test_one_that_is_closed_while_it_wakes_up_lets_go_of_the_new_model(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH], make_runtime=runtimes()) as session:
         await said_and_settled(session)
-        assert await session.sleep(TOO_MANY)
-        make, asked, may_go_on = session._mind._make_llm, asyncio.Event(), asyncio.Event()
+        assert await session.suspend(TOO_MANY)
+        make, asked, may_go_on = session.active_model._make_llm, asyncio.Event(), asyncio.Event()
 
         async def slowly(name: str) -> LLM:
             asked.set()
             await may_go_on.wait()
             return await make(name)
 
-        session._mind._make_llm = slowly
+        session.active_model._make_llm = slowly
         waking = asyncio.create_task(session.send("go"))
         await asked.wait()
         session.closed.set()
         may_go_on.set()
         with pytest.raises(UsageError, match="is closed here"):
             await waking
-        assert session.asleep
+        assert session.suspension.is_on
         session.closed.clear()
 
 

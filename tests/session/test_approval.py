@@ -12,14 +12,16 @@ from typing import Any
 
 import pytest
 
-from core.controller.decide import NOT_EXECUTED_DENIED
+from core.controller.not_executed import NOT_EXECUTED_DENIED
 from core.controller.state import Pending, State
 from core.conversations.conversation_manager import ConversationManager
 from core.errors import UsageError
 from core.events import (
     AgentState,
+    ChangeAgentStateAction,
     CmdRunAction,
     ConsentAction,
+    Envelope,
     ErrorObservation,
     Event,
     EventSource,
@@ -38,7 +40,7 @@ from core.security.confirmation import NOT_WANTED, ConfirmMode, Verdict
 from core.security.guard import Guard
 from core.security.permissions import Scope
 from core.session.agent_session import AgentSession
-from core.session.approval import Permitting
+from core.session.approval import Approval
 from core.settings.config import Settings
 from core.store.conversations import ConversationInfo
 from core.store.writer import Draft
@@ -107,7 +109,7 @@ async def test_the_rule_is_in_the_log_and_not_in_the_form_of_what_nobody_asked_a
         }
         assert "judgement" not in data["args"]
         assert envelope_from_dict(data) == held
-        await session.confirm()
+        await session.approval.confirm()
         await settled(session)
         assert made(tmp_path)
 
@@ -116,8 +118,8 @@ async def test_a_permission_for_the_conversation_survives_a_restart_and_a_fork(t
     turns = [commands("touch a"), commands("touch b"), {"text": "so far"}, commands("touch c"), FINISH]
     async with conversation(tmp_path, turns, settings=ASKS) as session:
         await said_and_settled(session)
-        await session.permitting.permit("bash(touch *)", Scope.CONVERSATION)
-        await session.permitting.confirm_allowed()
+        await session.approval.permit("bash(touch *)", Scope.CONVERSATION)
+        await session.approval.confirm_allowed()
         await settled(session)
         assert made(tmp_path, "b")
         assert session.state.agent_state is AgentState.AWAITING_USER_INPUT
@@ -127,7 +129,7 @@ async def test_a_permission_for_the_conversation_survives_a_restart_and_a_fork(t
             assert (await again.guard.judge(CmdRunAction(command="touch x"))).verdict is Verdict.ALLOW
             assert (await again.guard.judge(CmdRunAction(command="rm x"))).verdict is Verdict.ASK
         (kept,) = again.guard.conversation
-        await again.permitting.take_back(kept)
+        await again.approval.take_back(kept)
         assert (await again.guard.judge(CmdRunAction(command="touch x"))).verdict is Verdict.ASK
 
 
@@ -135,10 +137,10 @@ async def test_what_stands_before_the_users_consent_allows_nothing(tmp_path: Pat
     async with conversation(tmp_path, [FINISH], settings=ASKS) as session:
         await session.stream.append(PermissionAction(verdict="allow", pattern="*"), EventSource.USER)
         await session.stream.append(ConsentAction(origin="elsewhere"), EventSource.USER)
-        await session.permitting.load()
+        await session.approval.load()
         assert session.guard.conversation == []
-        await session.permitting.permit("bash(ls)", Scope.CONVERSATION)
-        await session.permitting.load()
+        await session.approval.permit("bash(ls)", Scope.CONVERSATION)
+        await session.approval.load()
         assert [str(one.pattern) for one in session.guard.conversation] == ["bash(ls)"]
 
 
@@ -146,10 +148,10 @@ async def test_of_two_screens_only_the_first_answer_counts(tmp_path: Path) -> No
     async with conversation(tmp_path, [commands("touch a", "touch b"), FINISH], settings=ASKS) as session:
         await said_and_settled(session)
         shown = session.state.awaiting
-        await session.confirm(shown)
+        await session.approval.confirm(shown)
         await settled(session)
         assert session.state.awaiting not in (None, shown)
-        for answer in (session.confirm(shown), session.reject("no", shown)):
+        for answer in (session.approval.confirm(shown), session.approval.reject("no", shown)):
             with pytest.raises(UsageError, match="answered already"):
                 await answer
         assert made(tmp_path, "a")
@@ -160,7 +162,7 @@ async def test_two_answers_at_the_same_moment_carry_out_one_action(tmp_path: Pat
     async with conversation(tmp_path, [commands("touch a", "touch b"), FINISH], settings=ASKS) as session:
         await said_and_settled(session)
         shown = session.state.awaiting
-        await asyncio.gather(session.confirm(shown), session.confirm(shown), return_exceptions=True)
+        await asyncio.gather(session.approval.confirm(shown), session.approval.confirm(shown), return_exceptions=True)
         await settled(session)
         assert made(tmp_path, "a")
         assert not made(tmp_path, "b")
@@ -170,8 +172,8 @@ async def test_never_here_denies_from_now_on(tmp_path: Path) -> None:
     turns = [commands("touch a"), commands("touch b"), {"expect": "permission", **FINISH}]
     async with conversation(tmp_path, turns, settings=ASKS) as session:
         await said_and_settled(session)
-        await session.permitting.permit("bash(touch *)", Scope.PROJECT, Verdict.DENY)
-        await session.reject(NOT_WANTED)
+        await session.approval.permit("bash(touch *)", Scope.PROJECT, Verdict.DENY)
+        await session.approval.reject(NOT_WANTED)
         await settled(session)
         assert session.state.agent_state is AgentState.FINISHED
         assert not made(tmp_path, "a")
@@ -181,7 +183,7 @@ async def test_never_here_denies_from_now_on(tmp_path: Path) -> None:
 async def test_in_plan_mode_the_model_is_told_so_and_nothing_changes(tmp_path: Path) -> None:
     turns = [commands("touch made"), {"expect": "mode plan", "text": "My plan: first this."}]
     async with conversation(tmp_path, turns) as session:
-        session.set_confirm_mode(ConfirmMode.PLAN)
+        session.approval.set_mode(ConfirmMode.PLAN)
         events = await said_and_settled(session)
         message = next(of(events, MessageAction).__iter__())
         assert "wants a plan first" in message.context
@@ -208,15 +210,15 @@ async def test_each_of_several_actions_is_asked_about_and_each_gets_its_own_resu
     async with conversation(tmp_path, turns, settings=ASKS) as session:
         await said_and_settled(session)
         asked = session.state.awaiting
-        await session.reject("not that one")
+        await session.approval.reject("not that one")
         await settled(session)
         assert session.state.awaiting != asked
-        await session.confirm()
+        await session.approval.confirm()
         await settled(session)
-        await session.reject("nor that one")
+        await session.approval.reject("nor that one")
         await settled(session)
         assert session.state.awaiting is not None, "what is allowed asks, too, behind one that was denied"
-        await session.confirm()
+        await session.approval.confirm()
         await settled(session)
         assert session.state.agent_state is AgentState.FINISHED
         assert [made(tmp_path, name) for name in "abcd"] == [False, True, False, True]
@@ -235,7 +237,7 @@ async def test_each_of_several_actions_is_asked_about_and_each_gets_its_own_resu
 async def test_a_no_without_a_reason_drops_what_stands_behind_and_says_so(tmp_path: Path) -> None:
     async with conversation(tmp_path, [commands("touch a", "touch b"), FINISH], settings=ASKS) as session:
         await said_and_settled(session)
-        await session.reject()
+        await session.approval.reject()
         await settled(session)
         assert session.state.agent_state is AgentState.AWAITING_USER_INPUT
         (dropped,) = of(await session.stream.read(), ErrorObservation)
@@ -250,10 +252,10 @@ async def test_a_no_for_good_denies_those_behind_it_that_it_covers(tmp_path: Pat
     turns = [commands("touch a", "echo x", "touch b"), FINISH]
     async with conversation(tmp_path, turns, settings=ASKS) as session:
         await said_and_settled(session)
-        await session.permitting.permit("bash(touch *)", Scope.CONVERSATION, Verdict.DENY)
-        await session.permitting.reject_denied(NOT_WANTED)
+        await session.approval.permit("bash(touch *)", Scope.CONVERSATION, Verdict.DENY)
+        await session.approval.reject_denied(NOT_WANTED)
         await settled(session)
-        await session.confirm()
+        await session.approval.confirm()
         await settled(session)
         assert session.state.agent_state is AgentState.FINISHED
         assert not made(tmp_path, "b")
@@ -262,16 +264,16 @@ async def test_a_no_for_good_denies_those_behind_it_that_it_covers(tmp_path: Pat
 async def test_the_mode_is_kept_over_a_restart_and_a_fork_and_the_one_of_the_settings_is_not(tmp_path: Path) -> None:
     async with conversation(tmp_path, [{"text": "so far"}], settings=ASKS) as session:
         await said_and_settled(session)
-        await session.permitting.keep_mode(ConfirmMode.AUTO_EDIT)
+        await session.approval.keep_mode(ConfirmMode.AUTO_EDIT)
         id, last = session.id, (await session.stream.page(limit=1))[0].id
     home, careful = tmp_path / "home", Settings.model_validate({"agent": {"confirm": "risky"}})
     async with ConversationManager(home, careful, make_runtime=WarmRuntime, environ={}) as manager:
         again = await manager.open(id)
         fork = await manager.fork(id, last, copy_files=False)
-        assert (again.confirm_mode, fork.confirm_mode) == (ConfirmMode.AUTO_EDIT, ConfirmMode.AUTO_EDIT)
-        await again.permitting.keep_mode(ConfirmMode.RISKY, own=True)
+        assert (again.approval.mode, fork.approval.mode) == (ConfirmMode.AUTO_EDIT, ConfirmMode.AUTO_EDIT)
+        await again.approval.keep_mode(ConfirmMode.RISKY, own=True)
     async with ConversationManager(home, ASKS, make_runtime=WarmRuntime, environ={}) as manager:
-        assert (await manager.open(id)).confirm_mode is ConfirmMode.ALWAYS
+        assert (await manager.open(id)).approval.mode is ConfirmMode.ALWAYS
 
 
 async def test_an_undo_takes_back_what_was_allowed_in_its_turns_and_a_redo_does_not_give_it_again(
@@ -280,15 +282,15 @@ async def test_an_undo_takes_back_what_was_allowed_in_its_turns_and_a_redo_does_
     turns = [{"text": "one"}, {"text": "two"}]
     async with conversation(tmp_path, turns, settings=ASKS) as session:
         await said_and_settled(session)
-        await session.permitting.permit("bash(touch *)", Scope.CONVERSATION)
+        await session.approval.permit("bash(touch *)", Scope.CONVERSATION)
         await said_and_settled(session, "and then")
-        await session.permitting.permit("bash(rm *)", Scope.CONVERSATION)
-        await session.permitting.permit("bash(git push *)", Scope.CONVERSATION, Verdict.DENY)
-        await session.undoing.undo(files=False)
+        await session.approval.permit("bash(rm *)", Scope.CONVERSATION)
+        await session.approval.permit("bash(git push *)", Scope.CONVERSATION, Verdict.DENY)
+        await session.undo.undo(files=False)
         assert patterns(session) == ["bash(touch *)", "bash(git push *)"]
         told = [e.message for e in of(await session.stream.read(), PermissionAction)]
         assert told[-1] == "Taken back: allow bash(rm *) in this conversation"
-        await session.undoing.redo()
+        await session.undo.redo()
         assert patterns(session) == ["bash(touch *)", "bash(git push *)"]
         id = session.id
     async with ConversationManager(tmp_path / "home", ASKS, make_runtime=WarmRuntime, environ={}) as manager:
@@ -300,9 +302,9 @@ async def test_what_an_undo_took_back_is_not_allowed_where_the_process_ended_bef
 ) -> None:
     async with conversation(tmp_path, [{"text": "one"}], settings=ASKS) as session:
         await said_and_settled(session)
-        await session.permitting.permit("bash(rm *)", Scope.CONVERSATION)
-        session.stream.unsubscribe(EventStreamSubscriber.RUNTIME, "permitting")
-        await session.undoing.undo(files=False)
+        await session.approval.permit("bash(rm *)", Scope.CONVERSATION)
+        session.stream.unsubscribe(EventStreamSubscriber.RUNTIME, "approval")
+        await session.undo.undo(files=False)
         assert patterns(session) == ["bash(rm *)"]
         id = session.id
     async with ConversationManager(tmp_path / "home", ASKS, make_runtime=WarmRuntime, environ={}) as manager:
@@ -320,15 +322,15 @@ async def test_what_is_allowed_now_is_confirmed_with_the_one_that_is_asked_about
     async with conversation(tmp_path, turns, settings=ASKS) as session:
         await said_and_settled(session)
         first, *_ = [pending.id for pending in session.state.queue]
-        await session.permitting.permit("bash(touch *)", Scope.CONVERSATION)
+        await session.approval.permit("bash(touch *)", Scope.CONVERSATION)
         with pytest.raises(UsageError, match="answered already"):
-            await session.permitting.confirm_allowed(first + 1)
-        await session.permitting.confirm_allowed(first)
+            await session.approval.confirm_allowed(first + 1)
+        await session.approval.confirm_allowed(first)
         await settled(session)
         assert [made(tmp_path, name) for name in "abc"] == [True, False, False]
         (asked, behind) = session.state.queue
         assert (asked.held, behind.held) == (True, False), "touch c was agreed to before"
-        await session.permitting.confirm()
+        await session.approval.confirm()
         await settled(session)
         assert [made(tmp_path, name) for name in "abc"] == [True, True, True]
 
@@ -338,9 +340,9 @@ async def test_what_only_a_later_mode_allows_is_not_confirmed_with_what_is_alway
     async with conversation(tmp_path, turns, settings=ASKS) as session:
         await said_and_settled(session)
         first, second, _third = [pending.id for pending in session.state.queue]
-        session.set_confirm_mode(ConfirmMode.NEVER)
-        await session.permitting.permit("bash(touch *)", Scope.CONVERSATION)
-        await session.permitting.confirm_allowed(first)
+        session.approval.set_mode(ConfirmMode.NEVER)
+        await session.approval.permit("bash(touch *)", Scope.CONVERSATION)
+        await session.approval.confirm_allowed(first)
         await settled(session)
         assert session.state.awaiting == second
         assert (made(tmp_path, "a"), made(tmp_path, "b")) == (True, False)
@@ -348,18 +350,18 @@ async def test_what_only_a_later_mode_allows_is_not_confirmed_with_what_is_alway
 
 async def test_what_is_permitted_for_good_is_taken_back_for_good_and_once_keeps_nothing(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH], settings=ASKS) as session:
-        await session.permitting.permit("bash(touch *)", Scope.ONCE)
+        await session.approval.permit("bash(touch *)", Scope.ONCE)
         assert (session.guard.conversation, session.guard.file.read()) == ([], ())
         with pytest.raises(UsageError):
-            await session.permitting.permit("nothing(", Scope.CONVERSATION)
-        await session.permitting.permit("bash(touch *)", Scope.EVERYWHERE)
-        await session.permitting.permit("bash(mkdir *)", Scope.PROJECT)
+            await session.approval.permit("nothing(", Scope.CONVERSATION)
+        await session.approval.permit("bash(touch *)", Scope.EVERYWHERE)
+        await session.approval.permit("bash(mkdir *)", Scope.PROJECT)
         kept = session.guard.file.read()
         assert [(str(p.pattern), p.scope, p.folder, p.informed) for p in kept] == [
             ("bash(touch *)", Scope.EVERYWHERE, "", False),
             ("bash(mkdir *)", Scope.PROJECT, session.info.workspace, False),
         ]
-        await session.permitting.take_back(kept[0])
+        await session.approval.take_back(kept[0])
         assert [p.scope for p in session.guard.file.read()] == [Scope.PROJECT]
 
 
@@ -372,12 +374,12 @@ async def test_of_two_answers_to_the_same_pattern_the_later_counts_and_a_newer_v
             await session.stream.append(given, EventSource.USER)
         await session.stream.append(PermissionAction(verdict="deny", pattern="bash(ls)"), EventSource.USER)
         await session.stream.append(PermissionAction(verdict="allow", pattern="newer(("), EventSource.USER)
-        await session.permitting.load()
+        await session.approval.load()
         found = [(p.verdict, str(p.pattern), p.informed) for p in session.guard.conversation]
         assert found == [(Verdict.ALLOW, "bash(ls)", True), (Verdict.DENY, "bash(ls)", False)]
         last = [e.id for e in await session.stream.read() if isinstance(e.event, PermissionAction)]
         assert [p.id for p in session.guard.conversation] == [f"c{last[1]}", f"c{last[2]}"]
-        await session.permitting.take_back(session.guard.conversation[0])
+        await session.approval.take_back(session.guard.conversation[0])
         assert [p.verdict for p in session.guard.conversation] == [Verdict.DENY]
 
 
@@ -392,16 +394,16 @@ def allows(pattern: str, **more: Any) -> PermissionAction:
 
 @dataclass
 class Alone:
-    """Permitting on the log of one conversation, whose state a test sets; notes the answers that are given."""
+    """Approval on the log of one conversation, whose state a test sets; notes the answers that are given."""
 
-    permitting: Permitting
+    approval: Approval
     stream: EventStream
     state: State
     answers: list[tuple[AgentState, int | None, str]]
 
     @property
     def patterns(self) -> list[str]:
-        return [str(permission.pattern) for permission in self.permitting.guard.conversation]
+        return [str(permission.pattern) for permission in self.approval.guard.conversation]
 
 
 @asynccontextmanager
@@ -412,27 +414,29 @@ async def alone(tmp_path: Path, *events: Event, origin: str = "") -> AsyncIterat
         home=tmp_path, folder="/work", workspace=lambda: "/work", mode=ConfirmMode.ALWAYS, only_reads=lambda _: False
     )
 
-    async def wish(answer: AgentState, action: int | None, reason: str) -> None:
-        answers.append((answer, action, reason))
-
     async with opened_stream(tmp_path / "store") as stream:
+
+        async def add(event: Event, cause: int | None) -> Envelope:
+            if isinstance(event, ChangeAgentStateAction):
+                answers.append((event.agent_state, cause, event.thought))
+            return await stream.append(event, EventSource.USER, cause)
+
         for event in events:
             cause = stream.latest_id if isinstance(event, UndoObservation) else None
             await stream.append(event, EventSource.USER, cause)
         found = Alone(
-            Permitting(
+            Approval(
                 stream=stream,
                 info=ConversationInfo("c", "", "/work", "m", now, now, 0, origin=origin),
                 guard=guard,
                 state=lambda: found.state,
-                wish=wish,
-                add=lambda event: stream.append(event, EventSource.USER),
+                add=add,
             ),
             stream,
             State(),
             answers,
         )
-        await found.permitting.load()
+        await found.approval.load()
         yield found
 
 
@@ -487,15 +491,15 @@ async def test_of_what_came_from_elsewhere_only_what_was_answered_here_counts(
     tmp_path: Path, origin: str, events: list[Event], patterns: list[str], mode: ConfirmMode
 ) -> None:
     async with alone(tmp_path, *events, origin=origin) as found:
-        assert (found.patterns, found.permitting.guard.mode) == (patterns, mode)
+        assert (found.patterns, found.approval.guard.mode) == (patterns, mode)
 
 
 async def test_a_long_log_is_loaded_to_its_end_and_what_is_undone_from_then_on_is_told(tmp_path: Path) -> None:
     async with alone(tmp_path) as found:
         await found.stream.append_all([Draft(allows(f"bash(x{n})"), EventSource.USER) for n in range(1200)])
-        await found.permitting.load()
+        await found.approval.load()
         assert len(found.patterns) == 1200
-        found.permitting.watch()
+        found.approval.watch()
         last = found.stream.latest_id
         asked = await found.stream.append(undo(last), EventSource.USER)
         await found.stream.append(UNDONE, EventSource.ENVIRONMENT, asked.id)
@@ -507,10 +511,10 @@ async def test_a_long_log_is_loaded_to_its_end_and_what_is_undone_from_then_on_i
 
 async def test_what_a_delegate_is_answered_for_the_conversation_is_kept_at_the_top(tmp_path: Path) -> None:
     async with alone(tmp_path / "a") as top, alone(tmp_path / "b") as middle, alone(tmp_path / "c") as low:
-        middle.permitting.share(top.permitting)
-        low.permitting.share(middle.permitting)
-        assert low.permitting.guard.above is middle.permitting.guard
-        await low.permitting.permit(TOUCH, Scope.CONVERSATION)
+        middle.approval.share(top.approval)
+        low.approval.share(middle.approval)
+        assert low.approval.guard.above is middle.approval.guard
+        await low.approval.permit(TOUCH, Scope.CONVERSATION)
         assert (top.patterns, middle.patterns, low.patterns) == ([TOUCH], [], [])
         assert [len(await one.stream.read()) for one in (top, middle, low)] == [1, 0, 0]
 
@@ -541,33 +545,33 @@ async def test_a_permission_that_answers_a_question_about_what_was_read_spares_s
 ) -> None:
     async with alone(tmp_path) as found:
         found.state = state
-        await found.permitting.permit(LIST, Scope.CONVERSATION)
-        await found.permitting.permit(LIST, Scope.EVERYWHERE)
-        kept = (*found.permitting.guard.conversation, *found.permitting.guard.file.read())
+        await found.approval.permit(LIST, Scope.CONVERSATION)
+        await found.approval.permit(LIST, Scope.EVERYWHERE)
+        kept = (*found.approval.guard.conversation, *found.approval.guard.file.read())
         assert [permission.informed for permission in kept] == [informed] * 2
 
 
 async def test_an_answer_names_its_action_and_takes_along_what_is_decided_now(tmp_path: Path) -> None:
     confirmed, rejected = AgentState.USER_CONFIRMED, AgentState.USER_REJECTED
     async with alone(tmp_path) as found:
-        permitting = found.permitting
+        approval = found.approval
         with pytest.raises(UsageError, match="answered already"):
-            await permitting.confirm()
+            await approval.confirm()
         queue = (waiting(3, "touch a"), waiting(4, "ls"), waiting(5, "touch b"), waiting(6, "ls", held=False))
         found.state = asking(*queue)
-        await permitting.confirm()
-        await permitting.confirm(3)
-        await permitting.reject("why")
-        await permitting.reject()
-        for wrong in (permitting.confirm(4), permitting.reject("why", 5), permitting.reject_denied("why", 4)):
+        await approval.confirm()
+        await approval.confirm(3)
+        await approval.reject("why")
+        await approval.reject()
+        for wrong in (approval.confirm(4), approval.reject("why", 5), approval.reject_denied("why", 4)):
             with pytest.raises(UsageError, match="answered already"):
                 await wrong
         assert found.answers == [(confirmed, 3, "")] * 2 + [(rejected, 3, "why"), (rejected, 3, "")]
         found.answers.clear()
-        await permitting.permit(LIST, Scope.CONVERSATION)
-        await permitting.confirm_allowed()
+        await approval.permit(LIST, Scope.CONVERSATION)
+        await approval.confirm_allowed()
         assert found.answers == [(confirmed, 4, ""), (confirmed, 3, "")]
         found.answers.clear()
-        await permitting.permit(TOUCH, Scope.CONVERSATION, Verdict.DENY)
-        await permitting.reject_denied("no")
+        await approval.permit(TOUCH, Scope.CONVERSATION, Verdict.DENY)
+        await approval.reject_denied("no")
         assert found.answers == [(rejected, 5, "no"), (rejected, 3, "no")]

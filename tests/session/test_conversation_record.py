@@ -14,8 +14,7 @@ import pytest
 from core.errors import StoreError
 from core.events import CONVERSATION_TITLE
 from core.pub_sub import Frames
-from core.session.conversation_record import Record
-from core.session.titles import Suggestion
+from core.session.conversation_record import ConversationRecord, Suggestion
 from core.store.event_store import EventStore
 from core.store.writer import Lease, Spent
 from tests.streams import heard, info_of
@@ -42,12 +41,12 @@ class World:
         self.asked: list[str] = []
         self.answer: asyncio.Future[Suggestion] = asyncio.get_running_loop().create_future()
 
-    async def record(self, *, suggests: bool = True) -> Record:
+    async def record(self, *, suggests: bool = True) -> ConversationRecord:
         async def suggest(message: str) -> Suggestion:
             self.asked.append(message)
             return await self.answer
 
-        return Record(
+        return ConversationRecord(
             info=await info_of(self.store),
             store=self.store,
             lease=self._lease,

@@ -6,8 +6,8 @@ import asyncio
 from pathlib import Path
 
 from core.conversations.conversation_manager import ConversationManager
+from core.errors import ExitStatus
 from core.events import Envelope
-from core.exit_status import ExitStatus
 from core.headless import run_task
 from core.settings.config import Settings
 from tests.doubles import FINISH, write_script

@@ -9,17 +9,17 @@ import pytest
 
 from core.errors import ConsentError
 from core.events import ConsentAction, EventSource
-from core.session.import_consent import Consent
+from core.session.import_consent import ImportConsent
 from core.store.conversations import FORK, IMPORT
 from core.store.event_store import EventStore
 from core.stream import EventStream
 from tests.streams import info_of, opened_stream
 
 
-async def loaded(stream: EventStream, home: Path, origin: str = IMPORT, origin_of: str = "a.zip") -> Consent:
+async def loaded(stream: EventStream, home: Path, origin: str = IMPORT, origin_of: str = "a.zip") -> ImportConsent:
     async with EventStore(home) as store:
         info = replace(await info_of(store), origin=origin, origin_of=origin_of)
-    consent = Consent(stream, info)
+    consent = ImportConsent(stream, info)
     assert not consent.is_needed
     await consent.load()
     return consent

@@ -17,7 +17,7 @@ from core.events import (
     MessageAction,
 )
 from core.session.agent_session import AgentSession
-from core.session.leftovers import INTRODUCTION, LEFT_BEHIND, MAX_TOLD, MORE, REMEDY, Aftermath
+from core.session.leftovers import INTRODUCTION, LEFT_BEHIND, MAX_TOLD, MORE, REMEDY, Leftovers
 from core.settings.config import Settings
 from runtime.local.local_runtime import LocalRuntime
 from tests.doubles import FINISH, ScriptedRuntime, bash, write_script
@@ -128,7 +128,7 @@ async def test_a_file_that_was_moved_aside_is_told_and_restored_on_wish(tmp_path
         await rested(session)
         (told,) = warnings(await session.stream.read())
         assert "- .envrc: moved to .envrc.from-sandbox" in told
-        assert await session.put_back("") == ".envrc"
+        assert await session.leftovers.put_back("") == ".envrc"
         await rested(session)
     assert (workspace / ".envrc").read_text() == "one\n"
 
@@ -158,7 +158,7 @@ async def test_how_much_more_there_is_is_said_and_what_is_named_twice_is_told_on
     runtime = Leaving()
     runtime.left = [f"{number}: x" for number in range(count)] * 2
     async with opened_stream(tmp_path) as stream:
-        aftermath = Aftermath(runtime, stream)
+        aftermath = Leftovers(runtime, stream, runtime.rest, lambda: False)
         await aftermath.tell()
         (told,) = await stream.read()
         assert isinstance(told.event, ErrorObservation)
@@ -175,7 +175,7 @@ async def test_it_is_looked_for_whenever_the_agent_has_come_to_rest(tmp_path: Pa
     runtime.left = ["a: x"]
     works = state.value in ("running", "loading", "user_confirmed", "user_rejected")
     async with opened_stream(tmp_path) as stream:
-        aftermath = Aftermath(runtime, stream)
+        aftermath = Leftovers(runtime, stream, runtime.rest, lambda: False)
         changed = AgentStateChangedObservation(agent_state=state)
         await aftermath.on_state(await stream.append(changed, EventSource.ENVIRONMENT))
         await aftermath.on_state(await stream.append(MessageAction(content="x"), EventSource.USER))

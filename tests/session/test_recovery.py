@@ -27,7 +27,7 @@ from core.events import (
     MessageAction,
     Observation,
 )
-from core.session.recovery import TELL, WaysOut
+from core.session.recovery import TELL, Recovery
 from core.settings.config import Settings
 from core.stream import EventStream
 from tests.doubles import FINISH, ScriptedRuntime, bash, call, gone, write_script
@@ -41,7 +41,7 @@ TOO_LONG = {**FINISH, "fault": "context_window"}
 
 
 async def take(session: Any, way: Way, model: str = "") -> list[Any]:
-    await session.ways.take(way, model)
+    await session.recovery.take(way, model)
     async with asyncio.timeout(20):
         await session.settled()
     events: list[Any] = await session.stream.read()
@@ -61,12 +61,12 @@ async def test_another_model_goes_on_and_one_that_cannot_be_used_changes_nothing
     async with conversation(tmp_path, [FAILS]) as session:
         await said_and_settled(session)
         with pytest.raises(ConfigurationError):
-            await session.ways.take(Way.SWITCH_MODEL, "scripted:/nowhere.yaml")
+            await session.recovery.take(Way.SWITCH_MODEL, "scripted:/nowhere.yaml")
         assert session.state.halt is not None
         other = write_script(tmp_path, [FINISH, FINISH], "other.yaml")
         await take(session, Way.SWITCH_MODEL, other)
         assert session.state.agent_state is AgentState.FINISHED
-        assert session.model_name == other
+        assert session.active_model.name == other
 
 
 async def test_a_history_that_is_too_long_is_condensed_by_itself(tmp_path: Path) -> None:
@@ -174,8 +174,8 @@ async def test_a_way_that_is_not_offered_does_nothing(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FAILS]) as session:
         await said_and_settled(session)
         before = await session.stream.read()
-        await session.ways.take(Way.EXTEND)
-        await session.ways.take(Way.CUT_LOOP)
+        await session.recovery.take(Way.EXTEND)
+        await session.recovery.take(Way.CUT_LOOP)
         assert await session.stream.read() == before
 
 
@@ -186,7 +186,7 @@ async def test_a_halt_is_still_there_after_a_restart_with_its_ways(tmp_path: Pat
     async with ConversationManager(tmp_path / "home", FREE, make_runtime=WarmRuntime, environ={}) as manager:
         again = await manager.open(id)
         assert again.state.halt == Halt(HaltKind.MODEL, "server")
-        await again.ways.take(Way.STOP)
+        await again.recovery.take(Way.STOP)
         await said_and_settled(again, "once more")  # the script fails once in each process
         await take(again, Way.RETRY)
         assert again.state.agent_state is AgentState.FINISHED
@@ -234,7 +234,11 @@ class Doing:
         self.state = State(halt=halt, reason="It repeats ls.")
         self.done: list[object] = []
 
-    async def set_model(self, name: str) -> None:
+    @property
+    def active_model(self) -> Doing:
+        return self
+
+    async def switch(self, name: str) -> None:
         self.done.append(("model", name))
         if name == "gone":
             raise ConfigurationError("There is no such model.")
@@ -289,7 +293,7 @@ async def test_each_way_is_what_is_done_and_nothing_else(
             await stream.append(MessageAction(content="later", queued=True), EventSource.USER)
         await stream.append(MessageAction(content="of the agent"), EventSource.AGENT)
         doing = Doing(stream, halt)
-        await WaysOut(cast("Any", doing), cast("Any", doing)).take(way, "other")
+        await Recovery(cast("Any", doing), cast("Any", doing)).take(way, "other")
         assert doing.done == done
 
 
@@ -299,8 +303,8 @@ async def test_a_model_that_cannot_be_used_leaves_the_halt_and_a_request_that_no
     async with opened_stream(tmp_path) as stream:
         doing = Doing(stream, Halt(HaltKind.MODEL, "server"))
         with pytest.raises(ConfigurationError):
-            await WaysOut(cast("Any", doing), cast("Any", doing)).take(Way.SWITCH_MODEL, "gone")
+            await Recovery(cast("Any", doing), cast("Any", doing)).take(Way.SWITCH_MODEL, "gone")
         assert doing.done == [("model", "gone")]
         doing = Doing(stream, STUCK)
-        await WaysOut(cast("Any", doing), cast("Any", doing)).take(Way.RESEND)
+        await Recovery(cast("Any", doing), cast("Any", doing)).take(Way.RESEND)
         assert doing.done == [LoopRecoveryAction(option=2), ("said", "")]

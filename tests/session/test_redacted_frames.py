@@ -7,7 +7,7 @@ import pytest
 from core.events import Frame, PageShown, Status, TerminalOutput, TokenDelta
 from core.secrets import PLACEHOLDER, Masker
 from core.secrets.detector import Detector
-from core.session.redacted_frames import TAIL_BYTES, MaskedFrames
+from core.session.redacted_frames import TAIL_BYTES, RedactedFrames
 
 SECRET = "tk-Qv7Zr9xLm2Pw"
 TOKEN = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7cF0hJ3lO6"
@@ -17,7 +17,7 @@ def shown(*frames: Frame, secrets: tuple[str, ...] = (SECRET,), detects: bool = 
     recorded: list[Frame] = []
     seen: list[Frame] = []
     masker = Masker(secrets)
-    masked = MaskedFrames(masker, recorded.append, Detector(masker, tuple) if detects else None)
+    masked = RedactedFrames(masker, recorded.append, Detector(masker, tuple) if detects else None)
     masked.watch(seen.append)
     for frame in frames:
         masked.publish(frame)

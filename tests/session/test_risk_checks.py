@@ -21,7 +21,7 @@ from core.events import (
 )
 from core.security.confirmation import ANALYZERS, TAINT, Judgement, Verdict
 from core.security.facts import facts_of
-from core.session.risk_checks import Wariness
+from core.session.risk_checks import RiskChecks
 from core.settings.security_settings import SecuritySettings
 from core.store.writer import Draft
 from core.stream import EventStream
@@ -40,13 +40,13 @@ async def wary(
     analyzers: tuple[str, ...] = (),
     is_fine: Callable[[str], bool] = lambda source: False,
     harmless: Collection[str] = (),
-) -> AsyncIterator[tuple[Wariness, EventStream]]:
+) -> AsyncIterator[tuple[RiskChecks, EventStream]]:
     settings = SecuritySettings(taint=taint, analyzers=analyzers)
     async with opened_stream(tmp_path) as stream:
-        yield Wariness(stream, lambda: "/work", settings, is_fine, lambda: harmless), stream
+        yield RiskChecks(stream, lambda: "/work", settings, is_fine, lambda: harmless), stream
 
 
-async def judged(wariness: Wariness, action: Action) -> Judgement:
+async def judged(wariness: RiskChecks, action: Action) -> Judgement:
     return await wariness.heard(action, facts_of(action, workspace="/work"))
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from core.controller.controller import INTERRUPTED, STORE_STATUS
+from core.actions.output import INTERRUPTED
+from core.controller.controller import STORE_STATUS
 from core.controller.exit_reasons import Halt, HaltKind, Way
 from core.conversations.conversation_manager import ConversationManager
 from core.errors import ConfigurationError, StoreError, UsageError
@@ -195,7 +196,7 @@ async def test_an_action_that_is_interrupted_before_it_began_is_answered(tmp_pat
     for calls in ([bash("echo x")], [call("delegate", task="x")]):
         async with conversation(tmp_path, [{"tool_calls": calls}, FINISH], settings=asks) as session:
             await said_and_settled(session)
-            await asyncio.gather(session.confirm(), session.interrupt())
+            await asyncio.gather(session.approval.confirm(), session.interrupt())
             async with asyncio.timeout(10):
                 await session.settled()
             assert session.state.queue == ()
@@ -226,7 +227,7 @@ async def test_actions_that_act_wait_for_the_users_yes(tmp_path: Path) -> None:
         await said_and_settled(session)
         assert session.state.agent_state is AgentState.AWAITING_USER_CONFIRMATION
         assert not (tmp_path / "workspace" / "made").exists()
-        await session.confirm()
+        await session.approval.confirm()
         await session.settled()
         assert (tmp_path / "workspace" / "made").exists()
         assert len(of(await session.stream.read(), CmdRunAction)) == 1
@@ -240,7 +241,7 @@ async def test_a_question_is_still_there_after_a_restart(tmp_path: Path) -> None
     async with ConversationManager(tmp_path / "home", Settings(), make_runtime=WarmRuntime, environ={}) as manager:
         again = await manager.open(id)
         assert again.state.awaiting is not None
-        await again.confirm()
+        await again.approval.confirm()
         await again.settled()
         assert (tmp_path / "workspace" / "made").exists()
 
@@ -249,7 +250,7 @@ async def test_a_rejected_action_is_not_carried_out(tmp_path: Path) -> None:
     turns = [{"tool_calls": [bash("touch made")]}, {"expect": "too risky", **FINISH}]
     async with conversation(tmp_path, turns, settings=Settings()) as session:
         await said_and_settled(session)
-        await session.reject("too risky")
+        await session.approval.reject("too risky")
         await session.settled()
         assert not (tmp_path / "workspace" / "made").exists()
         assert len(of(await session.stream.read(), UserRejectObservation)) == 1
@@ -261,7 +262,7 @@ async def test_risky_mode_asks_only_where_the_risk_is_high_or_unknown(tmp_path: 
     async with conversation(
         tmp_path, [{"tool_calls": [bash("echo safe")]}, {"tool_calls": [risky]}, FINISH]
     ) as session:
-        session.set_confirm_mode(ConfirmMode.RISKY)
+        session.approval.set_mode(ConfirmMode.RISKY)
         events = await said_and_settled(session)
         assert [o.content for o in of(events, CmdOutputObservation)] == ["safe"]
         assert session.state.awaiting is not None
@@ -281,7 +282,7 @@ async def test_a_limit_asks_and_extending_it_goes_on(tmp_path: Path) -> None:
         )
         changed = of(events, AgentStateChangedObservation)[-1]
         assert changed.reason == "Agent reached maximum iteration. Current iteration: 1, max iteration: 1"
-        await session.ways.take(Way.EXTEND)
+        await session.recovery.take(Way.EXTEND)
         await session.settled()
         assert session.state.agent_state is AgentState.FINISHED
 
@@ -340,7 +341,7 @@ async def test_a_full_disk_pauses_the_work_until_there_is_room(tmp_path: Path, m
         session.frames.watch(
             lambda f: notices.append(f.message) if isinstance(f, Status) and f.id == STORE_STATUS else None
         )
-        real, failures = session._store._writer._insert, [3]
+        real, failures = session._parts._store._writer._insert, [3]
 
         async def insert(batch: list[Any]) -> None:
             if failures[0] and any(row[5] == "observation:run" for request in batch for row in request.rows):
@@ -350,7 +351,7 @@ async def test_a_full_disk_pauses_the_work_until_there_is_room(tmp_path: Path, m
                 raise sqlite3.OperationalError("database or disk is full")
             await real(batch)
 
-        monkeypatch.setattr(session._store._writer, "_insert", insert)
+        monkeypatch.setattr(session._parts._store._writer, "_insert", insert)
         events = await said_and_settled(session)
         assert of(events, CmdOutputObservation)[0].content == "kept"
         assert len([n for n in notices if "disk is full" in n]) == 3
@@ -364,7 +365,7 @@ async def test_closing_while_the_disk_is_full_does_not_wait_for_it(
     async with conversation(tmp_path, [{"tool_calls": [bash("echo lost")]}, FINISH]) as session:
         full = asyncio.Event()
         session.frames.watch(lambda f: full.set() if isinstance(f, Status) and f.id == STORE_STATUS else None)
-        real, id = session._store._writer._insert, session.info.id
+        real, id = session._parts._store._writer._insert, session.info.id
 
         async def insert(batch: list[Any]) -> None:
             if any(row[5] == "observation:run" for request in batch for row in request.rows):
@@ -373,7 +374,7 @@ async def test_closing_while_the_disk_is_full_does_not_wait_for_it(
                 raise sqlite3.OperationalError("database or disk is full")
             await real(batch)
 
-        monkeypatch.setattr(session._store._writer, "_insert", insert)
+        monkeypatch.setattr(session._parts._store._writer, "_insert", insert)
         await session.send("go")
         async with asyncio.timeout(20):
             await full.wait()
@@ -397,7 +398,7 @@ async def test_a_message_that_cannot_be_stored_was_not_said(tmp_path: Path, monk
             raise sqlite3.OperationalError("database or disk is full")
 
         with monkeypatch.context() as patch:
-            patch.setattr(session._store._writer, "_insert", insert)
+            patch.setattr(session._parts._store._writer, "_insert", insert)
             with pytest.raises(StoreError, match="free some space"):
                 await session.send("lost?")
         assert await session.stream.read() == before

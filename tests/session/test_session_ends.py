@@ -19,8 +19,8 @@ from core.events import (
     Observation,
     TerminalOutput,
 )
-from core.progress import Say, silently
 from core.protocols import FrameSink
+from core.sandbox_types import Say, silently
 from core.settings.config import Settings
 from core.store.event_store import EventStore
 from core.store.writer import Draft

@@ -22,11 +22,11 @@ from core.events import (
     RecallObservation,
     Status,
 )
-from core.progress import Say, silently
+from core.sandbox_types import Say, silently
 from core.secrets.backends import FileBackend
 from core.secrets.vault import Vault
-from core.session.agent_session import POLICY_STATUS
-from core.session.slots import TOO_MANY
+from core.session.session_parts import POLICY_STATUS
+from core.session.suspend import TOO_MANY
 from core.store.sqlite import sqlite3
 from core.stream import EventStreamSubscriber
 from tests.checkpoints.test_turns import Slow, records
@@ -72,7 +72,7 @@ async def test_a_file_of_rules_that_is_broken_is_told_until_it_is_mended(tmp_pat
         await said_and_settled(session)
         policy.write_text("")
         if session.state.awaiting is not None:
-            await session.confirm()
+            await session.approval.confirm()
             await session.settled()
         await session.guard.judge(CmdRunAction(command="ls"))
         levels = [(level, bool(text)) for level, id, text in told if id == POLICY_STATUS]
@@ -136,17 +136,17 @@ async def test_looking_into_other_conversations_needs_no_sandbox(tmp_path: Path)
 async def test_while_the_user_has_the_browser_no_action_begins(tmp_path: Path) -> None:
     runtime = ScriptedRuntime()
     async with conversation(tmp_path, STEP, make_runtime=lambda _: runtime) as session:
-        await session.take_browser()
-        await session.hands.browser.settled()
+        await session.user_control.browser.begin()
+        await session.user_control.browser.settled()
         await session.send("go")
         async with asyncio.timeout(20):
             while not session.state.running:
                 await session.changed()
             for _ in range(5):
-                await session.hands.browser.do("noop(1)")
-                await session.hands.browser.settled()
+                await session.user_control.browser.do("noop(1)")
+                await session.user_control.browser.settled()
             assert not any(isinstance(action, CmdRunAction) for action in runtime.executed)
-            await session.hands.browser.give_back()
+            await session.user_control.browser.give_back()
             await session.settled()
         assert isinstance(runtime.executed[-1], CmdRunAction)
 
@@ -155,7 +155,7 @@ async def test_closing_ends_what_the_user_does_and_says_nothing_of_an_agent_at_r
     runtime = ScriptedRuntime(lambda action: None)
     async with conversation(tmp_path, [{"text": "one"}], make_runtime=lambda _: runtime) as session:
         await said_and_settled(session)
-        action = await session.run_command("sleep 600")
+        action = await session.user_control.run_command("sleep 600")
         await runtime.started.wait()
         with stopped_clock():
             await session.aclose()
@@ -190,14 +190,14 @@ async def test_asleep_it_is_kept_as_it_stood_and_only_a_wish_to_work_wakes_it_up
     async with conversation(tmp_path, STEP * 2, make_runtime=lambda _: runtime) as session:
         await said_and_settled(session)
         assert kept(tmp_path) == []
-        assert await session.sleep(TOO_MANY)
+        assert await session.suspend(TOO_MANY)
         assert kept(tmp_path) == [session.stream.latest_id]
         await session.interrupt()
         await session.pause()
         await session.stream.settle()
-        assert session.asleep
+        assert session.suspension.is_on
         await session.resume()
-        assert not session.asleep
+        assert not session.suspension.is_on
         await session.settled()
 
 
@@ -213,7 +213,7 @@ async def test_it_is_called_what_the_user_says(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: ScriptedRuntime()) as session:
         titles: list[str] = []
         session.frames.watch(lambda frame: titles.append(frame.message) if isinstance(frame, Status) else None)
-        await session.set_title("My work")
+        await session.record.set_title("My work")
         assert (session.info.title, session.record.info.title) == ("My work", "My work")
         assert "My work" in titles
 

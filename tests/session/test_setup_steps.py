@@ -15,10 +15,10 @@ import pytest
 
 from core.errors import RuntimeUnavailableError
 from core.events import Action, CmdOutputMetadata, CmdOutputObservation, CmdRunAction, ErrorObservation, Observation
-from core.progress import Say, silently
 from core.pub_sub import Frames
 from core.repository import NOT_INSTALLED_EXIT, PRE_COMMIT_SCRIPT, SETUP_SCRIPT
-from core.session.setup import NO_ISOLATION, READY, SCRIPTS_NOT_RUN, STARTING_RUNTIME, Preparation
+from core.sandbox_types import Say, silently
+from core.session.setup import NO_ISOLATION, READY, SCRIPTS_NOT_RUN, STARTING_RUNTIME, Setup
 from core.settings.config import SandboxSettings
 from core.store.conversations import FORK, ConversationInfo
 from core.stream import EventStream
@@ -76,7 +76,7 @@ def output(exit_code: int, content: str = "") -> CmdOutputObservation:
 class Place:
     """A preparation and what is around it."""
 
-    preparation: Preparation
+    preparation: Setup
     stream: EventStream
     told: Told = field(default_factory=list)
 
@@ -88,7 +88,7 @@ async def preparing(
     now, frames = datetime.now(UTC), Frames()
     (tmp_path / "workspace").mkdir(parents=True, exist_ok=True)
     async with opened_stream(tmp_path / "store") as stream:
-        preparation = Preparation(
+        preparation = Setup(
             info=ConversationInfo(
                 "c", "", str(tmp_path / "workspace"), "m", now, now, 0, repository=repository, origin=origin
             ),
@@ -240,9 +240,9 @@ async def test_a_hook_that_cannot_be_installed_is_told_and_stops_nothing(tmp_pat
         assert sandbox.asked() == ["start"]
 
 
-@pytest.mark.parametrize(("end", "noted"), [(Preparation.restart, "close"), (Preparation.rest, "rest")])
+@pytest.mark.parametrize(("end", "noted"), [(Setup.restart, "close"), (Setup.rest, "rest")])
 async def test_a_new_sandbox_is_brought_to_where_the_work_is_and_clones_nothing(
-    tmp_path: Path, end: Callable[[Preparation], Any], noted: str
+    tmp_path: Path, end: Callable[[Setup], Any], noted: str
 ) -> None:
     sandbox = Sandbox(BOTH)
     async with preparing(tmp_path, sandbox, URL, run_repository_scripts="always") as place:

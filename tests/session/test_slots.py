@@ -9,32 +9,32 @@ import pytest
 
 from core.errors import UsageError
 from core.events import Status
-from core.session.slots import TOO_MANY, Places
+from core.session.suspend import TOO_MANY, Slots
 
 
 @dataclass
-class Sleeper:
+class Suspendable:
     """A conversation; `is_busy` is one that begins to work when it is put to sleep."""
 
     id: str
-    places: list[Places]
+    slots: list[Slots]
     rests: bool = True
     rests_since: float = 0.0
     is_busy: bool = False
     told: list[Status] = field(default_factory=list)
 
-    async def sleep(self, notice: Status) -> bool:
+    async def suspend(self, notice: Status) -> bool:
         self.told.append(notice)
         if not self.is_busy:
-            self.places[0].give(self.id)
+            self.slots[0].release(self.id)
         return not self.is_busy
 
 
-async def three(limit: int, **changes: Mapping[str, object]) -> tuple[Places, dict[str, Sleeper]]:
-    """Conversations a, b and c, which came to rest in this order, in as many places as there are."""
-    holder: list[Places] = []
-    sessions = {id: Sleeper(id, holder, rests_since=n) for n, id in enumerate("abc")}
-    holder.append(Places(limit, sessions))
+async def three(limit: int, **changes: Mapping[str, object]) -> tuple[Slots, dict[str, Suspendable]]:
+    """Conversations a, b and c, which came to rest in this order, in as many slots as there are."""
+    holder: list[Slots] = []
+    sessions = {id: Suspendable(id, holder, rests_since=n) for n, id in enumerate("abc")}
+    holder.append(Slots(limit, sessions))
     for id in sessions:
         await holder[0].take(id)
     for id, change in changes.items():
@@ -43,15 +43,15 @@ async def three(limit: int, **changes: Mapping[str, object]) -> tuple[Places, di
     return holder[0], sessions
 
 
-def asked(sessions: dict[str, Sleeper]) -> list[str]:
+def asked(sessions: dict[str, Suspendable]) -> list[str]:
     return [id for id, session in sessions.items() if session.told]
 
 
 async def test_while_there_is_a_place_nobody_sleeps_for_another() -> None:
-    places, sessions = await three(4)
-    await places.take("d")
+    slots, sessions = await three(4)
+    await slots.take("d")
     assert asked(sessions) == []
-    await places.take("e")
+    await slots.take("e")
     assert asked(sessions) == ["a"]
 
 
@@ -67,42 +67,42 @@ async def test_while_there_is_a_place_nobody_sleeps_for_another() -> None:
 async def test_the_one_that_has_rested_longest_gives_its_place_up(
     changes: Mapping[str, Mapping[str, object]], slept: list[str]
 ) -> None:
-    places, sessions = await three(3, **changes)
-    await places.take("d")
+    slots, sessions = await three(3, **changes)
+    await slots.take("d")
     assert asked(sessions) == slept
     assert sessions[slept[-1]].told == [TOO_MANY]
-    places.give("d")
-    places.give("nobody")
-    await places.take("e")
+    slots.release("d")
+    slots.release("nobody")
+    await slots.take("e")
     assert asked(sessions) == slept, "the place that was given up is free"
 
 
 async def test_one_that_sleeps_already_is_not_asked_again() -> None:
-    places, sessions = await three(3)
-    await places.take("d")
-    await places.take("e")
+    slots, sessions = await three(3)
+    await slots.take("d")
+    await slots.take("e")
     assert [len(sessions[id].told) for id in "abc"] == [1, 1, 0]
 
 
 async def test_where_all_work_whoever_wants_a_place_is_told_so_and_has_none() -> None:
-    places, sessions = await three(3, **{id: {"rests": False} for id in "abc"})
+    slots, sessions = await three(3, **{id: {"rests": False} for id in "abc"})
     with pytest.raises(UsageError, match="All 3 conversations"):
-        await places.take("d")
+        await slots.take("d")
     sessions["c"].rests = True
-    await places.take("d")
+    await slots.take("d")
     assert asked(sessions) == ["c"]
 
 
 async def test_a_place_that_somebody_gave_up_meanwhile_is_taken() -> None:
-    places, sessions = await three(3)
+    slots, sessions = await three(3)
 
-    class Closing(Sleeper):
-        async def sleep(self, notice: Status) -> bool:
-            places.give(self.id)  # closed instead
+    class Closing(Suspendable):
+        async def suspend(self, notice: Status) -> bool:
+            slots.release(self.id)  # closed instead
             return False
 
     sessions.clear()
-    sessions["a"] = Closing("a", [places])
-    await places.take("d")
+    sessions["a"] = Closing("a", [slots])
+    await slots.take("d")
     with pytest.raises(UsageError):
-        await places.take("e")
+        await slots.take("e")

@@ -7,13 +7,13 @@ import asyncio
 import pytest
 
 from core.pub_sub import Frames
-from core.session.task_group import TASK_STATUS, Tasks
+from core.session.task_group import TASK_STATUS, SessionTasks
 from tests.streams import heard
 
 
-async def opened() -> tuple[Tasks, list[tuple[str, str, str]]]:
+async def opened() -> tuple[SessionTasks, list[tuple[str, str, str]]]:
     frames = Frames()
-    tasks = Tasks("c", frames)
+    tasks = SessionTasks("c", frames)
     await tasks.open()
     return tasks, heard(frames)
 
@@ -74,4 +74,4 @@ async def test_what_takes_longer_is_cancelled_and_gone_when_the_end_returns() ->
 
 
 async def test_one_that_was_never_opened_ends_at_once() -> None:
-    await Tasks("c", Frames()).aclose(20)
+    await SessionTasks("c", Frames()).aclose(20)

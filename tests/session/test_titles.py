@@ -9,7 +9,7 @@ import pytest
 from core.errors import ConfigurationError, StoreError
 from core.events import TokenUsage
 from core.protocols import LLM, FrameSink, LLMRequest, LLMResponse
-from core.session.titles import MESSAGE_CHARS, Suggestion, clean_title, first_line, suggest_title
+from core.session.conversation_record import MESSAGE_CHARS, Suggestion, clean_title, first_line, suggest_title
 from core.store.writer import Spent
 
 

@@ -9,27 +9,27 @@ from pathlib import Path
 import pytest
 
 from core.errors import StoreError
-from core.store.bookmarks import MarkBook
+from core.store.bookmarks import Bookmarks
 
 
 def test_marks_come_back_in_order_and_once_each(tmp_path: Path) -> None:
-    book = MarkBook(tmp_path)
+    book = Bookmarks(tmp_path)
     assert book.read("c") == []
     book.write("c", [7, 3, 7])
-    assert MarkBook(tmp_path).read("c") == [3, 7]
+    assert Bookmarks(tmp_path).read("c") == [3, 7]
     assert book.read("other") == []
 
 
 def test_a_conversation_without_marks_leaves_no_file(tmp_path: Path) -> None:
-    book = MarkBook(tmp_path)
+    book = Bookmarks(tmp_path)
     book.write("c", [1])
-    book.forget("c")
+    book.delete("c")
     assert list(book.folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1, -2, true, 2.5, null, 1e999]", "[" * 100_000, '"\\ud800"', "\x00"])
 def test_a_file_that_is_no_list_of_events_harms_nobody(tmp_path: Path, text: str) -> None:
-    book = MarkBook(tmp_path)
+    book = Bookmarks(tmp_path)
     book.folder.mkdir()
     (book.folder / "c.json").write_text(text, "utf-8")
     assert book.read("c") in ([], [1])
@@ -38,17 +38,17 @@ def test_a_file_that_is_no_list_of_events_harms_nobody(tmp_path: Path, text: str
 @pytest.mark.parametrize("name", ["../c", "", "a/b", "."])
 def test_a_name_that_is_no_conversations_leads_nowhere(tmp_path: Path, name: str) -> None:
     with pytest.raises(StoreError):
-        MarkBook(tmp_path).write(name, [1])
+        Bookmarks(tmp_path).write(name, [1])
 
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "marks").write_text("in the way")
     with pytest.raises(StoreError, match="marks"):
-        MarkBook(tmp_path).write("c", [1])
+        Bookmarks(tmp_path).write("c", [1])
 
 
 def test_marks_have_bounds(tmp_path: Path) -> None:
-    book = MarkBook(tmp_path)
+    book = Bookmarks(tmp_path)
     book.write("c", range(10_001))
     file = book.folder / "c.json"
     assert json.loads(file.read_text()) == book.read("c") == list(range(10_000))
@@ -61,10 +61,10 @@ def test_marks_have_bounds(tmp_path: Path) -> None:
 
 
 def test_the_first_mark_of_a_home_makes_its_folder_and_no_mark_makes_none(tmp_path: Path) -> None:
-    book = MarkBook(tmp_path / "not" / "there")
-    book.forget("c")
+    book = Bookmarks(tmp_path / "not" / "there")
+    book.delete("c")
     assert not book.folder.exists()
     book.write("x" * 128, [1])
     assert book.read("x" * 128) == [1]
-    with pytest.raises(StoreError, match="no name that a file can have"):
+    with pytest.raises(StoreError, match="cannot be a file name"):
         book.write("x" * 129, [1])

@@ -21,9 +21,7 @@ from core.events import (
     envelope_to_dict,
 )
 from core.import_export.importer import read
-from core.store.compression import unpack
-from core.store.event_rows import StoredEvents
-from core.store.writer import row_of_event
+from core.store.event_rows import StoredEvents, row_of_event, unpack
 from tests.import_export.files import EVENTS, SDK_EVENTS, sdk_folder, trajectory
 
 AT = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)

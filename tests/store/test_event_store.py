@@ -62,7 +62,7 @@ async def test_what_waits_when_the_store_is_closed_is_written(tmp_path: Path) ->
         await store.append(lease, [said("late")])
     async with EventStore(tmp_path) as store:
         assert len(await store.read("c")) == 20
-        assert await store.shelf.owners(["c"]) == {}
+        assert await store.listing.owners(["c"]) == {}
 
 
 async def test_who_has_closed_the_store_counts_as_ended(tmp_path: Path) -> None:
@@ -136,11 +136,11 @@ async def test_a_conversation_goes_from_owner_to_owner_and_only_the_last_one_can
     with pytest.raises(StoreBusyError, match=r"c is open in this workspace\. Close it there first"):
         await store.acquire("c")
     await store.release(first)
-    assert await store.shelf.owners(["c"]) == {}
+    assert await store.listing.owners(["c"]) == {}
     second = await store.acquire("c")
     assert (second.token, second.next_id, second.key) == (first.token + 1, 1, first.key)
     await store.release(first)
-    assert await store.shelf.owners(["c"]) == {"c": store.mark.name}
+    assert await store.listing.owners(["c"]) == {"c": store.mark.name}
     await store.append(second, [said("two")])
     await store.release(second)
     assert (await store.acquire("c")).next_id == 2
@@ -216,7 +216,7 @@ async def test_a_fork_takes_what_belongs_to_its_events_and_then_what_follows(sto
         (info,) = await store.conversations(conversation_id=id)
         assert (info.created_at, info.repository, info.origin_event) == (AT, "r", upto)
         assert info.first_line == ("text 0" if upto >= 0 else "")
-        assert await store.shelf.owners([id]) == {}
+        assert await store.listing.owners([id]) == {}
         assert (await store.acquire(id)).next_id == upto + 1 + len(then)
     for upto in (1002, 5000):
         with pytest.raises(UsageError, match=f"Conversation c has no event {upto}"):

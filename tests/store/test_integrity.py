@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import StoreError, StoreVersionError
-from core.store.integrity import Part, Trouble, look, refuse, without_database
+from core.store.integrity import Damage, Part, find_damage, refuse, without_database
 from core.store.schema import VERSION
 from tests.store.test_page_recovery import damage, write
 
@@ -29,32 +29,32 @@ def test_a_log_beside_a_file_that_has_no_page_is_seen(tmp_path: Path, size: int 
     (tmp_path / "handloom.db-wal").write_bytes(b"x")
     assert without_database(path) is is_none
     if is_none:
-        assert look(path) == [
-            Trouble(Part.FILE, "its write-ahead log is there, and the database itself is empty or gone")
+        assert find_damage(path) == [
+            Damage(Part.FILE, "its write-ahead log exists, but the database is empty or missing")
         ]
-        with pytest.raises(StoreError, match="empty or gone"):
+        with pytest.raises(StoreError, match="empty or missing"):
             refuse(path)
 
 
 def test_what_is_no_file_is_told_and_what_is_not_there_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "handloom.db"
-    assert look(path) == []
+    assert find_damage(path) == []
     refuse(path)
     path.symlink_to("nowhere")
-    assert look(path) == [Trouble(Part.FILE, "it is a link that leads nowhere")]
-    with pytest.raises(StoreError, match="is no file"):
+    assert find_damage(path) == [Damage(Part.FILE, "it is a broken link")]
+    with pytest.raises(StoreError, match="is not a file"):
         refuse(path)
     path.unlink()
     path.touch()
-    assert look(path) == []
+    assert find_damage(path) == []
     refuse(path)
     path.unlink()
     path.mkdir()
-    assert look(path) == [Trouble(Part.FILE, "it is no file")]
-    with pytest.raises(StoreError, match="is no file"):
+    assert find_damage(path) == [Damage(Part.FILE, "it is not a file")]
+    with pytest.raises(StoreError, match="is not a file"):
         refuse(path)
     (tmp_path / "handloom.db.mending").touch()
-    assert look(path) == [Trouble(Part.SWITCH, "a mending was broken off")]
+    assert find_damage(path) == [Damage(Part.SWITCH, "a repair was interrupted")]
 
 
 EVENTS_OF_4 = "DELETE FROM events WHERE conversation = 4"
@@ -69,40 +69,40 @@ EVENTS_OF_4 = "DELETE FROM events WHERE conversation = 4"
         (["DELETE FROM events WHERE conversation = 4 AND id = 0"],
          [(Part.FILE, "the events 0 to 0 of conversation 4 are missing")]),
         (["DELETE FROM events WHERE conversation = 4 AND id = 4"],
-         [(Part.FILE, "conversation 4 has another number of events than it says")]),
-        ([EVENTS_OF_4], [(Part.FILE, "conversation 4 has another number of events than it says")]),
+         [(Part.FILE, "conversation 4 has a wrong event count")]),
+        ([EVENTS_OF_4], [(Part.FILE, "conversation 4 has a wrong event count")]),
         (["UPDATE conversations SET event_count = 6 WHERE key = 3"],
-         [(Part.FILE, "conversation 3 has another number of events than it says")]),
+         [(Part.FILE, "conversation 3 has a wrong event count")]),
         (["UPDATE events SET body = '{}' WHERE conversation = 3 AND id = 2"],
          [(Part.FILE, "the event 2 of conversation 3 cannot be read")]),
         (["UPDATE events SET cause = 99 WHERE conversation = 3 AND id = 2"],
          [(Part.FILE, "the event 2 of conversation 3 cannot be read")]),
         (["UPDATE blobs SET data = x'00'"], [(Part.FILE, "the picture DIGEST of conversation 3 is damaged")]),
         (["UPDATE recordings SET at = 'never'"],
-         [(Part.FILE, "what a terminal of conversation 3 printed after event 3 is damaged")]),
+         [(Part.FILE, "the recording of conversation 3 after event 3 is damaged")]),
         (["DELETE FROM conversations WHERE key = 4"],
-         [(Part.FILE, "row 4 of leases belongs to no row of conversations"),
-          *[(Part.FILE, f"row {number} of events belongs to no row of conversations") for number in range(6, 11)]]),
+         [(Part.FILE, "row 4 of leases has no row in conversations"),
+          *[(Part.FILE, f"row {number} of events has no row in conversations") for number in range(6, 11)]]),
         (["INSERT INTO indexed VALUES (4, 6)"],
-         [(Part.INDEX, "the index for search has more of conversation 4 than there is")]),
+         [(Part.INDEX, "the search index has more events of conversation 4 than exist")]),
         (["INSERT INTO indexed VALUES (4, 5)"],
-         [(Part.INDEX, f"the index for search does not find the event {number} of conversation 4")
+         [(Part.INDEX, f"the search index does not find event {number} of conversation 4")
           for number in range(5)]),
         (["INSERT INTO snapshots VALUES (4, 5, 'me', '{}')"],
-         [(Part.SNAPSHOTS, "the snapshot of conversation 4 does not fit its events")]),
+         [(Part.SNAPSHOTS, "the snapshot of conversation 4 does not match its events")]),
         (["INSERT INTO snapshots VALUES (4, 4, 'me', '{}')"], []),
         (["INSERT INTO snapshots VALUES (4, 4, 'me', '{')"],
-         [(Part.SNAPSHOTS, "the snapshot of conversation 4 does not fit its events")]),
+         [(Part.SNAPSHOTS, "the snapshot of conversation 4 does not match its events")]),
         ([f"PRAGMA user_version = {VERSION - 1}"],
-         [(Part.FILE, f"it says that it is of version {VERSION - 1}, and is not")]),
+         [(Part.FILE, f"it claims version {VERSION - 1}, but its tables differ")]),
         ([f"PRAGMA user_version = {VERSION + 101}"],
-         [(Part.FILE, f"it says that it is of version {VERSION + 101}, and is not")]),
+         [(Part.FILE, f"it claims version {VERSION + 101}, but its tables differ")]),
     ],
 )  # fmt: skip
 def test_each_damage_is_told(home: Path, statements: list[str], told: list[tuple[Part, str]]) -> None:
     damage(home, *statements)
     before = home.read_bytes()
-    found = [(trouble.part, trouble.what) for trouble in look(home)]
+    found = [(found.part, found.what) for found in find_damage(home)]
     for part, what in told:
         *_, last = what.split("DIGEST")
         assert any(each.endswith(last) and is_of == part for is_of, each in found), what
@@ -112,17 +112,17 @@ def test_each_damage_is_told(home: Path, statements: list[str], told: list[tuple
 
 def test_no_more_than_some_complaints_are_told(home: Path) -> None:
     damage(home, *(f"INSERT INTO leases VALUES ({key}, 1, NULL)" for key in range(100, 130)))
-    assert len(look(home)) == 20
+    assert len(find_damage(home)) == 20
 
 
 @pytest.mark.parametrize("ahead", [1, 100])
 def test_one_of_a_newer_handloom_is_no_damage(home: Path, ahead: int) -> None:
     damage(home, f"PRAGMA user_version = {VERSION + ahead}")
     with pytest.raises(StoreVersionError, match=f"version {VERSION + ahead}; this one knows {VERSION}"):
-        look(home)
+        find_damage(home)
 
 
 def test_a_file_that_is_something_else_is_told(home: Path) -> None:
     home.write_bytes(b"something else " * 1000)
-    (trouble,) = look(home)
-    assert trouble.part is Part.FILE
+    (found,) = find_damage(home)
+    assert found.part is Part.FILE

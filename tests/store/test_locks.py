@@ -68,11 +68,11 @@ def test_who_watches_a_lock_that_is_held_sees_it_ring(tmp_path: Path) -> None:
     mark, lock = ProcessMark(tmp_path), FileLock(tmp_path / "other")
     file = tmp_path / f"{mark.name}.lock"
     os.utime(file, (0, 0))
-    mark.ring()
+    mark.touch()
     assert file.stat().st_mtime > 0
     mark.release()
-    mark.ring()
-    lock.ring()
+    mark.touch()
+    lock.touch()
     assert list(tmp_path.iterdir()) == [], "one that is not held is not made"
 
 

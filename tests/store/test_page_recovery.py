@@ -31,11 +31,11 @@ from core.events import (
     envelope_from_dict,
 )
 from core.store import schema
-from core.store.compression import unpack
-from core.store.page_recovery import LOST, NAMELESS, LostRange, Salvage, is_recording, salvage, sound_row
+from core.store.event_rows import ADD_EVENT, NOTE_FACTS, Facts, row_of_event, unpack
+from core.store.page_recovery import LOST, NAMELESS, LostRange, RecoveryResult, is_recording, recover, valid_row
 from core.store.recordings import _HEAD, RecordedFrame, rows_of
 from core.store.sqlite import sqlite3
-from core.store.writer import ADD_BLOB, ADD_EVENT, ADD_RECORDING, NOTE_FACTS, Facts, row_of_event
+from core.store.writer import ADD_BLOB, ADD_RECORDING
 
 AT = datetime(2026, 11, 22, 13, 0, tzinfo=UTC)
 ONE, TWO = "1" * 32, "2" * 32
@@ -100,11 +100,11 @@ def rows(path: Path) -> dict[str, list[Any]]:
         return {table: read.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall() for table in TABLES}
 
 
-def saved(source: Path) -> tuple[Salvage, dict[str, list[Any]]]:
+def saved(source: Path) -> tuple[RecoveryResult, dict[str, list[Any]]]:
     """What is told of a salvage, and the rows of the new database."""
     target = source.with_name("new.db")
     before = source.read_bytes() if source.exists() else None
-    done = salvage(source, target, source.with_name("scratch.db"))
+    done = recover(source, target, source.with_name("scratch.db"))
     assert (source.read_bytes() if source.exists() else None) == before
     assert not target.with_name("new.db-wal").exists()
     with closing(sqlite3.connect(target)) as read:
@@ -129,7 +129,7 @@ def home(tmp_path: Path) -> Path:
 
 def test_all_of_a_whole_database_is_saved(home: Path, tmp_path: Path) -> None:
     done, found = saved(home)
-    assert done == Salvage(conversations=2, events=10, pictures=1)
+    assert done == RecoveryResult(conversations=2, events=10, pictures=1)
     expected = rows(home)
     expected["leases"] = [(3, 6, None), (4, 6, None)]
     assert found == expected
@@ -140,7 +140,7 @@ def test_all_of_a_whole_database_is_saved(home: Path, tmp_path: Path) -> None:
 
 def test_of_nothing_an_empty_database_is_made(tmp_path: Path) -> None:
     done, found = saved(tmp_path / "none.db")
-    assert done == Salvage()
+    assert done == RecoveryResult()
     assert found == {table: [] for table in TABLES}
 
 
@@ -149,7 +149,7 @@ def test_lost_events_in_the_middle_are_told_of(home: Path) -> None:
     damage(home, "DELETE FROM events WHERE conversation = 4 AND id IN (1, 2, 3)")
     done, found = saved(home)
     lost = [LostRange(ONE, 1, 1), LostRange(ONE, 3, 3), LostRange(TWO, 1, 3)]
-    assert done == Salvage(conversations=2, events=5, lost=lost, pictures=1)
+    assert done == RecoveryResult(conversations=2, events=5, lost=lost, pictures=1)
     one = events_of(found, 3, ONE)
     assert [one[0], one[2], one[4]] == [envelope(ONE, 0), envelope(ONE, 2), envelope(ONE, 4)]
     assert (one[1].event, one[3].event) == (told("The event 1 is"), told("The event 3 is"))
@@ -227,7 +227,7 @@ def with_ids(path: Path, *pairs: tuple[str, int]) -> None:
 def test_a_conversation_whose_row_is_lost_is_known_by_its_events(home: Path) -> None:
     damage(home, "DELETE FROM conversations WHERE key = 4")
     done, found = saved(home)
-    assert done == Salvage(conversations=2, events=10, nameless=1, pictures=1)
+    assert done == RecoveryResult(conversations=2, events=10, nameless=1, pictures=1)
     nameless = found["conversations"][1]
     assert re.fullmatch("[0-9a-f]{32}", nameless[1])
     assert nameless[1] not in (ONE, TWO)
@@ -250,7 +250,7 @@ def test_its_id_is_in_the_index_where_that_is_left(home: Path) -> None:
     damage(home, "DELETE FROM conversations", "DELETE FROM events WHERE conversation = 4 AND id > 0")
     with_ids(home, (TWO, 4), ("x" * 32, 3), ("3" * 31, 3), ("3" * 33, 3))
     done, found = saved(home)
-    assert done == Salvage(conversations=2, events=6, nameless=2, pictures=1)
+    assert done == RecoveryResult(conversations=2, events=6, nameless=2, pictures=1)
     by_key = {row[0]: row[1] for row in found["conversations"]}
     assert by_key[4] == TWO
     assert re.fullmatch("[0-9a-f]{32}", by_key[3])
@@ -259,7 +259,7 @@ def test_its_id_is_in_the_index_where_that_is_left(home: Path) -> None:
 def test_a_single_event_of_nothing_that_is_known_is_left_out(home: Path) -> None:
     damage(home, ADD_EVENT, values=row_of_event(77, 5, envelope(TWO, 0)))
     done, found = saved(home)
-    assert done == Salvage(conversations=2, events=10, pictures=1)
+    assert done == RecoveryResult(conversations=2, events=10, pictures=1)
     assert {row[0] for row in found["events"]} == {3, 4}
 
 
@@ -313,7 +313,7 @@ def test_a_row_of_an_older_or_newer_database_is_a_conversation(tmp_path: Path, c
         made.execute(f"CREATE TABLE c ({names})")
         made.execute(f"INSERT INTO c (rowid, {names}) VALUES (5, {', '.join('?' * columns)})", whole[:columns])
     done, found = saved(path)
-    assert done == Salvage(conversations=1)
+    assert done == RecoveryResult(conversations=1)
     defaults = ("", None, "", "", 0, 0, "", "", 0.0, "", "", None)
     (row,) = found["conversations"]
     expected = (5, *whole[1:columns], *defaults[columns - 6 :])[:18]
@@ -344,33 +344,33 @@ def row_of(id: int = 3) -> tuple[Any, ...]:
     [(1, 99), (2, "yesterday"), (3, "nobody"), (4, 77), (4, None)],
 )
 def test_a_column_that_does_not_fit_the_body_is_put_right(place: int, value: Any) -> None:
-    assert sound_row(row_of()) == row_of()
-    assert sound_row((*row_of()[:place], value, *row_of()[place + 1 :])) == row_of()
+    assert valid_row(row_of()) == row_of()
+    assert valid_row((*row_of()[:place], value, *row_of()[place + 1 :])) == row_of()
 
 
 def test_a_row_that_fits_its_body_is_left_as_it_is() -> None:
     """It may have been written in another way; only what cannot be is put right."""
     row = (*row_of()[:2], "2026-11-22 13:03", *row_of()[3:5], "observation:of_old", *row_of()[6:])
-    assert sound_row(row) == row
+    assert valid_row(row) == row
 
 
 @pytest.mark.parametrize(("token", "kept"), [(0, 0), (-1, 0), (2**31, 2**31), (2**31 + 1, 2**31), (2**62, 2**31)])
 def test_a_token_that_cannot_be_is_made_one_that_can(token: int, kept: int) -> None:
     row = row_of()
-    assert sound_row((*row[:6], token, row[7])) == (*row[:6], kept, row[7])
-    assert sound_row((*row[:2], "never", *row[3:6], token, row[7])) == (*row[:6], kept, row[7])
+    assert valid_row((*row[:6], token, row[7])) == (*row[:6], kept, row[7])
+    assert valid_row((*row[:2], "never", *row[3:6], token, row[7])) == (*row[:6], kept, row[7])
 
 
 @pytest.mark.parametrize(("key", "is_sound"), [(0, False), (-3, False), (1, True), (2**31 - 1, True), (2**31, False)])
 def test_a_number_of_a_conversation_has_bounds(key: int, is_sound: bool) -> None:
     row = (key, *row_of()[1:])
-    assert sound_row(row) == (row if is_sound else None)
+    assert valid_row(row) == (row if is_sound else None)
 
 
 @pytest.mark.parametrize(("id", "is_sound"), [(0, True), (2**31 - 1, True), (2**31, False)])
 def test_an_id_of_an_event_has_bounds(id: int, is_sound: bool) -> None:
     row = row_of_event(4, 5, envelope(TWO, id, MessageAction(content="x")))
-    assert sound_row(row) == (row if is_sound else None)
+    assert valid_row(row) == (row if is_sound else None)
 
 
 @pytest.mark.parametrize(
@@ -378,7 +378,7 @@ def test_an_id_of_an_event_has_bounds(id: int, is_sound: bool) -> None:
     ["", "no JSON", "[]", "{}", "[" * 100_000, b"no zlib", zlib.compress(b"\xff"), zlib.compress(b"{}")],
 )
 def test_an_event_whose_body_cannot_be_read_is_lost(home: Path, body: str | bytes) -> None:
-    assert sound_row((*row_of()[:7], body)) is None
+    assert valid_row((*row_of()[:7], body)) is None
     damage(home, "UPDATE events SET body = ? WHERE conversation = 4 AND id = 3", values=(body,))
     done, _ = saved(home)
     assert (done.events, done.lost) == (9, [LostRange(TWO, 3, 3)])
@@ -387,7 +387,7 @@ def test_an_event_whose_body_cannot_be_read_is_lost(home: Path, body: str | byte
 def test_an_event_that_is_there_twice_counts_once(home: Path) -> None:
     damage(home, "CREATE TABLE e (a, b, c, d, e, f, g, h)", "INSERT INTO e SELECT * FROM events WHERE id < 2")
     done, found = saved(home)
-    assert done == Salvage(conversations=2, events=10, pictures=1)
+    assert done == RecoveryResult(conversations=2, events=10, pictures=1)
     assert found["events"] == rows(home)["events"]
 
 
@@ -404,7 +404,7 @@ def test_a_picture_or_a_recording_that_cannot_be_used_is_left_out(home: Path) ->
     damage(home, "INSERT INTO leases VALUES (99, 5, 'somebody')")
     expected = rows(home)
     done, found = saved(home)
-    assert done == Salvage(conversations=2, events=10, pictures=1)
+    assert done == RecoveryResult(conversations=2, events=10, pictures=1)
     assert found["blobs"] == [row for row in expected["blobs"] if row[:2] == (3, DIGEST)]
     assert found["recordings"] == expected["recordings"][:1]
     assert found["spending"] == expected["spending"][:2]

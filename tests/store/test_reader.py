@@ -29,7 +29,7 @@ from core.store import schema
 from core.store.conversations import ConversationFilter
 from core.store.event_store import EventStore
 from core.store.locks import FileLock
-from core.store.reader import EventFilter, EventReader, Spot, Timeline
+from core.store.reader import EventFilter, EventReader, EventTimes, RecordingRow
 from core.store.recordings import RecordedFrame, RecordedRow, rows_of
 from core.store.sqlite import sqlite3
 from core.store.writer import Draft, Lease
@@ -95,7 +95,7 @@ ROWS = [row(-1, b"begin"), row(0, b"one ", b"two"), row(0, b"three"), row(2, b"f
     ],
 )
 async def test_a_recording_is_read_between_events_and_behind_a_row(
-    store: EventStore, after: int, before: int | None, beyond: Spot | None, numbers: list[int]
+    store: EventStore, after: int, before: int | None, beyond: RecordingRow | None, numbers: list[int]
 ) -> None:
     await store.record(await conversation(store), ROWS)
     await store.record(await conversation(store, "other"), [row(0, b"other")])
@@ -171,11 +171,11 @@ async def test_the_times_of_events_and_the_places_of_turns_are_told(store: Event
     stored = [envelope for draft in drafts for envelope in await store.append(lease, [draft])]
     times = [envelope.timestamp.timestamp() for envelope in stored]
     for after, turns in ((-1, [0, 3]), (0, [3]), (2, [3]), (3, [])):
-        timeline = await store.timeline("c", after=after)
+        timeline = await store.event_times("c", after=after)
         assert (list(timeline.times), list(timeline.turns)) == (times[after + 1 :], turns)
-    assert (await store.timeline("c")) == (await store.timeline("c", after=-1))
-    nothing = await store.timeline("nobody")
-    assert (isinstance(nothing, Timeline), list(nothing.times), list(nothing.turns)) == (True, [], [])
+    assert (await store.event_times("c")) == (await store.event_times("c", after=-1))
+    nothing = await store.event_times("nobody")
+    assert (isinstance(nothing, EventTimes), list(nothing.times), list(nothing.turns)) == (True, [], [])
 
 
 def delegated(iterations: Any) -> Draft:
@@ -261,8 +261,8 @@ async def test_the_users_words_in_this_folder_come_first_and_those_of_delegates_
         lease = await store.create_conversation(id, title="", workspace=folder, model="m", parent=parent)
         drafts = [Draft(MessageAction(content=f"said {id}"), USER), Draft(CmdRunAction(command=f"ls {id}"), USER)]
         await store.append(lease, [*drafts, Draft(CmdRunAction(command="of the agent"), AGENT)])
-    assert await store.said(workspace="/w", limit=9) == ["!ls here", "said here", "!ls there", "said there"]
-    assert await store.said(workspace="/w", limit=3) == ["!ls here", "said here", "!ls there"]
+    assert await store.user_inputs(workspace="/w", limit=9) == ["!ls here", "said here", "!ls there", "said there"]
+    assert await store.user_inputs(workspace="/w", limit=3) == ["!ls here", "said here", "!ls there"]
 
 
 # -- search --------------------------------------------------------------------------------------------------------
@@ -369,7 +369,7 @@ async def test_a_home_that_one_process_has_for_itself_is_refused_and_left_as_it_
         patch.setattr(reader_module, "can_be_shared", lambda: False)
         async with EventReader(tmp_path):
             patch.undo()
-            with pytest.raises(StoreBusyError, match="only one at a time can: it lacks the fix"):
+            with pytest.raises(StoreBusyError, match="only one at a time can, because it lacks the fix"):
                 async with EventReader(tmp_path):
                     pass
     assert is_free(tmp_path)

@@ -12,9 +12,9 @@ import pytest
 from core.errors import StoreBusyError, StoreError
 from core.events import EventSource, MessageAction
 from core.store.event_store import EventStore
-from core.store.integrity import Part, Trouble, look
+from core.store.integrity import Damage, Part, find_damage
 from core.store.locks import FileLock
-from core.store.repair import database_of, holders, mend
+from core.store.repair import database_of, holders, repair
 from core.store.sqlite import sqlite3
 from core.store.writer import Draft
 
@@ -44,7 +44,7 @@ def change(home: Path, *statements: str) -> None:
 
 async def test_whatever_was_written_is_whole(tmp_path: Path) -> None:
     await written(tmp_path, "one", "two")
-    assert look(tmp_path / "handloom.db") == []
+    assert find_damage(tmp_path / "handloom.db") == []
 
 
 @pytest.mark.parametrize(
@@ -60,26 +60,26 @@ async def test_whatever_was_written_is_whole(tmp_path: Path) -> None:
 async def test_a_search_makes_a_damaged_index_anew(damage: list[str], tmp_path: Path) -> None:
     await written(tmp_path, "one", "two")
     change(tmp_path, *damage)
-    assert {trouble.part for trouble in look(tmp_path / "handloom.db")} == {Part.INDEX}
+    assert {damage.part for damage in find_damage(tmp_path / "handloom.db")} == {Part.INDEX}
     async with EventStore(tmp_path) as store:
         await store.search("plain")
         assert await store.index() == 0
         assert [hit.conversation_id for hit in await store.search("plain")] == ["two", "one"]
-    assert look(tmp_path / "handloom.db") == []
+    assert find_damage(tmp_path / "handloom.db") == []
 
 
 async def test_a_damaged_index_that_finds_nothing_is_seen_and_keeps_nobody_from_deleting(tmp_path: Path) -> None:
     await written(tmp_path, "one", "two")
     change(tmp_path, "UPDATE words_data SET block = zeroblob(20)")
-    troubles = look(tmp_path / "handloom.db")
-    assert {trouble.part for trouble in troubles} == {Part.INDEX}
+    damages = find_damage(tmp_path / "handloom.db")
+    assert {damage.part for damage in damages} == {Part.INDEX}
     async with EventStore(tmp_path) as store:
         await store.delete_conversation("one")
         await store.index()
         assert [hit.conversation_id for hit in await store.search("plain")] == ["two"]
     change(tmp_path, "DELETE FROM words_idx")
-    troubles = look(tmp_path / "handloom.db")
-    assert mend(tmp_path, troubles, NOW).kept is None
+    damages = find_damage(tmp_path / "handloom.db")
+    assert repair(tmp_path, damages, NOW).saved_as is None
     assert [file.name for file in tmp_path.glob("*.damaged-*")] == []
     async with EventStore(tmp_path) as store:
         await store.index()
@@ -89,10 +89,10 @@ async def test_a_damaged_index_that_finds_nothing_is_seen_and_keeps_nobody_from_
 async def test_a_snapshot_that_does_not_fit_its_log_goes(tmp_path: Path) -> None:
     await written(tmp_path, "one")
     change(tmp_path, "INSERT INTO snapshots VALUES (1, 999, 'x', '{}')")
-    troubles = look(tmp_path / "handloom.db")
-    assert [trouble.part for trouble in troubles] == [Part.SNAPSHOTS]
-    assert mend(tmp_path, troubles, NOW).kept is None
-    assert look(tmp_path / "handloom.db") == []
+    damages = find_damage(tmp_path / "handloom.db")
+    assert [damage.part for damage in damages] == [Part.SNAPSHOTS]
+    assert repair(tmp_path, damages, NOW).saved_as is None
+    assert find_damage(tmp_path / "handloom.db") == []
 
 
 async def test_what_was_deleted_does_not_come_back(tmp_path: Path) -> None:
@@ -100,10 +100,10 @@ async def test_what_was_deleted_does_not_come_back(tmp_path: Path) -> None:
     async with EventStore(tmp_path) as store:
         await store.delete_conversation("one")
     change(tmp_path, "DELETE FROM events WHERE id = 5")
-    done = mend(tmp_path, look(tmp_path / "handloom.db"), NOW)
-    assert done.salvage is not None
-    assert (done.salvage.conversations, done.salvage.events) == (1, len(TEXTS) - 1)
-    assert [(lost.conversation_id, lost.last - lost.first) for lost in done.salvage.lost] == [("two", 0)]
+    done = repair(tmp_path, find_damage(tmp_path / "handloom.db"), NOW)
+    assert done.recovered is not None
+    assert (done.recovered.conversations, done.recovered.events) == (1, len(TEXTS) - 1)
+    assert [(lost.conversation_id, lost.last - lost.first) for lost in done.recovered.lost] == [("two", 0)]
     async with EventStore(tmp_path) as store:
         assert [info.id for info in await store.conversations()] == ["two"]
 
@@ -123,11 +123,11 @@ async def test_a_log_without_its_database_is_not_thrown_away(is_gone: bool, tmp_
         async with EventStore(crashed):
             pass
     assert (crashed / "handloom.db-wal").read_bytes() == log
-    troubles = look(crashed / "handloom.db")
+    damages = find_damage(crashed / "handloom.db")
     assert (crashed / "handloom.db-wal").read_bytes() == log
-    done = mend(crashed, troubles, NOW)
-    assert done.salvage is not None
-    assert done.salvage.events == 1
+    done = repair(crashed, damages, NOW)
+    assert done.recovered is not None
+    assert done.recovered.events == 1
     async with EventStore(crashed) as store:
         (info,) = await store.conversations()
         assert [envelope.event for envelope in await store.read(info.id)] == [MessageAction(content="kept")]
@@ -146,15 +146,15 @@ async def test_a_switch_that_was_broken_off_is_ended_before_anybody_opens(
             raise OSError(28, os.strerror(28))
         return rename(self, target)
 
-    troubles = look(tmp_path / "handloom.db")
+    damages = find_damage(tmp_path / "handloom.db")
     monkeypatch.setattr(Path, "rename", rename_once)
     with pytest.raises(StoreError, match="No space left"):
-        mend(tmp_path, troubles, NOW)
+        repair(tmp_path, damages, NOW)
     monkeypatch.undo()
-    with pytest.raises(StoreError, match="was broken off"):
+    with pytest.raises(StoreError, match="was interrupted"):
         async with EventStore(tmp_path):
             pass
-    kept = mend(tmp_path, look(tmp_path / "handloom.db"), NOW).kept
+    kept = repair(tmp_path, find_damage(tmp_path / "handloom.db"), NOW).saved_as
     assert kept is not None
     assert kept.read_bytes() == damaged
     async with EventStore(tmp_path) as store:
@@ -164,17 +164,17 @@ async def test_a_switch_that_was_broken_off_is_ended_before_anybody_opens(
 async def test_without_room_for_the_new_database_nothing_is_changed(tmp_path: Path) -> None:
     await written(tmp_path, "one")
     change(tmp_path, "DELETE FROM events WHERE id = 5")
-    damaged, troubles = (tmp_path / "handloom.db").read_bytes(), look(tmp_path / "handloom.db")
+    damaged, damages = (tmp_path / "handloom.db").read_bytes(), find_damage(tmp_path / "handloom.db")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (8192, before[1]))  # writing beyond it fails, as on a full disk
     try:
-        with pytest.raises(StoreError, match="could not be mended"):
-            mend(tmp_path, troubles, NOW)
+        with pytest.raises(StoreError, match="could not be repaired"):
+            repair(tmp_path, damages, NOW)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert (tmp_path / "handloom.db").read_bytes() == damaged
     assert not (tmp_path / "mending").exists()
-    assert mend(tmp_path, troubles, NOW).salvage is not None
+    assert repair(tmp_path, damages, NOW).recovered is not None
 
 
 # -- what is mended, and when --------------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ def damaged(home: Path) -> Path:
     return file
 
 
-FILE = [Trouble(Part.FILE, "it is something else")]
+FILE = [Damage(Part.FILE, "it is something else")]
 
 
 def test_the_damaged_files_keep_their_bytes_under_a_name_that_is_free(tmp_path: Path) -> None:
@@ -195,11 +195,11 @@ def test_the_damaged_files_keep_their_bytes_under_a_name_that_is_free(tmp_path: 
         file, log = damaged(tmp_path), tmp_path / "handloom.db-wal"
         log.write_bytes(b"log %d" % number)
         (tmp_path / "handloom.db-shm").write_bytes(b"shared")
-        kept = mend(tmp_path, FILE, NOW).kept
+        kept = repair(tmp_path, FILE, NOW).saved_as
         assert kept == tmp_path / f"handloom.db.damaged-20261122-130000{name}"
         assert kept.read_bytes() == b"something else " * 1000
         assert Path(f"{kept}-wal").read_bytes() == b"log %d" % number
-        assert look(file) == []
+        assert find_damage(file) == []
         assert file.stat().st_mode & 0o777 == 0o600
         assert not log.exists()
         assert not (tmp_path / "handloom.db-shm").exists()
@@ -211,7 +211,7 @@ def test_the_damaged_files_keep_their_bytes_under_a_name_that_is_free(tmp_path: 
 def test_a_name_whose_log_is_there_is_taken(tmp_path: Path) -> None:
     damaged(tmp_path)
     (tmp_path / "handloom.db.damaged-20261122-130000-wal").touch()
-    assert mend(tmp_path, FILE, NOW).kept == tmp_path / "handloom.db.damaged-20261122-1300002"
+    assert repair(tmp_path, FILE, NOW).saved_as == tmp_path / "handloom.db.damaged-20261122-1300002"
 
 
 def test_nobody_mends_a_home_that_another_has_open(tmp_path: Path) -> None:
@@ -221,11 +221,11 @@ def test_nobody_mends_a_home_that_another_has_open(tmp_path: Path) -> None:
     assert lock.try_acquire(shared=True)
     assert holders(lock.path) == [os.getpid()]
     with pytest.raises(StoreBusyError, match=rf"Another Handloom \(process {os.getpid()}\) has .* open"):
-        mend(tmp_path, FILE, NOW)
+        repair(tmp_path, FILE, NOW)
     assert file.read_bytes() == b"something else " * 1000
     lock.release()
     assert holders(lock.path) == holders(tmp_path / "not there") == []
-    assert mend(tmp_path, FILE, NOW).kept is not None
+    assert repair(tmp_path, FILE, NOW).saved_as is not None
     assert lock.try_acquire(), "whoever mended lets others in"
     lock.release()
 
@@ -233,7 +233,7 @@ def test_nobody_mends_a_home_that_another_has_open(tmp_path: Path) -> None:
 def test_a_home_without_a_folder_for_locks_is_told(tmp_path: Path) -> None:
     (tmp_path / "locks").write_text("in the way")
     with pytest.raises(StoreError, match=r"locks cannot be used: File exists\. Make it writable"):
-        mend(tmp_path, FILE, NOW)
+        repair(tmp_path, FILE, NOW)
 
 
 def test_a_link_to_a_database_stays_and_what_it_leads_to_is_mended(tmp_path: Path) -> None:
@@ -246,29 +246,29 @@ def test_a_link_to_a_database_stays_and_what_it_leads_to_is_mended(tmp_path: Pat
     assert database_of(home) == link, "it leads nowhere"
     damaged(home)
     assert database_of(home) == elsewhere / "handloom.db"
-    kept = mend(home, FILE, NOW).kept
+    kept = repair(home, FILE, NOW).saved_as
     assert kept is not None
     assert kept.parent == elsewhere
     assert link.is_symlink()
-    assert look(link) == []
+    assert find_damage(link) == []
 
 
 def test_what_is_no_file_is_put_aside(tmp_path: Path) -> None:
     (tmp_path / "handloom.db").mkdir()
     (tmp_path / "mending").mkdir()
     (tmp_path / "mending" / "of one that was killed").touch()
-    done = mend(tmp_path, look(tmp_path / "handloom.db"), NOW)
-    assert done.kept is not None
-    assert done.kept.is_dir()
-    assert done.salvage is not None
-    assert done.salvage.conversations == 0
+    done = repair(tmp_path, find_damage(tmp_path / "handloom.db"), NOW)
+    assert done.saved_as is not None
+    assert done.saved_as.is_dir()
+    assert done.recovered is not None
+    assert done.recovered.conversations == 0
     assert not (tmp_path / "mending").exists()
 
 
 def test_an_index_that_is_worse_than_it_looked_has_the_database_replaced(tmp_path: Path) -> None:
     damaged(tmp_path)
-    assert mend(tmp_path, [Trouble(Part.INDEX, "it looks like one")], NOW).kept is not None
-    assert look(tmp_path / "handloom.db") == []
+    assert repair(tmp_path, [Damage(Part.INDEX, "it looks like one")], NOW).saved_as is not None
+    assert find_damage(tmp_path / "handloom.db") == []
 
 
 def test_the_disk_has_each_step_before_the_next_one_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -294,7 +294,7 @@ def test_the_disk_has_each_step_before_the_next_one_is_made(tmp_path: Path, monk
     monkeypatch.setattr(os, "fsync", synced)
     monkeypatch.setattr(Path, "rename", renamed)
     monkeypatch.setattr(Path, "unlink", unlinked)
-    mend(home, FILE, NOW)
+    repair(home, FILE, NOW)
     assert steps == [
         "remove found.db", "sync new.db", "sync handloom.db.mending", "sync mending",
         "rename handloom.db.mending", "sync home", "rename handloom.db", "remove handloom.db-shm", "sync home",

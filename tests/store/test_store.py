@@ -21,11 +21,12 @@ from core.errors import LeaseLostError, StoreBusyError, StoreError, StoreVersion
 from core.events import CmdRunAction, Envelope, EventSource, MessageAction, NullObservation
 from core.store import reader as reader_module
 from core.store import schema
+from core.store.event_rows import kind_of
 from core.store.event_store import EventStore
 from core.store.locks import FileLock
 from core.store.reader import EventFilter
 from core.store.sqlite import can_be_shared, sqlite3, version
-from core.store.writer import Draft, Lease, Spent, kind_of
+from core.store.writer import Draft, Lease, Spent
 from tests.repeated import leaves_nothing_running
 
 USER, AGENT = EventSource.USER, EventSource.AGENT
@@ -180,7 +181,7 @@ async def test_a_delivery_that_fails_stops_nothing(store: EventStore, caplog: py
 
     assert [e.id for e in await store.append(lease, [said("x")], deliver)] == [0]
     assert [e.id for e in await store.append(lease, [said("y")])] == [1]
-    assert "stored and not delivered" in caplog.text
+    assert "stored but not delivered" in caplog.text
 
 
 async def test_folders_and_files_are_for_the_owner_alone(tmp_path: Path) -> None:
@@ -362,8 +363,8 @@ async def test_what_the_user_said_is_looked_for_among_the_newest_events(
     await store.append(
         lease, [said("old"), said("new"), answer, document, Draft(NullObservation(), AGENT), said("newest")]
     )
-    assert await store.said(workspace="/w", limit=9) == ["newest", "new"]
-    assert await store.said(workspace="/w", limit=1) == ["newest"]
+    assert await store.user_inputs(workspace="/w", limit=9) == ["newest", "new"]
+    assert await store.user_inputs(workspace="/w", limit=1) == ["newest"]
 
 
 async def test_a_refused_event_that_sqlite_finds_again_is_taken_back(

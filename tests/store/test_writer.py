@@ -27,9 +27,10 @@ from core.events import (
 )
 from core.store import schema
 from core.store.blobs import take_out
+from core.store.event_rows import Facts, kind_of, row_of_event
 from core.store.recordings import RecordedRow
 from core.store.sqlite import sqlite3
-from core.store.writer import Draft, EventWriter, Facts, Lease, Spent, kind_of, row_of_event
+from core.store.writer import Draft, EventWriter, Lease, Spent
 from tests.store.test_blobs import png, url
 
 AT = datetime(2026, 11, 22, 13, 0, tzinfo=UTC)
@@ -109,7 +110,7 @@ class Home:
             self.all(f"{named} '{lease.conversation_id}', '', '/w', 'm', '{AT.isoformat()}')")
             self.all(f"INSERT INTO leases VALUES ({lease.key}, 1, 'me')")
         self.writer = EventWriter(path, lambda: AT)
-        self.writer.ring = self._count
+        self.writer.notify = self._count
 
     def _count(self) -> None:
         self.commits += 1
@@ -208,7 +209,7 @@ async def test_a_commit_that_fails_leaves_nothing_of_any_append_and_the_next_one
     assert [type(answer) for answer in answers] == [StoreError, StoreError]
     assert str(answers[0]) == (
         "The event could not be stored: malformed JSON. "
-        "The file is damaged. Save what can be read of it with: handloom doctor --mend"
+        "The file is damaged. Recover what is readable with: handloom doctor --mend"
     )
     assert (home.texts(), home.commits, a.in_doubt, b.in_doubt) == ([], 0, True, True)
     home.all("DROP TRIGGER full")

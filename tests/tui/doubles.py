@@ -17,7 +17,7 @@ from typing import Any, Unpack
 from core.agent.registry import AGENTS, Found
 from core.controller.exit_reasons import Halt, Way
 from core.controller.state import Limits, Pending, Queued
-from core.conversations.folder_trust import Trusting
+from core.conversations.folder_trust import FolderTrust
 from core.errors import UsageError
 from core.events import (
     CONVERSATION_TITLE,
@@ -44,7 +44,7 @@ from core.llm.settings import LLMSettings
 from core.mcp.server_status import Server
 from core.memory.library import Own
 from core.pub_sub import Frames
-from core.sandbox_usage import Job, SandboxUsage
+from core.sandbox_types import Job, SandboxUsage
 from core.security.confirmation import Judgement, Verdict
 from core.security.patterns import WorkFolders
 from core.security.permissions import Permission, Scope
@@ -52,8 +52,8 @@ from core.settings.config import AgentSettings, SandboxSettings
 from core.settings.editable_settings import Setting, SettingsBook
 from core.store.blobs import Blob, BlobRef
 from core.store.conversations import ConversationFilter, ConversationInfo
+from core.store.event_rows import kind_of
 from core.store.reader import EventFilter, Which
-from core.store.writer import kind_of
 from core.stream import EventStreamSubscriber
 from core.trust.trust_store import ASK, Gate
 
@@ -161,13 +161,19 @@ class StreamDouble:
         return envelope
 
 
-class TakeOverDouble:
+class UserTerminalDouble:
     """Who has the terminal, as the test says, and what was typed."""
 
-    def __init__(self) -> None:
+    def __init__(self, session: SessionDouble) -> None:
+        self._session = session
         self.is_on = self.is_ready = False
         self.typed = b""
         self.sizes: list[tuple[int, int]] = []
+
+    async def begin(self, rows: int, columns: int) -> None:
+        self._session._wish("take_terminal")
+        self.is_on = self.is_ready = True
+        self.sizes.append((rows, columns))
 
     def type(self, keys: bytes) -> None:
         self.typed += keys
@@ -212,13 +218,22 @@ class GuardDouble:
         return self.judgement
 
 
-class PermittingDouble:
+class ApprovalDouble:
     """What the user's answers are told to."""
 
     def __init__(self, session: SessionDouble) -> None:
         self._session = session
+        self.mode = "always"
         self.kept = ("", True)
         """The mode that was kept last, and whether it is that of the settings."""
+
+    def set_mode(self, mode: str) -> None:
+        self._session._wish("set_confirm_mode", mode)
+        self.mode = mode
+
+    async def reject(self, reason: str = "", action_id: int | None = None) -> None:
+        self._session._wish("reject", reason)
+        await self._session.become(agent_state=AgentState.AWAITING_USER_INPUT, awaiting=None)
 
     async def permit(self, text: str, scope: Scope, verdict: Verdict = Verdict.ALLOW) -> None:
         self._session._wish("permit", text, scope, verdict)
@@ -234,20 +249,25 @@ class PermittingDouble:
         self.kept = (mode, own)
 
     async def reject_denied(self, reason: str, action_id: int | None = None) -> None:
-        await self._session.reject(reason, action_id)
+        await self.reject(reason, action_id)
 
     async def take_back(self, permission: Permission) -> None:
         self._session._wish("take_back", str(permission.pattern))
         self._session.guard.conversation.remove(permission)
 
 
-class UsersBrowserDouble:
+class UserBrowserDouble:
     """Who has the browser; what the user does there is a wish of the session's, and what is hidden is noted here."""
 
     def __init__(self, session: SessionDouble) -> None:
         self._session = session
         self.is_on = False
         self.hidden: list[str] = []
+
+    async def begin(self) -> None:
+        self._session._wish("take_browser")
+        self.is_on = True
+        await self._session.stream.append(_by_user("noop(1)", thought="taken"), EventSource.USER)
 
     async def do(self, calls: str, hidden: str = "") -> None:
         self._session._wish("browse", calls)
@@ -265,11 +285,50 @@ class UsersBrowserDouble:
 
 
 @dataclass
-class HandsDouble:
-    """What the user can take over."""
+class UserShellDouble:
+    """The user's commands."""
 
-    terminal: TakeOverDouble
-    browser: UsersBrowserDouble
+    is_busy: bool = False
+
+
+class UserControlDouble:
+    """What the user does in the sandbox."""
+
+    def __init__(self, session: SessionDouble) -> None:
+        self._session = session
+        self.commands = UserShellDouble()
+        self.terminal = UserTerminalDouble(session)
+        self.browser = UserBrowserDouble(session)
+
+    async def run_command(self, command: str) -> None:
+        self._session._wish("run_command", command)
+        await self._session.stream.append(CmdRunAction(command=command), EventSource.USER)
+
+
+class ActiveModelDouble:
+    """The model."""
+
+    def __init__(self, session: SessionDouble) -> None:
+        self._session = session
+        self.name = session.info.model
+
+    async def switch(self, name: str) -> None:
+        self._session._wish("set_model", name)
+        self.name = name
+
+
+@dataclass
+class SuspensionDouble:
+    """Whether it is suspended."""
+
+    is_on: bool = False
+
+
+@dataclass
+class DelegationDouble:
+    """Whether somebody answers the delegates."""
+
+    attended: bool = False
 
 
 def _by_user(calls: str, thought: str = "") -> BrowseInteractiveAction:
@@ -291,7 +350,7 @@ class PlanningDouble:
         await self._session.become(planning=True)
 
 
-class WaysOutDouble:
+class RecoveryDouble:
     """Every way leads out."""
 
     def __init__(self, session: SessionDouble) -> None:
@@ -317,26 +376,34 @@ class SessionDouble:
         self.left: list[str] = []
         self.pages: asyncio.Queue[PageShown] = asyncio.Queue()
         self.watchers = 0
-        self.confirm_mode = "always"
-        self.model_name = info.model
+        self.active_model = ActiveModelDouble(self)
         self.wishes: list[tuple[str, ...]] = []
         self.wished = asyncio.Event()
         self.fails_with: Exception | None = None
         self.delegates: list[SessionDouble] = []
-        self.attended = False
-        self.asleep = False
-        self.runs_command = False
-        self.hands = HandsDouble(TakeOverDouble(), UsersBrowserDouble(self))
+        self.delegation = DelegationDouble()
+        self.suspension = SuspensionDouble()
+        self.user_control = UserControlDouble(self)
         self.consent = ConsentDouble()
         self.recollection = RecollectionDouble(info.workspace)
         self.guard = GuardDouble()
-        self.permitting = PermittingDouble(self)
+        self.approval = ApprovalDouble(self)
         self.planning = PlanningDouble(self)
-        self.ways = WaysOutDouble(self)
+        self.recovery = RecoveryDouble(self)
 
     @property
     def runtime(self) -> SessionDouble:
         """It is its own sandbox."""
+        return self
+
+    @property
+    def record(self) -> SessionDouble:
+        """It is its own record."""
+        return self
+
+    @property
+    def leftovers(self) -> SessionDouble:
+        """It knows itself what is left."""
         return self
 
     def _wish(self, *wish: str) -> None:
@@ -367,20 +434,6 @@ class SessionDouble:
                 yield await self.pages.get()
         finally:
             self.watchers -= 1
-
-    async def run_command(self, command: str) -> None:
-        self._wish("run_command", command)
-        await self.stream.append(CmdRunAction(command=command), EventSource.USER)
-
-    async def take_terminal(self, rows: int, columns: int) -> None:
-        self._wish("take_terminal")
-        self.hands.terminal.is_on = self.hands.terminal.is_ready = True
-        self.hands.terminal.sizes.append((rows, columns))
-
-    async def take_browser(self) -> None:
-        self._wish("take_browser")
-        self.hands.browser.is_on = True
-        await self.stream.append(_by_user("noop(1)", thought="taken"), EventSource.USER)
 
     async def left_behind(self) -> list[str]:
         return self.left
@@ -414,26 +467,10 @@ class SessionDouble:
         self._wish("put_back", name)
         return name or "AGENTS.md"
 
-    async def confirm(self, action_id: int | None = None) -> None:
-        self._wish("confirm")
-        await self.become(agent_state=AgentState.RUNNING, awaiting=None)
-
-    async def reject(self, reason: str = "", action_id: int | None = None) -> None:
-        self._wish("reject", reason)
-        await self.become(agent_state=AgentState.AWAITING_USER_INPUT, awaiting=None)
-
-    def set_confirm_mode(self, mode: str) -> None:
-        self._wish("set_confirm_mode", mode)
-        self.confirm_mode = mode
-
     async def set_title(self, title: str) -> None:
         self._wish("set_title", title)
         self.info = replace(self.info, title=title)
         self.publish(Status("info", CONVERSATION_TITLE, title))
-
-    async def set_model(self, name: str) -> None:
-        self._wish("set_model", name)
-        self.model_name = name
 
     # -- what the test says --------------------------------------------------------------------------------------------
 
@@ -481,14 +518,14 @@ class OfferDouble:
 
 
 class StoreDouble:
-    """What can be read of a manager's sessions; it is its own shelf."""
+    """What can be read of a manager's sessions; it is its own listing."""
 
     def __init__(self, manager: ManagerDouble) -> None:
         self.home = Path("/dev/null/nowhere")  # where nothing can be made
         self._manager = manager
 
     @property
-    def shelf(self) -> StoreDouble:
+    def listing(self) -> StoreDouble:
         return self
 
     @property
@@ -592,7 +629,7 @@ class ManagerDouble:
     vault: Any = None
     """A Vault, where a test needs one."""
     mask: Callable[[str], str] = str
-    trust: Trusting = field(init=False)
+    trust: FolderTrust = field(init=False)
     """The real one, on the home of this double."""
     fails_with: Exception | None = None
     models: list[OfferDouble] = field(
@@ -605,7 +642,7 @@ class ManagerDouble:
 
     def __post_init__(self) -> None:
         self.store = StoreDouble(self)
-        self.trust = Trusting(self.home, Own(self.home), Gate(self.home, lambda: ASK))
+        self.trust = FolderTrust(self.home, Own(self.home), Gate(self.home, lambda: ASK))
 
     async def learn_secrets(self) -> None:
         """There is nothing to mask."""

@@ -10,22 +10,28 @@ from functools import cache
 
 import pytest
 
+from core.actions.user_actions import UserShell
+from core.actions.user_browser import UserBrowser
+from core.actions.user_control import UserControl, UserTerminal
 from core.controller.state import State
 from core.conversations.conversation_manager import ConversationManager
+from core.delegation.delegation import Delegation
 from core.llm.factory import ModelOffer
 from core.mcp.supervisor import Supervisor
-from core.planning.planning_mode import Planning
+from core.memory.recall import Recollection
+from core.planning.planning_mode import PlanningMode
 from core.protocols import Runtime
 from core.security.guard import Guard
+from core.session.active_model import ActiveModel
 from core.session.agent_session import AgentSession
-from core.session.approval import Permitting
-from core.session.import_consent import Consent
-from core.session.recall import Recollection
-from core.session.recovery import WaysOut
-from core.session.user_browser import UsersBrowser
-from core.session.user_control import Hands, TakeOver
+from core.session.approval import Approval
+from core.session.conversation_record import ConversationRecord
+from core.session.import_consent import ImportConsent
+from core.session.leftovers import Leftovers
+from core.session.recovery import Recovery
+from core.session.suspend import Suspension
 from core.settings.config import Settings
-from core.store.conversations import Shelf
+from core.store.conversations import ConversationListing
 from core.store.event_store import EventStore
 from core.stream import EventStream
 from tests.tui import doubles
@@ -33,28 +39,32 @@ from tests.tui import doubles
 PAIRS: dict[type, tuple[type, ...]] = {
     doubles.StateDouble: (State,),
     doubles.StreamDouble: (EventStream,),
-    doubles.TakeOverDouble: (TakeOver,),
+    doubles.UserTerminalDouble: (UserTerminal,),
     doubles.RecollectionDouble: (Recollection,),
-    doubles.ConsentDouble: (Consent,),
+    doubles.ConsentDouble: (ImportConsent,),
     doubles.GuardDouble: (Guard,),
-    doubles.HandsDouble: (Hands,),
+    doubles.UserControlDouble: (UserControl,),
     doubles.SettingsDouble: (Settings,),
-    doubles.PermittingDouble: (Permitting,),
-    doubles.UsersBrowserDouble: (UsersBrowser,),
-    doubles.PlanningDouble: (Planning,),
-    doubles.WaysOutDouble: (WaysOut,),
-    doubles.SessionDouble: (AgentSession, Runtime),
+    doubles.ApprovalDouble: (Approval,),
+    doubles.UserBrowserDouble: (UserBrowser,),
+    doubles.PlanningDouble: (PlanningMode,),
+    doubles.RecoveryDouble: (Recovery,),
+    doubles.SessionDouble: (AgentSession, Runtime, ConversationRecord, Leftovers),
+    doubles.ActiveModelDouble: (ActiveModel,),
+    doubles.SuspensionDouble: (Suspension,),
+    doubles.DelegationDouble: (Delegation,),
+    doubles.UserShellDouble: (UserShell,),
     doubles.OfferDouble: (ModelOffer,),
-    doubles.StoreDouble: (EventStore, Shelf),
+    doubles.StoreDouble: (EventStore, ConversationListing),
     doubles.ServersDouble: (Supervisor,),
     doubles.ManagerDouble: (ConversationManager,),
 }
 """Each double with what it stands for: where there are several, a name has to be one of theirs."""
 OF_TESTS: dict[type, set[str]] = {
     doubles.StreamDouble: {"append_by_agent", "blobs", "events", "listeners", "reads", "store"},
-    doubles.TakeOverDouble: {"sizes", "typed"},
-    doubles.PermittingDouble: {"kept"},
-    doubles.UsersBrowserDouble: {"hidden"},
+    doubles.UserTerminalDouble: {"sizes", "typed"},
+    doubles.ApprovalDouble: {"kept"},
+    doubles.UserBrowserDouble: {"hidden"},
     doubles.GuardDouble: {"judgement"},
     doubles.SessionDouble: {
         *("become", "fails_with", "hold", "left", "pages", "publish", "run", "running", "say", "used", "watchers"),

@@ -66,7 +66,7 @@ async def test_the_last_turn_is_taken_back_and_had_again(tmp_path: Path) -> None
     async with conversation(tmp_path, TURNS) as (session, _):
         await two_turns(session, workspace)
         before, finished = read(workspace), session.state
-        preview = await session.undoing.preview()
+        preview = await session.undo.preview()
         assert preview.text == "two"
         shown = [(change.path, change.kind, change.added, change.removed) for change in preview.changes]
         assert shown == [
@@ -75,13 +75,13 @@ async def test_the_last_turn_is_taken_back_and_had_again(tmp_path: Path) -> None
             ("mine", ChangeKind.CREATED, 1, 0),
         ]
         assert read(workspace) == before, "a preview changes nothing"
-        assert (await session.undoing.undo(preview)).changed == 3
+        assert (await session.undo.undo(preview)).changed == 3
         assert read(workspace) == {"a": "1\n", "mine": "of the user"}
         assert session.state.agent_state is AgentState.AWAITING_USER_INPUT
         assert seen(await session.stream.read()) == ["one"]
-        assert [turn.text for turn in await session.undoing.turns()] == ["one"]
+        assert [turn.text for turn in await session.undo.turns()] == ["one"]
         await is_consistent(session)
-        assert (await session.undoing.redo()).changed == 3
+        assert (await session.undo.redo()).changed == 3
         assert read(workspace) == before
         assert session.state.agent_state is finished.agent_state is AgentState.FINISHED
         assert seen(await session.stream.read()) == ["one", "two"]
@@ -93,27 +93,27 @@ async def test_turn_after_turn_is_taken_back_and_had_again_in_the_other_order(tm
     async with conversation(tmp_path, TURNS) as (session, _):
         await two_turns(session, workspace)
         at_the_end = read(workspace)
-        await session.undoing.undo()
+        await session.undo.undo()
         before_two = read(workspace)
-        await session.undoing.undo()
+        await session.undo.undo()
         assert read(workspace) == {"mine": "of the user"}
         assert session.state.first_said is None
         with pytest.raises(UsageError, match="nothing to undo"):
-            await session.undoing.undo()
-        await session.undoing.redo()
+            await session.undo.undo()
+        await session.undo.redo()
         assert read(workspace) == before_two
-        await session.undoing.redo()
+        await session.undo.redo()
         assert read(workspace) == at_the_end
         with pytest.raises(UsageError, match="no undo to take back"):
-            await session.undoing.redo()
+            await session.undo.redo()
         await is_consistent(session)
 
 
 async def test_several_turns_are_taken_back_at_once(tmp_path: Path) -> None:
     async with conversation(tmp_path, TURNS) as (session, _):
         await two_turns(session, tmp_path / "workspace")
-        *_, first = await session.undoing.turns()
-        await session.undoing.undo(first.id)
+        *_, first = await session.undo.turns()
+        await session.undo.undo(first.id)
         assert read(tmp_path / "workspace") == {"mine": "of the user"}
         assert seen(await session.stream.read()) == []
 
@@ -122,7 +122,7 @@ async def test_after_the_first_turn_the_next_message_is_greeted_again(tmp_path: 
     async with conversation(tmp_path, TURNS) as (session, _):
         await session.send("one")
         await rested(session)
-        await session.undoing.undo()
+        await session.undo.undo()
         await session.send("anew")
         log = await rested(session)
         context = [e.event for e in View.of(log).events if e.event.kind == "recall"]
@@ -135,15 +135,15 @@ async def test_chat_alone_leaves_the_files_and_files_alone_leave_the_chat_but_te
     async with conversation(tmp_path, TURNS) as (session, _):
         await two_turns(session, workspace)
         before = read(workspace)
-        await session.undoing.undo(files=False)
+        await session.undo.undo(files=False)
         assert read(workspace) == before
         assert seen(await session.stream.read()) == ["one"]
-        await session.undoing.redo()
-        done = await session.undoing.undo(chat=False)
+        await session.undo.redo()
+        done = await session.undo.undo(chat=False)
         assert read(workspace) == {"a": "1\n", "mine": "of the user"}
         assert seen(await session.stream.read()) == ["one", "two"]
         assert done.content == "[The user has undone your changes to these files: a, b, mine]"
-        await session.undoing.redo()
+        await session.undo.redo()
         assert read(workspace) == before
         await is_consistent(session)
 
@@ -151,13 +151,13 @@ async def test_chat_alone_leaves_the_files_and_files_alone_leave_the_chat_but_te
 async def test_after_a_new_message_what_was_undone_stays_undone(tmp_path: Path) -> None:
     async with conversation(tmp_path, TURNS) as (session, _):
         await two_turns(session, tmp_path / "workspace")
-        await session.undoing.undo()
+        await session.undo.undo()
         await session.send("three")
         log = await rested(session)
         assert seen(log) == ["one", "three", "Answer of the third turn."]
         with pytest.raises(UsageError, match="no undo to take back"):
-            await session.undoing.redo()
-        assert [turn.text for turn in await session.undoing.turns()] == ["three", "one"]
+            await session.undo.redo()
+        assert [turn.text for turn in await session.undo.turns()] == ["three", "one"]
 
 
 async def test_what_others_changed_is_named_and_left_alone_unless_the_user_says_otherwise(tmp_path: Path) -> None:
@@ -166,15 +166,15 @@ async def test_what_others_changed_is_named_and_left_alone_unless_the_user_says_
         await two_turns(session, workspace)
         (workspace / "a").write_text("edited by the user")
         (workspace / "notes").write_text("of the user alone")
-        preview = await session.undoing.preview()
+        preview = await session.undo.preview()
         assert (preview.disputed, preview.others) == (("a",), ("notes",))
-        await session.undoing.undo(preview)
+        await session.undo.undo(preview)
         spared = {"a": "edited by the user", "notes": "of the user alone", "mine": "of the user"}
         assert read(workspace) == spared
-        await session.undoing.redo()
-        await session.undoing.undo(overwrite=True)
+        await session.undo.redo()
+        await session.undo.undo(overwrite=True)
         assert read(workspace) == {**spared, "a": "1\n"}
-        await session.undoing.redo()
+        await session.undo.redo()
         assert read(workspace)["a"] == "edited by the user"
 
 
@@ -186,10 +186,10 @@ async def test_what_the_user_changed_between_turns_is_no_turns(tmp_path: Path) -
         (workspace / "between").write_text("of the user")
         await session.send("two")
         await rested(session)
-        *_, first = await session.undoing.turns()
-        preview = await session.undoing.preview(first.id)
+        *_, first = await session.undo.turns()
+        preview = await session.undo.preview(first.id)
         assert [change.path for change in preview.changes] == ["a", "b"]
-        await session.undoing.undo(preview)
+        await session.undo.undo(preview)
         assert read(workspace) == {"between": "of the user"}
 
 
@@ -204,8 +204,8 @@ async def test_what_the_agent_did_before_a_message_that_came_while_it_worked_is_
         await session.send("one more thing")
         (workspace / "go").touch()
         await rested(session)
-        *_, first = await session.undoing.turns()
-        preview = await session.undoing.preview(first.id)
+        *_, first = await session.undo.turns()
+        preview = await session.undo.preview(first.id)
         assert "a" in [change.path for change in preview.changes]
         assert "a" not in preview.disputed
 
@@ -214,10 +214,10 @@ async def test_files_that_change_after_the_list_was_shown_stop_it(tmp_path: Path
     workspace = tmp_path / "workspace"
     async with conversation(tmp_path, TURNS) as (session, _):
         await two_turns(session, workspace)
-        preview = await session.undoing.preview()
+        preview = await session.undo.preview()
         (workspace / "a").write_text("meanwhile")
         before = read(workspace)
-        done = await session.undoing.undo(preview)
+        done = await session.undo.undo(preview)
         assert not done.done
         assert "changed since the list was shown" in done.why
         assert read(workspace) == before
@@ -231,22 +231,22 @@ async def test_an_agent_at_work_is_stopped_first_by_the_user(tmp_path: Path) -> 
         await s.send("one")
         async with asyncio.timeout(20):
             await runtime.started.wait()
-        for wish in (s.undoing.preview(), s.undoing.undo(), s.undoing.redo()):
+        for wish in (s.undo.preview(), s.undo.undo(), s.undo.redo()):
             with pytest.raises(UsageError, match="Esc stops it"):
                 await wish
         await s.interrupt()
         await rested(s)
-        await s.undoing.undo()
+        await s.undo.undo()
         assert seen(await s.stream.read()) == []
 
 
 async def test_what_waits_for_a_yes_is_stopped_by_the_undo(tmp_path: Path) -> None:
     async with conversation(tmp_path, [{"tool_calls": [bash("touch never")]}]) as (session, _):
-        session.set_confirm_mode("always")
+        session.approval.set_mode("always")
         await session.send("one")
         log = await rested(session)
         assert session.state.awaiting is not None
-        await session.undoing.undo()
+        await session.undo.undo()
         assert session.state.agent_state is AgentState.AWAITING_USER_INPUT
         assert not session.state.queue
         assert read(tmp_path / "workspace") == {}
@@ -261,11 +261,11 @@ async def test_where_there_are_no_checkpoints_the_chat_is_taken_back_alone(tmp_p
         session = await manager.create(workspace=str(tmp_path / "workspace"), model=write_script(tmp_path, TURNS))
         await session.send("one")
         await rested(session)
-        preview = await session.undoing.preview()
+        preview = await session.undo.preview()
         assert (preview.changes, preview.why_no_files) == ((), NO_CHECKPOINTS)
         with pytest.raises(UsageError, match="checkpoints are switched off"):
-            await session.undoing.undo(chat=False)
-        await session.undoing.undo()
+            await session.undo.undo(chat=False)
+        await session.undo.undo()
         assert seen(await session.stream.read()) == []
         assert read(tmp_path / "workspace") == {"a": "1\n"}
 
@@ -306,7 +306,7 @@ async def test_an_undo_whose_process_died_is_finished_by_the_next_or_nothing_of_
         session = await manager.create(workspace=str(workspace), model=write_script(tmp_path, TURNS))
         await two_turns(session, workspace)
         with pytest.raises(asyncio.CancelledError):
-            await session.undoing.undo()
+            await session.undo.undo()
     dies.clear()
     (workspace / "notes").write_text("of the user alone")
     async with ConversationManager(home, FREE, **named) as manager:
@@ -321,10 +321,10 @@ async def test_an_undo_whose_process_died_is_finished_by_the_next_or_nothing_of_
             assert answer.event.why == INTERRUPTED
             assert read(workspace) == {"a": "2\n", "b": "2\n"}
             assert seen(log) == ["one", "two"]
-            await session.undoing.undo()
+            await session.undo.undo()
         assert read(workspace) == {"a": "1\n", "mine": "of the user"}
         assert seen(await session.stream.read()) == ["one"]
-        await session.undoing.redo()
+        await session.undo.redo()
         assert read(workspace) == {"a": "2\n", "b": "2\n"}
         await is_consistent(session)
 
@@ -344,7 +344,7 @@ async def test_an_undo_that_leaves_every_file_alone_is_finished_though_its_proce
         for name, text in edited.items():
             (workspace / name).write_text(text)
         with pytest.raises(asyncio.CancelledError):
-            await session.undoing.undo()
+            await session.undo.undo()
     dies.clear()
     async with ConversationManager(home, FREE, **named) as manager:
         session = await manager.open(session.id)
@@ -366,7 +366,7 @@ async def test_a_message_that_still_waits_is_no_turn(tmp_path: Path) -> None:
             while not (workspace / "held").exists():
                 await asyncio.sleep(0.01)
         await session.stream.append(MessageAction(content="four", queued=True), EventSource.USER)
-        assert [turn.text for turn in await session.undoing.turns()] == ["three", "two", "one"]
+        assert [turn.text for turn in await session.undo.turns()] == ["three", "two", "one"]
         (workspace / "gate").touch()
         await rested(session)
 
@@ -385,10 +385,10 @@ async def test_what_others_change_while_an_undo_is_done_is_no_turns(tmp_path: Pa
 
     async with conversation(tmp_path, TURNS, make=Disturbed) as (session, _):
         await two_turns(session, workspace)
-        *_, first = await session.undoing.turns()
-        await session.undoing.undo()
+        *_, first = await session.undo.turns()
+        await session.undo.undo()
         await rested(session)
-        preview = await session.undoing.preview(first.id)
+        preview = await session.undo.preview(first.id)
         assert "late" not in [change.path for change in preview.changes]
         assert preview.others == ("late",)
 
@@ -400,7 +400,7 @@ async def test_a_store_of_checkpoints_that_fails_is_told_and_nothing_is_undone(t
 
     async with conversation(tmp_path, TURNS, make=Failing) as (session, _):
         await two_turns(session, tmp_path / "workspace")
-        done = await session.undoing.undo()
+        done = await session.undo.undo()
         assert (done.done, done.why) == (False, "No room. Make some.")
         assert seen(await session.stream.read()) == ["one", "two"]
         await is_consistent(session)
@@ -417,12 +417,12 @@ async def test_an_undo_outlives_a_restart(tmp_path: Path) -> None:
     async with ConversationManager(home, FREE, **named) as manager:
         session = await manager.create(workspace=str(workspace), model=write_script(tmp_path, TURNS))
         await two_turns(session, workspace)
-        await session.undoing.undo()
+        await session.undo.undo()
     async with ConversationManager(home, FREE, **named) as manager:
         session = await manager.open(session.id)
         assert read(workspace) == {"a": "1\n", "mine": "of the user"}
         await is_consistent(session)
-        await session.undoing.redo()
+        await session.undo.redo()
         assert read(workspace) == {"a": "2\n", "b": "2\n"}
         await is_consistent(session)
 
@@ -444,32 +444,32 @@ async def test_where_files_cannot_be_looked_at_the_chat_is_taken_back_and_had_ag
         assert isinstance(store, Breaking)
         await two_turns(session, tmp_path / "workspace")
         with pytest.raises(UsageError, match="There is no undo to take back"):
-            await session.undoing.preview_redo()
+            await session.undo.preview_redo()
         store.label = "before an undo"
-        preview = await session.undoing.preview()
+        preview = await session.undo.preview()
         assert (preview.text, preview.changes, preview.why_no_files) == ("two", (), why)
         with pytest.raises(UsageError, match="No room"):
-            await session.undoing.undo(preview, chat=False)
+            await session.undo.undo(preview, chat=False)
         store.label = ""
-        assert (await session.undoing.undo()).done
+        assert (await session.undo.undo()).done
         store.label = "before a redo"
-        again = await session.undoing.preview_redo()
+        again = await session.undo.preview_redo()
         assert (again.text, again.changes, again.why_no_files, again.chat) == ("two", (), why, True)
         assert again.redoes is not None
         store.label = ""
-        assert [change.path for change in (await session.undoing.preview_redo()).changes] == ["a", "b", "mine"]
+        assert [change.path for change in (await session.undo.preview_redo()).changes] == ["a", "b", "mine"]
         await is_consistent(session)
 
 
 async def test_the_turns_that_can_be_undone_are_listed_the_newest_first(tmp_path: Path) -> None:
     async with conversation(tmp_path, TURNS) as (session, _):
         with pytest.raises(UsageError, match="There is nothing to undo yet"):
-            await session.undoing.preview()
+            await session.undo.preview()
         events = await two_turns(session, tmp_path / "workspace")
         said = [(e.id, e.event.content) for e in events if isinstance(e.event, MessageAction)]
-        assert [(turn.id, turn.text) for turn in await session.undoing.turns()] == said[::-1]
-        assert [turn.text for turn in await session.undoing._undos.turns(limit=1)] == ["two"]
+        assert [(turn.id, turn.text) for turn in await session.undo.turns()] == said[::-1]
+        assert [turn.text for turn in await session.undo._undos.turns(limit=1)] == ["two"]
         with pytest.raises(UsageError, match="There is no such turn"):
-            await session.undoing.preview(said[1][0] + 1)
-        first = await session.undoing.preview(said[0][0])
+            await session.undo.preview(said[1][0] + 1)
+        first = await session.undo.preview(said[0][0])
         assert (first.first, first.text, first.events) == (said[0][0], "one", session.stream.latest_id + 1 - said[0][0])

@@ -19,15 +19,15 @@ from core.events import (
     UndoObservation,
 )
 from core.session.agent_session import AgentSession
-from core.undo.undo_service import Undoing
+from core.undo.undo_service import UndoService
 from tests.doubles import ScriptedRuntime, bash
 from tests.session.test_session import conversation, of, said_and_settled
 
-Wish = Callable[[Undoing], Awaitable[object]]
+Wish = Callable[[UndoService], Awaitable[object]]
 ANSWERS = [{"text": "one"}, {"text": "two"}, {"text": "three"}]
 
 
-async def review(undoing: Undoing) -> None:
+async def review(undoing: UndoService) -> None:
     async with undoing.review() as found:
         assert found is not None
 
@@ -48,7 +48,7 @@ async def said(session: AgentSession, *texts: str) -> Sequence[Envelope]:
 
 
 async def listed(session: AgentSession) -> list[str]:
-    return [turn.text for turn in await session.undoing.turns()]
+    return [turn.text for turn in await session.undo.turns()]
 
 
 @pytest.mark.parametrize("wish", WISHES)
@@ -61,7 +61,7 @@ async def test_what_was_begun_and_not_finished_is_finished_before_anything_else_
         begun = await session.stream.append(UndoAction(first=first, chat=True, files=False), EventSource.USER)
         await session.stream.settle()
         assert session.state.undoing is not None
-        await WISHES[wish](session.undoing)
+        await WISHES[wish](session.undo)
         after = [e for e in await session.stream.read(after=begun.id) if isinstance(e.event, UndoObservation)]
         assert [(e.cause, e.event.done) for e in after][:1] == [(begun.id, True)]  # type: ignore[attr-defined]
         assert session.state.undoing is None
@@ -76,14 +76,14 @@ async def test_while_the_agent_works_nothing_is_undone_or_looked_at(tmp_path: Pa
             await runtime.started.wait()
         for wish in WISHES.values():
             with pytest.raises(UsageError, match="at work"):
-                await wish(session.undoing)
+                await wish(session.undo)
         assert of(await session.stream.read(), UndoAction) == []
 
 
 async def test_turns_are_taken_back_and_had_again(tmp_path: Path) -> None:
     async with conversation(tmp_path, ANSWERS) as session:
         await said(session, "one", "two", "three")
-        undoing, texts = session.undoing, await listed(session)
+        undoing, texts = session.undo, await listed(session)
         assert texts == ["three", "two", "one"]
         assert (await undoing.preview()).text == "three"
         two = (await undoing.turns())[1]

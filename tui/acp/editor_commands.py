@@ -73,7 +73,7 @@ async def carried_out(text: str, session: AgentSession) -> bool:
     halt = session.state.halt
     ways = [way for way in halt.ways if way is not Way.SWITCH_MODEL] if halt is not None else []
     if ways and ways[0] is not Way.STOP:
-        await session.ways.take(ways[0])
+        await session.recovery.take(ways[0])
     else:
         await session.resume()
     return True

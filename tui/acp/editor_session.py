@@ -17,10 +17,11 @@ from acp.exceptions import RequestError
 from acp.schema import PromptRequest, PromptResponse, RequestPermissionRequest, SessionNotification
 from acp.utils import serialize_params
 
+from core.delegation.delegation import DELEGATES_STATUS
 from core.errors import HandloomError
 from core.events import AgentState, Envelope, Frame, LLMMetrics, Status, TerminalOutput
 from core.security.confirmation import NOT_WANTED, Verdict
-from core.session.agent_session import DELEGATES_STATUS, AgentSession
+from core.session.agent_session import AgentSession
 from core.session.compaction import came_of, compact_wish
 from core.stream import EventStreamSubscriber
 from tui.acp import editor_commands, permission_request
@@ -64,14 +65,14 @@ class Talk:
         self._told = session.stream.latest_id
         self._spent: LLMMetrics | None = None
         self._printing: asyncio.TimerHandle | None = None
-        session.attended = True
+        session.delegation.attended = True
         session.stream.subscribe(EventStreamSubscriber.MAIN, self._hear, SUBSCRIBER)
         self._unwatch = session.frames.watch(self._hear_frame)
 
     async def aclose(self) -> None:
         """Tell nothing more. What runs goes on, or ends with its session."""
         self._unwatch()
-        self.session.attended = False
+        self.session.delegation.attended = False
         if self._printing is not None:
             self._printing.cancel()
         try:
@@ -262,14 +263,14 @@ class Talk:
             return True
         if (scope := permission_request.SCOPES.get(answer)) is not None:
             verdict = Verdict.DENY if answer is Answer.NEVER else Verdict.ALLOW
-            await session.permitting.permit(question.pattern, scope, verdict)
+            await session.approval.permit(question.pattern, scope, verdict)
             turn.has_permitted = True
         if answer in permission_request.YES:
             await self._carry_out(session, envelope)
         elif answer is Answer.STOP:
-            await session.reject()
+            await session.approval.reject()
         elif answer in (Answer.OTHERWISE, Answer.NEVER):
-            await session.reject(NOT_WANTED)
+            await session.approval.reject(NOT_WANTED)
         else:
             turn.is_cancelled = True
             turn.cancelled.set()
@@ -280,7 +281,7 @@ class Talk:
 
     async def _carry_out(self, session: AgentSession, envelope: Envelope) -> None:
         self.outbox.put(self.teller.begins(envelope))
-        await session.confirm(envelope.id)
+        await session.approval.confirm(envelope.id)
 
     async def _answer(self, asked: RequestPermissionRequest, turn: Turn) -> Answer:
         """What the editor says; NONE where the prompt is cancelled before."""

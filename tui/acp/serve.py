@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 from acp.connection import Connection
 
 from core.acp.json_rpc import MAX_LINE_BYTES, Wire
-from core.errors import UsageError
-from core.exit_status import ExitStatus
+from core.errors import ExitStatus, UsageError
 from tui.acp.server import Server
 from tui.cli.output import notice
 from tui.i18n import _

@@ -275,7 +275,7 @@ class Server:
         if request.mode_id not in set(ConfirmMode):
             known = ", ".join(mode.value for mode in ConfirmMode)
             raise RequestError(INVALID_PARAMS, _("There is no such mode. Choose one of: {modes}.").format(modes=known))
-        talk.session.set_confirm_mode(request.mode_id)
+        talk.session.approval.set_mode(request.mode_id)
         return SetSessionModeResponse()
 
     # -- what they need ------------------------------------------------------------------------------------------------
@@ -335,7 +335,7 @@ def _no_session(id: str) -> RequestError:
 
 def _modes(session: AgentSession) -> SessionModeState:
     return SessionModeState(
-        current_mode_id=session.confirm_mode.value,
+        current_mode_id=session.approval.mode.value,
         available_modes=[
             SessionMode(id=mode.value, name=name, description=description)
             for mode, (name, description) in _MODES.items()

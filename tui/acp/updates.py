@@ -49,8 +49,8 @@ from core.events import (
     TokenDelta,
     UndoObservation,
 )
+from core.events.actions import reasoning_of
 from core.events.output import plain_text
-from core.events.reasoning import reasoning_of
 from tui.acp.tool_calls import Paths, begun, ended, printed
 from tui.i18n import _, in_words
 from tui.terminal_io.sanitizer import sanitize, sanitize_line

@@ -12,8 +12,7 @@ import os
 from pathlib import Path
 
 from core.agent.registry import AgentKind, Agents
-from core.errors import ConfigurationError
-from core.exit_status import ExitStatus
+from core.errors import ConfigurationError, ExitStatus
 from core.home import home_folder
 from tui.cli.output import can_ask, is_confirmed, notice, say
 from tui.i18n import _

@@ -45,24 +45,24 @@ SHOWN_PARTS = 3
 async def _take(session: AgentSession, way: str, model: str = "") -> None:
     from core.controller.exit_reasons import Way  # with the first conversation, not with the first frame
 
-    await session.ways.take(Way(way), model)
+    await session.recovery.take(Way(way), model)
 
 
 async def _permit(session: AgentSession, action_id: int, pattern: str, scope: str, *, denies: bool) -> None:
     from core.security.confirmation import NOT_WANTED, Verdict
     from core.security.permissions import Scope
 
-    await session.permitting.permit(pattern, Scope(scope), Verdict.DENY if denies else Verdict.ALLOW)
+    await session.approval.permit(pattern, Scope(scope), Verdict.DENY if denies else Verdict.ALLOW)
     if denies:
-        await session.permitting.reject_denied(NOT_WANTED, action_id)
+        await session.approval.reject_denied(NOT_WANTED, action_id)
     else:
-        await session.permitting.confirm_allowed(action_id)
+        await session.approval.confirm_allowed(action_id)
 
 
 async def _deny(session: AgentSession, action_id: int) -> None:
     from core.security.confirmation import NOT_WANTED
 
-    await session.reject(NOT_WANTED, action_id)
+    await session.approval.reject(NOT_WANTED, action_id)
 
 
 class Answers(Frame):
@@ -190,7 +190,7 @@ class Answers(Frame):
         """Deny the action that a question is about and tell the agent this. Answers whether it is about one."""
         if (action_id := view.asked.action_id) is None or view.is_answered:
             return False
-        await self.answering(view, tab.session.reject(text, action_id))
+        await self.answering(view, tab.session.approval.reject(text, action_id))
         return True
 
     def say_question_stays(self) -> None:
@@ -227,13 +227,13 @@ class Answers(Frame):
 async def _carry_out(session: AgentSession, action_id: int, row: Row) -> None:
     match row.does:
         case Does.ALLOW:
-            await session.confirm(action_id)
+            await session.approval.confirm(action_id)
         case Does.PERMIT | Does.FORBID:
             await _permit(session, action_id, row.stores, row.value, denies=row.does is Does.FORBID)
         case Does.DENY:
             await _deny(session, action_id)
         case Does.STOP:
-            await session.reject("", action_id)
+            await session.approval.reject("", action_id)
 
 
 # -- in words --------------------------------------------------------------------------------------------------------

@@ -42,8 +42,10 @@ class Browsing(Frame):
         if tab is None:
             self.flash(REPLAYED)
         elif message.wish == "take":
-            self.attempt(self._give_browser_back(tab) if tab.session.hands.browser.is_on else self._take_browser(tab))
-        elif not tab.session.hands.browser.is_on:
+            self.attempt(
+                self._give_browser_back(tab) if tab.session.user_control.browser.is_on else self._take_browser(tab)
+            )
+        elif not tab.session.user_control.browser.is_on:
             tab.browser.tell(NOT_TAKEN)
         elif message.wish == "scroll":
             self._scrolled = self._scrolled[0] + message.place[0], self._scrolled[1] + message.place[1]
@@ -83,13 +85,13 @@ class Browsing(Frame):
     # -- taking over and giving back -----------------------------------------------------------------------------------
 
     async def _take_browser(self, tab: ConversationTab) -> None:
-        await tab.session.take_browser()
+        await tab.session.user_control.browser.begin()
         tab.browser.go(len(tab.browser.pages))
         self.flash(KEYS)
 
     async def _give_browser_back(self, tab: ConversationTab) -> None:
         self.leave_hints()
-        await tab.session.hands.browser.give_back()
+        await tab.session.user_control.browser.give_back()
         self.flash(GIVEN_BACK)
 
     # -- steps ---------------------------------------------------------------------------------------------------------
@@ -99,7 +101,7 @@ class Browsing(Frame):
         self.attempt(self._browse(tab, calls, hidden))
 
     async def _browse(self, tab: ConversationTab, calls: str, hidden: str) -> None:
-        await tab.session.hands.browser.do(calls, hidden)
+        await tab.session.user_control.browser.do(calls, hidden)
 
     async def _scroll(self, tab: ConversationTab) -> None:
         """Scroll as far as was asked for, all that came meanwhile at once."""
@@ -107,8 +109,8 @@ class Browsing(Frame):
         try:
             while self._scrolled != (0, 0):
                 (across, down), self._scrolled = self._scrolled, (0, 0)
-                await tab.session.hands.browser.do(f"scroll({across}, {down})")
-                await tab.session.hands.browser.settled()
+                await tab.session.user_control.browser.do(f"scroll({across}, {down})")
+                await tab.session.user_control.browser.settled()
         finally:
             self._scrolls, self._scrolled = False, (0, 0)
 

@@ -49,7 +49,7 @@ from core.events import (
     UnknownAction,
     UnknownObservation,
 )
-from core.events.reasoning import reasoning_of
+from core.events.actions import reasoning_of
 from core.store.blobs import pictures_of
 from tui.approval.risk_text import asked_line
 from tui.chat.action_text import Result, call_title, clean, kind_of, orphan_title, output, path_of, plan_of, result_of

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-FORMATS = ("trajectory", "archive", "html", "markdown", "openhands-events", "openhands-sdk", "asciicast")
+FORMATS = ("trajectory", "archive", "html", "markdown", "openhands-events", "asciicast")
 """What can be written; `core.import_export.formats` has them, and a test holds that these are they."""
 STATES = ("waits", "finished", "error", "stopped", "running")
 """The states by which conversations are listed; `tui.sessions.filter_chips` knows what they mean, and a test that it

@@ -14,8 +14,7 @@ import time
 from types import TracebackType
 from typing import Self, TextIO
 
-from core.errors import RuntimeUnavailableError
-from core.exit_status import ExitStatus
+from core.errors import ExitStatus, RuntimeUnavailableError
 from core.home import home_folder
 from core.settings.config import load
 from runtime import image

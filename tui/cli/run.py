@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from core.acp.acp_selection import OTHER
 from core.conversations.conversation_manager import ConversationManager
-from core.errors import ConfigurationError, HandloomError, UsageError
+from core.errors import ConfigurationError, ExitStatus, HandloomError, UsageError
 from core.events import (
     Action,
     AgentFinishAction,
@@ -32,7 +32,6 @@ from core.events import (
     envelope_to_dict,
     to_json,
 )
-from core.exit_status import ExitStatus
 from core.headless import run_task
 from core.home import home_folder
 from core.memory.library import MAX_INSTRUCTIONS_CHARS
@@ -131,7 +130,7 @@ async def run(options: argparse.Namespace) -> int:
     interrupted = interrupts()
     async with manager_of_one(home, settings) as manager:
         if options.resume:
-            session = await manager.open(await manager.store.shelf.resolve(options.resume), model=options.model or "")
+            session = await manager.open(await manager.store.listing.resolve(options.resume), model=options.model or "")
         else:
             session = await manager.create(
                 workspace=options.workspace,
@@ -140,7 +139,7 @@ async def run(options: argparse.Namespace) -> int:
                 repository=options.repo or "",
             )
         session.recollection.instructions = options.instructions.strip()
-        session.set_confirm_mode(settings.agent.confirm)  # an option says it here, and counts for this task alone
+        session.approval.set_mode(settings.agent.confirm)  # an option says it here, and counts for this task alone
         notice(f"conversation {session.info.id}")
         if session.runtime.isolation == "none":
             why = f": {session.runtime.why_open}" if session.runtime.why_open else ""

@@ -17,12 +17,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from core.errors import StoreError
-from core.exit_status import ExitStatus
+from core.errors import ExitStatus, StoreError
 from core.home import home_folder
 from core.store.event_store import EventStore
-from core.store.integrity import Part, Trouble, look
-from core.store.repair import Mended, database_of, mend
+from core.store.integrity import Damage, Part, find_damage
+from core.store.repair import RepairResult, database_of, repair
 from tui.cli.output import can_ask, is_confirmed, say
 from tui.i18n import _, counted
 from tui.terminal_io.sanitizer import sanitize
@@ -38,22 +37,22 @@ async def run(options: argparse.Namespace) -> int:
     home = home_folder(os.environ)
     path = database_of(home)
     try:
-        troubles = look(path)
+        damages = find_damage(path)
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror or error}. Make it readable.") from error
-    if options.index and not troubles and path.exists():
-        troubles = [Trouble(Part.INDEX, _("the index for search is to be made anew"))]
-    found: Found = {path: [trouble.what for trouble in troubles], **own_files(home)}
+    if options.index and not damages and path.exists():
+        damages = [Damage(Part.INDEX, _("the index for search is to be made anew"))]
+    found: Found = {path: [damage.what for damage in damages], **own_files(home)}
     if not options.json:
         _tell(found)
-    wanted = bool(troubles) and (options.yes or (not options.json and _is_sure()))
-    mended = mend(home, troubles, datetime.now()) if wanted else None
+    wanted = bool(damages) and (options.yes or (not options.json and _is_sure()))
+    mended = repair(home, damages, datetime.now()) if wanted else None
     indexed = await _index(home) if mended is not None else None
     is_whole = not any(each for file, each in found.items() if file != path or mended is None)
     if options.json:
         say(json.dumps(_as_dict(found, mended, indexed, is_whole)))
     else:
-        _tell_what_was_done(troubles, mended)
+        _tell_what_was_done(damages, mended)
     return ExitStatus.FINISHED if is_whole else ExitStatus.ERROR
 
 
@@ -79,9 +78,9 @@ def own_files(home: Path) -> dict[Path, list[str]]:
 
 
 def _tell(found: Found) -> None:
-    for file, troubles in found.items():
-        say(sanitize(f"{file}: " + (_("is whole") if not troubles else _("is damaged"))))
-        for what in troubles:
+    for file, damages in found.items():
+        say(sanitize(f"{file}: " + (_("is whole") if not damages else _("is damaged"))))
+        for what in damages:
             say(sanitize(f"  {' '.join(what.split())}"))
 
 
@@ -90,12 +89,12 @@ def _is_sure() -> bool:
     return can_ask() and is_confirmed(_("Repair it? The damaged files are kept, as they are."))
 
 
-def _tell_what_was_done(troubles: Sequence[Trouble], mended: Mended | None) -> None:
+def _tell_what_was_done(damages: Sequence[Damage], mended: RepairResult | None) -> None:
     if mended is None:
-        if troubles:
+        if damages:
             say(_("Nothing was changed. Mend it with: handloom doctor --mend --yes"))
         return
-    saved = mended.salvage
+    saved = mended.recovered
     if saved is not None:
         events = counted(saved.events, "{n} event", "{n} events")
         conversations = counted(saved.conversations, "{n} conversation", "{n} conversations")
@@ -107,19 +106,19 @@ def _tell_what_was_done(troubles: Sequence[Trouble], mended: Mended | None) -> N
             say(_("And {n} more such places; --json names them all.").format(n=more))
         if not saved.lost:
             say(_("No event is lost."))
-    if mended.kept is not None:
-        say(sanitize(_("The damaged database is kept: {file}").format(file=mended.kept)))
+    if mended.saved_as is not None:
+        say(sanitize(_("The damaged database is kept: {file}").format(file=mended.saved_as)))
     say(_("Mended. The index for search is up to date."))
 
 
-def _as_dict(found: Found, mended: Mended | None, indexed: int | None, is_whole: bool) -> dict[str, Any]:
+def _as_dict(found: Found, mended: RepairResult | None, indexed: int | None, is_whole: bool) -> dict[str, Any]:
     """All of it for scripts. Fields are added, and never changed."""
-    saved = mended.salvage if mended is not None else None
+    saved = mended.recovered if mended is not None else None
     return {
         "ok": is_whole,
         "mended": mended is not None,
-        "files": [{"file": str(file), "found": list(troubles)} for file, troubles in found.items()],
-        "kept": str(mended.kept) if mended is not None and mended.kept is not None else None,
+        "files": [{"file": str(file), "found": list(damages)} for file, damages in found.items()],
+        "kept": str(mended.saved_as) if mended is not None and mended.saved_as is not None else None,
         "conversations": saved.conversations if saved is not None else None,
         "events": saved.events if saved is not None else None,
         "lost": [asdict(lost) for lost in saved.lost] if saved is not None else [],

@@ -18,8 +18,7 @@ from pathlib import Path
 
 from rich.cells import cell_len, set_cell_size
 
-from core.errors import ConfigurationError
-from core.exit_status import ExitStatus
+from core.errors import ConfigurationError, ExitStatus
 from core.home import home_folder
 from core.secrets import Masker, from_environment
 from core.settings.config import Settings, load

@@ -72,7 +72,7 @@ def _read(file: Path, number: str) -> tuple[Finding | None, str]:
         return Finding(Mark.MISSING, found, _("Install the newer one, or set HANDLOOM_HOME to another folder.")), ""
     if whole not in ("ok", ""):
         found = _("{file} is damaged: {what}").format(file=file, what=whole)
-        return Finding(Mark.MISSING, found, _("Save what can be read of it with: handloom doctor --mend")), ""
+        return Finding(Mark.MISSING, found, _("Recover what is readable with: handloom doctor --mend")), ""
     facts = _("{file}, schema {version}, conversations: {count}, SQLite {number}")
     said = facts.format(file=file, version=version, count=count, number=number)
     return None, said if whole else _("{facts}; too large to be looked through here").format(facts=said)

@@ -11,8 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-from core.errors import UsageError
-from core.exit_status import ExitStatus
+from core.errors import ExitStatus, UsageError
 from core.home import home_folder
 from core.import_export.exporter import export as write
 from core.import_export.formats import FORMATS
@@ -34,7 +33,7 @@ async def export(options: argparse.Namespace) -> int:
         raise UsageError(f"The format {wanted.name} is nothing for a terminal. Name a file with -o.")
     patterns = Patterns.of(os.environ)
     async with EventReader(home_folder(os.environ)) as reader:
-        conversation_id = await reader.shelf.resolve(options.id)
+        conversation_id = await reader.listing.resolve(options.id)
         findings = await look_through(reader, conversation_id, patterns, wanted)
         tell(findings)
         masks = options.mask

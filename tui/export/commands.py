@@ -37,14 +37,13 @@ class Exports(Frame):
 
     async def export_conversation(self, conversation_id: str) -> None:
         """Ask for a format and a file, show what was found, and write. Raises HandloomError."""
-        from core.import_export.export_pages import found, in_thread
         from core.import_export.exporter import export
-        from core.import_export.formats import FORMATS
+        from core.import_export.formats import FORMATS, find_conversation, in_thread
         from core.import_export.secret_scan import Cleaner, Patterns, look_through
 
         assert self.manager is not None
         store = self.manager.store
-        info = await found(store, conversation_id)
+        info = await find_conversation(store, conversation_id)
         choices = [Choice(row.name, row.name, abouts()[row.name]) for row in FORMATS.values()]
         chosen = await self.push_screen_wait(ChoiceScreen(_("Export as"), choices))
         if chosen is None:
@@ -67,7 +66,7 @@ class Exports(Frame):
 
     async def _ask_for_file(self, suggestion: Path) -> Path | None:
         """A file that is not there, or that may be replaced."""
-        from core.import_export.export_pages import in_thread
+        from core.import_export.formats import in_thread
 
         text = await self.push_screen_wait(LineScreen(_("Export to this file"), _("A path"), str(suggestion)))
         if text is None or not text.strip():
@@ -107,7 +106,6 @@ def abouts() -> dict[str, str]:
         "html": _("a page that replays in a browser"),
         "markdown": _("a document for people"),
         "openhands-events": _("the event files of OpenHands, zipped"),
-        "openhands-sdk": _("the event files of the OpenHands SDK, zipped"),
         "asciicast": _("the terminal, for asciinema"),
     }
 

@@ -12,7 +12,7 @@ import json
 import os
 from pathlib import Path
 
-from core.exit_status import ExitStatus
+from core.errors import ExitStatus
 from core.home import home_folder
 from core.import_export.importer import import_file
 from core.secrets import Masker, from_environment

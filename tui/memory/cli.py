@@ -8,7 +8,7 @@ import os
 from dataclasses import asdict
 from pathlib import Path
 
-from core.exit_status import ExitStatus
+from core.errors import ExitStatus
 from core.home import home_folder
 from core.memory.saved_facts import Fact, Pins
 from tui.cli.output import notice, say

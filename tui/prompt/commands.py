@@ -158,7 +158,7 @@ class Composing(Frame):
             self.flash(_("Write the command behind the exclamation mark."))
             return
         self.workspace.chat.go("end")
-        await tab.session.run_command(command)
+        await tab.session.user_control.run_command(command)
 
     async def do_prompt_queue(self) -> None:
         prompt, tab = self.workspace.prompt, self.living

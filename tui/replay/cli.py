@@ -32,7 +32,7 @@ async def _resolved(home: Path, text: str) -> str:
     from core.store.reader import EventReader
 
     async with EventReader(home) as reader:
-        return await reader.shelf.resolve(text)
+        return await reader.listing.resolve(text)
 
 
 async def _bring(path: Path, home: Path) -> str:

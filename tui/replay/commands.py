@@ -24,7 +24,7 @@ from tui.terminal_io.sanitizer import sanitize_line
 from tui.workspace.frame import Frame
 
 if TYPE_CHECKING:
-    from core.store.bookmarks import MarkBook
+    from core.store.bookmarks import Bookmarks
     from core.store.conversations import ConversationInfo
     from core.store.reader import EventReader
     from tui.replay.follow_tab import FollowTab
@@ -80,34 +80,34 @@ class Replaying(Frame):
     async def open_followed(self, conversation_id: str) -> FollowTab:
         """Show a conversation that another process has open at its end, but do not read on. Raises HandloomError."""
         await asyncio.to_thread(import_module, "tui.replay.follow_tab")
-        from core.replay.log_follower import Followed
+        from core.replay.log_follower import LogFollower
         from tui.replay.follow_tab import FollowTab
 
         return await self._opened(
             conversation_id,
             self._home,
-            lambda reader, info, book, resources: FollowTab(Followed(reader, info), book, self.wake, resources),
+            lambda reader, info, book, resources: FollowTab(LogFollower(reader, info), book, self.wake, resources),
         )
 
     async def _opened(
         self,
         conversation_id: str,
         home: Path,
-        make: Callable[[EventReader, ConversationInfo, MarkBook, AsyncExitStack], T],
+        make: Callable[[EventReader, ConversationInfo, Bookmarks, AsyncExitStack], T],
     ) -> T:
         """A new tab for a conversation of this home, shown. Raises HandloomError."""
         from core.errors import UsageError
-        from core.store.bookmarks import MarkBook
+        from core.store.bookmarks import Bookmarks
         from core.store.reader import EventReader
 
         async with AsyncExitStack() as stack:
             reader = await stack.enter_async_context(EventReader(home))
             found = await reader.conversations(conversation_id=conversation_id)
             if not found:
-                told = f"There is no conversation {conversation_id}. `handloom list` shows those that there are."
+                told = f"There is no conversation {conversation_id}. `handloom list` shows all conversations."
                 raise UsageError(told)
             resources = AsyncExitStack()
-            tab = make(reader, found[0], MarkBook(home), resources)
+            tab = make(reader, found[0], Bookmarks(home), resources)
             await tab.start()
             resources.push_async_callback(stack.pop_all().aclose)
         self.open_tabs.append(tab)
@@ -177,10 +177,12 @@ class Replaying(Frame):
         self._go(lambda tab: tab.heading - 1)
 
     def do_replay_next_turn(self) -> None:
-        self._go(lambda tab: next((turn for turn in tab.player.film.turns if turn > tab.heading), tab.player.count - 1))
+        self._go(
+            lambda tab: next((turn for turn in tab.player.timeline.turns if turn > tab.heading), tab.player.count - 1)
+        )
 
     def do_replay_prev_turn(self) -> None:
-        self._go(lambda tab: next((turn for turn in reversed(tab.player.film.turns) if turn < tab.heading), 0))
+        self._go(lambda tab: next((turn for turn in reversed(tab.player.timeline.turns) if turn < tab.heading), 0))
 
     def do_replay_first(self) -> None:
         self._go(lambda tab: 0)
@@ -258,7 +260,7 @@ class Replaying(Frame):
 
     async def _search_replay(self, tab: ReplayTab, words: str) -> None:
         tab.words = sanitize_line(words, 30)
-        tab.hits = await tab.player.film.search(words, MOST_HITS) if words else ()
+        tab.hits = await tab.player.timeline.search(words, MOST_HITS) if words else ()
         self.wake(tab)
         if words:
             told = _("“{words}” is not in this conversation.").format(words=tab.words)

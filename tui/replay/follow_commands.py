@@ -49,7 +49,7 @@ async def follow(app: Frame, conversation_id: str) -> None:
         return
     tab = await app.open_followed(conversation_id)
     tab.on_owner = lambda tab, before: _tell_of_owner(app, tab, before)
-    locks = tab.followed.film.reader.home / "locks"
+    locks = tab.followed.timeline.reader.home / "locks"
     tab.watch = watch(locks, lambda: _rung(app, tab), RUNG, rest_s=REST_S)
     app.replay_to(tab, NEWEST)
 

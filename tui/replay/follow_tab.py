@@ -22,9 +22,9 @@ from tui.workspace.footer import Facts
 from tui.workspace.tab import short_title
 
 if TYPE_CHECKING:
-    from core.replay.log_follower import Followed, Owner
+    from core.replay.log_follower import LogFollower, Owner
     from core.replay.timeline import Item
-    from core.store.bookmarks import MarkBook
+    from core.store.bookmarks import Bookmarks
     from tui.file_watcher import Watch
 
 FRAME_S = 0.1
@@ -36,8 +36,8 @@ class FollowTab(ReplayTab):
 
     def __init__(
         self,
-        player: Followed,
-        book: MarkBook | None,
+        player: LogFollower,
+        book: Bookmarks | None,
         wake: Callable[[ReplayTab], None],
         resources: AsyncExitStack,
     ) -> None:
@@ -161,7 +161,7 @@ class FollowTab(ReplayTab):
         await super().run(folded)
         if moves:
             self.at_end = self.player.position.is_end
-        if self.at_end and (items := await self.followed.ahead()):
+        if self.at_end and (items := await self.followed.new_items()):
             self._show(items)
             await asyncio.sleep(FRAME_S)
             return True
@@ -174,7 +174,7 @@ class FollowTab(ReplayTab):
         to_end = self.target is not None and self.target >= followed.count - 1
         self.rung = False
         try:
-            await followed.look()
+            await followed.refresh()
         except BaseException:
             self.rung = True
             raise
@@ -194,6 +194,6 @@ class FollowTab(ReplayTab):
     async def _note_signs(self) -> None:
         """Have the marks of the log as far as the log is known."""
         if self._signs_upto < (count := self.followed.count):
-            self.signs = await self.followed.film.signs(self.signs, self._signs_upto - 1)
+            self.signs = await self.followed.timeline.highlights(self.signs, self._signs_upto - 1)
             self._signs_upto = count
             self._wake()

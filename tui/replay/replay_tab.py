@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from core.events import AgentStateChangedObservation, Envelope, LLMMetrics, ModeAction
 from core.replay.player import SPEEDS, Player
-from core.replay.timeline import Item, Scene, Signs
+from core.replay.timeline import Highlights, Item, ReplayState
 from tui.i18n import _
 from tui.replay.transport_bar import Reel
 from tui.terminal_io.sanitizer import sanitize_line
@@ -23,7 +23,7 @@ from tui.workspace.footer import Facts
 from tui.workspace.tab import Tab, short_title
 
 if TYPE_CHECKING:
-    from core.store.bookmarks import MarkBook
+    from core.store.bookmarks import Bookmarks
     from core.store.conversations import ConversationInfo
 
 
@@ -42,7 +42,7 @@ class ReplayTab(Tab):
         self,
         player: Player,
         info: ConversationInfo,
-        book: MarkBook | None,
+        book: Bookmarks | None,
         wake: Callable[[ReplayTab], None],
         resources: AsyncExitStack,
     ) -> None:
@@ -55,7 +55,7 @@ class ReplayTab(Tab):
         """The event that it is on the way to."""
         self.marks: list[int] = []
         """Events that the user marked, in order."""
-        self.signs = Signs()
+        self.signs = Highlights()
         self.hits: Sequence[int] = ()
         """Events in which was found what the user looks for, in order."""
         self.words = ""
@@ -127,7 +127,7 @@ class ReplayTab(Tab):
             playing=self.playing,
             speed=player.speed,
             skips_waiting=player.skips_waiting,
-            turns=tuple(player.film.turns),
+            turns=tuple(player.timeline.turns),
             errors=self.signs.errors,
             questions=self.signs.questions,
             marks=tuple(self.marks),
@@ -151,7 +151,7 @@ class ReplayTab(Tab):
 
     async def read_signs(self) -> None:
         """Read what the log marks by itself; the bar shows it from then on."""
-        self.signs = await self.player.film.signs()
+        self.signs = await self.player.timeline.highlights()
         self._wake()
 
     async def aclose(self) -> None:
@@ -209,7 +209,7 @@ class ReplayTab(Tab):
             self._mode = item
         self._spent = getattr(item.event, "llm_metrics", None) or self._spent
 
-    def _fold(self, scene: Scene) -> None:
+    def _fold(self, scene: ReplayState) -> None:
         """Have fresh models that show this moment."""
         wanted, plan_shown = self.events.filter, self.plan.shown
         self.begin_models()

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from core.exit_status import ExitStatus
+from core.errors import ExitStatus
 from core.home import home_folder
 from core.rerun import runner
 from core.rerun.alignment import Pair, Pairing
@@ -36,7 +36,7 @@ async def run(options: argparse.Namespace) -> int:
     settings = load(home, os.environ, runtime=options.runtime, agent__confirm=options.confirm)
     interrupted = interrupts()
     async with manager_of_one(home, settings) as manager:
-        conversation_id = await manager.store.shelf.resolve(options.id)
+        conversation_id = await manager.store.listing.resolve(options.id)
         again = await runner.begin(
             manager, conversation_id, workspace=options.workspace or "", stops_at_first=options.stop_at_first
         )

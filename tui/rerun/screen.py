@@ -194,9 +194,9 @@ class AgainScreen(ModalScreen[None]):
         assert self._again is not None
         session = self._again.session
         if answer == RUN:
-            self._attempt(session.confirm(asked))
+            self._attempt(session.approval.confirm(asked))
         elif answer == DO_NOT_RUN:
-            self._attempt(session.reject(_("The user did not want it run again."), asked))
+            self._attempt(session.approval.reject(_("The user did not want it run again."), asked))
 
     def action_open(self) -> None:
         """Answer what the run asks; else show action and results in full."""

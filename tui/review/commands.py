@@ -22,7 +22,7 @@ class Reviewing(Frame):
         from core.review.review import comment
         from tui.review.screen import ChangesScreen
 
-        left = await self.push_screen_wait(ChangesScreen(tab.session.undoing.review))
+        left = await self.push_screen_wait(ChangesScreen(tab.session.undo.review))
         if not left.remarks:
             return
         said, beside = zip(*(comment(*remark) for remark in left.remarks), strict=True)

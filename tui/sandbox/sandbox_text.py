@@ -10,7 +10,7 @@ from tui.i18n import _
 from tui.terminal_io.sanitizer import sanitize, sanitize_line
 
 if TYPE_CHECKING:
-    from core.sandbox_usage import Job, SandboxUsage
+    from core.sandbox_types import Job, SandboxUsage
     from core.settings.config import SandboxSettings
 
 OPEN = _("Nothing separates it from this machine: commands run as you.")

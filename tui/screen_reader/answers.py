@@ -18,7 +18,7 @@ from tui.terminal_io.glyphs import in_ascii
 from tui.terminal_io.sanitizer import sanitize, sanitize_line
 
 if TYPE_CHECKING:
-    from core.conversations.folder_trust import Trusting
+    from core.conversations.folder_trust import FolderTrust
     from core.events import Envelope
     from core.security.suggested_rules import Reach
     from core.session.agent_session import AgentSession
@@ -69,11 +69,11 @@ async def answer(session: AgentSession, question: Question, text: str) -> str:
     word, _space, rest = text.partition(" ")
     match word.lower().rstrip(",.:"), rest.strip():
         case "yes", "":  # "yes, but only in build" is no yes
-            await session.confirm(id)
+            await session.approval.confirm(id)
         case "no", reason:
-            await session.reject(reason or NOT_WANTED, id)
+            await session.approval.reject(reason or NOT_WANTED, id)
         case "stop", "":
-            await session.reject("", id)
+            await session.approval.reject("", id)
         case ("always" | "never") as verb, said if said:
             scope, _space, pattern = said.partition(" ")
             if scope.lower() not in SCOPES:
@@ -96,18 +96,18 @@ async def _permit(session: AgentSession, question: Question, scope: Scope, patte
     if reach.uncovered and not is_never:
         what = ", ".join(sanitize_line(part, 80) for part in reach.uncovered[:3])
         return _("It does not cover this action: {what}.").format(what=what)
-    await session.permitting.permit(pattern, scope, Verdict.DENY if is_never else Verdict.ALLOW)
+    await session.approval.permit(pattern, scope, Verdict.DENY if is_never else Verdict.ALLOW)
     if is_never:
-        await session.reject(NOT_WANTED, question.action_id)
+        await session.approval.reject(NOT_WANTED, question.action_id)
     else:
-        await session.permitting.confirm_allowed(question.action_id)
+        await session.approval.confirm_allowed(question.action_id)
     return ""
 
 
 class TrustTalk:
     """The question about what a folder brings, while it is asked."""
 
-    def __init__(self, trust: Trusting, folder: Callable[[], str]) -> None:
+    def __init__(self, trust: FolderTrust, folder: Callable[[], str]) -> None:
         self._trust, self._folder_of = trust, folder
         self._folder = ""
         self._standing: Standing | None = None

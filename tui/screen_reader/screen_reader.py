@@ -14,9 +14,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from core.errors import HandloomError, UsageError
+from core.errors import ExitStatus, HandloomError, UsageError
 from core.events import CONVERSATION_TITLE, Envelope, EventSource, Frame, MessageAction, Status
-from core.exit_status import ExitStatus
 from core.session.compaction import compact_wish
 from core.stream import EventStreamSubscriber
 from tui.i18n import _, in_words
@@ -60,7 +59,7 @@ async def _open(options: StartOptions, manager: ConversationManager) -> AgentSes
         here = [c for c in await manager.list() if c.workspace == options.workspace and not c.parent]
         wanted = here[0].id if here else ""
     if wanted:
-        return await manager.open(await manager.store.shelf.resolve(wanted), model=options.model or "")
+        return await manager.open(await manager.store.listing.resolve(wanted), model=options.model or "")
     model = options.model or manager.settings.model
     if not model:
         raise UsageError(NO_MODEL)
@@ -99,9 +98,9 @@ class Reader:
     async def talk(self) -> None:
         """Talk until the input ends."""
         session, loop = self._session, asyncio.get_running_loop()
-        session.attended = True
+        session.delegation.attended = True
         opened = _("Handloom. Model: {model}. Folder: {folder}.")
-        self._say(opened.format(model=session.model_name, folder=session.info.workspace))
+        self._say(opened.format(model=session.active_model.name, folder=session.info.workspace))
         if session.runtime.isolation == "none":
             self._say(_("No isolation: the agent's commands run as you, on this machine."))
         for envelope in await session.stream.page(limit=RECALLED):
@@ -258,6 +257,6 @@ class Reader:
 
     async def _take(self, text: str, ways: Sequence[Way]) -> None:
         if text.isdecimal() and 0 < int(text) <= len(ways):
-            await self._session.ways.take(ways[int(text) - 1])
+            await self._session.recovery.take(ways[int(text) - 1])
         else:
             self._say(_("Answer with one of the numbers above."))

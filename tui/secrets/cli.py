@@ -13,8 +13,7 @@ import os
 import sys
 from dataclasses import asdict
 
-from core.errors import ConfigurationError
-from core.exit_status import ExitStatus
+from core.errors import ConfigurationError, ExitStatus
 from core.home import home_folder
 from core.secrets.backends import Both
 from core.secrets.command_secrets import MAX_BYTES

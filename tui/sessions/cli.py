@@ -17,8 +17,7 @@ from typing import Any
 
 from rich.cells import cell_len, set_cell_size
 
-from core.errors import HandloomError, UsageError
-from core.exit_status import ExitStatus
+from core.errors import ExitStatus, HandloomError, UsageError
 from core.home import home_folder
 from core.secrets import Masker, from_environment
 from core.secrets.redactor import without_secrets
@@ -163,7 +162,7 @@ async def rename(options: argparse.Namespace) -> int:
         raise UsageError("A conversation needs a name. Give a few words.")
     title = without_secrets(title, Masker(from_environment(os.environ)))
     async with EventStore(home_folder(os.environ)) as store:
-        await store.rename(await store.shelf.resolve(options.id), title)
+        await store.rename(await store.listing.resolve(options.id), title)
     return ExitStatus.FINISHED
 
 
@@ -174,7 +173,7 @@ async def delete(options: argparse.Namespace) -> int:
     home = home_folder(os.environ)
     settings = load(home, os.environ)
     async with manager_of_one(home, settings) as manager:
-        ids = [await manager.store.shelf.resolve(text) for text in dict.fromkeys(options.ids)]
+        ids = [await manager.store.listing.resolve(text) for text in dict.fromkeys(options.ids)]
         if not options.yes:
             for id in ids:
                 await _tell_what_goes(manager.store, id)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from core.store.conversations import ORDERS as SHELF_ORDERS
-from core.store.conversations import ConversationFilter, ConversationInfo, Shelf
+from core.store.conversations import ConversationFilter, ConversationInfo, ConversationListing
 from tui.delegation.commands import as_tree
 
 PAGE = 100
@@ -22,7 +22,7 @@ class Source(Protocol):
     """Where conversations are read from: the part of `core.store.reader.EventReader` that is needed here."""
 
     @property
-    def shelf(self) -> Shelf: ...
+    def listing(self) -> ConversationListing: ...
     async def descendants(self, conversation_id: str) -> list[ConversationInfo]: ...
 
 
@@ -55,7 +55,7 @@ class SessionList:
         """Show what matches, in this order. Cancelling leaves the list as it was."""
         self._generation += 1
         generation, self._where, self._order = self._generation, where, order
-        total = await self._source.shelf.count(where)
+        total = await self._source.listing.count(where)
         first = await self._read(0)
         if generation == self._generation:
             self.total, self._pages, self._unfolded = total, {0: first}, {}
@@ -112,9 +112,9 @@ class SessionList:
             self._unfolded[place] = children
 
     async def _read(self, page: int) -> list[Entry]:
-        shelf = self._source.shelf
-        infos = await shelf.page(self._where, order=self._order, offset=page * PAGE, limit=PAGE)
-        counts = await shelf.delegate_counts([info.id for info in infos])
+        listing = self._source.listing
+        infos = await listing.page(self._where, order=self._order, offset=page * PAGE, limit=PAGE)
+        counts = await listing.delegate_counts([info.id for info in infos])
         return [Entry(info, int(bool(info.parent)), counts.get(info.id, 0)) for info in infos]
 
     def _locate(self, row: int) -> tuple[int, int]:

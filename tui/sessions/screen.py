@@ -167,7 +167,7 @@ class SessionsScreen(SessionFinding):
 
     async def _choose_model(self) -> None:
         """Models are too many to turn through."""
-        models = await self._ways.store.shelf.models()
+        models = await self._ways.store.listing.models()
         choices = [Choice("", _("any"))] + [Choice(name, sanitize_line(name, TITLE_CELLS)) for name in models]
         name = await self.app.push_screen_wait(ChoiceScreen(_("Model"), choices))
         if name is not None:

@@ -212,7 +212,7 @@ class SessionFinding(ModalScreen[Wish | None]):
 
     async def _begin(self, row: int = 0) -> None:
         """Read the list anew, and have the cursor on a row."""
-        self._all = await self._ways.store.shelf.count(Chosen().filter("", self._clock()))
+        self._all = await self._ways.store.listing.count(Chosen().filter("", self._clock()))
         wanted = self._text
         await self._list.begin(self._place.chosen.filter(wanted, self._clock()), self._place.order)
         self._shown = (False, wanted)

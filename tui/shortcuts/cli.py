@@ -7,7 +7,7 @@ import sys
 
 from rich.cells import cell_len
 
-from core.exit_status import ExitStatus
+from core.errors import ExitStatus
 from tui.commands import COMMANDS, KEYMAP, Command, Scope, all_keys
 from tui.i18n import _
 from tui.shortcuts.key_test import echo, speaks_protocol

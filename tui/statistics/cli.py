@@ -17,8 +17,7 @@ from typing import Any
 
 from rich.cells import cell_len, set_cell_size
 
-from core.errors import UsageError
-from core.exit_status import ExitStatus
+from core.errors import ExitStatus, UsageError
 from core.home import home_folder
 from core.statistics import Durations, Statistics, Tally
 from core.store.conversations import ConversationInfo
@@ -48,7 +47,7 @@ async def show(options: argparse.Namespace) -> int:
         if options.id is None:
             say(await _show_all(store, options.json))
         else:
-            say(await _show_one(store, await store.shelf.resolve(options.id), options.json))
+            say(await _show_one(store, await store.listing.resolve(options.id), options.json))
     return ExitStatus.FINISHED
 
 
@@ -58,7 +57,7 @@ async def show(options: argparse.Namespace) -> int:
 async def _show_one(store: EventStore, conversation_id: str, as_json: bool) -> str:
     found = await store.conversations(conversation_id=conversation_id)
     if not found:
-        raise UsageError(f"There is no conversation {conversation_id}. `handloom list` shows those that there are.")
+        raise UsageError(f"There is no conversation {conversation_id}. `handloom list` shows all conversations.")
     (info,), tally, after = found, Tally(), -1
     while page := await store.read(conversation_id, after=after, limit=PAGE):
         for envelope in page:

@@ -45,7 +45,7 @@ class Terminals(Frame):
         tab = self.living
         if tab is None:
             self.flash(keyed(_("No conversation is open. {conv.new} begins one.")))
-        elif self.workspace.browser.has_focus or tab.session.hands.browser.is_on:
+        elif self.workspace.browser.has_focus or tab.session.user_control.browser.is_on:
             self.workspace.browser.action_ask("take")  # the same key, for what the user looks at
         elif tab.has_terminal:
             self._give_back(tab)
@@ -59,9 +59,9 @@ class Terminals(Frame):
     def _take(self, tab: ConversationTab) -> None:
         async def take() -> None:
             rows, columns = self.workspace.terminal.screen_size
-            await tab.session.take_terminal(rows, columns)
+            await tab.session.user_control.terminal.begin(rows, columns)
             tab.terminal.waits = False
-            tab.terminal.on_reply = tab.session.hands.terminal.type
+            tab.terminal.on_reply = tab.session.user_control.terminal.type
             tab.terminal.used = True
             self.wake(tab)
 
@@ -69,7 +69,7 @@ class Terminals(Frame):
 
     def _give_back(self, tab: ConversationTab) -> None:
         tab.terminal.on_reply = None
-        tab.session.hands.terminal.give_back()
+        tab.session.user_control.terminal.give_back()
         self.workspace.maximised_pane = False
         self.workspace.arrange_panes()
         self.workspace.helm.focus()
@@ -85,7 +85,7 @@ class Terminals(Frame):
         title, told = _("Terminal"), self.current.about_terminal if self.current is not None else ""
         if taken:
             title = _("Terminal: yours, the agent waits")
-            ready = tab is not None and tab.session.hands.terminal.is_ready
+            ready = tab is not None and tab.session.user_control.terminal.is_ready
             told = _("{key} gives it back").format(key=key)
             if not ready:
                 told = _("the sandbox gets ready; what you type waits") + " · " + told
@@ -117,14 +117,14 @@ class Terminals(Frame):
 
         if (tab := self.living) is not None:
             try:
-                tab.session.hands.terminal.type(message.data)
+                tab.session.user_control.terminal.type(message.data)
             except UsageError as error:
                 self.flash(str(error))
 
     def on_terminal_view_resized(self) -> None:
         """The pane has another size, and so has the terminal while it is the user's."""
         if (tab := self.living) is not None and tab.has_terminal:
-            tab.session.hands.terminal.resize(*self.workspace.terminal.screen_size)
+            tab.session.user_control.terminal.resize(*self.workspace.terminal.screen_size)
 
     def on_waits_hint_chosen(self) -> None:
         """A click on the line that says that a command waits."""

@@ -11,9 +11,8 @@ import json
 import os
 from pathlib import Path
 
-from core.conversations.folder_trust import Trusting
-from core.errors import ConfigurationError, UsageError
-from core.exit_status import ExitStatus
+from core.conversations.folder_trust import FolderTrust
+from core.errors import ConfigurationError, ExitStatus, UsageError
 from core.home import home_folder
 from core.memory.library import Own
 from core.settings.config import load
@@ -30,7 +29,7 @@ def trust(options: argparse.Namespace) -> int:
     """List, give or revoke. Raises UsageError, ConfigurationError."""
     home = home_folder(os.environ)
     settings = load(home, os.environ)
-    trusting = Trusting(home, Own.of(home, os.environ), Gate(home, lambda: settings.trust.projects))
+    trusting = FolderTrust(home, Own.of(home, os.environ), Gate(home, lambda: settings.trust.projects))
     match options.step:
         case "list":
             return _list(trusting, as_json=options.json)
@@ -43,7 +42,7 @@ def trust(options: argparse.Namespace) -> int:
             return asyncio.run(_give(trusting, options.folder, is_sure=options.yes))
 
 
-def _list(trusting: Trusting, *, as_json: bool) -> int:
+def _list(trusting: FolderTrust, *, as_json: bool) -> int:
     folders = trusting.folders()
     if not folders and not as_json:
         notice(_("No folder is trusted. To read what one brings, and say yes: handloom trust give FOLDER"))
@@ -53,7 +52,7 @@ def _list(trusting: Trusting, *, as_json: bool) -> int:
     return ExitStatus.FINISHED
 
 
-async def _revoke(trusting: Trusting, folder: str) -> int:
+async def _revoke(trusting: FolderTrust, folder: str) -> int:
     if not await trusting.revoke(_absolute(folder)):
         notice(_("It was not trusted."))
         return ExitStatus.FINISHED
@@ -61,7 +60,7 @@ async def _revoke(trusting: Trusting, folder: str) -> int:
     return ExitStatus.FINISHED
 
 
-async def _give(trusting: Trusting, folder: str, *, is_sure: bool) -> int:
+async def _give(trusting: FolderTrust, folder: str, *, is_sure: bool) -> int:
     absolute = _absolute(folder)
     standing = await trusting.look(absolute)
     for problem in standing.survey.problems:

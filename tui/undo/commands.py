@@ -44,16 +44,16 @@ class Undoing(Frame):
         from tui.undo.screen import UndoScreen
 
         assert self.manager is not None
-        turns = await tab.session.undoing.turns()
+        turns = await tab.session.undo.turns()
         if not turns:
             self.flash(_("There is nothing to undo yet."))
             return
         beside = await self.manager.at_work_beside(tab.session)
-        screen = UndoScreen(turns, tab.session.undoing.preview, first=first, beside=beside)
+        screen = UndoScreen(turns, tab.session.undo.preview, first=first, beside=beside)
         chosen = await self.push_screen_wait(screen)
         if chosen is None:
             return
-        done = await tab.session.undoing.undo(
+        done = await tab.session.undo.undo(
             chosen.preview, chat=chosen.chat, files=chosen.files, overwrite=chosen.overwrite
         )  # fmt: skip
         prompt = self.workspace.prompt
@@ -68,7 +68,7 @@ class Undoing(Frame):
         from tui.undo.screen import UndoScreen
 
         assert self.manager is not None
-        preview = await tab.session.undoing.preview_redo()
+        preview = await tab.session.undo.preview_redo()
         said = await tab.event(preview.first)
         assert said is not None
 
@@ -80,7 +80,7 @@ class Undoing(Frame):
         chosen = await self.push_screen_wait(UndoScreen(turns, again, beside=beside, redo=True))
         if chosen is None:
             return
-        done = await tab.session.undoing.redo(chosen.preview, overwrite=chosen.overwrite)
+        done = await tab.session.undo.redo(chosen.preview, overwrite=chosen.overwrite)
         if done.done and self.current is tab and self.workspace.prompt.text == preview.text:
             self.workspace.prompt.take()
         self._tell(done, _("It is as it was before the undo. {files}."))

@@ -39,7 +39,7 @@ class ConversationTab(Tab):
         super().__init__(session.stream, wake, clock)
         self.session = session
         self.level = level
-        session.attended = True
+        session.delegation.attended = True
         self._first_said = ""
         self._seen = -1
         self._waiting: list[Envelope] | None = []
@@ -62,7 +62,7 @@ class ConversationTab(Tab):
 
     @property
     def model_name(self) -> str:
-        return self.session.model_name
+        return self.session.active_model.name
 
     @property
     def mark(self) -> Mark:
@@ -74,7 +74,7 @@ class ConversationTab(Tab):
         return self._mark_and_words()[1]
 
     def _mark_and_words(self) -> tuple[Mark, str]:
-        return mark_of(self.session.state.agent_state, self.waits_for, self.session.asleep)
+        return mark_of(self.session.state.agent_state, self.waits_for, self.session.suspension.is_on)
 
     @property
     def waits_for(self) -> Wait | None:
@@ -96,12 +96,12 @@ class ConversationTab(Tab):
 
     @property
     def runs_command(self) -> bool:
-        return self.session.runs_command
+        return self.session.user_control.commands.is_busy
 
     @property
     def has_terminal(self) -> bool:
         """Whether the user has the agent's terminal."""
-        return self.session.hands.terminal.is_on
+        return self.session.user_control.terminal.is_on
 
     @property
     def queued(self) -> Sequence[str]:
@@ -115,7 +115,7 @@ class ConversationTab(Tab):
             mark=self.mark,
             state=self.state_words,
             elapsed_s=int(self._clock() - self.running_since) if self.running_since is not None else None,
-            model=sanitize_line(session.model_name, 40),
+            model=sanitize_line(session.active_model.name, 40),
             context_used=usage.per_turn_token,
             context_window=usage.context_window,
             tokens_in=usage.prompt_tokens,
@@ -125,7 +125,7 @@ class ConversationTab(Tab):
             iteration=state.iteration,
             max_iterations=state.allowed.max_iterations or 0,
             workspace=sanitize_line(session.info.workspace, 300),
-            confirm_mode=str(session.confirm_mode),
+            confirm_mode=str(session.approval.mode),
             isolated=session.runtime.isolation != "none",
         )
 
@@ -142,7 +142,7 @@ class ConversationTab(Tab):
         for envelope in waiting:
             self._apply(envelope)
         self.unread = False
-        self.browser.taken = self.session.hands.browser.is_on  # whatever the log of one that was killed says
+        self.browser.taken = self.session.user_control.browser.is_on  # whatever the log of one that was killed says
         self.note_state()
         self._wake()
 

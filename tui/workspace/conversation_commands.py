@@ -86,7 +86,7 @@ class Conversations(Delegates):
         def chosen(text: str | None) -> None:
             title = " ".join((text or "").split())[:TITLE_CHARS]
             if title:
-                self.attempt(tab.session.set_title(title))
+                self.attempt(tab.session.record.set_title(title))
             elif text is not None:
                 self.flash(_("A conversation needs a name; it keeps the one it has."))
 
@@ -149,7 +149,7 @@ class Conversations(Delegates):
             self.choose_model(lambda name: self.attempt(self._set_model(tab, name)))
 
     async def _set_model(self, tab: ConversationTab, name: str) -> None:
-        await tab.session.set_model(name)
+        await tab.session.active_model.switch(name)
         self.flash(_("{name} answers from now on.").format(name=name))
         self.wake(tab)
 
@@ -176,7 +176,7 @@ class Conversations(Delegates):
             self.attempt(self._restore_file(self.living, name))
 
     async def _restore_file(self, tab: ConversationTab, name: str) -> None:
-        restored = await tab.session.put_back(name)
+        restored = await tab.session.leftovers.put_back(name)
         self.flash(_("{name} is back. The sandbox restarts with the next action.").format(name=restored))
 
     def do_conv_jobs(self) -> None:
@@ -213,7 +213,7 @@ class Conversations(Delegates):
                 self.flash(_("There is no conversation of this folder yet; this is a new one."))
         if wanted:
             try:
-                id = await self.manager.store.shelf.resolve(wanted)
+                id = await self.manager.store.listing.resolve(wanted)
                 places = [c.workspace for c in await self.manager.list() if c.id == id]
                 await self.ask_trust(places[0] if places else self.options.workspace)
                 await self.add_tab(await self.manager.open(id))

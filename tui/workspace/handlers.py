@@ -191,9 +191,9 @@ class Handlers(
         if tab is None:
             return
         own = str(self.manager.settings.agent.confirm) if self.manager is not None else MODES[0]
-        mode = next_mode(str(tab.session.confirm_mode), own)
-        tab.session.set_confirm_mode(mode)
-        self.attempt(tab.session.permitting.keep_mode(mode, own=mode == own))
+        mode = next_mode(str(tab.session.approval.mode), own)
+        tab.session.approval.set_mode(mode)
+        self.attempt(tab.session.approval.keep_mode(mode, own=mode == own))
         self.flash(MODE_TOLD[mode])
         self.attempt(self.judge_again(tab))
         self.wake(tab)

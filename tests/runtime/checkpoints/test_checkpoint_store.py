@@ -417,7 +417,7 @@ async def test_a_restore_that_cannot_be_taken_back_says_so(place: Place, monkeyp
 
     monkeypatch.setattr(os, "replace", broken)
     monkeypatch.setattr(os, "rename", rename)
-    with pytest.raises(CheckpointError, match=r"could not be taken back .* restore that one"):
+    with pytest.raises(CheckpointError, match=r"could not be undone .* Restore the checkpoint"):
         await store.restore(one.id)
     monkeypatch.undo()
     before = (await store.list())[-1]

@@ -244,7 +244,8 @@ def imported(tree: ast.AST) -> Iterator[str]:
             modules = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
         for module in modules:
             path = module.replace(".", "/")
-            for name in (f"{path}.py", f"{path}/__init__.py"):
+            above = [f"{parent}/__init__.py" for parent in Path(path).parents if str(parent) != "."]
+            for name in (f"{path}.py", f"{path}/__init__.py", *above):
                 if module.split(".")[0] in ("core", "runtime", "tui") and (ROOT / name).exists():
                     yield name
         yield from imported(node)

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from core.denials import Denials
 from core.events import CmdOutputObservation, CmdRunAction
+from core.sandbox_types import Denials
 from runtime.isolation.confinement import Isolation
 from runtime.local.local_runtime import LocalRuntime
 from runtime.server_runtime import ServerRuntime

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from core.denials import Denials
 from core.errors import RuntimeUnavailableError
 from core.events import ErrorObservation, FileEditAction, FileReadAction
+from core.sandbox_types import Denials
 from runtime.isolation.protected_paths import Mount, Mounts, Visibility, deny
 from runtime.local.local_runtime import LocalRuntime
 from tests.runtime.isolation.confined import WALLED, own, repository, run, walled

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from core.denials import Denials, DeniedHosts
 from core.errors import RuntimeUnavailableError
+from core.sandbox_types import Denials, DeniedHosts
 from runtime.isolation.egress_proxy import (
     MAX_CONNECTIONS,
     DeniedError,

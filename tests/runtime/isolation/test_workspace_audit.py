@@ -83,9 +83,9 @@ def test_what_is_harmless_is_passed_over(tmp_path: Path, change: str) -> None:
 
 COME_AND_GO = """
 import pathlib, sys
-from runtime.isolation.protected_paths import Held, mounts
+from runtime.isolation.protected_paths import HeldMounts, mounts
 while True:
-    Held(mounts(pathlib.Path(sys.argv[1]), ()), None).close()
+    HeldMounts(mounts(pathlib.Path(sys.argv[1]), ()), None).close()
 """
 
 

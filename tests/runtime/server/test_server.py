@@ -232,7 +232,7 @@ def test_the_server_loads_nothing_of_the_screen_the_store_or_the_models() -> Non
         "core.interpreter",
         "core.secrets",
         "core.plugin_requirements",
-        "core.sandbox_usage",
+        "core.sandbox_types",
     }
 
 

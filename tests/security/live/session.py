@@ -154,7 +154,7 @@ async def _denied(session: AgentSession, task: str) -> None:
         await session.settled()
         if session.state.agent_state is not AgentState.AWAITING_USER_CONFIRMATION:
             return
-        await session.reject(NO)
+        await session.approval.reject(NO)
 
 
 async def _alone(session: AgentSession, task: str, report: Report) -> None:

@@ -461,13 +461,13 @@ async def test_shift_tab_walks_through_the_modes_and_back() -> None:
         modes, kept = [], []
         for _ in range(3):
             await it.press("shift+tab")
-            modes.append(it.session.confirm_mode)
-            kept.append(it.session.permitting.kept)
+            modes.append(it.session.approval.mode)
+            kept.append(it.session.approval.kept)
         assert modes == ["auto-edit", "plan", "always"]
         assert kept == [("auto-edit", False), ("plan", False), ("always", True)]
-        it.session.confirm_mode = "never"
+        it.session.approval.mode = "never"
         await it.press("shift+tab")
-        assert it.session.confirm_mode == "always"
+        assert it.session.approval.mode == "always"
 
 
 async def test_one_key_goes_to_the_next_conversation_that_waits() -> None:

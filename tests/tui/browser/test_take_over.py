@@ -196,7 +196,7 @@ async def test_letters_click_and_fill_and_what_is_secret_stands_in_no_function()
         assert "pass" not in it.screen_text().replace("Password", "")
         await it.press("enter")
         assert asked(it)[-1] == "fill('8', '<hidden>')"
-        assert it.session.hands.browser.hidden == ["pass"]
+        assert it.session.user_control.browser.hidden == ["pass"]
         await it.press("f", "escape", *"z")
         assert len(asked(it)) == 3, "letters that were left are letters no more"
 
@@ -213,7 +213,7 @@ async def test_the_rest_of_a_browser_is_on_keys_too_and_f12_gives_it_back() -> N
         await it.press("enter")
         assert asked(it)[-1] == "goto('http://localhost:8000/x')"
         await it.press("f12")
-        assert not it.session.hands.browser.is_on
+        assert not it.session.user_control.browser.is_on
         assert "you have the browser" not in it.screen_text()
 
 

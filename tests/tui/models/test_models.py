@@ -52,10 +52,10 @@ async def test_a_name_that_no_table_has_can_be_typed_and_chosen() -> None:
     async with running(manager=ManagerDouble(catalogue=[CLAUDE])) as it:
         await open_picker(it)
         await it.press(*"claude-x", "enter")
-        assert it.session.model_name == "anthropic/claude-x"
+        assert it.session.active_model.name == "anthropic/claude-x"
         await open_picker(it)
         await it.press(*"mistral/brand-new", "enter")
-        assert it.session.model_name == "mistral/brand-new"
+        assert it.session.active_model.name == "mistral/brand-new"
 
 
 async def test_what_is_near_is_there_without_the_tables_and_says_why() -> None:
@@ -68,7 +68,7 @@ async def test_what_is_near_is_there_without_the_tables_and_says_why() -> None:
         for told in ("named in config.toml", "Ollama :11434", "runs on this machine, needs no key", "$1.00 in"):
             assert told in text
         await it.press(*"qwen3", "enter")
-        assert it.session.model_name == "local:11434/qwen3"
+        assert it.session.active_model.name == "local:11434/qwen3"
 
 
 async def test_without_the_tables_the_picker_says_so_and_still_answers() -> None:
@@ -104,7 +104,7 @@ async def test_the_wheel_and_a_double_click_do_what_keys_do() -> None:
         assert found.highlighted == row
         await it.pilot.click(found, offset=(4, row), times=2)
         await it.settle()
-        assert it.session.model_name == "groq/model-0003"
+        assert it.session.active_model.name == "groq/model-0003"
 
 
 @pytest.mark.parametrize("size", [(160, 48), (100, 30), (80, 24), (20, 5)])

@@ -42,7 +42,7 @@ async def test_a_model_of_this_machine_is_offered_before_the_demo_and_answers() 
         assert ("m2 runs" in text, "m3 runs" in text) == (True, False), "the picker has the rest"
         await it.press("enter")
         await until(it.pilot, lambda: it.app.current is not None)
-        assert it.session.model_name == "local:11434/m0"
+        assert it.session.active_model.name == "local:11434/m0"
 
 
 async def test_with_a_key_the_provider_is_marked_first_and_nothing_is_said_of_missing_keys() -> None:
@@ -50,7 +50,7 @@ async def test_with_a_key_the_provider_is_marked_first_and_nothing_is_said_of_mi
         assert "No provider's key" not in it.screen_text()
         await it.press("enter")
         await until(it.pilot, lambda: it.app.current is not None)
-        assert it.session.model_name == "anthropic/claude-test"
+        assert it.session.active_model.name == "anthropic/claude-test"
 
 
 async def test_arrows_go_round_and_escape_leads_back_from_the_fields() -> None:
@@ -61,7 +61,7 @@ async def test_arrows_go_round_and_escape_leads_back_from_the_fields() -> None:
         assert screen.query_one("#model", Input).has_focus
         await it.press("escape", "up", "up", "up", "enter")
         await until(it.pilot, lambda: it.app.current is not None)
-        assert it.session.model_name == "anthropic/claude-test"
+        assert it.session.active_model.name == "anthropic/claude-test"
 
 
 async def test_any_model_can_be_named_from_the_start() -> None:
@@ -70,7 +70,7 @@ async def test_any_model_can_be_named_from_the_start() -> None:
         await until(it.pilot, lambda: isinstance(it.app.screen, ModelPicker))
         await it.press(*"mistral/new", "enter")
         await until(it.pilot, lambda: it.app.current is not None)
-        assert it.session.model_name == "mistral/new"
+        assert it.session.active_model.name == "mistral/new"
 
 
 async def test_a_digit_highlights_and_only_enter_chooses() -> None:
@@ -81,7 +81,7 @@ async def test_a_digit_highlights_and_only_enter_chooses() -> None:
         assert marked.number == 3
         await it.press("enter")
         await until(it.pilot, lambda: it.app.current is not None)
-        assert it.session.model_name == "demo"
+        assert it.session.active_model.name == "demo"
 
 
 async def test_keys_of_the_first_moments_choose_nothing() -> None:
@@ -93,7 +93,7 @@ async def test_keys_of_the_first_moments_choose_nothing() -> None:
         it.clock.now += 1
         await it.press("down", "down", "enter")
         await until(it.pilot, lambda: it.app.current is not None)
-        assert it.session.model_name == "demo"
+        assert it.session.active_model.name == "demo"
 
 
 async def test_a_text_that_was_meant_for_the_prompt_chooses_nothing_and_the_fields_take_it() -> None:
@@ -108,7 +108,7 @@ async def test_a_text_that_was_meant_for_the_prompt_chooses_nothing_and_the_fiel
         assert it.app.screen.query_one("#model", Input).has_focus
         await it.press(*"m1", "enter")
         await until(it.pilot, lambda: it.app.current is not None)
-        assert it.session.model_name == "openai/m1"
+        assert it.session.active_model.name == "openai/m1"
 
 
 async def test_a_click_chooses() -> None:
@@ -116,7 +116,7 @@ async def test_a_click_chooses() -> None:
         demo = next(offer for offer in it.app.screen.query(Offer) if offer.number == 3)
         await it.pilot.click(demo)
         await until(it.pilot, lambda: it.app.current is not None)
-        assert it.session.model_name == "demo"
+        assert it.session.active_model.name == "demo"
 
 
 async def test_who_leaves_is_told_how_to_come_back_and_what_they_write_brings_the_question_again() -> None:
@@ -185,4 +185,4 @@ async def test_at_every_size_a_model_can_be_chosen(size: tuple[int, int]) -> Non
     async with running(size, model=None) as it:
         await it.press("down", "down", "enter")
         await until(it.pilot, lambda: it.app.current is not None)
-        assert it.session.model_name == "demo"
+        assert it.session.active_model.name == "demo"

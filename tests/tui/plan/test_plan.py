@@ -21,7 +21,7 @@ from core.events import (
     UndoAction,
     UndoObservation,
 )
-from core.replay.timeline import PAGE, PLANS_BACK, Film
+from core.replay.timeline import PAGE, PLANS_BACK, Timeline
 from core.store.reader import EventReader
 from tests.tapes import SANDBOX, USER, Tape
 from tests.tui.doubles import ManagerDouble, SessionDouble
@@ -268,13 +268,13 @@ async def test_a_replay_shows_the_plan_that_stood_then_however_far_back_it_was_t
     tape.add(UndoObservation(content=""), SANDBOX, redo)
     await tape.keep(tmp_path)
     async with EventReader(tmp_path) as reader:
-        film = Film(reader, tape.id)
-        await film.open()
+        timeline = Timeline(reader, tape.id)
+        await timeline.open()
         for target, expected in (
             (undone - 2, ["done", "todo"]),
             (undone, ["in_progress"]),
             (redo, ["in_progress"]),
             (redo + 1, ["done", "todo"]),
         ):
-            scene = await film.scene(target)
+            scene = await timeline.state_at(target)
             assert states(fed(*(e for e in (*scene.earlier, *scene.page) if isinstance(e, Envelope)))) == expected

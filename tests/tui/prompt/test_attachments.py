@@ -46,7 +46,7 @@ def test_what_is_no_file_is_refused_without_a_wait(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.png")
     (tmp_path / "folder.png").mkdir()
     for name in ("pipe.png", "folder.png"):
-        with pytest.raises(RefusedError, match="is no file"):
+        with pytest.raises(RefusedError, match="is not a file"):
             read_picture(tmp_path / name)
     with pytest.raises(FileNotFoundError):
         read_picture(tmp_path / "none.png")

@@ -196,7 +196,7 @@ async def test_a_command_that_cannot_run_now_is_said_and_kept() -> None:
 
 async def test_escape_stops_a_command_of_the_users_own() -> None:
     async with running() as it:
-        it.session.runs_command = True
+        it.session.user_control.commands.is_busy = True
         await it.press("escape")
         assert it.session.wishes == [("interrupt",)]
 

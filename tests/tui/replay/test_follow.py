@@ -14,7 +14,7 @@ import pytest
 
 from core.conversations.conversation_manager import ConversationManager
 from core.events import Envelope, MessageAction
-from core.replay.log_follower import Followed, Owner
+from core.replay.log_follower import LogFollower, Owner
 from core.replay.player import AT_ONCE
 from core.settings.config import Settings
 from core.store.reader import EventReader
@@ -37,7 +37,7 @@ REST_S = 0.05
 class Reading:
     """One who reads along."""
 
-    followed: Followed
+    followed: LogFollower
     bell: Watch = field(init=False)
     rung: asyncio.Event = field(default_factory=asyncio.Event)
     rings: int = 0
@@ -54,8 +54,8 @@ class Reading:
         """Wait for the bell, and tell what has come."""
         await self.rung.wait()
         self.rung.clear()
-        await self.followed.look()
-        while items := await self.followed.ahead():
+        await self.followed.refresh()
+        while items := await self.followed.new_items():
             self.most = max(self.most, len(items))
             self.texts += [
                 item.event.content
@@ -68,13 +68,13 @@ class Reading:
 async def reading(home: Path, rest_s: float = REST_S) -> AsyncIterator[Reading]:
     async with EventReader(home) as reader:
         (info,) = await reader.conversations(conversation_id=ID)
-        it = Reading(Followed(reader, info))
+        it = Reading(LogFollower(reader, info))
         bell = watch(home / "locks", it.ring, RUNG, rest_s=rest_s)
         assert bell is not None
         it.bell = bell
         try:
             await it.followed.open()
-            await it.followed.look()
+            await it.followed.refresh()
             yield it
         finally:
             bell.close()
@@ -87,7 +87,7 @@ async def test_when_the_bell_rings_the_event_can_be_read(tmp_path: Path) -> None
             await asyncio.gather(owner.do(commits=1), it.look())
             assert it.texts == [f"event {n}" for n in range(number + 1)]
         before = it.rings
-        await it.followed.look()
+        await it.followed.refresh()
         for _turn in range(3):
             await asyncio.sleep(0)
         assert it.rings == before, "who looks rings no bell, or two readers would wake each other for ever"
@@ -130,7 +130,7 @@ async def test_of_one_that_is_killed_everything_that_it_stored_is_told(tmp_path:
         await asyncio.gather(flood, return_exceptions=True)
         await until_so(it, lambda: it.followed.owner is None)
         assert it.texts == [f"event {n}" for n in range(len(it.texts))]
-        assert len(it.texts) == len(await it.followed.film.reader.read(ID))
+        assert len(it.texts) == len(await it.followed.timeline.reader.read(ID))
 
 
 async def until_so(it: Reading, condition: Callable[[], bool]) -> None:
@@ -194,7 +194,7 @@ async def test_a_question_is_seen_and_only_its_owner_answers_it_then_it_goes_on_
             assert (tab(it).mark, it.app.title[0]) == (Mark.WAITING, Mark.WAITING.glyph)
             await it.pilot.press("escape", "y", "n", "a", "b", "ctrl+p", "escape")
             assert session.state.awaiting == asked
-            await session.confirm(asked)
+            await session.approval.confirm(asked)
             await shows(it, "seen-42", "All is done.", "finished", "follows process")
             await until(it.pilot, lambda: tab(it).facts.iteration == session.state.iteration)
             it.app.replay_to(tab(it), asked + 1)
@@ -203,7 +203,7 @@ async def test_a_question_is_seen_and_only_its_owner_answers_it_then_it_goes_on_
             assert tab(it).mark is Mark.DONE
             await it.pilot.press("end")
             await shows(it, "follows process", "✓ finished")
-            await session.set_title("Another name")
+            await session.record.set_title("Another name")
             await shows(it, "Read: Another name")
             await it.app.show_conversation(session.id)
             assert len(it.app.open_tabs) == 1, "from the list as well, and not twice"

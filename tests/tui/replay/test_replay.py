@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from core.events import AgentState, CmdOutputObservation, CmdRunAction, EventSource, ModeAction, NullAction
-from core.store.bookmarks import MarkBook
+from core.store.bookmarks import Bookmarks
 from tests.tapes import SANDBOX, Tape, long_tape
 from tests.tui.replay.screens import go, replay, replaying, settle
 from tests.tui.workspace.running_app import Running, running, until
@@ -138,10 +138,10 @@ async def test_marks_are_set_kept_and_gone_to(tmp_path: Path) -> None:
         await press(it, "m")
         await go(it, 8)
         await press(it, "m")
-        assert MarkBook(tmp_path).read("tape") == [3, 8]
+        assert Bookmarks(tmp_path).read("tape") == [3, 8]
         assert await press(it, "apostrophe") == 3, "after the last comes the first"
         await press(it, "m")
-        assert MarkBook(tmp_path).read("tape") == [8]
+        assert Bookmarks(tmp_path).read("tape") == [8]
     async with replaying(tmp_path, "tape") as it:
         assert replay(it).marks == [8]
 

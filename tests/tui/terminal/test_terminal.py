@@ -225,12 +225,12 @@ async def test_one_key_takes_the_terminal_and_the_same_gives_it_back() -> None:
         assert "yours, the agent waits" in it.screen_text()
         await it.press("ctrl+p", "f1", "escape", "x")
         assert it.shows_the_workspace
-        assert it.session.hands.terminal.typed == b"\x10\x1bOP\x1bx"
+        assert it.session.user_control.terminal.typed == b"\x10\x1bOP\x1bx"
         await it.pilot.resize_terminal(90, 28)
         await it.settle()
-        assert it.session.hands.terminal.sizes[-1] == it.app.workspace.terminal.screen_size
+        assert it.session.user_control.terminal.sizes[-1] == it.app.workspace.terminal.screen_size
         await it.press("f12")
-        assert not it.session.hands.terminal.is_on
+        assert not it.session.user_control.terminal.is_on
         assert it.prompt_has_focus
         assert "yours" not in it.screen_text()
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from core.events import AgentStateChangedObservation, EventSource, PageShown, Status, TerminalOutput, TokenDelta
 from core.pub_sub import Frames
-from core.sandbox_usage import Job
+from core.sandbox_types import Job
 from tests.tui.doubles import ManagerDouble, OfferDouble, SessionDouble
 from tests.tui.terminal_io.hostile_app import HOSTILE
 from tests.tui.terminal_io.hostile_events import hostile_events

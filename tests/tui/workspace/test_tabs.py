@@ -78,7 +78,7 @@ async def test_a_mark_stands_in_the_tab_and_in_the_title_of_the_window() -> None
             assert glyph in first_line(it)
             assert it.app.title.startswith(glyph)
         await it.session.become(agent_state=AgentState.PAUSED, halt=Halt(HaltKind.LIMIT))
-        it.session.asleep = True
+        it.session.suspension.is_on = True
         await it.settle()
         assert "◆" in first_line(it)
 
@@ -253,7 +253,7 @@ def state(it: Running) -> dict[str, object]:
         "shown": [name for name in ("chat", "events", "terminal") if workspace.pane(name).display],
         "maximised": workspace.maximised_pane,
         "focus": it.app.focused,
-        "mode": it.session.confirm_mode,
+        "mode": it.session.approval.mode,
     }
 
 

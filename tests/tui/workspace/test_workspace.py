@@ -17,7 +17,7 @@ from core.controller.state import Queued
 from core.conversations.conversation_manager import ConversationManager
 from core.errors import ConfigurationError, StoreBusyError, StoreVersionError
 from core.events import AgentState, CmdRunAction, FileEditAction
-from core.sandbox_usage import Job, SandboxUsage
+from core.sandbox_types import Job, SandboxUsage
 from core.settings.config import SandboxSettings
 from core.store.conversations import ConversationInfo
 from tests.tui.doubles import ManagerDouble, SessionDouble
@@ -307,11 +307,11 @@ async def test_the_list_opens_a_conversation_and_typing_narrows_it_down() -> Non
 async def test_the_model_and_the_mode_can_be_changed() -> None:
     async with running() as it:
         await it.press("ctrl+x", "m", *"openai/gpt-x", "enter")
-        assert it.session.model_name == "openai/gpt-x"
+        assert it.session.active_model.name == "openai/gpt-x"
         modes = []
         for _ in range(3):
             await it.press("shift+tab")
-            modes.append(it.session.confirm_mode)
+            modes.append(it.session.approval.mode)
         assert modes == ["auto-edit", "plan", "always"]
         assert "approve everything" in it.screen_text()
 
@@ -360,7 +360,7 @@ async def test_without_a_model_the_start_screen_offers_some_and_remembers_the_ch
         assert "Anthropic" in it.screen_text()
         await it.press("3", "enter")
         await until(it.pilot, lambda: it.app.current is not None)
-        assert it.session.model_name == "demo"
+        assert it.session.active_model.name == "demo"
         assert manager.chosen == [("demo", "")]
 
 
@@ -591,7 +591,7 @@ async def test_a_delegate_has_a_tab_behind_its_parents_and_asks_there() -> None:
         await it.settle()
         assert [tab.id for tab in it.app.open_tabs][1:] == ["child", "other"]
         assert "└ count" in it.screen_text()
-        assert child.attended
+        assert child.delegation.attended
         await child.become(halt=Halt(HaltKind.LIMIT, "iterations"))
         await it.press("ctrl+x", "2")
         await it.settle()

@@ -1,0 +1,137 @@
+"""Actions of the user in the sandbox.
+
+UserAction: invariant: it is in the log as an action of the user, stored before it begins, and as exactly one
+observation, however it ends. Only the death of the process leaves it unanswered; then the next start answers it.
+
+UserShell: commands that the user runs in the agent's shell. Invariants: one at a time, and never while the agent works,
+because both share the folder and the variables of that shell. A command waits for the sandbox as the agent's first
+action does, and has no time limit: the user stops it. The model reads both events with the next message, as in
+OpenHands V0.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from core.actions.output import LiveOutput, interrupted, observation_of
+from core.actions.secret_injection import SecretInjection
+from core.errors import StoreError, UsageError
+from core.events import (
+    Action,
+    CmdRunAction,
+    Envelope,
+    EventSource,
+    Observation,
+    Status,
+)
+from core.protocols import Executor
+from core.pub_sub import Frames
+from core.stream import EventStream
+
+UNSTORED_STATUS = "STATUS$COMMAND_UNSTORED"
+Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class UserActionContext:
+    """The parts of a conversation that an action of its user needs."""
+
+    stream: EventStream
+    frames: Frames
+    ready: Callable[[], Awaitable[None]]
+    spawn: Spawn
+    awake: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
+    """Resumes a suspended conversation, and keeps it awake meanwhile; see `Suspension.awake`."""
+    agent_works: Callable[[], bool] = lambda: False
+
+
+@dataclass(frozen=True, slots=True)
+class UserAction:
+    """One action of the user. `carry_out` carries it out, `cut_short` makes its observation if it is cancelled."""
+
+    action: Action
+    carry_out: Callable[[int], Awaitable[Observation]]
+    """Takes the action's id."""
+    cut_short: Callable[[], Observation]
+    with_details: bool = True
+    """Whether the message of an unexpected error may be stored; it may repeat text that the action hides."""
+    last: Callable[[], None] = lambda: None
+    """Called at the end, after the observation is stored."""
+
+    async def begin(self, place: UserActionContext) -> tuple[Envelope, asyncio.Task[None]]:
+        """Store the action and run it in a task, which may be cancelled. Raises StoreError."""
+        envelope = await place.stream.append(self.action, EventSource.USER)
+        begun = asyncio.Event()
+        task = place.spawn(self._see_through(place, envelope.id, begun))
+        await begun.wait()  # a task that is cancelled before its first step could not store the observation
+        return envelope, task
+
+    async def _see_through(self, place: UserActionContext, action_id: int, begun: asyncio.Event) -> None:
+        begun.set()
+        observation = await self._observe(action_id)
+        try:
+            await place.stream.append(observation, EventSource.USER, action_id)
+        except StoreError as error:  # the next start answers the action
+            place.frames.publish(Status("error", UNSTORED_STATUS, str(error)))
+        finally:
+            self.last()
+
+    async def _observe(self, action_id: int) -> Observation:
+        try:
+            return await observation_of(self.carry_out(action_id), action_id, with_details=self.with_details)
+        except asyncio.CancelledError:
+            return self.cut_short()
+
+
+NO_LIMIT_S = 7 * 24 * 3600.0
+"""A server that the user started may run for days; it ends with the conversation."""
+
+
+class UserShell:
+    """The user's commands in one conversation."""
+
+    def __init__(self, runtime: Executor, secrets: SecretInjection | None, place: UserActionContext) -> None:
+        self._runtime = runtime
+        self._secrets = secrets
+        self._place = place
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a command is running."""
+        return self._task is not None and not self._task.done()
+
+    async def run(self, command: str) -> Envelope:
+        """Store the command and run it. Raises UsageError while another one runs, StoreError."""
+        if self.is_busy:
+            raise UsageError("Your last command still runs. Esc stops it; then run the next one.")
+        action = CmdRunAction(command=command, blocking=True, timeout=NO_LIMIT_S)
+        live = LiveOutput(self._place.frames)
+
+        async def carry_out(action_id: int) -> Observation:
+            await self._place.ready()
+
+            def run() -> Awaitable[Observation]:
+                return self._runtime.execute(action, action_id, live.publish)
+
+            return await (run() if self._secrets is None else self._secrets.around(action, run))
+
+        def cut_short() -> Observation:
+            return interrupted(action, live.output)
+
+        envelope, self._task = await UserAction(action, carry_out, cut_short).begin(self._place)
+        return envelope
+
+    async def ended(self) -> None:
+        """Return when no command runs; its observation is stored by then."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    def interrupt(self) -> None:
+        """Stop the running command; it still gets its observation."""
+        if self._task is not None:
+            self._task.cancel()

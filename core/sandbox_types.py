@@ -1,0 +1,77 @@
+"""Plain data that the core and the runtimes exchange about a sandbox: progress, resource usage, denied paths and hosts.
+
+In a module of its own because a runtime may not import the core's protocols.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+Say = Callable[[str], None]
+"""Takes one line about the progress of a slow step. Must not block or raise."""
+
+
+def silently(line: str) -> None:
+    """A `Say` that ignores progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A process that a command started and that is still running. Its text is untrusted."""
+
+    pid: int
+    """As the sandbox sees it; the host may use another number."""
+    command: str
+    started_at: float
+    """In seconds since 1970."""
+    cpu_s: float
+    state: str
+    foreground: bool
+    """Whether it is part of the command that the agent waits for."""
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxUsage:
+    """Resources that all processes of a sandbox use together."""
+
+    processes: int
+    memory_bytes: int
+    cpu_s: float
+    """Of running processes and their ended children."""
+    disk_free_bytes: int
+    uptime_s: float
+    limits: tuple[str, ...] = ()
+    """The limits of the sandbox, as text for the user."""
+    oom_kills: int = 0
+    """Processes that the kernel killed for lack of memory, as far as the sandbox can tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeniedHosts:
+    """Hosts that one rule denies."""
+
+    glob: str
+    """As `core.globs` reads it."""
+    rule: str
+    """The rule, as text for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Denials:
+    """Files, folders and hosts that the user's rules deny and a sandbox can enforce. Made by `core.security`.
+
+    Paths are absolute and without symbolic links; a folder includes everything in it. Files that do not exist are not
+    among them, because nothing can be mounted there.
+    """
+
+    unreadable: tuple[str, ...] = ()
+    unwritable: tuple[str, ...] = ()
+    hosts: tuple[DeniedHosts, ...] = ()
+    notes: tuple[str, ...] = ()
+    """One line for the user about each existing file that is denied but cannot be enforced."""
+
+    @property
+    def denies_every_host(self) -> bool:
+        """Whether only this machine itself may be called."""
+        return any(host.glob == "*" for host in self.hosts)

@@ -1,0 +1,205 @@
+"""The parts of one conversation, built in the order in which they need each other. Used by AgentSession."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+
+from core.actions.hooks import Hooks
+from core.actions.middleware import ActionPipeline, ConversationParts
+from core.actions.secret_injection import SecretInjection
+from core.actions.table import ActionTable
+from core.actions.user_actions import UserActionContext
+from core.actions.user_control import UserControl
+from core.agent.tools.files import only_reads
+from core.checkpoints.turns import Turns
+from core.controller.controller import AgentController
+from core.controller.limits import Reached, reached_of_day
+from core.controller.state import Limits, State
+from core.delegation.delegation import CloseChild, Delegation, MakeChild
+from core.events import AgentState, Status
+from core.mcp.tool_registry import Toolbox
+from core.memory.library import Own
+from core.memory.past_conversations import Past
+from core.memory.recall import Recollection, with_pins
+from core.planning.planning_mode import PlanningMode
+from core.protocols import LLM, Agent, Checkpoints, Runtime
+from core.pub_sub import Frames
+from core.secrets import Masker
+from core.secrets.detector import Detector
+from core.secrets.vault import Vault
+from core.security.confirmation import ConfirmMode
+from core.security.guard import Guard
+from core.session.active_model import ActiveModel
+from core.session.approval import Approval
+from core.session.conversation_record import ConversationRecord, SuggestTitle
+from core.session.import_consent import ImportConsent
+from core.session.leftovers import Leftovers
+from core.session.redacted_frames import RedactedFrames
+from core.session.risk_checks import RiskChecks, ShellRecord
+from core.session.setup import Setup
+from core.session.state_snapshots import Snapshots
+from core.session.suspend import Slots, Suspension
+from core.session.task_group import SessionTasks
+from core.settings.config import SandboxSettings
+from core.settings.security_settings import SecuritySettings
+from core.store.conversations import ConversationInfo
+from core.store.event_store import EventStore
+from core.store.writer import Lease
+from core.stream import EventStream
+from core.trust.trust_store import ASK, Gate
+from core.undo.undo_service import UndoService
+
+POLICY_STATUS = "STATUS$POLICY"
+"""What is wrong with the files of rules and permissions; empty once it is corrected."""
+
+
+class SessionParts:
+    """Everything that works in one conversation. `comes_back`: it may be opened again, and wants its sandbox then."""
+
+    def __init__(
+        self,
+        *,
+        store: EventStore,
+        lease: Lease,
+        info: ConversationInfo,
+        runtime: Runtime,
+        llm: LLM,
+        make_llm: Callable[[str], Awaitable[LLM]],
+        make_agent: Callable[[LLM], Agent],
+        limits: Limits,
+        day_limits: Limits,
+        confirm: ConfirmMode,
+        masker: Masker,
+        detector: Detector | None = None,
+        vault: Vault | None = None,
+        make_child: MakeChild,
+        close_child: CloseChild,
+        sandbox: SandboxSettings,
+        slots: Slots,
+        checkpoints: Checkpoints | None = None,
+        suggest_title: SuggestTitle | None = None,
+        toolbox: Toolbox | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        comes_back: bool = True,
+        past: Past | None = None,
+        own: Own | None = None,
+        gate: Gate | None = None,
+        security: SecuritySettings = SecuritySettings(),  # noqa: B008  # frozen
+    ) -> None:
+        self.runtime, self.toolbox, self.comes_back = runtime, toolbox, comes_back
+        self._store, self._day_limits = store, day_limits
+        self.opened_after = lease.next_id - 1
+        self.closed = asyncio.Event()
+        self.stream = stream = EventStream(store, lease, masker, clock, detector)
+        self.frames: Frames = RedactedFrames(masker, stream.record, detector)
+        frames = self.frames
+        self.consent = ImportConsent(stream, info)
+        self.tasks = SessionTasks(info.id, frames)
+        spawn = self.tasks.spawn
+        self.record = ConversationRecord(
+            info=info,
+            store=store,
+            lease=lease,
+            frames=frames,
+            masked=stream.masked,
+            spawn=spawn,
+            suggest_title=suggest_title,
+        )
+        self.active_model = ActiveModel(llm, make_llm, make_agent, stream.blob, self.record)
+        self.snapshots = Snapshots(store, lease, limits)
+        self.setup = Setup(info=info, settings=sandbox, runtime=runtime, stream=stream, frames=frames, spawn=spawn)
+        self.recollection = Recollection(
+            own=own,
+            gate=gate or Gate(store.home, lambda: ASK),
+            info=info,
+            runtime=runtime,
+            stream=stream,
+            frames=frames,
+            secrets=(lambda: vault.descriptions(info.workspace, info.id)) if vault is not None else dict,
+            completed=lambda found: with_pins(found, store.home, info.workspace, masker),
+        )
+
+        # what the agent and the user may do
+        harmless = toolbox.harmless if toolbox is not None else tuple
+        risk_checks = RiskChecks(stream, lambda: runtime.working_dir, security, self._has_read, harmless)
+        self.guard = Guard(
+            home=store.home,
+            folder=info.workspace,
+            workspace=lambda: runtime.working_dir,
+            mode=confirm,
+            only_reads=only_reads,
+            notice=lambda text: frames.publish(Status("error" if text else "info", POLICY_STATUS, text)),
+            shell=ShellRecord(stream, lambda: runtime.working_dir).before,
+            voices=(risk_checks.heard,),
+        )
+        runtime.deny(self.guard.denials)
+        self.suspension = Suspension(
+            info=info,
+            slots=slots,
+            stream=stream,
+            frames=frames,
+            consent=self.consent,
+            setup=self.setup,
+            model=self.active_model,
+            closed=self.closed,
+            is_idle=lambda: self.controller.is_started and self.state.is_settled and not self.user_control.is_on,
+        )
+        add = self.suspension.add
+        self.approval = Approval(stream=stream, info=info, guard=self.guard, state=lambda: self.state, add=add)
+        self.planning = PlanningMode(stream, lambda: self.state, add)
+
+        # what happens to an action
+        secrets = None if vault is None else SecretInjection(vault, masker, info.workspace, info.id)
+        self.hooks = Hooks(
+            recollection=self.recollection,
+            settings=sandbox,
+            runtime=runtime,
+            stream=stream,
+            frames=frames,
+            ready=self.setup.ready,
+        )
+        self.turns = Turns(checkpoints, stream, frames)
+        self.user_control = UserControl(
+            runtime,
+            secrets,
+            UserActionContext(stream, frames, self.setup.ready, spawn, self.suspension.awake, lambda: self.agent_works),
+        )
+        self.delegation = Delegation(make_child, close_child, frames, lambda: self.state)
+        pipeline = ActionPipeline(
+            ActionTable(runtime, self.delegation.run, toolbox, past),
+            ConversationParts(frames, self.user_control, self.setup.ready, self.turns, self.hooks, secrets),
+        )
+        self.controller = AgentController(
+            stream=stream,
+            agent=lambda: self.active_model.agent,
+            execute=pipeline.execute,
+            frames=frames,
+            limits=limits,
+            judge=self.guard.judge,
+            day_limit=self._day_limit,
+            spawn=spawn,
+        )
+        self.undo = UndoService(checkpoints, stream, lambda: self.state, self.suspension.at_rest)
+        self.leftovers = Leftovers(runtime, stream, self.setup.restart, lambda: self.agent_works)
+
+    @property
+    def state(self) -> State:
+        """The controller's state now."""
+        return self.controller.state
+
+    @property
+    def agent_works(self) -> bool:
+        """Whether the agent is working."""
+        return self.state.is_busy or self.state.agent_state is AgentState.RUNNING
+
+    def _has_read(self, source: str) -> bool:
+        return self.guard.has_read(source)
+
+    async def _day_limit(self, state: State) -> Reached | None:
+        if self._day_limits == Limits(max_iterations=None):
+            return None
+        today = datetime.now(UTC).date()
+        return reached_of_day(state, self._day_limits, await self._store.spent(today), today)

@@ -1,0 +1,116 @@
+"""UserAction: one action and exactly one observation, whatever ends it, and the last call after both."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from core.actions.user_actions import UNSTORED_STATUS, UserAction, UserActionContext
+from core.errors import StoreError
+from core.events import CmdOutputObservation, CmdRunAction, Envelope, ErrorObservation, EventSource, Observation
+from core.pub_sub import Frames
+from core.stream import EventStream
+from tests.streams import heard, opened_stream
+
+ACTION = CmdRunAction(command="ls")
+CUT_SHORT = CmdOutputObservation(command="ls", content="cut")
+
+
+async def _nothing() -> None: ...
+
+
+class World:
+    """Where the user acts."""
+
+    def __init__(self, stream: EventStream) -> None:
+        frames = Frames()
+        self.told, self.ends = heard(frames), 0
+        self.place = UserActionContext(stream, frames, _nothing, asyncio.ensure_future)
+        self._stream = stream
+
+    async def begun(
+        self, carry_out: Callable[[int], Awaitable[Observation]], *, tells: bool = True
+    ) -> tuple[Envelope, asyncio.Task[None]]:
+        return await UserAction(ACTION, carry_out, lambda: CUT_SHORT, tells, self._end).begin(self.place)
+
+    def _end(self) -> None:
+        self.ends += 1
+
+    async def answer(self) -> tuple[Observation, EventSource, int | None]:
+        """The one observation of the log."""
+        _, answer = await self._stream.read()
+        assert isinstance(answer.event, Observation)
+        return answer.event, answer.source, answer.cause
+
+
+async def test_it_is_stored_before_it_begins_and_answered_before_it_ends(tmp_path: Path) -> None:
+    async with opened_stream(tmp_path) as stream:
+        world = World(stream)
+
+        async def carry_out(action_id: int) -> Observation:
+            assert [envelope.id for envelope in await stream.read()] == [action_id]
+            return CmdOutputObservation(command="ls", content="a b")
+
+        envelope, task = await world.begun(carry_out)
+        assert (envelope.event, envelope.source) == (ACTION, EventSource.USER)
+        await task
+        answer = CmdOutputObservation(command="ls", content="a b")
+        assert await world.answer() == (answer, EventSource.USER, envelope.id)
+        assert (world.ends, world.told) == (1, [])
+
+
+async def test_cancelled_it_is_answered_with_what_it_comes_to_then_even_before_its_first_step(tmp_path: Path) -> None:
+    async with opened_stream(tmp_path) as stream:
+        world = World(stream)
+
+        async def carry_out(action_id: int) -> Observation:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        envelope, task = await world.begun(carry_out)
+        task.cancel()
+        await task
+        assert await world.answer() == (CUT_SHORT, EventSource.USER, envelope.id)
+        assert world.ends == 1
+
+
+@pytest.mark.parametrize(("tells", "said"), [(True, "ValueError: hunter2"), (False, "ValueError")])
+async def test_an_unforeseen_failure_is_its_answer_without_what_the_action_hides(
+    tmp_path: Path, tells: bool, said: str
+) -> None:
+    async with opened_stream(tmp_path) as stream:
+        world = World(stream)
+
+        async def carry_out(action_id: int) -> Observation:
+            raise ValueError("hunter2")
+
+        _, task = await world.begun(carry_out, tells=tells)
+        await task
+        answer, _, _ = await world.answer()
+        assert isinstance(answer, ErrorObservation)
+        assert answer.content == said
+
+
+class Full(EventStream):
+    """A stream whose disk is full after the first event."""
+
+    async def append(self, event, source, cause=None):  # type: ignore[no-untyped-def]
+        if cause is not None:
+            raise StoreError("The disk is full.")
+        return await super().append(event, source, cause)
+
+
+async def test_an_answer_that_cannot_be_stored_is_told_and_ends_it_all_the_same(tmp_path: Path) -> None:
+    async with opened_stream(tmp_path, kind=Full) as stream:
+        world = World(stream)
+
+        async def carry_out(action_id: int) -> Observation:
+            return CUT_SHORT
+
+        _, task = await world.begun(carry_out)
+        await task
+        assert world.told == [("error", UNSTORED_STATUS, "The disk is full.")]
+        assert world.ends == 1

@@ -1,0 +1,49 @@
+"""UserControl: whether the user has hold of anything in the sandbox, and letting go of all of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from core.actions.user_actions import UserActionContext
+from core.actions.user_control import UserControl
+from core.events import Observation
+from core.pub_sub import Frames
+from tests.doubles import ScriptedRuntime
+from tests.streams import opened_stream
+
+
+async def at_once() -> None:
+    """The sandbox is ready."""
+
+
+BEGIN: dict[str, Callable[[UserControl], Awaitable[object]]] = {
+    "commands": lambda user: user.commands.run("ls"),
+    "terminal": lambda user: user.terminal.begin(24, 80),
+    "browser": lambda user: user.browser.begin(),
+}
+
+
+@pytest.mark.parametrize("what", [[name] for name in BEGIN] + [list(BEGIN)])
+async def test_what_the_user_has_hold_of_is_let_go_of_and_answered(tmp_path: Path, what: list[str]) -> None:
+    runtime = ScriptedRuntime(lambda action: None)
+    async with opened_stream(tmp_path) as stream:
+        user = UserControl(runtime, None, UserActionContext(stream, Frames(), at_once, asyncio.create_task))
+        assert not user.is_on
+        for name in what:
+            await BEGIN[name](user)
+        async with asyncio.timeout(20):
+            while len(runtime.executed) < len(what):
+                await asyncio.sleep(0)
+        assert user.is_on
+        user.interrupt()
+        async with asyncio.timeout(20):
+            await user.commands.ended()
+            await user.terminal.ended()
+            await user.browser.settled()
+        assert not user.is_on
+        answers = [e.cause for e in await stream.read() if isinstance(e.event, Observation)]
+        assert len(answers) == len(what)

@@ -1,0 +1,135 @@
+"""What the user does in the agent's shell, and what goes with a message beside its text; on real parts."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from core.conversations.conversation_manager import ConversationManager
+from core.errors import UsageError
+from core.events import (
+    AgentState,
+    CmdOutputObservation,
+    Envelope,
+    ErrorObservation,
+    EventSource,
+    MessageAction,
+)
+from core.memory.conversation_memory import build_messages
+from core.session.agent_session import AgentSession
+from core.store.writer import Draft
+from tests.doubles import FINISH, ScriptedRuntime, bash, gone, write_script
+from tests.session.test_session import FREE, conversation, of, said_and_settled
+from tests.store.test_blobs import png, url
+
+
+async def answer_to(session: AgentSession, action: Envelope) -> Envelope:
+    """The observation of an action, once it is stored."""
+    async with asyncio.timeout(20):
+        while True:
+            for envelope in await session.stream.read(after=action.id):
+                if envelope.cause == action.id:
+                    return envelope
+            await session.changed()
+
+
+async def test_a_command_of_the_user_runs_in_the_agents_shell_and_the_model_reads_it(tmp_path: Path) -> None:
+    turns = [{"tool_calls": [bash("pwd")]}, FINISH]
+    async with conversation(tmp_path, turns) as session:
+        action = await session.user_control.run_command("mkdir sub && cd sub && echo made")
+        observation = await answer_to(session, action)
+        assert (action.source, observation.source) == (EventSource.USER, EventSource.USER)
+        assert isinstance(observation.event, CmdOutputObservation)
+        assert (observation.event.content, observation.event.exit_code) == ("made", 0)
+        assert session.state.agent_state is AgentState.AWAITING_USER_INPUT
+        events = await said_and_settled(session)
+        assert of(events, CmdOutputObservation)[-1].content.endswith("/sub"), "the agent is where the user went"
+        (message,) = [m["content"] for m in build_messages(events) if m["role"] == "user"]
+        assert "User executed the command:\nmkdir sub" in message
+        assert "Observed result of command executed by user:\nmade" in message
+
+
+async def test_a_command_that_runs_is_stopped_by_an_interrupt_and_keeps_what_it_said(tmp_path: Path) -> None:
+    runtime = ScriptedRuntime(answer=lambda action: None)
+    async with conversation(tmp_path, [FINISH], make_runtime=lambda _: runtime) as session:
+        action = await session.user_control.run_command("sleep 600")
+        await runtime.started.wait()
+        assert session.user_control.commands.is_busy
+        assert not session.rests, "it is not put to sleep under the command"
+        with pytest.raises(UsageError, match="still runs"):
+            await session.user_control.run_command("ls")
+        await session.interrupt()
+        observation = (await answer_to(session, action)).event
+        assert isinstance(observation, CmdOutputObservation)
+        assert (observation.content, observation.exit_code) == ("partly", 130)
+        assert runtime.cancelled == 1
+
+
+async def test_the_users_command_does_not_run_beside_the_agent(tmp_path: Path) -> None:
+    runtime = ScriptedRuntime(answer=lambda action: None)
+    async with conversation(tmp_path, [{"tool_calls": [bash("make")]}], make_runtime=lambda _: runtime) as session:
+        await session.send("go")
+        await runtime.started.wait()
+        with pytest.raises(UsageError, match="The agent works in this shell"):
+            await session.user_control.run_command("ls")
+        await session.interrupt()
+
+
+async def test_a_sandbox_that_is_gone_is_told_as_the_commands_result(tmp_path: Path) -> None:
+    runtime = ScriptedRuntime(answer=lambda action: gone())
+    async with conversation(tmp_path, [FINISH], make_runtime=lambda _: runtime) as session:
+        observation = (await answer_to(session, await session.user_control.run_command("ls"))).event
+        assert isinstance(observation, ErrorObservation)
+        assert "The sandbox has ended" in observation.content
+
+
+async def test_closing_stops_the_command_and_its_end_is_in_the_log(tmp_path: Path) -> None:
+    runtime = ScriptedRuntime(answer=lambda action: None)
+    async with conversation(tmp_path, [FINISH], make_runtime=lambda _: runtime) as session:
+        await session.user_control.run_command("sleep 600")
+        await runtime.started.wait()
+        id = session.id
+    manager = ConversationManager(tmp_path / "home", FREE, make_runtime=lambda _: runtime, environ={})
+    async with manager:
+        events = await manager.store.read(id)
+        assert [o.exit_code for o in of(events, CmdOutputObservation)] == [130]
+
+
+@pytest.mark.parametrize("queued", [False, True])
+async def test_pictures_and_context_go_with_a_message_also_with_one_that_was_queued(
+    tmp_path: Path, queued: bool
+) -> None:
+    async with conversation(tmp_path, [FINISH]) as session:
+        say = session.queue if queued else session.send
+        await say("look at #3", [url(png(3, 2))], "Event #3 (run): ls")
+        async with asyncio.timeout(20):
+            while session.state.agent_state is not AgentState.FINISHED:
+                await session.changed()
+        events = await session.stream.read()
+        said = [m for m in of(events, MessageAction) if not m.queued and m.content == "look at #3"]
+        assert [(m.content, m.context) for m in said] == [("look at #3", "Event #3 (run): ls")]
+        (picture,) = said[0].image_urls
+        assert picture.startswith("blob:image/png;3x2;")
+        (message,) = [m for m in build_messages(events) if m["role"] == "user"]
+        assert message["content"][0]["text"] == "look at #3\n\nEvent #3 (run): ls"
+        assert message["content"][1]["image_url"]["url"] == picture
+
+
+async def test_what_was_said_is_found_again_this_workspaces_first_and_delegates_tasks_not(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    for folder in (here, there):
+        folder.mkdir()
+    runtime = ScriptedRuntime()
+    async with ConversationManager(tmp_path / "home", FREE, make_runtime=lambda _: runtime, environ={}) as manager:
+        model = write_script(tmp_path, [FINISH, FINISH, FINISH])
+        for folder, text in ((here, "old, here"), (there, "there"), (here, "new, here")):
+            session = await manager.create(workspace=str(folder), model=model)
+            await said_and_settled(session, text)
+        await answer_to(session, await session.user_control.run_command("make"))
+        assert list(await manager.said(str(here))) == ["!make", "new, here", "old, here", "there"]
+        assert list(await manager.said(str(there), limit=2)) == ["there", "!make"]
+        child = await manager.store.create_conversation("c", title="", workspace=str(here), model="x", parent="p")
+        await manager.store.append(child, [Draft(MessageAction(content="a task"), EventSource.USER, None)])
+        assert "a task" not in await manager.said(str(here))
