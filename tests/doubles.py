@@ -141,7 +141,7 @@ class ScriptedRuntime(Unconfined):
 
 
 def gone() -> RuntimeUnavailableError:
-    return RuntimeUnavailableError("The sandbox is gone. Send a message to start a new one.")
+    return RuntimeUnavailableError("The sandbox has ended. Send a message to start a new one.")
 
 
 def ignore(frame: Frame) -> None:

@@ -201,7 +201,7 @@ async def test_another_life_of_the_server_is_noticed_and_nothing_is_done_in_it(
         async with serving(tmp_path, TIMES) as second:
             link.to_port = second.port
             link.cut()
-            with pytest.raises(RuntimeUnavailableError, match=r"is gone \(another server answers in its place\)"):
+            with pytest.raises(RuntimeUnavailableError, match=r"has ended \(another server answers in its place\)"):
                 await running
     assert not (tmp_path / "done").exists()
 
