@@ -145,7 +145,7 @@ class Setup:
             raise attempt.failure
 
     async def _attempted(self) -> _Attempt:
-        """Return the running attempt, or a new one, once it has ended. Raises RuntimeUnavailableError."""
+        """Return the running attempt, or a new one, at its end. Raises RuntimeUnavailableError if interrupted."""
         while (attempt := self._attempt) is not None and attempt.is_ending:
             await asyncio.wait([attempt.task])  # an interrupted attempt is not joined: a new one begins
         if self._is_closed:
