@@ -1,4 +1,4 @@
-"""MaskedFrames: who watches sees no secret, whole or in pieces, and whoever records sees everything."""
+"""Redacted frames: who watches sees no secret, whole or in pieces, and whoever records sees everything."""
 
 from __future__ import annotations
 

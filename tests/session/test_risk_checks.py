@@ -1,4 +1,4 @@
-"""Wariness: what was done before an action makes it ask, and never more than that."""
+"""Risk checks: what was done before an action makes it ask, and never more than that."""
 
 from __future__ import annotations
 

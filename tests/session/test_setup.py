@@ -45,7 +45,7 @@ from tests.stopped_clock import stopped_clock
 from tests.warm_servers import WarmRuntime
 
 SETUP, HOOK = ".openhands/setup.sh", ".openhands/pre-commit.sh"
-RUNS_IN_A_SESSION = re.compile("AgentSession|AgentController|Preparation|EnvironmentShell|EventStream[.]_serve")
+RUNS_IN_A_SESSION = re.compile("AgentSession|AgentController|Setup|EnvironmentShell|EventStream[.]_serve")
 README = {"README": "the readme\n"}
 
 
