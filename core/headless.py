@@ -86,7 +86,7 @@ def _condensed(action: CondensationAction, on_notice: Callable[[str], None]) -> 
         on_notice(f"There is no summary: {action.note} The model no longer sees {count} older events.")
         return ExitStatus.ERROR
     if not count:
-        on_notice("There is nothing to condense yet: the history is short.")
+        on_notice("Nothing to compact yet: the conversation is short.")
     else:
         on_notice(f"Condensed: a summary stands for {count} older events from the next message on.")
     return ExitStatus.FINISHED
@@ -161,11 +161,11 @@ def _exit_status(session: AgentSession, on_notice: Callable[[str], None]) -> Exi
         on_notice(f"Go on with: handloom run --resume {session.info.id} 'go on'{flag}")
         return ExitStatus.LIMIT
     if state.halt is not None and state.halt.kind is HaltKind.STUCK:
-        on_notice(f"Tell it another way with: handloom run --resume {session.info.id} '...'")
+        on_notice(f"Give it another instruction with: handloom run --resume {session.info.id} '...'")
         return ExitStatus.STUCK
     if _planned(session):
         on_notice(
-            "The agent only plans until its plan is approved. Let it be carried out with: "
+            "The agent only plans until you approve its plan. Approve it with: "
             f"handloom run --resume {session.info.id} --approve-plan 'go on'"
         )
     match state.agent_state:

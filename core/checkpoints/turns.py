@@ -100,7 +100,7 @@ class Turns:
             return
         if self._seen_id >= envelope.id:
             return
-        self._frames.publish(Status("info", KEEPING, "Keeping the workspace as it is …"))
+        self._frames.publish(Status("info", KEEPING, "Taking a checkpoint of the workspace …"))
         try:
             async with self._seen:
                 await self._seen.wait_for(lambda: self._seen_id >= envelope.id)
@@ -132,7 +132,7 @@ class Turns:
         """Report it, once in the log of the conversation."""
         said = EventFilter(kinds=frozenset({"observation:error"}), query=NO_CHECKPOINTS)
         if not await self._stream.read(where=said, limit=1):
-            text = f"From here on, the workspace cannot be brought back to how it was at a turn. {why}"
+            text = f"From here on, the workspace cannot be restored to an earlier turn. {why}"
             await self._stream.append(ErrorObservation(content=text, error_id=NO_CHECKPOINTS), EventSource.ENVIRONMENT)
 
 

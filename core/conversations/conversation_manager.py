@@ -399,7 +399,7 @@ class ConversationManager:
         """The repository as it is stored. Raises UsageError if it is not allowed, or contains a secret."""
         repository = str(Repository.parse(text))
         if self._assembly.masker.mask_text(repository) != repository:
-            raise UsageError("The repository's address holds the value of a secret variable. Give it without.")
+            raise UsageError("The repository's address holds the value of a secret variable. Leave it out.")
         return repository
 
     async def close(self, conversation_id: str) -> None:
@@ -513,7 +513,7 @@ def _folder(path: str) -> str:
     """The folder in which the agent works, absolute. Raises UsageError if it cannot be used."""
     folder = Path(path).expanduser().absolute()
     if not folder.is_dir():
-        raise UsageError(f"The workspace {folder} is no folder. Make it, or name another with --workspace.")
+        raise UsageError(f"The workspace {folder} is not a folder. Create it, or choose another with --workspace.")
     try:
         next(folder.iterdir(), None)
     except OSError as error:

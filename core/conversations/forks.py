@@ -54,7 +54,7 @@ async def unpacked(
     except BaseException as error:
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
         if isinstance(error, CheckpointError):
-            raise UsageError(f"The files cannot be had from there. {error} Or fork it in the same folder.") from error
+            raise UsageError(f"The files cannot be restored. {error} Or fork it in the same folder.") from error
         raise
     return folder
 

@@ -247,8 +247,8 @@ class Recollection:
             what = summary(Survey("", waiting))
             again = " It had your trust as it was before." if standing.changed else ""
             text = (
-                f"This folder brings {what}; none of that counts, because you have not said yes to it.{again} "
-                f"Look at it with /trust, or: handloom trust give {standing.survey.folder}"
+                f"This folder brings {what}; none of it is used, because you have not trusted it.{again} "
+                f"Review it with /trust, or: handloom trust give {standing.survey.folder}"
             )
             self._say(UNTRUSTED, text)
         else:

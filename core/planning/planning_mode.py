@@ -37,7 +37,7 @@ class PlanningMode:
         Raises UsageError if there is no plan, and as `AgentSession.send`.
         """
         if not self._state().planning:
-            raise UsageError("No plan waits for your approval. The agent Planner makes one: handloom --agent Planner")
+            raise UsageError("There is no plan to approve. The agent Planner makes one: handloom --agent Planner")
         await self._add(PlanAction(task_list=list(task_list)))
 
     async def again(self) -> None:

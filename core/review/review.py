@@ -133,7 +133,7 @@ class Review:
         """Raise UsageError if the files have changed since."""
         now = (await self._required().take("before a review")).id
         if now != changes.now and await self._required().changes(changes.now, now):
-            raise UsageError("Files have changed since this was shown. Look at it again.")
+            raise UsageError("Files have changed since this was shown. Review it again.")
 
     async def _contents(self, changes: Changes, path: str) -> tuple[bytes, bytes] | None:
         """A file before and after; None if it is too large."""
@@ -151,7 +151,7 @@ class Review:
         """The content of a file with these of its hunks, or all, or `without` them; None if it does not exist."""
         change = next((change for change in changes.files if change.path == path), None)
         if change is None:
-            raise UsageError("This file has not changed. Look at it again.")
+            raise UsageError("This file has not changed. Review it again.")
         if taken is None:
             return await self._required().read(changes.now, path, 1 << 62)
         contents = await self._contents(changes, path)

@@ -242,9 +242,9 @@ class AgentSession:
         Raises as `send`, and UsageError if the agent keeps its own history.
         """
         if not hasattr(self.active_model.agent, "condensing"):
-            raise UsageError("This agent keeps its own history. Start a new conversation for a fresh one.")
+            raise UsageError("This agent keeps its own history. Start a new conversation instead.")
         if self.state.first_said is None:
-            raise UsageError("Nothing was said yet, so there is nothing to condense.")
+            raise UsageError("No messages yet, so there is nothing to compact.")
         await self.add(CondensationRequestAction(keep=keep))
 
     async def add(self, wish: Event, cause: int | None = None) -> Envelope:

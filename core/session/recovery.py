@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from core.session.agent_session import AgentSession
     from core.session.setup import Setup
 
-TELL = "You go round in a circle: {} Do not repeat it. Say what you tried and why it did not work, then go another way."
+TELL = (
+    "You are repeating yourself: {} Do not repeat it. Say what you tried and why it did not work, then go another way."
+)
 
 
 class Recovery:

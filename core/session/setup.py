@@ -198,7 +198,7 @@ class Setup:
         try:
             async with self._step(STARTING_RUNTIME, "Starting the sandbox"):
                 await self._start_runtime()
-            self._say(RUNTIME_STARTED, "The sandbox runs.")
+            self._say(RUNTIME_STARTED, "The sandbox is running.")
             while self._steps:
                 attempt.failed_step = self._steps[0]
                 await self._steps[0]()
@@ -209,7 +209,7 @@ class Setup:
         self._is_prepared = True
         self._say(READY, f"Ready after {sum(self._seconds.values()):.1f} s.")
         if self._runtime.why_open:
-            self._say(NO_ISOLATION, f"Nothing separates the agent from this machine: {self._runtime.why_open}.")
+            self._say(NO_ISOLATION, f"No sandbox: commands run directly on this machine. {self._runtime.why_open}.")
         times = ", ".join(f"{what} {seconds:.2f} s" for what, seconds in self._seconds.items())
         log.info("conversation %s is ready: %s", self._info.id, times)
 

@@ -35,12 +35,12 @@ from core.stream import EventStream
 from core.undo.reverted import undone_spans
 
 NO_CHECKPOINTS = (
-    "The files cannot be brought back: checkpoints are switched off, or the work is on another machine. "
-    "The chat can be taken back alone."
+    "The files cannot be restored: checkpoints are switched off, or the work is on another machine. "
+    "The chat alone can be undone."
 )
-NOT_KEPT = "The files cannot be brought back: they were not kept at that turn. The chat can be taken back alone."
+NOT_KEPT = "The files cannot be restored: they were not kept at that turn. The chat alone can be undone."
 INTERRUPTED = "It was interrupted before anything had changed. Undo again."
-CHANGED_MEANWHILE = "Files have changed since the list was shown. Look at it again."
+CHANGED_MEANWHILE = "Files have changed since the list was shown. Review it again."
 MAX_TOLD = 100
 """Files that are named to the model."""
 _SAID = EventFilter(kinds=frozenset({"action:message"}), sources=frozenset({EventSource.USER}))
@@ -126,12 +126,12 @@ class Undos:
         try:
             return await self._with_files(preview, self._checkpoints)
         except CheckpointError as error:
-            return replace(preview, why_no_files=f"The files cannot be brought back. {error}")
+            return replace(preview, why_no_files=f"The files cannot be restored. {error}")
 
     async def preview_redo(self) -> UndoPreview:
         """What a redo would do. Raises UsageError if there was no undo since the last message of the user."""
         if not self._state().undone:
-            raise UsageError("There is no undo to take back: none was made since the last message.")
+            raise UsageError("There is nothing to redo: no undo was made since the last message.")
         undone = self._state().undone[-1]
         (said,) = await self._stream.read(after=undone.first - 1, before=undone.first + 1)
         text = said.event.content if isinstance(said.event, MessageAction) else ""
@@ -147,7 +147,7 @@ class Undos:
             outside = _paths(await self._checkpoints.changes(done.after, now))
             changes = await self._checkpoints.changes(now, done.before)
         except CheckpointError as error:
-            return replace(preview, why_no_files=f"The files cannot be brought back. {error}")
+            return replace(preview, why_no_files=f"The files cannot be restored. {error}")
         preview = replace(preview, before=now, checkpoint=done.before)
         return _with(preview, changes, ours=ours, outside=outside)
 

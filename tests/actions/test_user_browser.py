@@ -230,7 +230,7 @@ async def test_who_is_too_far_ahead_of_the_page_is_told_to_wait(tmp_path: Path) 
         assert (browser.is_on, browser.is_busy) == (True, True)
         for number in range(MAX_WAITING - 1):
             await browser.do(f"click('{number}')")
-        with pytest.raises(UsageError, match="The page does not keep up"):
+        with pytest.raises(UsageError, match="The page is still busy"):
             await browser.do("click('one too many')")
         browser.interrupt()
         await browser.settled()

@@ -361,7 +361,7 @@ async def test_what_may_change_files_waits_for_the_checkpoint_of_what_came_befor
         assert asked.done() is not waits, "that was an event before it"
         await turns.on_event(action)
         await asked
-        assert [text for _, _, text in told] == (["Keeping the workspace as it is …", ""] if waits else [])
+        assert [text for _, _, text in told] == (["Taking a checkpoint of the workspace …", ""] if waits else [])
         await turns.ready(action)
         assert len(told) == 2 * waits, "what is kept already is not waited for"
         await Turns(None, stream, frames).ready(action)

@@ -148,7 +148,7 @@ async def test_files_that_were_not_kept_are_refused_and_nothing_is_left(tmp_path
         with pytest.raises(UsageError, match="were not kept at that event"):
             await manager.fork(session.id, 0, copy_files=True)
         await WorkspaceCheckpoints(tmp_path / "home", session.info.workspace, session.id).delete()
-        with pytest.raises(UsageError, match="cannot be had from there"):
+        with pytest.raises(UsageError, match="cannot be restored"):
             await manager.fork(session.id, 5, copy_files=True)
         assert len(await manager.list()) == 1
         assert not list((tmp_path / "home" / "workspaces").iterdir())

@@ -551,7 +551,7 @@ async def test_why_nothing_is_separated_is_said_once_the_sandbox_runs(tmp_path: 
         await session.send("go")
         await session.settled()
     told = [status.message for status in said if status.id == NO_ISOLATION]
-    assert told == ["Nothing separates the agent from this machine: there is no bubblewrap."]
+    assert told == ["No sandbox: commands run directly on this machine. there is no bubblewrap."]
 
 
 async def test_a_repository_that_was_chosen_can_be_reached_by_its_sandbox(tmp_path: Path) -> None:

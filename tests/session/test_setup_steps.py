@@ -163,7 +163,7 @@ async def test_what_is_done_is_told_with_its_time_and_why_nothing_is_separated_a
             ("STARTING_RUNTIME", "Starting the sandbox …"),
             ("STARTING_RUNTIME", "It is being built."),
             ("STARTING_RUNTIME", "Starting the sandbox: done"),
-            ("RUNTIME_STARTED", "The sandbox runs."),
+            ("RUNTIME_STARTED", "The sandbox is running."),
             ("SETTING_UP_WORKSPACE", f"Cloning {URL} …"),
             ("SETTING_UP_WORKSPACE", f"Cloning {URL}: done"),
         ]
