@@ -15,7 +15,7 @@ import logging
 import tempfile
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -37,15 +37,14 @@ from core.conversations.viewers import Viewers
 from core.conversations.workspace_copies import WorkspaceCopies
 from core.delegation.delegation import MAX_LEVEL
 from core.delegation.shared_runtime import SharedRuntime
-from core.errors import ConfigurationError, UsageError
+from core.errors import UsageError
 from core.events import AgentDelegateAction, AgentState, EventSource
 from core.llm.factory import ModelOffer, offers
 from core.llm.model_catalogue import KnownModel
 from core.llm.no_model import AGAIN, WITHOUT, NoModel
 from core.llm.registry import model_of_agent
 from core.mcp.supervisor import BeforeServer
-from core.plugin_requirements import PluginError, PluginRequirement, load_events, required
-from core.protocols import LLM, Agent, Checkpoints, Runtime
+from core.protocols import LLM, Agent, Runtime
 from core.repository import Repository
 from core.secrets.redactor import without_secrets
 from core.session.agent_session import AgentSession
@@ -91,7 +90,7 @@ class ConversationManager:
         self._sessions: dict[str, AgentSession] = {}
         self._viewers = Viewers(clock)
         self._slots = Slots(settings.conversations.max_concurrent, self._sessions)
-        self._assembly = SessionFactory(
+        self.factory = SessionFactory(
             self.store,
             lambda: self.settings,
             make_runtime=make_runtime,
@@ -101,19 +100,18 @@ class ConversationManager:
             slots=self._slots,
             clock=clock,
         )
-        self.mask = partial(without_secrets, masker=self._assembly.masker)
+        self.mask = partial(without_secrets, masker=self.factory.masker)
         """Redacts a text for use outside of the log."""
-        self.vault, self.mcp = self._assembly.vault, self._assembly.mcp
+        self.vault, self.mcp = self.factory.vault, self.factory.mcp
         """The secrets that commands may have, and the MCP servers that all conversations share."""
-        self.trust = FolderTrust(home, self._assembly.own, self._assembly.gate, self.mcp)
+        self.trust = FolderTrust(home, self.factory.own, self.factory.gate, self.mcp)
         """What folders bring, and whether the user trusts it."""
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._ending = asyncio.Event()
         self._housekeeping: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
-        self._assembly.plugins = await asyncio.to_thread(_plugins, self.settings.sandbox.plugins)
-        await self.learn_secrets()
+        await self.factory.open()
         await self.store.__aenter__()
         self.copies = WorkspaceCopies(self.store.home, self.store.mark)
         await self._around.__aenter__()
@@ -138,21 +136,16 @@ class ConversationManager:
             if isinstance(failure, BaseException):
                 log.error("conversation %s could not be closed", id, exc_info=failure)
         await self._around.__aexit__(None, None, None)
-        await self._assembly.aclose()
+        await self.factory.aclose()
         await self.store.__aexit__()
-
-    @property
-    def plugins(self) -> Sequence[PluginRequirement]:
-        """The plugins of the sandboxes."""
-        return self._assembly.plugins
 
     async def learn_secrets(self) -> None:
         """Redact what the vault holds, and use its keys for models and servers that the environment has no key for."""
-        await self._assembly.learn_secrets()
+        await self.factory.learn_secrets()
 
     def offers(self) -> list[ModelOffer]:
         """The models that can be used here now; the demo always can."""
-        return offers(self._assembly.environ, self.settings.models)
+        return offers(self.factory.environ, self.settings.models)
 
     async def choose_model(self, name: str, api_base: str = "") -> None:
         """Use this model for new conversations from now on, and after a restart; the demo is not remembered.
@@ -162,7 +155,7 @@ class ConversationManager:
         if name == DEMO:
             return
         llm_settings = self.settings.llm.model_copy(update={"api_base": api_base}) if api_base else self.settings.llm
-        await asyncio.to_thread(self._assembly.llms.alone, name, "/", llm_settings, self.settings.models)
+        await asyncio.to_thread(self.factory.llms.alone, name, "/", llm_settings, self.settings.models)
         self.settings = self.settings.model_copy(update={"model": name, "llm": llm_settings})
         await asyncio.to_thread(remember_model, self.store.home, name, api_base)
 
@@ -171,11 +164,11 @@ class ConversationManager:
 
         Asking the servers takes at most half a second.
         """
-        return await self._assembly.llms.near_models(self.settings.llm, self.settings.models)
+        return await self.factory.llms.near_models(self.settings.llm, self.settings.models)
 
     async def known_models(self) -> list[KnownModel]:
         """The models of the catalogue; none if it is not available. Takes seconds while the model host loads."""
-        return await self._assembly.llms.known_models()
+        return await self.factory.llms.known_models()
 
     async def read_settings(self) -> list[Setting]:
         """Every setting with its value. Raises ConfigurationError."""
@@ -216,7 +209,7 @@ class ConversationManager:
         the user has not read a project's agent.
         """
         await self.trust.begin(workspace)
-        kind = await asyncio.to_thread(self._assembly.agents.agents.find, agent or self.settings.agent.name, workspace)
+        kind = await asyncio.to_thread(self.factory.agents.agents.find, agent or self.settings.agent.name, workspace)
         if repository:
             repository = self._repository(repository)
         own_model = model_of_agent(kind.name, self.settings.llm) or kind.model
@@ -224,7 +217,7 @@ class ConversationManager:
         if model == DEMO:
             workspace = await asyncio.to_thread(tempfile.mkdtemp, prefix="handloom-demo-")
         workspace = await asyncio.to_thread(_folder, workspace)
-        llm = await self._assembly.model(model, workspace)
+        llm = await self.factory.model(model, workspace)
         async with self._place(uuid.uuid4().hex) as id:
             lease = await self.store.create_conversation(
                 id, title=self.mask(title), workspace=workspace, model=model, repository=repository
@@ -233,7 +226,7 @@ class ConversationManager:
 
     async def agents_for(self, workspace: str) -> Found:
         """The agents that can be chosen in a folder, and the errors of others."""
-        return await asyncio.to_thread(self._assembly.agents.agents.all, workspace)
+        return await asyncio.to_thread(self.factory.agents.agents.all, workspace)
 
     async def allow_agent(self, kind: AgentKind) -> None:
         """Allow a project's agent, which the user has read. Raises ConfigurationError."""
@@ -273,7 +266,7 @@ class ConversationManager:
             raise UsageError(f"Conversation {conversation_id} has no event {event_id} to fork from.")
         id, workspace = uuid.uuid4().hex, info.workspace
         if copy_files:
-            checkpoints = await asyncio.to_thread(self._assembly.make_checkpoints, info.workspace, info.id)
+            checkpoints = await asyncio.to_thread(self.factory.make_checkpoints, info.workspace, info.id)
             workspace = str(await unpacked(self.store, checkpoints, info, event_id, id))
         else:
             await asyncio.to_thread(self._workspace_of, info)
@@ -300,7 +293,7 @@ class ConversationManager:
             (info,) = await self.store.conversations(conversation_id=conversation_id)
             workspace = await asyncio.to_thread(self._workspace_of, info)
             await self.trust.begin(workspace)
-            llm = await self._assembly.model(model or info.model, workspace)
+            llm = await self.factory.model(model or info.model, workspace)
         except BaseException:
             await self.store.release(lease)
             raise
@@ -330,10 +323,10 @@ class ConversationManager:
             raise UsageError(
                 f"{OTHER} works outside of the sandbox, so only the user chooses it. Do the task yourself."
             )
-        kind = await asyncio.to_thread(self._assembly.agents.agents.find, action.agent, by.info.workspace)
+        kind = await asyncio.to_thread(self.factory.agents.agents.find, action.agent, by.info.workspace)
         own_model = model_of_agent(action.agent, self.settings.llm) or kind.model
         model = own_model or self.settings.agent.delegate_model or by.info.model
-        llm = await self._assembly.model(model, by.info.workspace)
+        llm = await self.factory.model(model, by.info.workspace)
         async with self._place(uuid.uuid4().hex) as id:
             lease = await self.store.create_conversation(
                 id,
@@ -362,10 +355,6 @@ class ConversationManager:
             lease = await self.store.acquire(await self.store.adopt(new, []))
             return await self._start(lease, NoModel(), make_agent=lambda llm: agent, limits=Limits(max_iterations=None))
 
-    def checkpoints(self, workspace: str, conversation_id: str) -> Checkpoints | None:
-        """The checkpoints of a workspace for a conversation; None if there are none. Reads files."""
-        return self._assembly.make_checkpoints(workspace, conversation_id)
-
     async def _start(
         self,
         lease: Lease,
@@ -376,7 +365,7 @@ class ConversationManager:
         limits: Limits | None = None,
         runtime: Runtime | None = None,
     ) -> AgentSession:
-        session = await self._assembly.session(
+        session = await self.factory.session(
             lease,
             llm,
             make_child=partial(self._make_child, lease.conversation_id),
@@ -392,13 +381,13 @@ class ConversationManager:
             await session.aclose()
             raise
         self._sessions[lease.conversation_id] = session
-        await self._assembly.llms.warm(llm)
+        await self.factory.llms.warm(llm)
         return session
 
     def _repository(self, text: str) -> str:
         """The repository as it is stored. Raises UsageError if it is not allowed, or contains a secret."""
         repository = str(Repository.parse(text))
-        if self._assembly.masker.mask_text(repository) != repository:
+        if self.factory.masker.mask_text(repository) != repository:
             raise UsageError("The repository's address holds the value of a secret variable. Leave it out.")
         return repository
 
@@ -496,17 +485,6 @@ class ConversationManager:
         if not delay_s or session is None or not session.rests:
             return False
         return self._viewers.unseen_s(conversation_id, session.rests_since) >= delay_s
-
-
-def _plugins(names: Iterable[str]) -> list[PluginRequirement]:
-    """The plugins of the sandboxes, with their events registered. Raises ConfigurationError."""
-    try:
-        plugins = required(names)
-        for plugin in plugins:
-            load_events(plugin)
-    except PluginError as error:
-        raise ConfigurationError(f"{error}. Correct sandbox.plugins in config.toml.") from error
-    return plugins
 
 
 def _folder(path: str) -> str:

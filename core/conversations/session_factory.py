@@ -8,7 +8,7 @@ conversation; a scripted model is only asked if the settings name it, because it
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -18,6 +18,7 @@ from core.controller.state import Limits
 from core.conversations.agent_factory import AgentFactory, Made
 from core.conversations.known_secrets import kept_values, values_of
 from core.delegation.delegation import CloseChild, MakeChild
+from core.errors import ConfigurationError
 from core.llm.no_model import AGAIN
 from core.llm.registry import LLMRegistry, model_for
 from core.mcp.supervisor import BeforeServer, Supervisor
@@ -27,7 +28,7 @@ from core.memory.condensers.condenser_registry import make, room_of
 from core.memory.library import Own
 from core.memory.past_conversations import Past
 from core.memory.settings import MemorySettings
-from core.plugin_requirements import PluginRequirement
+from core.plugin_requirements import PluginError, PluginRequirement, load_events, required
 from core.protocols import LLM, Agent, Checkpoints, Runtime
 from core.repository import Repository
 from core.secrets import Masker
@@ -114,6 +115,11 @@ class SessionFactory:
         self._detector = Detector(self.masker, lambda: settings().secrets.shown_kinds)
         self.plugins: Sequence[PluginRequirement] = ()
         """The plugins of the sandboxes."""
+
+    async def open(self) -> None:
+        """Load the plugins, and read the secrets. Raises ConfigurationError."""
+        self.plugins = await asyncio.to_thread(_plugins, self._settings().sandbox.plugins)
+        await self.learn_secrets()
 
     async def aclose(self) -> None:
         """Close the hosts of models and MCP servers."""
@@ -227,3 +233,14 @@ class SessionFactory:
 def limits_of(settings: AgentSettings | DaySettings) -> Limits:
     """The limits of the settings."""
     return Limits(settings.max_iterations, settings.max_budget, settings.max_tokens, settings.max_seconds)
+
+
+def _plugins(names: Iterable[str]) -> list[PluginRequirement]:
+    """The plugins of the sandboxes, with their events registered. Raises ConfigurationError."""
+    try:
+        plugins = required(names)
+        for plugin in plugins:
+            load_events(plugin)
+    except PluginError as error:
+        raise ConfigurationError(f"{error}. Correct sandbox.plugins in config.toml.") from error
+    return plugins

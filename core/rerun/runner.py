@@ -90,7 +90,7 @@ class Again:
 
     async def start(self, manager: ConversationManager, workspace: str) -> None:
         """Make the conversation in this folder. Raises as `ConversationManager.create`."""
-        plugins = {plugin.name for plugin in manager.plugins}
+        plugins = {plugin.name for plugin in manager.factory.plugins}
         agent = RerunAgent(
             self._steps,
             self.gate,
@@ -324,7 +324,7 @@ async def _as_at_the_beginning(
     goes = f"which goes when this run is closed: {folder}"
     first = next(step.envelope.id for step in steps if step.acts)
     kept = next((e.event for e in log if isinstance(e.event, CheckpointObservation)), None)
-    checkpoints = await asyncio.to_thread(manager.checkpoints, source.workspace, source.id)
+    checkpoints = await asyncio.to_thread(manager.factory.make_checkpoints, source.workspace, source.id)
     if kept is None or kept.after >= first or checkpoints is None:
         return f"How the workspace was at the beginning was not kept; this runs in an empty folder, {goes}"
     try:

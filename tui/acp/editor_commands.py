@@ -63,7 +63,7 @@ def called(gathered: Gathered) -> dict[str, str]:
 
 
 async def carried_out(text: str, session: AgentSession) -> bool:
-    """Carry out a command of ours; False where it is a message. Raises as `Recovery.take` and `AgentSession.compact`."""
+    """Carry out one of our commands; False if it is a message. Raises as `Recovery.take` and `AgentSession.compact`."""
     if (keep := compact_wish(text)) is not None:
         await session.compact(keep)
         return True
