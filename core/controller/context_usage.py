@@ -16,7 +16,7 @@ from core.memory.event_text import MAX_OBSERVATION_CHARS
 from core.memory.token_estimate import MESSAGE_TOKENS, tokens_of
 
 
-def with_one_more(s: State, event: Event) -> dict[str, Any]:
+def counting(s: State, event: Event) -> dict[str, Any]:
     """The changed fields of the state after one more visible event. For callers that replace the state anyway."""
     if not is_seen(event):
         return {}
@@ -24,9 +24,9 @@ def with_one_more(s: State, event: Event) -> dict[str, Any]:
     return {"view_events": s.view_events + 1, "view_tokens": s.view_tokens + size}
 
 
-def weighed(before: State, after: State, env: Envelope) -> State:
+def counted(before: State, after: State, env: Envelope) -> State:
     """The state with this event counted, if it was not yet."""
-    if after.view_events != before.view_events or not (fields := with_one_more(after, env.event)):
+    if after.view_events != before.view_events or not (fields := counting(after, env.event)):
         return after
     return replace(after, **fields)
 
@@ -41,7 +41,7 @@ def _size(event: Event, room: int | None) -> int:
     return size + json_size(event.tools or []) if isinstance(event, SystemMessageAction) else size
 
 
-def told(s: State, metrics: LLMMetrics | None) -> State:
+def reported(s: State, metrics: LLMMetrics | None) -> State:
     """The state after an answer whose provider may have reported the size of prompt and answer."""
     used = metrics.accumulated_token_usage.per_turn_token if metrics is not None else 0
     return replace(s, view_tokens=used) if used > 0 else s

@@ -94,7 +94,7 @@ class AgentController:
         self._changed = asyncio.Event()
         """Set after every change of state; a waiting method clears it."""
         self._spawn = spawn
-        self._gave_up = asyncio.Event()
+        self._stopped_retrying = asyncio.Event()
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
     async def start(self, state: State, history: History) -> None:
@@ -104,9 +104,9 @@ class AgentController:
         for effect in decide.resume(self.state):
             await self._perform(effect)
 
-    def give_up(self) -> None:
+    def stop_retrying(self) -> None:
         """The conversation closes: a failed write is not tried again."""
-        self._gave_up.set()
+        self._stopped_retrying.set()
 
     async def settled(self) -> None:
         """Return when the agent rests: it finished, asks, failed or was stopped, and all of that is stored."""
@@ -216,7 +216,7 @@ class AgentController:
                 self.frames.publish(Status("error", STORE_STATUS, str(error)))
                 with suppress(TimeoutError):
                     async with asyncio.timeout(STORE_RETRY_S):
-                        await self._gave_up.wait()
+                        await self._stopped_retrying.wait()
                     log.warning("given up at close: %s", error)
                     return
             else:

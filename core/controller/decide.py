@@ -116,7 +116,7 @@ def fold(log: Iterable[Envelope], limits: Limits | None = None) -> State:
 def evolve(state: State, envelope: Envelope) -> State:
     """The state after one more event. Total: every event in every state gives a state."""
     after = _release(
-        state, _settle(context_usage.weighed(state, _apply(state, envelope), envelope), envelope), envelope
+        state, _settle(context_usage.counted(state, _apply(state, envelope), envelope), envelope), envelope
     )
     was, is_ = state.agent_state is AgentState.RUNNING, after.agent_state is AgentState.RUNNING
     if was and not is_:
@@ -127,7 +127,7 @@ def evolve(state: State, envelope: Envelope) -> State:
 def _apply(s: State, env: Envelope) -> State:
     match env.event:
         case MessageAction() as message if env.source is EventSource.USER:
-            return _told(s, env, message)
+            return _user_message(s, env, message)
         case ChangeAgentStateAction():
             return _change_state(s, env, env.event)
         case RecallAction() if env.cause in s.recalls:
@@ -158,11 +158,11 @@ def _apply(s: State, env: Envelope) -> State:
         case _ if env.source is EventSource.AGENT and env.cause is not None:
             return _from_agent(s, env)
         case Action(acts=True):
-            return replace(s, errands=s.errands | {env.id})
+            return replace(s, side_actions=s.side_actions | {env.id})
     return s
 
 
-def _told(s: State, env: Envelope, message: MessageAction) -> State:
+def _user_message(s: State, env: Envelope, message: MessageAction) -> State:
     """A message of the user: sent now, or queued until the agent rests."""
     if message.queued:
         queued = Queued(env.id, message.content, tuple(message.image_urls or ()), message.context)
@@ -220,7 +220,7 @@ def _not_answered(s: State, error: ErrorObservation) -> State:
 def _waits_for(s: State, cause: int) -> bool:
     return (
         cause in s.recalls
-        or cause in s.errands
+        or cause in s.side_actions
         or any(pending.id == cause for pending in s.queue)
         or any(owed.action_id == cause for owed in s.owed)
     )
@@ -233,12 +233,12 @@ def _answered(s: State, env: Envelope, observation: Observation) -> State:
     s = replace(
         s,
         recalls=s.recalls - {cause},
-        errands=s.errands - {cause},
+        side_actions=s.side_actions - {cause},
         queue=tuple(pending for pending in s.queue if pending.id != cause),
         owed=tuple(owed for owed in s.owed if owed.action_id != cause),
         running=tuple(running for running in s.running if running != cause),
         recent=(*s.recent, step)[-KEPT:] if step else s.recent,
-        **context_usage.with_one_more(s, observation),
+        **context_usage.counting(s, observation),
     )
     if isinstance(observation, AgentDelegateObservation) and observation.llm_metrics is not None:
         spent = add_metrics(s.metrics, observation.llm_metrics)
@@ -264,7 +264,7 @@ def _from_agent(s: State, env: Envelope) -> State:
     """An event of the agent: part of the expected answer, or of a cancelled one."""
     event = env.event
     before = s.metrics.accumulated_cost or 0.0
-    s = replace(s, metrics=_sums_after(s.metrics, event.llm_metrics), **context_usage.with_one_more(s, event))
+    s = replace(s, metrics=_sums_after(s.metrics, event.llm_metrics), **context_usage.counting(s, event))
     if s.asked is not None and env.cause == s.asked:
         metadata = event.tool_call_metadata
         total = metadata.total_calls_in_response if metadata else 1
@@ -272,7 +272,7 @@ def _from_agent(s: State, env: Envelope) -> State:
         if isinstance(event, CondensationAction):
             s = context_usage.condensed(s, event)
         else:
-            s = context_usage.told(s, event.llm_metrics)
+            s = context_usage.reported(s, event.llm_metrics)
             cost = (s.metrics.accumulated_cost or 0.0) - before
             s = replace(s, iteration=s.iteration + 1, last_cost=max(cost, 0.0), condensed=False)
     elif s.answer_left == 0 or env.cause != s.answer:
@@ -468,7 +468,7 @@ def resume(state: State) -> tuple[Effect, ...]:
     elif state.condensing:
         effects.append(Emit(CondensationRequestAction(why="full"), EventSource.ENVIRONMENT, None))
     effects += [Emit(LOST, EventSource.ENVIRONMENT, id) for id in state.running]
-    effects += [Emit(USER_ACTION_LOST, EventSource.ENVIRONMENT, id) for id in sorted(state.errands)]
+    effects += [Emit(USER_ACTION_LOST, EventSource.ENVIRONMENT, id) for id in sorted(state.side_actions)]
     effects += [_settlement(owed) for owed in state.owed]
     effects += [Emit(NullObservation(), EventSource.ENVIRONMENT, waiting) for waiting in sorted(state.recalls)]
     return tuple(effects)

@@ -36,7 +36,7 @@ class History:
         """Add the next event."""
         self._known.append(envelope)
 
-    def let_go(self) -> None:
+    def clear(self) -> None:
         """Drop all events: the conversation is closed, and only its state is still needed."""
         self._first, self._known = self.next_id, []
 

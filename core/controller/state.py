@@ -114,7 +114,7 @@ class State:
     owed: tuple[Owed, ...] = ()
     recalls: frozenset[int] = frozenset()
     """Messages and recalls that memory has not answered yet."""
-    errands: frozenset[int] = frozenset()
+    side_actions: frozenset[int] = frozenset()
     """Actions of the user or the environment that have no observation yet; nothing waits for them."""
     ending: AgentState | None = None
     """The state that follows the last answer when its actions are done."""

@@ -74,7 +74,7 @@ async def test_what_the_user_does_stands_in_the_log_as_theirs_and_the_model_read
         assert [a.event.by_user for a in actions] == [True, True, True, False]  # type: ignore[attr-defined]
         assert [e.cause for e in events if isinstance(e.event, BrowserOutputObservation)] == [a.id for a in actions]
         assert session.state.agent_state is AgentState.AWAITING_USER_INPUT, "the agent was not woken up"
-        assert not session.state.errands
+        assert not session.state.side_actions
         (message,) = [m["content"] for m in build_messages(await said_and_settled(session)) if m["role"] == "user"]
         assert "User acted in the browser:\nfill('7', 'Ada')" in message
         assert "The user gave the browser back." in message

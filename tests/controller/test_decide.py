@@ -755,4 +755,4 @@ def test_a_command_of_the_environment_waits_for_nobody_and_is_answered_after_a_c
     assert isinstance(effect, Emit)
     assert effect.cause == action
     talk.add(CmdOutputObservation(command="git clone"), ENVIRONMENT, action)
-    assert talk.state.errands == frozenset()
+    assert talk.state.side_actions == frozenset()

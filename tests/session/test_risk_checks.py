@@ -47,7 +47,7 @@ async def wary(
 
 
 async def judged(wariness: RiskChecks, action: Action) -> Judgement:
-    return await wariness.heard(action, facts_of(action, workspace="/work"))
+    return await wariness.judge(action, facts_of(action, workspace="/work"))
 
 
 async def read_of_others(stream: EventStream) -> None:
