@@ -327,7 +327,7 @@ async def test_where_checkpoints_fail_none_is_taken_any_more_and_that_is_in_the_
         (told,) = [e for e in await stream.read() if isinstance(e.event, ErrorObservation)]
         assert isinstance(told.event, ErrorObservation)
         assert (told.source, told.event.error_id) == (EventSource.ENVIRONMENT, NO_CHECKPOINTS)
-        assert told.event.content.endswith("at a turn. No room.")
+        assert told.event.content.endswith("to an earlier turn. No room.")
 
 
 @pytest.mark.parametrize(
