@@ -1,4 +1,4 @@
-"""A checkpoint at both ends of each turn: recorded where files changed, never in the way, told where there are none."""
+"""A checkpoint at both ends of each turn: recorded when files changed, and reported when there are none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules one by one: V0's should-step table, confirmation, limits, and what an interrupt leaves behind."""
+"""Single rules: the should-step table of V0, confirmation, limits, and what an interrupt leaves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forks: a conversation of its own from any event on, with the files as they were there or in the same folder."""
+"""Forks from any event, with the files of that moment or in the same folder."""
 
 from __future__ import annotations
 

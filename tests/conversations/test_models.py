@@ -1,4 +1,4 @@
-"""Models in whole conversations: by task, by agent, changed on the way, recorded and played, helped out by others."""
+"""Models in whole conversations: by task, by agent, switched, recorded and replayed, with helpers."""
 
 from __future__ import annotations
 

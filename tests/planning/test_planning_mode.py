@@ -1,4 +1,4 @@
-"""Planning: the plan as the log has it last, and what the user may say of it when."""
+"""The plan in the log, and when the user may approve it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AgentSession: what each wish does, and what it is refused with where it cannot be had now."""
+"""AgentSession: what each method does, and the errors when it is not possible now."""
 
 from __future__ import annotations
 

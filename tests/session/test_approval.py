@@ -1,4 +1,4 @@
-"""Answers to held actions in real conversations: what is kept, what a restart and a fork keep."""
+"""Answers to waiting actions in real conversations, and what survives a restart and a fork."""
 
 from __future__ import annotations
 

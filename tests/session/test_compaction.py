@@ -1,4 +1,4 @@
-"""Compacting where there is no screen: the wish, and the condensation that follows it."""
+"""The command /compact without a screen, and the condensation that follows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sandbox leaves behind for the user's programs is told at rest and at the end, each thing once, for ever."""
+"""Files that the user's programs would execute are reported at rest and at the end, each once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nothing ends a conversation: from every halt each way out leads on, on real parts."""
+"""The user can go on after every halt, with each of its choices; real parts."""
 
 from __future__ import annotations
 

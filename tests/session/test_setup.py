@@ -1,4 +1,4 @@
-"""What happens before the first action, with real git, real shells and repositories on this disk."""
+"""The setup before the first action, with real git, real shells and repositories on this disk."""
 
 from __future__ import annotations
 

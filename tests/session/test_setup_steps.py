@@ -1,4 +1,4 @@
-"""The start sequence by itself: which steps are run, tried again, done without and told, with a scripted sandbox."""
+"""The steps of the setup: which are run, repeated, skipped and reported, with a scripted sandbox."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A turn taken back, in the chat, in the files or in both, and that taken back: real folders, real checkpoints."""
+"""Undo and redo of a turn in the chat, in the files or in both, with real folders and checkpoints."""
 
 from __future__ import annotations
 

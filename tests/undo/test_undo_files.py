@@ -1,4 +1,4 @@
-"""Which files an undo brings back and which it leaves alone, on a log by itself and with checkpoints in memory."""
+"""Which files an undo restores and which it leaves alone, with a log and checkpoints in memory."""
 
 from __future__ import annotations
 
