@@ -13,7 +13,7 @@ from core.controller.exit_reasons import HaltKind
 from core.errors import ExitStatus, HandloomError
 from core.events import CONVERSATION_TITLE, AgentState, CondensationAction, Envelope, Frame, Status
 from core.session.agent_session import AgentSession
-from core.session.compaction import came_of, compact_wish
+from core.session.compaction import compact_argument, last_condensation
 from core.stream import EventStreamSubscriber
 
 
@@ -46,7 +46,7 @@ async def run_task(
 
     stop_watching = session.frames.watch(watch)
     session.stream.subscribe(EventStreamSubscriber.MAIN, unheard.tell, "headless")
-    keep, since = compact_wish(task), session.stream.latest_id
+    keep, since = compact_argument(task), session.stream.latest_id
     try:
         if keep is None:
             await session.send(task)
@@ -72,7 +72,7 @@ async def run_task(
             raise _told(unheard.error, session.info.id)
         if "interrupted" in how:
             return ExitStatus.INTERRUPTED
-        if keep is not None and (condensed := await came_of(session, since)) is not None:
+        if keep is not None and (condensed := await last_condensation(session, since)) is not None:
             return _condensed(condensed, on_notice)
         return _exit_status(session, on_notice)
     finally:
