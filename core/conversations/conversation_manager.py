@@ -117,7 +117,7 @@ class ConversationManager:
         await self.store.__aenter__()
         self.copies = WorkspaceCopies(self.store.home, self.store.mark)
         await self._around.__aenter__()
-        garbage_collector.spare()
+        garbage_collector.freeze()
         self._housekeeping.append(asyncio.create_task(self.copies.sweep(), name="sweeper of copies"))
         if self.settings.conversations.close_delay_s:
             self._housekeeping.append(asyncio.create_task(self._clean(), name="cleaner of conversations"))
@@ -399,7 +399,7 @@ class ConversationManager:
         """The repository as it is stored. Raises UsageError for one that is not allowed, or holds a secret."""
         repository = str(Repository.parse(text))
         if self._assembly.masker.mask_text(repository) != repository:
-            raise UsageError("The repository's address holds the value of a secret variable. Give it without.")
+            raise UsageError("The repository address contains the value of a secret variable. Remove it.")
         return repository
 
     async def close(self, conversation_id: str) -> None:
@@ -417,7 +417,7 @@ class ConversationManager:
                 self._slots.release(conversation_id)  # again: it may have been about to wake up
                 if session.info.origin == AGAIN:  # a delegate works in the copy, too
                     await self.copies.remove(session.info.workspace)
-                garbage_collector.look_again()
+                garbage_collector.conversation_closed()
 
     # -- what is done with a conversation whether it is open or not ---------------------------------------------------
 

@@ -29,7 +29,7 @@ def the_collector_of_before() -> Iterator[None]:
 
 def test_what_is_spared_is_never_looked_at_again() -> None:
     before, after = Thing(), None
-    garbage_collector.spare()
+    garbage_collector.freeze()
     after = Thing()
     watched = [thing for thing in gc.get_objects() if isinstance(thing, Thing)]
     assert watched == [after]
@@ -39,13 +39,13 @@ def test_what_is_spared_is_never_looked_at_again() -> None:
 def test_what_is_spared_is_freed_when_nobody_refers_to_it() -> None:
     thing = Thing()
     alive = weakref.ref(thing)
-    garbage_collector.spare()
+    garbage_collector.freeze()
     del thing
     assert alive() is None
 
 
 def test_rubbish_of_later_is_still_collected() -> None:
-    garbage_collector.spare()
+    garbage_collector.freeze()
     thing = Thing()
     thing.__dict__["itself"] = thing
     alive = weakref.ref(thing)
@@ -58,12 +58,12 @@ def test_what_was_spared_in_a_cycle_is_freed_once_conversations_have_closed() ->
     thing = Thing()
     thing.__dict__["itself"] = thing
     alive = weakref.ref(thing)
-    garbage_collector.spare()
+    garbage_collector.freeze()
     del thing
     gc.collect()
     assert alive() is not None, "it is spared"
     for _ in range(garbage_collector.CLOSED):
-        garbage_collector.look_again()
+        garbage_collector.conversation_closed()
     assert alive() is None
 
 
