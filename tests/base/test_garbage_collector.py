@@ -27,7 +27,7 @@ def the_collector_of_before() -> Iterator[None]:
     gc.unfreeze()
 
 
-def test_what_is_spared_is_never_looked_at_again() -> None:
+def test_frozen_objects_are_not_collected() -> None:
     before, after = Thing(), None
     garbage_collector.freeze()
     after = Thing()
@@ -36,7 +36,7 @@ def test_what_is_spared_is_never_looked_at_again() -> None:
     assert before is not after
 
 
-def test_what_is_spared_is_freed_when_nobody_refers_to_it() -> None:
+def test_frozen_objects_are_freed_by_reference_counting() -> None:
     thing = Thing()
     alive = weakref.ref(thing)
     garbage_collector.freeze()
@@ -44,7 +44,7 @@ def test_what_is_spared_is_freed_when_nobody_refers_to_it() -> None:
     assert alive() is None
 
 
-def test_rubbish_of_later_is_still_collected() -> None:
+def test_later_garbage_is_collected() -> None:
     garbage_collector.freeze()
     thing = Thing()
     thing.__dict__["itself"] = thing
@@ -54,7 +54,7 @@ def test_rubbish_of_later_is_still_collected() -> None:
     assert alive() is None
 
 
-def test_what_was_spared_in_a_cycle_is_freed_once_conversations_have_closed() -> None:
+def test_frozen_cycles_are_collected_after_conversations_closed() -> None:
     thing = Thing()
     thing.__dict__["itself"] = thing
     alive = weakref.ref(thing)
@@ -67,7 +67,7 @@ def test_what_was_spared_in_a_cycle_is_freed_once_conversations_have_closed() ->
     assert alive() is None
 
 
-async def test_conversations_that_are_closed_are_let_go_of(tmp_path: Path) -> None:
+async def test_closed_conversations_are_released(tmp_path: Path) -> None:
     model, alive = write_script(tmp_path, [FINISH]), []
     async with ConversationManager(
         tmp_path / "home", Settings(), make_runtime=lambda *_given: ScriptedRuntime(), environ={}

@@ -38,7 +38,7 @@ KINDS: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
-def test_what_is_no_regular_file_is_refused(tmp_path: Path, make: Callable[[Path], None]) -> None:
+def test_only_regular_files_are_read(tmp_path: Path, make: Callable[[Path], None]) -> None:
     make(tmp_path / "f")
     with pytest.raises(OSError, match=r"not a regular file|No such device|directory"):
         read_bytes(tmp_path / "f")
