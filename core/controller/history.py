@@ -51,7 +51,7 @@ class History:
                 older: list[Envelope] = []
                 while len(older) < self._first:
                     older += await self._read(len(older) - 1, self._first)
-                    garbage_collector.spare()
+                    garbage_collector.freeze()
                 self._known[:0] = older
                 self._first = 0
         return tuple(self._known[:next_id])

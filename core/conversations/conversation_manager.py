@@ -115,7 +115,7 @@ class ConversationManager:
         await self.store.__aenter__()
         self.copies = WorkspaceCopies(self.store.home, self.store.mark)
         await self._around.__aenter__()
-        garbage_collector.spare()
+        garbage_collector.freeze()
         self._housekeeping.append(asyncio.create_task(self.copies.sweep(), name="sweeper of copies"))
         if self.settings.conversations.close_delay_s:
             self._housekeeping.append(asyncio.create_task(self._clean(), name="cleaner of conversations"))
@@ -388,7 +388,7 @@ class ConversationManager:
         """The repository as it is stored. Raises UsageError if it is not allowed, or contains a secret."""
         repository = str(Repository.parse(text))
         if self.factory.masker.mask_text(repository) != repository:
-            raise UsageError("The repository's address holds the value of a secret variable. Leave it out.")
+            raise UsageError("The repository address contains the value of a secret variable. Remove it.")
         return repository
 
     async def close(self, conversation_id: str) -> None:
@@ -406,7 +406,7 @@ class ConversationManager:
                 self._slots.release(conversation_id)  # again, because it may have been resuming
                 if session.info.origin == AGAIN:  # a delegate works in the copy too
                     await self.copies.remove(session.info.workspace)
-                garbage_collector.look_again()
+                garbage_collector.conversation_closed()
 
     # -- what is done with a conversation whether it is open or not ---------------------------------------------------
 

@@ -294,6 +294,6 @@ async def test_a_fork_knows_the_repository_and_does_not_clone_it_again(tmp_path:
         recalled = [e.event for e in whole if isinstance(e.event, RecallObservation) and e.event.repo_name]
         assert (recalled[-1].repo_name, recalled[-1].repo_directory) == ("project", str(folder))
         ran = [e.event for e in new if isinstance(e.event, CmdOutputObservation)]
-        assert "project is there already." in ran[0].content
+        assert "project already exists." in ran[0].content
         assert ran[-1].content.split() == [str(folder), "changed"]
         assert (folder / ".git").exists() is not copy_files, "git's own is not copied, and nothing is cloned"
