@@ -16,9 +16,8 @@ from core.security.shell.expansion import Value, expand, joined
 from core.security.shell.parser import parse
 from core.security.shell.program_call import Call, Input
 from core.security.shell.program_table import Given, Row, apply, matched
-from core.security.shell.programs import PROGRAMS, SUBCOMMANDS
+from core.security.shell.programs import HANDLERS, PROGRAMS, SUBCOMMANDS
 from core.security.shell.shell_state import Shell, changes_shell, is_harmless, may_be_exported
-from core.security.shell.special import SPECIAL, Handler
 from core.security.shell.syntax import (
     Assignment,
     Background,
@@ -244,8 +243,7 @@ class Reader:
         given = matched(call, row, args)
         if not call.spelled:
             call.spelled.append(call.name)
-        handler: Handler | None = SPECIAL.get(row.special) if row.special else None
-        assert bool(handler) is bool(row.special), row.special
+        handler = HANDLERS[row.handler] if row.handler else None
         if row.operands and row.operands[-1].startswith("@"):
             apply(call, row, Given(given.options))
             if handler:
@@ -265,10 +263,7 @@ class Reader:
             raise call.fail(operands[0], f"a subcommand of {call.name}")
         row = found.get(verb or "-")
         if row is None:
-            if "*" in found:
-                row, operands = found["*"], [Value("", ""), *operands]
-            else:
-                raise call.fail(operands[0] if operands else None, f"a subcommand of {call.name}")
+            raise call.fail(operands[0] if operands else None, f"a subcommand of {call.name}")
         call.spelled.append(verb)
         self.findings.add(self.findings.spellings, " ".join([*call.spelled, *(v.shown for v in operands[1:])]))
         self.by_row(call, row, operands[1:])
