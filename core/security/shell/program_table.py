@@ -134,7 +134,7 @@ def matched(call: Call, row: Row, args: Sequence[Value]) -> Given:
         at += 1
         if is_over or (ends and row.operands[-1] == "q") or not _may_be_option(call, row, value):
             if ends and row.operands[-1] != "q" and _may_be_none(value):
-                raise call.fail(value, "a word that may be none")
+                raise call.fail(value, "the word may be empty")
             operands.append(value)
             if ends and len(operands) >= max(before, 1):
                 operands += args[at:]
@@ -166,7 +166,7 @@ def _checked(call: Call, kind: str, value: Value) -> None:
         if value.text is None or not re.fullmatch(kind.strip("/"), value.text):
             raise call.fail(value, f"an argument of {call.name}")
     elif value.text is None and value.is_foreign and kind not in ("u", "$", "@"):
-        raise call.fail(value, "a word that a command or a file may have chosen")
+        raise call.fail(value, "the value may come from a command or a file")
 
 
 def _may_be_none(value: Value) -> bool:
@@ -176,7 +176,7 @@ def _may_be_none(value: Value) -> bool:
 
 def _may_be_option(call: Call, row: Row, value: Value) -> bool:
     if value.is_glob and value.start[:1] in ("", "*", "?", "[") and not row.is_plain:
-        raise call.fail(value, "a glob that may be an option")
+        raise call.fail(value, "the pattern may expand to an option")
     return value.start.startswith("-") and value.text != "-"
 
 
@@ -219,7 +219,7 @@ def _short(call: Call, row: Row, value: Value, args: Sequence[Value], at: int, g
         if option is None or text[n + 1 : n + 2] == "=":
             raise call.fail(value, f"an option of {call.name}")
         if option.value == "=" and value.text is None and n + 1 == len(text):
-            raise call.fail(value, "a value that may be empty")
+            raise call.fail(value, "the value may be empty")
         if option.value and (n + 1 < len(text) or value.text is None):
             given.options.append((name, value.behind(n + 1)))
             return at
@@ -244,7 +244,7 @@ def _kinds(call: Call, row: Row, operands: list[Value], given: Given) -> list[tu
             found += [(plain, value) for value in operands]
             operands = []
         elif operands and operands[0].is_glob:
-            raise call.fail(operands[0], "a glob that may be several words")
+            raise call.fail(operands[0], "the pattern may expand to several words")
         elif operands:
             found.append((plain, operands.pop(0)))
         elif not kind.endswith("?"):
@@ -268,7 +268,7 @@ def apply(call: Call, row: Row, given: Given) -> None:
             call.project()
             for value in (value for kind, value in (*effects, *given.operands) if kind == "r"):
                 if value.text == "-" or any(path.startswith("/dev/") for path in call.paths(value)):
-                    raise call.fail(value, "what is piped to it")
+                    raise call.fail(value, "input from a pipe")
                 if any(map(call.shell.wrote, call.paths(value))):  # a list of packages or settings
                     call.rule("run.written", value.shown)
             for kind, value in [*((kind, value) for kind, value in effects if kind != "t"), *given.operands]:

@@ -279,7 +279,7 @@ def _shell(call: Call, given: Given) -> None:
 
 def _script(call: Call, value: Value) -> None:
     if call.name == "sh" and value.text is not None and _ONLY_BASH.search(value.text):
-        raise call.fail(value, "a form of bash in a text for sh")
+        raise call.fail(value, "bash syntax in a script for sh")
     call.script(value)
 
 

@@ -44,7 +44,7 @@ def _copy(call: Call, given: Given) -> None:
             or (given.has("-T") and given.has("-r", "-R", "-a"))
             or (value.is_glob and posixpath.basename(value.start).startswith((".", "[", "?")))
         ):
-            call.findings.not_understood(value.shown, "which hidden files it copies")
+            call.findings.not_understood(value.shown, "it may copy hidden files")
         for path in call.paths(value):
             if any(link.startswith(f"{path}/") for link in call.shell.links):
                 raise call.fail(value, "a folder with links")

@@ -94,7 +94,7 @@ def _sent(call: Call, name: str, value: Value) -> bool:
     if (name in ("-F", "--form") and value.text is not None and not _FORM.fullmatch(value.text)) or (
         name in ("-T", "--upload-file") and re.search(r"[{\[]", value.start)
     ):
-        raise call.fail(value, "which files curl sends")
+        raise call.fail(value, "the files that curl sends are unknown")
     found = re.match(r"(?:[^=@]*=)?[@<](.*)|[^=@]+@(.*)", value.start, re.DOTALL)
     file = value.start if is_file else (found[1] or found[2] or "") if found else ""
     if (is_file or found) and file not in {"-", "."}:
@@ -154,7 +154,7 @@ def _docker_run(call: Call, given: Given) -> None:
     for value in mounts:
         source, colon, rest = value.start.partition(":")
         if not colon or value.text is None or not source:
-            raise call.fail(value, "what is mounted")
+            raise call.fail(value, "the mounted path is unknown")
         if not source.startswith((".", "/", "~")):
             continue
         path = Value(source, value.shown)
@@ -171,7 +171,7 @@ def _docker_run(call: Call, given: Given) -> None:
         if names_secret(value):
             call.rule("secret.sent", value.shown)
     if not words or words[0].start.startswith("-") or (mounts and (words[1:] or given.has("--entrypoint"))):
-        raise call.fail(None, "what a container runs")
+        raise call.fail(None, "what the container runs is unknown")
 
 
 def _cluster(call: Call, given: Given) -> None:

@@ -108,7 +108,7 @@ def _find(call: Call, given: Given) -> None:
     roots = roots or [Value(".", ".")]
     for word in (*roots, *args):
         if word.is_glob and (word in args or word.start[:1] in "*?["):
-            raise call.fail(word, "a glob that may be an expression of find")
+            raise call.fail(word, "the pattern may expand to an expression of find")
     for root in roots:
         call.lists(root)
     narrowed, is_plain = "", True
@@ -130,7 +130,7 @@ def _find(call: Call, given: Given) -> None:
             if end < 2 or words[0] != "rm" or words[end - 1] != "{}" or any(
                 not re.fullmatch(r"-[rfv]+", text or "") for text in words[1 : end - 1]
             ):  # fmt: skip
-                raise call.fail(None, "what find runs")
+                raise call.fail(None, "what find runs is unknown")
             call.findings.add(call.findings.spellings, " ".join(text or "" for text in words[:end]))
             _found_removed(call, roots, narrowed if is_plain else "")
             del args[: end + 1]
@@ -182,7 +182,7 @@ def _sed(call: Call, given: Given) -> None:
     if given.has("-i", "--in-place"):
         suffixes = given.values("-i", "--in-place")
         if any(not re.fullmatch(r"[\w.~-]+", suffix.text or "") for suffix in suffixes):
-            raise call.fail(None, "the name of a copy that sed keeps")
+            raise call.fail(None, "the suffix of the backup that sed keeps")
         for value in given.of("r"):
             call.writes(value)
             call.empties(value)
@@ -204,7 +204,7 @@ def _awk(call: Call, given: Given) -> None:
 def _xargs(call: Call, given: Given) -> None:
     marks = given.values("-I")
     if marks and (len(marks) > 1 or not marks[0].text or given.has("-n", "-L")):  # the last of them counts
-        raise call.fail(None, "options of xargs that replace each other")
+        raise call.fail(None, "conflicting options of xargs")
     mark = marks[0].text if marks else None
     found = Value(None, "...", is_foreign=True, is_many=True)
     words = [found if mark and mark in one.start else one for one in given.of("a")]
@@ -217,7 +217,7 @@ def _env(call: Call, given: Given) -> None:
         given_value = words.pop(0)
         name = given_value.start.partition("=")[0]
         if not is_harmless(name, given_value.behind(len(name) + 1).text):
-            raise call.fail(None, "a variable that programs may obey")
+            raise call.fail(None, "the variable may change what programs do")
         call.shell = call.shell.with_variable(name, None)  # scripts that the command runs see it
     if not words:
         call.rule("secret.environment")
