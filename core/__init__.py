@@ -1,7 +1,7 @@
-"""The agent system: one durable stream of events a conversation, and everything that reads and writes it.
+"""The agent system: one durable event stream for each conversation, and everything that reads and writes it.
 
-Knows no screen and no sandbox. This facade is what the workspace and the command line use; its names are loaded when
-they are first asked for (PEP 562), so that importing `core` costs nothing.
+Knows no screen and no sandbox. The workspace and the command line use this facade; its names are loaded when they are
+first used (PEP 562), so that importing `core` costs nothing.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Names in a workspace that programs of the user run or obey automatically, outside of any sandbox.
 
-Editors, shells, git hook managers and other agents act on these files when a folder is opened or a commit is made. One
-list, shared by the sandbox (read-only mounts, and what is moved aside when it appears), by the survey of the workspace,
-and by the mode that lets the agent edit files without asking. Git's own files (`.git/config`, `.git/hooks`) are always
-protected as well; `runtime.isolation.protected_paths` and `runtime.isolation.git_config` know their layout. Pure data.
+Editors, shells, git hook managers and other agents act on these files when a folder is opened or a commit is made. The
+list is used by the sandbox (read-only mounts, and files that are moved aside when they appear), by the audit of the
+workspace, and by the mode that lets the agent edit files without asking. Git's own files (`.git/config`, `.git/hooks`)
+are always protected as well, by `runtime.isolation.protected_paths` and `runtime.isolation.git_config`.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ NAMES = (
     "lefthook.yaml",
     "lefthook.yml",
 )
-"""Files and folders, relative to the workspace. `.cursor/mcp.json` lies in a folder that is in the list."""
+"""Files and folders, relative to the workspace. A folder includes everything in it, such as `.cursor/mcp.json`."""
 _PARTS = frozenset(NAMES)
 
 
 def is_autorun(path: str) -> bool:
-    """Whether a path is one of these names, or lies in one, at any depth."""
+    """Whether a path is one of these names or inside one, at any depth."""
     return not _PARTS.isdisjoint(path.split("/"))

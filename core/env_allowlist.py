@@ -1,4 +1,4 @@
-"""What programs of others get of our environment when they run as the user, beside the sandbox: no key is among it."""
+"""The environment variables that foreign programs outside the sandbox inherit. API keys are not among them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR", "TERM",
              "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
              "SSL_CERT_FILE", "SSL_CERT_DIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")  # fmt: skip
-"""Variables that every such program gets."""
+"""Variables that every such program inherits."""
 
 
 def inherited(environ: Mapping[str, str], more: Iterable[str] = ()) -> dict[str, str]:
-    """The environment of such a program: what all get, and the variables that the user names for this one."""
+    """The environment for such a program, with the additional variables that the user configured for it."""
     return {name: environ[name] for name in (*INHERITED, *more) if name in environ}

@@ -1,9 +1,8 @@
-"""The garbage collector and what lives long: modules, and the events of open conversations.
+"""Settings of Python's garbage collector for long-lived objects: modules, and events of open conversations.
 
-Events are in no cycle, so the collector looks through them for nothing, and stops everything while it does: 350 ms at
-100,000 events. They are freed like everything else as soon as nobody refers to them. What is in a cycle is not, and
-keeps all that it holds: so what was spared is looked through now and then, once conversations have closed. The
-settings are the process's.
+Events form no cycles, but the collector would scan them and pause the program: 350 ms at 100,000 events. So they are
+frozen (`gc.freeze`), and still freed by reference counting. Frozen objects in cycles are collected once in a while,
+after conversations have closed.
 """
 
 from __future__ import annotations
@@ -12,21 +11,21 @@ import gc
 from itertools import count
 
 YOUNG_OBJECTS = 10_000
-"""New containers between two looks at the youngest; Python's 700 is a tenth of a burst's time."""
+"""New objects between two collections of the youngest generation; Python's 700 costs a tenth of a burst's time."""
 CLOSED = 16
-"""Conversations that close between two looks at what was spared: each look takes as long as a whole collection, and
-what a closed conversation leaves in cycles is small, because its events are let go of when it closes."""
+"""Closed conversations between two collections of frozen objects: each takes as long as a full collection, and a closed
+conversation leaves little behind, because it releases its events."""
 _closed = count(1)
 
 
-def spare() -> None:
-    """Leave out of every later collection what is alive now. Costs nothing, so it may be called often."""
+def freeze() -> None:
+    """Exclude all current objects from later collections. Cheap, so it may be called often."""
     gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
     gc.freeze()
 
 
-def look_again() -> None:
-    """A conversation has closed. Once CLOSED have, free what was spared and is in cycles of nobody's."""
+def conversation_closed() -> None:
+    """Note that a conversation has closed. After CLOSED of them, collect frozen objects in cycles."""
     if next(_closed) % CLOSED == 0:
         gc.unfreeze()
         gc.collect()

@@ -1,7 +1,7 @@
-"""Globs of rules, in which `*` stands for anything and `\\*` for a star.
+"""Globs in rules: `*` matches any text and `\\*` a star. Pure.
 
-Matching takes time linear in the text for each star, whoever wrote the glob. Pure. Used by the permission engine for
-commands, hosts and the parts of paths, and by the proxy of sandboxes for hosts.
+Matching takes linear time for each star, for any glob. Used by permissions for commands, hosts and parts of paths, and
+by the egress proxy for hosts.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import lru_cache
 
 @lru_cache(maxsize=2048)
 def _pieces(glob: str) -> tuple[str, ...]:
-    """What stands between the stars."""
+    """The texts between the stars."""
     found = [""]
     characters = iter(glob)
     for character in characters:
@@ -25,22 +25,22 @@ def _pieces(glob: str) -> tuple[str, ...]:
 
 
 def unescaped(glob: str) -> str:
-    """The text that a glob without stars means."""
+    """The text that a glob without stars matches."""
     return "*".join(_pieces(glob))
 
 
 def has_star(glob: str) -> bool:
-    """Whether a glob may mean more than one text."""
+    """Whether a glob can match more than one text."""
     return len(_pieces(glob)) > 1
 
 
 def escaped(text: str) -> str:
-    """The glob that means this text and no other."""
+    """The glob that matches only this text."""
     return text.replace("\\", "\\\\").replace("*", "\\*")
 
 
 def matches(glob: str, text: str) -> bool:
-    """Whether a text is what a glob means; a star stands for anything."""
+    """Whether a glob matches a text."""
     first, *rest = _pieces(glob)
     if not rest:
         return text == first

@@ -1,7 +1,6 @@
-"""One task without a screen: the same session, its events to a callback, its end as an exit status.
+"""One task without a screen: events go to a callback, and the result is an exit status.
 
-Who asks and who prints is the caller's business: `ask` answers confirmations, `on_event` sees each event after it is
-durable.
+The caller asks the user and prints: `ask` answers confirmations, `on_event` gets each event after it is durable.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from core.controller.exit_reasons import HaltKind
 from core.errors import ExitStatus, HandloomError
 from core.events import CONVERSATION_TITLE, AgentState, CondensationAction, Envelope, Frame, Status
 from core.session.agent_session import AgentSession
-from core.session.compaction import came_of, compact_wish
+from core.session.compaction import compact_argument, last_condensation
 from core.stream import EventStreamSubscriber
 
 
@@ -28,13 +27,13 @@ async def run_task(
     interrupted: asyncio.Event,
     approves: bool = False,
 ) -> ExitStatus:
-    """Say `task` and see it through until the agent rests, a limit is reached or `interrupted` is set.
+    """Send `task` and wait until the agent rests, a limit is reached or `interrupted` is set.
 
-    `/compact [what to keep]` is no task: it has the history condensed, and says what came of it.
-    `ask` answers None for yes, or why not: with a reason the agent goes on, with an empty one it stops. Where
-    `approves`, a plan that the agent makes is carried out as it stands. Raises
-    StoreError where the task itself could not be stored. Where `on_event` raises OSError, the work is stopped: then
-    this raises BrokenPipeError where whoever read the output is gone, and HandloomError where it cannot be written.
+    `/compact [what to keep]` condenses the history instead, and reports the result. `ask` returns None to approve, or
+    the reason to deny: with a reason the agent goes on, with an empty one it stops. With `approves`, a plan that the
+    agent makes is approved. Raises StoreError if the task could not be stored. If `on_event` raises OSError, the work
+    is stopped; then this raises BrokenPipeError if the reader of the output is gone, or HandloomError if it cannot be
+    written.
     """
     store_failed = asyncio.Event()
     unheard = _Unheard(on_event)
@@ -47,7 +46,7 @@ async def run_task(
 
     stop_watching = session.frames.watch(watch)
     session.stream.subscribe(EventStreamSubscriber.MAIN, unheard.tell, "headless")
-    keep, since = compact_wish(task), session.stream.latest_id
+    keep, since = compact_argument(task), session.stream.latest_id
     try:
         if keep is None:
             await session.send(task)
@@ -73,7 +72,7 @@ async def run_task(
             raise _told(unheard.error, session.info.id)
         if "interrupted" in how:
             return ExitStatus.INTERRUPTED
-        if keep is not None and (condensed := await came_of(session, since)) is not None:
+        if keep is not None and (condensed := await last_condensation(session, since)) is not None:
             return _condensed(condensed, on_notice)
         return _exit_status(session, on_notice)
     finally:
@@ -81,20 +80,20 @@ async def run_task(
 
 
 def _condensed(action: CondensationAction, on_notice: Callable[[str], None]) -> ExitStatus:
-    """Say what came of the wish to condense."""
+    """Report the result of a request to condense."""
     count = len(action.forgotten)
     if action.note:
         on_notice(f"There is no summary: {action.note} The model no longer sees {count} older events.")
         return ExitStatus.ERROR
     if not count:
-        on_notice("There is nothing to condense yet: the history is short.")
+        on_notice("Nothing to compact yet: the conversation is short.")
     else:
         on_notice(f"Condensed: a summary stands for {count} older events from the next message on.")
     return ExitStatus.FINISHED
 
 
 def _told(error: OSError, conversation_id: str) -> Exception:
-    """What the end of the output is to the caller."""
+    """The error for the caller when the output has ended."""
     if isinstance(error, BrokenPipeError):
         return error
     return HandloomError(
@@ -104,7 +103,7 @@ def _told(error: OSError, conversation_id: str) -> Exception:
 
 
 class _Unheard:
-    """Tells events until the output is gone, which is the end of the run and not a failure of the stream's."""
+    """Calls `on_event` until the output has ended, which ends the run and is not a failure of the stream."""
 
     def __init__(self, on_event: Callable[[Envelope], Awaitable[None]]) -> None:
         self._on_event = on_event
@@ -124,7 +123,7 @@ class _Unheard:
 async def _see_through(
     session: AgentSession, ask: Callable[[Envelope], Awaitable[str | None]], *, approves: bool
 ) -> None:
-    """Wait until the agent rests, answering its confirmations on the way."""
+    """Wait until the agent rests, answering its confirmations."""
     while True:
         await session.settled()
         awaiting = session.state.awaiting
@@ -142,7 +141,7 @@ async def _see_through(
 
 
 def _planned(session: AgentSession) -> bool:
-    """Whether the agent rests with a plan that it may not carry out yet."""
+    """Whether the agent rests with a plan that is not approved."""
     return session.state.planning and session.state.agent_state in (
         AgentState.AWAITING_USER_INPUT,
         AgentState.FINISHED,
@@ -150,7 +149,7 @@ def _planned(session: AgentSession) -> bool:
 
 
 _FLAGS = {"iterations": " --max-iterations N", "budget": " --max-budget USD"}
-"""The option that moves a limit; the others are settings."""
+"""The option that changes a limit; other limits are settings."""
 
 
 def _exit_status(session: AgentSession, on_notice: Callable[[str], None]) -> ExitStatus:
@@ -162,11 +161,11 @@ def _exit_status(session: AgentSession, on_notice: Callable[[str], None]) -> Exi
         on_notice(f"Go on with: handloom run --resume {session.info.id} 'go on'{flag}")
         return ExitStatus.LIMIT
     if state.halt is not None and state.halt.kind is HaltKind.STUCK:
-        on_notice(f"Tell it another way with: handloom run --resume {session.info.id} '...'")
+        on_notice(f"Give it another instruction with: handloom run --resume {session.info.id} '...'")
         return ExitStatus.STUCK
     if _planned(session):
         on_notice(
-            "The agent only plans until its plan is approved. Let it be carried out with: "
+            "The agent only plans until you approve its plan. Approve it with: "
             f"handloom run --resume {session.info.id} --approve-plan 'go on'"
         )
     match state.agent_state:

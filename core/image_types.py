@@ -1,18 +1,18 @@
-"""What kind of picture a file is, and how large, by its first bytes. Pure; nothing is decoded."""
+"""The type and size of an image, from its first bytes and without decoding it. Pure."""
 
 from __future__ import annotations
 
 import struct
 
 HEAD_BYTES = 64 * 1024
-"""Enough to find the size in; a JPEG may have its preview before it."""
+"""Enough bytes to find the size; a JPEG may begin with a preview."""
 
 _JPEG_SIZES = frozenset({0xC0, 0xC1, 0xC2, 0xC3, 0xC5, 0xC6, 0xC7, 0xC9, 0xCA, 0xCB, 0xCD, 0xCE, 0xCF})
-"""Markers of the segments that say how large a JPEG is."""
+"""Markers of JPEG segments that contain the size."""
 
 
 def described(head: bytes) -> str | None:
-    """`a PNG image, 640 x 480 pixels` for the first bytes of one; None for what is no picture that is known."""
+    """A description such as `a PNG image, 640 x 480 pixels`; None for an unknown format."""
     found = measured(head)
     if found is None:
         return None
@@ -21,7 +21,7 @@ def described(head: bytes) -> str | None:
 
 
 def measured(head: bytes) -> tuple[str, int, int] | None:
-    """Kind (`PNG`, `JPEG`, `GIF`, `WebP`, `BMP`), width and height in pixels; None for what is no such picture."""
+    """Type (`PNG`, `JPEG`, `GIF`, `WebP`, `BMP`), width and height in pixels; None for an unknown format."""
     try:
         return _measured(head)
     except struct.error:  # cut off

@@ -1,7 +1,7 @@
-"""The log of the workspace: one JSON object a line in `logs/handloom.log`, 0600, rotated.
+"""The log file of a home: one JSON object per line in `logs/handloom.log`, mode 0600, rotated.
 
-A screen has no standard error to write to. Line breaks and escape sequences of foreign text cannot forge lines,
-because JSON escapes them. A thread takes secrets out and writes, so that no event loop waits for either.
+A full-screen program cannot use standard error. JSON escapes line breaks and escape sequences, so untrusted text cannot
+forge lines. A thread masks secrets and writes, so that no event loop waits for that.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pathlib import Path
 from queue import SimpleQueue
 
 MAX_BYTES = 1_000_000
-"""Of one file; three older ones are kept."""
+"""Size of one file; three older files are kept."""
 
 
 class JsonLines(logging.Formatter):
-    """A record as one line of JSON."""
+    """Formats a record as one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
@@ -36,7 +36,7 @@ class JsonLines(logging.Formatter):
 
 
 class _Masked(logging.Formatter):
-    """A finished line without secrets."""
+    """Masks secrets in a formatted line."""
 
     def __init__(self, mask: Callable[[str], str]) -> None:
         super().__init__()
@@ -51,14 +51,14 @@ def _private(path: str, flags: int) -> int:
 
 
 class _PrivateFile(RotatingFileHandler):
-    """A rotating file that only its owner can read."""
+    """A rotating log file that only its owner can read."""
 
     def _open(self) -> TextIOWrapper:
         return open(self.baseFilename, "a", encoding="utf-8", opener=_private)
 
 
-class _Handover(QueueHandler):
-    """Hands records, as finished lines, to a thread that writes them to a file. Closing it writes the rest."""
+class _ThreadHandler(QueueHandler):
+    """Passes formatted lines to a thread that writes them to a file. Closing writes the rest."""
 
     def __init__(self, file: logging.Handler) -> None:
         super().__init__(SimpleQueue())
@@ -78,20 +78,20 @@ class _Handover(QueueHandler):
 
 
 def log_to(home: Path, mask: Callable[[str], str] = str) -> None:
-    """Send the log of this process to the home's file. Raises OSError where it cannot be opened.
+    """Send the log of this process to the home's log file. Raises OSError if it cannot be opened.
 
-    `mask` takes secrets out of each line; a thread calls it.
+    `mask` removes secrets from each line; it is called in a thread.
     """
     folder = home / "logs"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     file = _PrivateFile(folder / "handloom.log", maxBytes=MAX_BYTES, backupCount=3, encoding="utf-8")
     file.setFormatter(_Masked(mask))
-    handover = _Handover(file)
-    handover.setFormatter(JsonLines())
+    handler_to_file = _ThreadHandler(file)
+    handler_to_file.setFormatter(JsonLines())
     root = logging.getLogger()
-    replaced, root.handlers[:] = root.handlers[:], [handover]
+    replaced, root.handlers[:] = root.handlers[:], [handler_to_file]
     for handler in replaced:
-        if isinstance(handler, _Handover):
+        if isinstance(handler, _ThreadHandler):
             handler.close()
     root.setLevel(logging.INFO)
     logging.captureWarnings(True)

@@ -1,7 +1,7 @@
-"""What core needs of others: a runtime, a model, an agent. Protocols only.
+"""What core needs from others: a runtime, a model, an agent. Protocols only.
 
-The implementations are chosen in the composition root, so that core knows no sandbox and no provider, and a test can
-hand in a public double.
+The composition root chooses the implementations, so core knows no sandbox and no provider, and a test can pass a public
+double.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FrameSink = Callable[[Frame], None]
 
 
 class Executor(Protocol):
-    """Whoever carries out actions; a runtime is one."""
+    """Carries out actions; a runtime is one."""
 
     async def execute(self, action: Action, action_id: int, on_frame: FrameSink) -> Observation:
         """Carry out one action, as `Runtime.execute`."""
@@ -28,11 +28,11 @@ class Executor(Protocol):
 
 
 class Runtime(Protocol):
-    """A place where actions are carried out: a sandbox, or the user's own machine."""
+    """Where actions are carried out: a sandbox, or the user's own machine."""
 
     @property
     def isolation(self) -> str:
-        """What separates it from the user's machine, for people: `none`, `docker`, ..."""
+        """The kind of isolation, for people: `none`, `docker`, ..."""
         ...
 
     @property
@@ -42,54 +42,54 @@ class Runtime(Protocol):
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether its workspace is not the folder of this machine; then delegates work in the same sandbox."""
+        """Whether its workspace is not a folder of this machine; then delegates share the sandbox."""
         ...
 
     @property
     def workspace_host(self) -> str:
-        """The machine that has the only copy of its workspace, as HOST:PORT; empty where a folder here has it, too."""
+        """The machine that has the only copy of the workspace, as HOST:PORT; empty if a folder here has it too."""
         ...
 
     @property
     def web_hosts(self) -> Mapping[str, int]:
-        """Addresses at which the user sees what programs inside serve, each with their port; known once it runs.
+        """Addresses of web servers inside, as the user reaches them, each with its port; known once it runs.
 
         Foreign text, bounded.
         """
         ...
 
     async def list_folder(self, path: str) -> list[str]:
-        """The names in a folder inside, those of folders with a slash behind; none where there is no such folder.
+        """The names in a folder inside, those of folders with a slash at the end; none if there is no such folder.
 
-        `path` is absolute. Foreign text, bounded; only what is printable. Raises RuntimeUnavailableError.
+        `path` is absolute. Foreign text, bounded; only printable names. Raises RuntimeUnavailableError.
         """
         ...
 
     async def read_file(self, path: str, max_bytes: int) -> bytes | None:
-        """The content of a file inside; None where there is none that can be read. `path` is absolute.
+        """The content of a file inside; None if it cannot be read. `path` is absolute.
 
-        Raises UsageError for one that is longer, RuntimeUnavailableError.
+        Raises UsageError for a longer file, RuntimeUnavailableError.
         """
         ...
 
     def allow(self, *, host: str = "", folder: str = "") -> None:
-        """Let what runs inside call this host or read this folder, because the user named it.
+        """Let programs inside connect to this host or read this folder, because the user named it.
 
-        To be said before `start`; where nothing is separated, there is nothing to do.
+        Call it before `start`; without isolation it does nothing.
         """
         ...
 
     def deny(self, denied: Callable[[], Denials]) -> None:
-        """Enforce what this says at each start; it is called in a thread.
+        """Enforce these denials at each start; `denied` is called in a thread.
 
-        To be said before `start`; where nothing is separated, nothing is enforced.
+        Call it before `start`; without isolation nothing is enforced.
         """
         ...
 
     def keep(self, folder: Path) -> None:
-        """Keep what shall outlast the sandbox, such as the way back of edits, in this folder.
+        """Keep what has to outlast the sandbox, such as the history of edits, in this folder.
 
-        To be said before `start`. The folder is the runtime's own, and is made when it is needed.
+        Call it before `start`. The runtime owns the folder, and makes it when it is needed.
         """
         ...
 
@@ -99,75 +99,77 @@ class Runtime(Protocol):
         ...
 
     async def start(self, say: Say = silently) -> None:
-        """Make it ready, saying what takes long. Raises RuntimeUnavailableError with what to do next.
+        """Start it, reporting long steps. Raises RuntimeUnavailableError with what to do next.
 
         May be called again after it died or was closed.
         """
         ...
 
     async def execute(self, action: Action, action_id: int, on_frame: FrameSink) -> Observation:
-        """Carry out one action; live output goes to `on_frame`, the result comes back.
+        """Carry out one action; live output goes to `on_frame`.
 
-        What goes wrong inside is an ErrorObservation. Cancelling interrupts the action in the sandbox and returns
-        at once. Raises RuntimeUnavailableError when the sandbox itself is gone.
+        An error inside is an ErrorObservation. Cancelling interrupts the action in the sandbox and returns at once.
+        Raises RuntimeUnavailableError if the sandbox itself is gone.
         """
         ...
 
     async def usage(self) -> SandboxUsage | None:
-        """What it uses at this moment; None where it does not run. Raises RuntimeUnavailableError."""
+        """Its current resource usage; None if it does not run. Raises RuntimeUnavailableError."""
         ...
 
     async def left_behind(self) -> list[str]:
-        """What the workspace holds now, and did not before the conversation, that programs of the user would carry out.
+        """What is in the workspace, was not there before the conversation, and would be executed by programs of the
+        user.
 
-        One line each, which names the file. Also after the end of the sandbox; empty where nothing is separated.
+        One line each, with the file. Also after the end of the sandbox; empty without isolation.
         """
         ...
 
     async def put_back(self, name: str) -> str:
-        """Give a file of the workspace its name again that was moved aside because programs of the user would run it.
+        """Give a file of the workspace its name again that was moved aside because programs of the user would execute
+        it.
 
-        An empty name means the only one. The answer is the name. Raises UsageError, which says what there is.
+        An empty name means the only one. Returns the name. Raises UsageError with the names that there are.
         """
         ...
 
     async def came_back(self) -> list[str]:
-        """What the user should know of how the work came back from a workspace that is elsewhere, a line each."""
+        """What the user should know about how the work came back from a remote workspace, a line each."""
         ...
 
     def watch_page(self) -> AsyncGenerator[PageShown, None]:
-        """The page in the browser as it changes, at most five times a second, for as long as somebody reads.
+        """The page in the browser as it changes, at most five times a second.
 
-        Waits where the sandbox does not run, and goes on in the next one. Close the generator or cancel its reader to
-        end it. Raises UsageError where there is no browser in it.
+        Waits while the sandbox does not run, and continues with the next one. Close the generator or cancel its reader
+        to end it. Raises UsageError if there is no browser.
         """
         ...
 
     async def jobs(self) -> list[Job]:
-        """What commands started and still runs there, the oldest first. Raises RuntimeUnavailableError."""
+        """The background jobs of commands, the oldest first. Raises RuntimeUnavailableError."""
         ...
 
     async def end_job(self, pid: int) -> None:
-        """End one of them and everything below it. Raises UsageError where it is gone, RuntimeUnavailableError."""
+        """End a job and its children. Raises UsageError if it is gone, RuntimeUnavailableError."""
         ...
 
     async def type_keys(self, keys: bytes) -> None:
-        """Keys for what runs in its terminal, as they are. Raises UsageError where nothing does, or reads too slowly.
+        """Send keys unchanged to what runs in the terminal. Raises UsageError if nothing does, or reads too slowly.
 
         Raises RuntimeUnavailableError.
         """
         ...
 
     async def resize_terminal(self, rows: int, columns: int) -> None:
-        """The size of its terminal; what runs in it is told. Raises RuntimeUnavailableError."""
+        """Set the size of the terminal. Raises RuntimeUnavailableError."""
         ...
 
     async def give_terminal_back(self) -> None:
-        """End the action with which the user took the terminal over. Raises RuntimeUnavailableError."""
+        """End the action with which the user took over the terminal. Raises RuntimeUnavailableError."""
         ...
 
     async def rest(self) -> None:
-        """Let go of it because nobody needs it for now; `start` has it again, as it was where that can be kept."""
+        """Release it while it is not needed; `start` restores it, if possible as it was."""
         ...
 
     async def aclose(self) -> None:
@@ -176,10 +178,10 @@ class Runtime(Protocol):
 
 
 class Checkpoints(Protocol):
-    """The workspace of one conversation as it was at moments. Every method raises CheckpointError."""
+    """Checkpoints of the workspace of one conversation. Every method raises CheckpointError."""
 
     async def take(self, label: str) -> Checkpoint:
-        """Keep the workspace as it is; what has been kept already is not kept again. Cancelling leaves nothing."""
+        """Take a checkpoint of the workspace. Unchanged files are not stored again. Cancelling leaves nothing."""
         ...
 
     async def changes(self, one: str, other: str) -> list[FileChange]:
@@ -187,37 +189,37 @@ class Checkpoints(Protocol):
         ...
 
     async def read(self, checkpoint: str, path: str, max_bytes: int) -> bytes | None:
-        """The content of a file then; None where it was not there."""
+        """The content of a file in a checkpoint; None if it is not in it."""
         ...
 
     async def amend(self, checkpoint: str, contents: Mapping[str, bytes | None], label: str) -> Checkpoint:
-        """Another checkpoint, of the same files but for these, which have these contents or are not there."""
+        """A checkpoint with the same files, but with these contents; None removes a file."""
         ...
 
     async def restore(self, checkpoint: str, paths: Sequence[str] | None = None) -> Restored:
-        """Have the workspace, or these paths of it, be as it was then; keeps it as it is first. All or nothing."""
+        """Restore the workspace, or these paths, after a checkpoint of it as it is now. All or nothing."""
         ...
 
     async def unpack(self, checkpoint: str, folder: str) -> None:
-        """Write the files of a checkpoint into another folder, which is empty or not there."""
+        """Write the files of a checkpoint into another folder, which is empty or missing."""
         ...
 
     async def list(self) -> list[Checkpoint]:
-        """Those of this conversation, the oldest first."""
+        """The checkpoints of this conversation, oldest first."""
         ...
 
     async def prune(self, max_bytes: int) -> int:
-        """Forget the oldest until all take no more than this; says how many were forgotten."""
+        """Delete the oldest until all take no more than this; returns how many were deleted."""
         ...
 
     async def delete(self) -> None:
-        """Forget all of this conversation."""
+        """Delete all checkpoints of this conversation."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call that the model wants made. `arguments` is the JSON text as the model wrote it, checked by nobody."""
+    """One tool call of the model. `arguments` is the JSON text of the model, not validated."""
 
     id: str
     name: str
@@ -226,21 +228,21 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class LLMRequest:
-    """What a model is asked. Messages and tools are in the form of OpenAI's chat completions."""
+    """A request to a model. Messages and tools have the form of OpenAI's chat completions."""
 
     messages: Sequence[dict[str, Any]]
     tools: Sequence[dict[str, Any]] = ()
     last_observation: str = ""
-    """The text of the newest observation, for models that state what they expect to have seen."""
+    """The text of the newest observation, for scripted models that check it."""
     answers_forgotten: int = 0
     """Answers of the model that were condensed and are no longer among the messages."""
     stop: Sequence[str] = ()
-    """Where the answer ends; the text itself is not part of it. A provider may not heed it."""
+    """Where the answer ends; the text itself is not part of it. A provider may ignore it."""
 
 
 @dataclass(frozen=True, slots=True)
 class LLMResponse:
-    """A whole answer."""
+    """A complete answer."""
 
     id: str
     text: str
@@ -248,12 +250,12 @@ class LLMResponse:
     usage: TokenUsage = field(default_factory=TokenUsage)
     """Of this call alone."""
     cost: float | None = None
-    """US dollars of this call; None where the price is not known."""
+    """US dollars of this call; None if the price is unknown."""
     finish_reason: str = "stop"
     reasoning: str = ""
-    """What the model thought before it answered, where it lets that be seen. Not a part of the answer."""
+    """The reasoning of the model before the answer, if the provider shows it. Not a part of the answer."""
     thinking: tuple[dict[str, Any], ...] = ()
-    """The same in blocks that its provider has signed, and wants back between tool calls."""
+    """The same in blocks that the provider has signed, and wants back between tool calls."""
 
 
 Complete = Callable[[LLMRequest, FrameSink, int], Awaitable[LLMResponse]]
@@ -261,11 +263,11 @@ Complete = Callable[[LLMRequest, FrameSink, int], Awaitable[LLMResponse]]
 
 
 class LLM(Protocol):
-    """A model that answers."""
+    """A model."""
 
     @property
     def name(self) -> str:
-        """As the user names it: `anthropic/claude-...`, `scripted:demo.yaml`."""
+        """The name that the user gives it: `anthropic/claude-...`, `scripted:demo.yaml`."""
         ...
 
     async def complete(self, request: LLMRequest, on_frame: FrameSink, cause: int) -> LLMResponse:
@@ -276,12 +278,12 @@ class LLM(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Let go of what the model holds. May be called twice."""
+        """Release the resources of the model. May be called twice."""
         ...
 
 
 class Agent(Protocol):
-    """What turns a model's answers into actions."""
+    """Turns the answers of a model into actions."""
 
     @property
     def name(self) -> str:
@@ -293,10 +295,10 @@ class Agent(Protocol):
         ...
 
     async def step(self, history: Sequence[Envelope], metrics: LLMMetrics, on_frame: FrameSink) -> Sequence[Event]:
-        """Ask the model once and say what follows from its answer, in order: one or more events.
+        """Ask the model once and return the resulting events, in order: one or more.
 
-        `metrics` is what the conversation has spent so far; the events come back with it increased. An answer that
-        cannot be understood is an ErrorObservation for the model to read, not an exception. Raises ModelError.
-        Cancelling cancels the model's call.
+        `metrics` are the costs of the conversation so far; the events carry them with the new cost added. An answer
+        that cannot be understood is an ErrorObservation for the model, not an exception. Raises ModelError. Cancelling
+        cancels the call.
         """
         ...

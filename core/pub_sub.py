@@ -1,8 +1,8 @@
-"""Live frames to whoever watches: tokens, terminal bytes, notices. Never stored, never waited for.
+"""Live frames for watchers: tokens, terminal bytes, notices. Never stored, never waited for.
 
 A Frames object belongs to one conversation. `publish` calls each watcher at once, in order, on the event loop; a
-watcher that raises is dropped and logged, and the others go on. Watchers coalesce for themselves: a screen marks
-itself dirty and draws at its own pace.
+watcher that raises is dropped and logged. Watchers coalesce frames themselves: a screen marks itself dirty and draws at
+its own pace.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ log = logging.getLogger(__name__)
 
 
 class Frames:
-    """The live side of one conversation."""
+    """The live frames of one conversation."""
 
     def __init__(self) -> None:
         self._watchers: list[Callable[[Frame], None]] = []
 
     def watch(self, watcher: Callable[[Frame], None]) -> Callable[[], None]:
-        """Call `watcher` with every frame from now on; the answer ends that."""
+        """Call `watcher` with every frame from now on; call the returned function to stop."""
         self._watchers.append(watcher)
 
         def stop() -> None:
@@ -32,7 +32,7 @@ class Frames:
         return stop
 
     def publish(self, frame: Frame) -> None:
-        """Hand a frame to every watcher. Never raises: a broken watcher must not stop an agent."""
+        """Pass a frame to every watcher. Never raises: a broken watcher must not stop an agent."""
         for watcher in tuple(self._watchers):
             try:
                 watcher(frame)

@@ -1,9 +1,9 @@
-"""Repository: what a conversation may be started on, read from text, and the shell commands that bring it in.
+"""Repository: the git repository that a conversation starts with, and the shell commands that clone and set it up.
 
-Pure. Two rules are kept here: nothing that could be an option, another transport or a secret passes `parse`, since the
-text is stored and becomes part of a command; and every argument in a command is quoted. The commands are for a POSIX
-shell with git and never wait for an answer. Follows `clone_or_init_repo` and `maybe_setup_git_hooks` of OpenHands V0
-(`openhands/runtime/base.py`), but a clone appears whole or not at all, and no global setting of git is touched.
+`parse` refuses anything that could be an option, another transport or a secret, because the text is stored and becomes
+part of a command. Every argument in a command is quoted. The commands need a POSIX shell with git, and never prompt.
+Follows `clone_or_init_repo` and `maybe_setup_git_hooks` of OpenHands V0 (`openhands/runtime/base.py`), but a clone
+appears complete or not at all, and global git settings are not changed. Pure.
 """
 
 from __future__ import annotations
@@ -20,37 +20,37 @@ from core.errors import UsageError
 SETUP_SCRIPT = ".openhands/setup.sh"
 PRE_COMMIT_SCRIPT = ".openhands/pre-commit.sh"
 NOT_INSTALLED_EXIT = 3
-"""How `install_hook_command` ends where the hook cannot be installed without harm; its output says why."""
+"""The exit status of `INSTALL_HOOK_COMMAND` if the hook cannot be installed safely; its output says why."""
 
 FORMS = (
     "Give https://HOST/PATH, http://HOST/PATH, ssh://HOST/PATH, git@HOST:PATH, file:///PATH or an absolute path, "
-    "with #BRANCH behind it where one is wanted."
+    "optionally followed by #BRANCH."
 )
 _SCP_FORM = re.compile(r"git@(?:[A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9A-Fa-f:.]+\]):(?!-)(?P<path>.+)")
 _NO_BRANCH = re.compile(r"^[-/.]|[\s~^:?*\[\\]|\.\.|//|/\.|@\{|[/.]$|\.lock(/|$)|^@$")
-"""What `git check-ref-format` refuses, and names that begin like an option."""
+"""Names that `git check-ref-format` refuses, and names that look like an option."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """A repository that was chosen. Made by `parse`, so that its parts are safe to quote, show and store."""
+    """A repository from `parse`, whose parts are safe to quote, show and store."""
 
     url: str
     branch: str = ""
-    """Empty leaves the choice to `clone_command`."""
+    """Empty for the default of `clone_command`."""
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """A repository from `URL` or `URL#BRANCH`. Raises UsageError, which never repeats what may be a secret."""
+        """Parse `URL` or `URL#BRANCH`. Raises UsageError, which never repeats a possible secret."""
         url, mark, branch = text.strip().partition("#")
         if not url or url.startswith("-") or not text.strip().isprintable():
-            raise UsageError(f"This is no repository's address. {FORMS}")
+            raise UsageError(f"This is not a repository address. {FORMS}")
         _check_address(url)
         if mark and (not branch or _NO_BRANCH.search(branch)):
-            raise UsageError(f"What stands behind the # is no branch that git allows. {FORMS}")
+            raise UsageError(f"The text after the # is not a branch name that git allows. {FORMS}")
         repository = cls(url, branch)
         if repository.name in ("", ".", "..", ".git") or repository.name.startswith("-"):
-            raise UsageError(f"The repository's address ends in no name for its folder. {FORMS}")
+            raise UsageError(f"The repository address does not end with a name for its folder. {FORMS}")
         return repository
 
     def __str__(self) -> str:
@@ -58,64 +58,63 @@ class Repository:
 
     @property
     def name(self) -> str:
-        """The short name: its folder in the workspace."""
+        """The short name, which is its folder in the workspace."""
         return re.split(r"[/:]", self.url.rstrip("/"))[-1].removesuffix(".git")
 
     @property
     def host(self) -> str:
-        """Whom a clone over the web calls, with the port where the address names one; empty for others."""
+        """The host, with its port if given, of an https or http address; empty for others."""
         parts = urlsplit(self.url)
         return parts.netloc if parts.scheme in ("https", "http") else ""
 
     @property
     def folder(self) -> str:
-        """Where on this machine it lies; empty for one that lies elsewhere."""
+        """The path of a repository on this machine; empty for a remote one."""
         return self.url if self.url.startswith("/") else unquote(urlsplit(self.url).path) * self.url.startswith("file:")
 
 
 def _check_address(url: str) -> None:
-    """Raise UsageError for every address but those that `FORMS` names."""
+    """Raise UsageError for an address that is not one of `FORMS`."""
     if url.startswith("/") or _SCP_FORM.fullmatch(url):
         return
     try:
         parts = urlsplit(url)
         host, user, password = parts.hostname or "", parts.username, parts.password
     except ValueError as error:
-        raise UsageError(f"The repository's address cannot be read. {FORMS}") from error
+        raise UsageError(f"The repository address is invalid. {FORMS}") from error
     is_web = parts.scheme in ("https", "http")
     if parts.scheme not in ("https", "http", "ssh", "file"):
-        raise UsageError(f"The repository's address is of a kind that is not allowed. {FORMS}")
+        raise UsageError(f"This kind of repository address is not allowed. {FORMS}")
     if password is not None or (is_web and (user is not None or parts.query)):
         raise UsageError(
-            "The repository's address holds a password or a token, which would be stored with the conversation. "
-            "Give it without, and let git's credential helper or an SSH key answer for you."
+            "The repository address contains a password or a token, which would be stored with the conversation. "
+            "Remove it, and use git's credential helper or an SSH key instead."
         )
     wants_host = parts.scheme != "file"
     if bool(host) is not wants_host or host.startswith("-") or (user or "").startswith("-") or "/" not in parts.path:
-        raise UsageError(f"The repository's address is not whole. {FORMS}")
+        raise UsageError(f"The repository address is incomplete. {FORMS}")
 
 
 # -- commands --------------------------------------------------------------------------------------------------------
 
 _NEVER_ASK = "export GIT_TERMINAL_PROMPT=0 SSH_ASKPASS=false SSH_ASKPASS_REQUIRE=force"
-"""git and ssh fail where they would ask for a password, or whether a host is known."""
+"""Makes git and ssh fail instead of asking for a password or an unknown host."""
 
 
 def clone_command(repository: Repository, conversation_id: str, *, copied: bool = False) -> str:
-    """Bring the repository into the current folder, unless it is there; run in a shell of its own.
+    """Clone the repository into the current folder, unless it is there. For a shell of its own.
 
-    A branch that exists is checked out, another is created; without one the work goes to a new branch, named as V0
-    does. What an attempt that died has left is removed. Where the folder was `copied` from another conversation's, its
-    files are the repository, although git's own are not among them.
+    Checks out the branch, or creates it; without a branch, creates one named as in V0. Removes the rest of a failed
+    attempt. A folder that was `copied` from another conversation counts as the repository, even without `.git`.
     """
     url, name = quote(repository.url), quote(f"./{repository.name}")
     part = quote(f"./.handloom-clone-{conversation_id}")
-    taken = quote(f"The folder {repository.name} is there already and is no git repository. Move it away.")
+    taken = quote(f"The folder {repository.name} exists and is not a git repository. Move it away.")
     is_there = f"[ -d {name} ]" if copied else f"[ -e {name}/.git ]"
     return f"""\
 {_NEVER_ASK}
 if {is_there}; then
-    echo {quote(f"{repository.name} is there already.")}
+    echo {quote(f"{repository.name} already exists.")}
 elif [ -e {name} ] || [ -L {name} ]; then
     echo {taken}; (exit 1)
 else
@@ -138,19 +137,19 @@ def _branch_command(branch: str, conversation_id: str) -> str:
 
 
 INIT_COMMAND = '[ -n "$(ls -A)" ] || git init'
-"""Make an empty folder a git repository, and leave any other as it is."""
+"""Make an empty folder a git repository, and leave any other folder unchanged."""
 
 
 def look_command(folder: str) -> str:
-    """Go to the folder, and say on a line each which scripts it has for us."""
+    """Go to the folder and print the setup scripts that exist, one on each line."""
     scripts = f"{SETUP_SCRIPT} {PRE_COMMIT_SCRIPT}"
     return f'cd -- {quote(folder)} && (for file in {scripts}; do [ ! -f "$file" ] || echo "$file"; done)'
 
 
 def setup_command(folder: str) -> str:
-    """Run the setup script in the agent's own shell, so that what it exports stays; its options and folder do not.
+    """Run the setup script in the agent's shell, so that its exports stay. Shell options and folder are restored.
 
-    It gets no input, so that it never waits for an answer.
+    It gets no input, so that it cannot wait for an answer.
     """
     return f"""\
 . ./{SETUP_SCRIPT} </dev/null
@@ -170,22 +169,22 @@ if [ -f {PRE_COMMIT_SCRIPT} ]; then exec bash {PRE_COMMIT_SCRIPT} "$@"; fi
 INSTALL_HOOK_COMMAND = f"""\
 (
 not_installed() {{ echo "$1"; exit {NOT_INSTALLED_EXIT}; }}
-hooks=$(git rev-parse --git-common-dir 2>/dev/null)/hooks || not_installed 'This is no git repository.'
-[ -z "$(git rev-parse --show-prefix)" ] || not_installed 'This is a folder inside of a git repository.'
-[ -z "$(git config core.hooksPath)" ] || not_installed 'The setting core.hooksPath of git names a folder of its own.'
+hooks=$(git rev-parse --git-common-dir 2>/dev/null)/hooks || not_installed 'This is not a git repository.'
+[ -z "$(git rev-parse --show-prefix)" ] || not_installed 'This is a folder inside a git repository.'
+[ -z "$(git config core.hooksPath)" ] || not_installed 'The git setting core.hooksPath names another folder.'
 mkdir -p -- "$hooks" || exit
 hook=$hooks/pre-commit
 if [ -e "$hook" ] || [ -L "$hook" ]; then
     if ! grep -qE 'Installed by Handloom|This hook was installed by OpenHands' -- "$hook"; then
-        [ ! -e "$hook.local" ] || not_installed "There are a pre-commit and a pre-commit.local in $hooks already."
+        [ ! -e "$hook.local" ] || not_installed "Both pre-commit and pre-commit.local already exist in $hooks."
         mv -- "$hook" "$hook.local" || exit
     fi
 fi
 printf %s {quote(HOOK)} > "$hook.new" && chmod 755 "$hook.new" && mv -f -- "$hook.new" "$hook"
 )"""
-"""Install `HOOK` in the repository of the current folder, and keep the hook that is there as pre-commit.local."""
+"""Install `HOOK` in the repository of the current folder. An existing hook is renamed to pre-commit.local."""
 
 
 def folder_of(repository: Repository | None, working_dir: str) -> str:
-    """Where the work is done, as the sandbox sees it: the repository's folder, else the workspace."""
+    """The working folder in the sandbox: the repository's folder, or the workspace without one."""
     return posixpath.join(working_dir, repository.name) if repository else working_dir

@@ -1,9 +1,8 @@
-"""Statistics of a conversation: what its log says about its size, its price and its time.
+"""Statistics of a conversation, computed from its log: size, cost and time.
 
-A pure fold, total on every prefix of every log: the same events give the same figures, live, after a restart and for an
-imported trajectory. What the log does not say is None or counted as unknown, never 0. Clocks may jump, so a duration
-that would be negative is 0. Memory grows with the actions and answers, not with their texts, so that a long log can be
-read by pages. Knows the vocabulary and nothing else; stores nothing.
+A pure fold over events: the same events give the same figures live, after a restart and for an imported trajectory.
+Values that the log does not have are None or counted as unknown, never 0. Clocks may jump, so negative durations count
+as 0. Memory grows with the number of actions and answers, not with their texts, so a long log can be read by pages.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from core.events import (
 )
 from core.llm.metrics import Calls, add_metrics, calls_between
 
-_NOT_SAID = (
+_NOT_ANSWERS = (
     ChangeAgentStateAction,
     CondensationAction,
     LoopRecoveryAction,
@@ -47,23 +46,23 @@ _NOT_SAID = (
     RecallAction,
     SystemMessageAction,
 )
-"""Actions that are no part of a model's answer, whoever their source is."""
+"""Actions that are never part of a model's answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Durations:
-    """How long things took, in seconds. Without any, what is typical of them is None."""
+    """Summary of durations in seconds. Without any, median, p95 and maximum are None."""
 
     count: int = 0
     total_s: float = 0.0
     median_s: float | None = None
     p95_s: float | None = None
-    """95 of 100 took no longer (the nearest rank)."""
+    """The 95th percentile (nearest rank)."""
     max_s: float | None = None
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Self:
-        """What is to be said of these; in any order."""
+        """The summary of these durations, in any order."""
         if not values:
             return cls()
         ordered = sorted(values)
@@ -77,34 +76,34 @@ class Actions:
 
     count: int = 0
     failed: int = 0
-    """Carried out without success: an error, or an exit code other than 0."""
+    """Failed actions: an error, or an exit code other than 0."""
     refused: int = 0
-    """Never carried out: the user said no, or stopped the agent before their turn."""
+    """Actions that were not carried out: the user rejected them or stopped the agent."""
     durations: Durations = Durations()
-    """Of those that were carried out and answered; without the wait for their turn and for the user's yes."""
+    """Durations of actions with a result, without waiting for their turn and for approval."""
 
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What can be counted in a conversation."""
+    """The figures of a conversation."""
 
     events: int = 0
     user_messages: int = 0
     answers: int = 0
-    """Of the model; one may be several events."""
+    """Model answers; one answer may have several events."""
     calls: Calls = field(default_factory=Calls)
-    """Of all models, as the events' metrics add them up."""
+    """Calls of all models, according to the metrics of events."""
     calls_by_model: Mapping[str, Calls] = field(default_factory=dict)
-    """By the model's name, which is empty where the log does not say it."""
+    """By model name, which is empty if the log does not have it."""
     latency: Durations = Durations()
-    """From the event that asked to the answer, where the log says which one asked."""
+    """From the request to the answer, if the log says which event is the request."""
     actions: Mapping[str, Actions] = field(default_factory=dict)
-    """By kind, as `run`: those that a runtime or another agent has to carry out."""
+    """By kind, such as `run`: actions for a runtime or another agent."""
     worked_s: float = 0.0
-    """How long the model and the actions took; those at the same time count each."""
+    """Working time of model and actions; parallel work counts separately."""
     first_at: datetime | None = None
     last_at: datetime | None = None
-    """Times of the first and the last event, in the order of ids."""
+    """Times of the first and the last event by id."""
 
 
 @dataclass(slots=True)
@@ -114,16 +113,16 @@ class _Work:
     kind: str
     at: datetime
     in_turn: bool
-    """Whether it waits for the ones before it; delegates do not."""
+    """Whether it waits for earlier actions; delegates do not."""
     held: bool
-    """Whether it waits for the user's yes."""
+    """Whether it waits for approval."""
     begun_at: datetime | None = None
-    """None while it waits, and where nothing says that it did."""
+    """None while it waits."""
 
 
 @dataclass(slots=True)
 class _Kind:
-    """What is known of the actions of one kind so far."""
+    """The actions of one kind so far."""
 
     count: int = 0
     failed: int = 0
@@ -132,7 +131,7 @@ class _Kind:
 
 
 class Tally:
-    """Statistics in the making: `add` every event in the order of ids, and ask for `statistics` at any time."""
+    """Computes statistics: `add` every event in the order of ids, and call `statistics` at any time."""
 
     def __init__(self) -> None:
         self._counted = Statistics()
@@ -149,14 +148,14 @@ class Tally:
         self._acted: set[int] = set()
 
     def add(self, envelope: Envelope) -> None:
-        """Take in the next event. Total: no event is refused."""
+        """Add the next event. No event is refused."""
         counted, event, at = self._counted, envelope.event, envelope.timestamp
-        said = isinstance(event, MessageAction) and envelope.source is EventSource.USER and not event.queued
+        is_user_message = isinstance(event, MessageAction) and envelope.source is EventSource.USER and not event.queued
         begins = self._take_answer(envelope)
         self._counted = replace(
             counted,
             events=counted.events + 1,
-            user_messages=counted.user_messages + said,
+            user_messages=counted.user_messages + is_user_message,
             answers=counted.answers + begins,
             first_at=counted.first_at or at,
             last_at=at,
@@ -173,11 +172,11 @@ class Tally:
                 self._begin(envelope, event)
             case Observation():
                 self._end(envelope, event)
-        self._hear(envelope)
-        self._go_on(at)
+        self._apply(envelope)
+        self._begin_next(at)
 
     def statistics(self) -> Statistics:
-        """What was counted until now."""
+        """The statistics so far."""
         actions = {
             kind: Actions(known.count, known.failed, known.refused, Durations.of(known.durations_s))
             for kind, known in sorted(self._kinds.items())
@@ -195,13 +194,13 @@ class Tally:
     # -- answers and what they cost --------------------------------------------------------------------------------
 
     def _take_answer(self, envelope: Envelope) -> bool:
-        """Note which answer of the model this belongs to; whether it is the first event of it.
+        """Remember the model answer that the event belongs to. Returns whether it is the answer's first event.
 
-        The events of one answer have one cause, or one id at the provider where a trajectory from elsewhere has no
-        causes. An error counts where it is what the model's words came to, and not what an action came to.
+        The events of one answer have the same cause, or the same response id in a trajectory without causes. An error
+        counts if it is the result of a model answer and not of an action.
         """
         event = envelope.event
-        if envelope.source is not EventSource.AGENT or isinstance(event, _NOT_SAID):
+        if envelope.source is not EventSource.AGENT or isinstance(event, _NOT_ANSWERS):
             return False
         if isinstance(event, Observation) and (
             not isinstance(event, ErrorObservation) or envelope.cause in self._acted
@@ -214,9 +213,9 @@ class Tally:
         return not ((response and response == known) or (envelope.cause is not None and envelope.cause == cause))
 
     def _add_call(self, metrics: LLMMetrics | None, begins_answer: bool) -> None:
-        """Count the call that led to these sums, unless the same sums were seen before.
+        """Count the call that led to these accumulated metrics, unless they were seen before.
 
-        An answer without sums is a call all the same: nobody knows what it cost.
+        An answer without metrics is a call with an unknown cost.
         """
         if metrics is None:
             if begins_answer:
@@ -226,7 +225,7 @@ class Tally:
             self._metrics = metrics
 
     def _add_delegate(self, observation: AgentDelegateObservation) -> None:
-        """Count the calls of a delegate: its metrics are its own sums, and part of its parent's from then on."""
+        """Count the calls of a delegate, whose metrics are included in its parent's from then on."""
         if (metrics := observation.llm_metrics) is None:
             return
         answers = observation.outputs.get("iterations")
@@ -247,7 +246,7 @@ class Tally:
         self._works[envelope.id] = _Work(action.kind, envelope.timestamp, action.runnable, held)
 
     def _end(self, envelope: Envelope, observation: Observation) -> None:
-        """The first observation of an action ends it; a second one is none of its."""
+        """End an action with its first observation; later ones are ignored."""
         work = self._works.pop(envelope.cause, None) if envelope.cause is not None else None
         if work is None:
             return
@@ -258,8 +257,8 @@ class Tally:
         known.failed += _failed(observation)
         known.durations_s.append(_seconds(work.begun_at or work.at, envelope.timestamp))
 
-    def _hear(self, envelope: Envelope) -> None:
-        """What lets actions begin: the end of a pause, and the user's yes, whatever was waited for until then."""
+    def _apply(self, envelope: Envelope) -> None:
+        """Apply what lets actions begin: the end of a pause, and the user's approval."""
         match envelope.event:
             case AgentStateChangedObservation(agent_state=agent_state):
                 self._paused = agent_state is AgentState.PAUSED
@@ -269,8 +268,8 @@ class Tally:
                 if work is not None and work.held:
                     work.held, work.begun_at = False, envelope.timestamp
 
-    def _go_on(self, at: datetime) -> None:
-        """The first of the actions that wait for their turn begins, unless there is a pause."""
+    def _begin_next(self, at: datetime) -> None:
+        """Begin the first action that waits for its turn, unless paused."""
         first = next((work for work in self._works.values() if work.in_turn), None)
         if first is not None and first.begun_at is None and not self._paused:
             first.begun_at = at
@@ -280,17 +279,17 @@ def _seconds(begin: datetime, end: datetime) -> float:
     return max(0.0, (end - begin).total_seconds())
 
 
-_NOT_WANTED = (NOT_EXECUTED_BEHIND, NOT_EXECUTED_STOPPED)
+_REFUSED_IDS = (NOT_EXECUTED_BEHIND, NOT_EXECUTED_STOPPED)
 
 
 def _refused(observation: Observation) -> bool:
-    """Whether an action was not carried out because somebody did not want it."""
-    stopped = isinstance(observation, ErrorObservation) and observation.error_id in _NOT_WANTED
+    """Whether an action was not carried out because the user refused or stopped it."""
+    stopped = isinstance(observation, ErrorObservation) and observation.error_id in _REFUSED_IDS
     return stopped or isinstance(observation, UserRejectObservation)
 
 
 def _failed(observation: Observation) -> bool:
-    """Whether an action was carried out without success; of a command that still runs nobody knows."""
+    """Whether an action failed; a command that is still running has not."""
     if isinstance(observation, CmdOutputObservation) and observation.exit_code == -1:
         return False
     return observation.success is False

@@ -1,6 +1,6 @@
-"""What the user is told of models while they work: one form each, which the screen can say in another language.
+"""Status messages about model calls, as templates that the screen can translate.
 
-Text only, so that the screen can have it without anything that calls a model.
+Imports nothing, so that the screen can use it without loading model code.
 """
 
 from __future__ import annotations
@@ -8,29 +8,29 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-NO_PICTURES = "{model} sees no pictures; {other} answers."
-NO_ROOM = "The conversation no longer fits {model}; {other} answers."
-FAILED = "{model} failed; {other} answers. {error}"
-FAILED_BEFORE = "{model} failed a while ago; {other} answers."
-NO_TOOLS = "{model} has no tool calls of its own; it is asked to write them as text, and goes on."
+NO_PICTURES = "{model} does not support images; {other} answers instead."
+NO_ROOM = "The conversation no longer fits {model}; {other} answers instead."
+FAILED = "{model} failed; {other} answers instead. {error}"
+FAILED_BEFORE = "{model} failed recently; {other} answers instead."
+NO_TOOLS = "{model} does not support tool calls; it will write them as text."
 RETRYING = "Retrying LLM request, {tries} in {seconds} s: {reason}"
-NO_RECORD = "The record {path} cannot be written: {error}. It ends here; the work goes on."
+NO_RECORD = "The recording {path} cannot be written: {error}. Recording stops; the conversation continues."
 SLOW_DOWN, NO_ANSWER, NO_CONNECTION, PROVIDER_FAILED = (
-    "the provider asks to slow down",
+    "the provider asks for fewer requests",
     "no answer in time",
     "the connection failed",
     "the provider failed",
 )
 FORMS = (FAILED_BEFORE, NO_PICTURES, NO_ROOM, FAILED, NO_TOOLS, RETRYING, NO_RECORD)
-"""Each with the places of what differs; the first that fits counts."""
+"""All templates; the first that matches counts."""
 WORDS = (SLOW_DOWN, NO_ANSWER, NO_CONNECTION, PROVIDER_FAILED)
-"""What may stand in such a place and is ours, too."""
+"""Values of placeholders that are translated, too."""
 _PLACE = re.compile(r"\\\{(\w+)\\\}")
 _PATTERNS = tuple((form, re.compile(_PLACE.sub(r"(?P<\1>.+?)", re.escape(form)), re.DOTALL)) for form in FORMS)
 
 
-def said_as(text: str, look_up: Callable[[str], str]) -> str:
-    """A notice in another language: `look_up` gives a form, or a word, there. Any other text stays as it is."""
+def translated(text: str, look_up: Callable[[str], str]) -> str:
+    """Translate a status message. `look_up` translates a template or a word. Any other text stays unchanged."""
     for form, pattern in _PATTERNS:
         if (found := pattern.fullmatch(text)) is not None:
             parts = {name: look_up(part) if part in WORDS else part for name, part in found.groupdict().items()}

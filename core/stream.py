@@ -1,10 +1,10 @@
-"""EventStream: the one stream of a conversation, through which everything passes.
+"""The event stream of one conversation, through which everything passes.
 
 Durable, then visible: `append` returns after the commit, and subscribers see an event only then. Every subscriber has
-a queue and a task of its own, sees each event once and in order, and may name the kinds that it wants. One that raises
-is isolated: the failure becomes an ErrorObservation on the stream, and the others go on. Secrets are masked in every
-string before anything is stored, so that subscribers see what is stored; of one that was known by its looks alone, a
-SecretMaskedObservation tells behind the event. Follows `openhands/events/stream.py`.
+its own queue and task, sees each event once and in order, and may name the types that it wants. The failure of one is
+an ErrorObservation on the stream, and the others go on. Secrets are masked in every string before anything is stored,
+so subscribers see what is stored; a secret that was only recognized by its form is reported by a
+SecretMaskedObservation. Follows `openhands/events/stream.py`.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ from core.store.writer import Draft, Lease
 log = logging.getLogger(__name__)
 
 CLOSE_S = 5.0
-"""How long subscribers may take over what they have when the stream closes."""
+"""How long subscribers may take with their events when the stream closes."""
 
 AT_ONCE_CHARS = 16_384
-"""Of an event that is looked through for secrets without a thread: some milliseconds."""
+"""The largest event that is searched for secrets without a thread: some milliseconds."""
 
 Callback = Callable[[Envelope], Awaitable[None]]
 
 
 class EventStreamSubscriber(StrEnum):
-    """Who listens. Each may listen with several callbacks, told apart by their ids."""
+    """The subscribers. Each may have several callbacks, identified by their ids."""
 
     AGENT_CONTROLLER = "agent_controller"
     RESOLVER = "openhands_resolver"
@@ -73,7 +73,7 @@ class _Subscription:
 
 
 class EventStream:
-    """The stream of one conversation that this process owns. `aclose` it before its store."""
+    """The stream of a conversation that this process owns. `aclose` it before its store."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class EventStream:
         self._latest_id = lease.next_id - 1
         self._clock = clock
         self.latest_at = clock()
-        """When the newest event came or the stream was opened, by `clock`: since then there has been nothing new."""
+        """When the newest event came or the stream was opened, by `clock`."""
 
     @property
     def conversation_id(self) -> str:
@@ -107,12 +107,12 @@ class EventStream:
     # -- writing -----------------------------------------------------------------------------------------------------
 
     async def append(self, event: Event, source: EventSource, cause: int | None = None) -> Envelope:
-        """Add one event; it is durable when this returns. See `append_all`."""
+        """Append one event; it is durable when this returns. See `append_all`."""
         (envelope,) = await self.append_all((Draft(event, source, cause),))
         return envelope
 
     async def append_all(self, drafts: Sequence[Draft]) -> Sequence[Envelope]:
-        """Add events that belong together, all or none, with ids in a row.
+        """Append events that belong together, all or none, with consecutive ids.
 
         Raises StoreError or LeaseLostError; then none of them exists. Cancelling stops the waiting, not the writing.
         """
@@ -127,12 +127,12 @@ class EventStream:
             raise
 
     def record(self, frame: Frame) -> None:
-        """Keep what a terminal printed with the next event; other frames are not kept."""
+        """Record terminal output with the next event; other frames are not recorded."""
         if isinstance(frame, TerminalOutput):
             self._recorder.add(frame, self._latest_id)
 
     def _prepared(self, draft: Draft) -> Draft:
-        """Pictures and recordings beside the event, secrets masked: as it is stored, and as subscribers see it."""
+        """The draft with pictures and recordings apart and secrets masked, as it is stored and published."""
         if rows := self._recorder.take():
             draft = replace(draft, recorded=rows)
         event, blobs = take_out(draft.event) if draft.event.pictures else (draft.event, ())
@@ -141,7 +141,7 @@ class EventStream:
         return draft if event is draft.event else replace(draft, event=event, blobs=blobs)
 
     async def _looked_through(self, drafts: Sequence[Draft], detector: Detector) -> Sequence[Draft]:
-        """Without what looks like a secret, and behind them what tells of it."""
+        """The drafts without what looks like a secret, and a notice about it."""
         found: dict[str, str] = {}
         clean = [await self._without(draft, detector, found) for draft in drafts]
         if not (kinds := self._told.fresh(found)):
@@ -151,7 +151,7 @@ class EventStream:
         return [*clean, Draft(notice, EventSource.ENVIRONMENT)]
 
     async def _without(self, draft: Draft, detector: Detector, found: dict[str, str]) -> Draft:
-        """One draft without them; `found` gets the values by their kinds. Long ones are looked through in a thread."""
+        """One draft without them; `found` gets the values by kind. Long ones are searched in a thread."""
         data = event_to_dict(draft.event, derived=False)
         is_long = len(repr(data)) > AT_ONCE_CHARS
         mask = detector.mask
@@ -160,7 +160,7 @@ class EventStream:
         return draft if masked is data else replace(draft, event=event_from_dict(masked)[0])
 
     def masked(self, value: Any) -> Any:
-        """A JSON value for somebody beside the log, without secrets known or by their looks. For a thread, if long."""
+        """A JSON value for use outside of the log, without secrets. Call it in a thread if the value is long."""
         clean = value if self._detector is None else self._detector.mask(value)[0]
         return self._masker.mask(clean)
 
@@ -186,9 +186,9 @@ class EventStream:
         callback_id: str,
         types: Collection[type[Event]] = (),
     ) -> None:
-        """Call `callback` with every event from now on, one after the other; only those of `types` where named.
+        """Call `callback` with every event from now on, in order; only those of `types` if named.
 
-        Raises ValueError where this subscriber has the callback id already.
+        Raises ValueError if this subscriber has the callback id already.
         """
         key = (subscriber, callback_id)
         if key in self._subscriptions:
@@ -198,7 +198,7 @@ class EventStream:
         self._subscriptions[key] = subscription
 
     def unsubscribe(self, subscriber: EventStreamSubscriber, callback_id: str) -> None:
-        """Stop calling; events that wait are dropped. Raises UsageError for an unknown callback id."""
+        """Stop calling; waiting events are dropped. Raises UsageError for an unknown callback id."""
         subscription = self._subscriptions.pop((subscriber, callback_id), None)
         if subscription is None:
             raise UsageError(f"Callback ID on subscriber {subscriber} does not exist: {callback_id}")
@@ -219,7 +219,7 @@ class EventStream:
 
     async def _report(self, subscription: _Subscription, envelope: Envelope, error: Exception) -> None:
         if isinstance(envelope.event, ErrorObservation) and envelope.event.error_id == "SUBSCRIBER$FAILED":
-            return  # a subscriber that fails on the report itself must not go round for ever
+            return  # a subscriber that fails on the report itself must not loop
         text = f"{subscription.subscriber.value} failed on event {envelope.id}: {type(error).__name__}: {error}"
         try:
             await self.append(
@@ -231,13 +231,13 @@ class EventStream:
             log.exception("the failure of a subscriber could not be stored")
 
     async def settle(self) -> None:
-        """Wait until every subscriber has seen every event that there is, and what they added in answer."""
+        """Wait until every subscriber has handled every event, and the events that they appended in answer."""
         while pending := [s.queue for s in self._subscriptions.values() if s.busy or not s.queue.empty()]:
             for queue in pending:
                 await queue.join()
 
     async def aclose(self) -> None:
-        """Let subscribers finish what they have, end them, and give the conversation free."""
+        """Let subscribers finish, end them, and release the lease."""
         subscriptions = list(self._subscriptions.values())
         self._subscriptions.clear()
         for subscription in subscriptions:
@@ -265,11 +265,11 @@ class EventStream:
         return await self._store.read(self.conversation_id, after=after, before=before, limit=limit, where=where)
 
     async def blob(self, ref: BlobRef) -> Blob | None:
-        """The picture that an event of this conversation refers to; None where it is not there."""
+        """The picture that an event of this conversation refers to; None if it is missing."""
         return await self._store.blob(self.conversation_id, ref)
 
     async def page(
         self, *, before: int | None = None, limit: int = 100, where: EventFilter | None = None
     ) -> list[Envelope]:
-        """The last `limit` events before `before` (or of all), in the order of ids. Costs the page, not the history."""
+        """The last `limit` events before `before` (or of all), oldest first. Costs the page, not the history."""
         return await self._store.read(self.conversation_id, before=before, limit=limit, newest=True, where=where)

@@ -51,6 +51,6 @@ def use(language: str) -> None:
 
 def in_words(notice: str) -> str:
     """A notice as it is shown; one whose form is not known stays as it came. Not clean."""
-    from core.status_messages import said_as  # the first frame does without
+    from core.status_messages import translated  # the first frame does without
 
-    return said_as(notice, _)
+    return translated(notice, _)

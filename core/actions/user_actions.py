@@ -63,7 +63,7 @@ class UserAction:
     """Called at the end, after the observation is stored."""
 
     async def begin(self, place: UserActionContext) -> tuple[Envelope, asyncio.Task[None]]:
-        """Store the action and run it in a task, which may be cancelled. Raises StoreError."""
+        """Store the action and run it in a task, which may be cancelled. Raises StoreError; then nothing has begun."""
         envelope = await place.stream.append(self.action, EventSource.USER)
         begun = asyncio.Event()
         task = place.spawn(self._see_through(place, envelope.id, begun))

@@ -104,7 +104,7 @@ class UserBrowser:
         if not self.is_on or self._is_going:
             raise UsageError("The agent has the browser. Take it over first.")
         if len(self._steps) >= MAX_WAITING:
-            raise UsageError("The page does not keep up. Wait until it has done what you asked for.")
+            raise UsageError("The page is still busy. Wait until it has finished.")
         self._has_acted = True
         if hidden:
             self._hidden.append(hidden)

@@ -70,7 +70,7 @@ class UserTerminal:
 
     async def _begin(self, rows: int, columns: int) -> Envelope:
         if self.is_on:
-            raise UsageError("The terminal is taken over already. Give it back where it was taken.")
+            raise UsageError("You already have the terminal. Give it back first.")
         action = CmdRunAction(command=COMMAND, blocking=True, timeout=NO_LIMIT_S, takes_over=True)
         self._keys.clear()
         self._gives_back = self.is_ready = False
@@ -96,7 +96,7 @@ class UserTerminal:
         if not self.is_on:
             return
         if len(self._keys) + len(keys) > MAX_WAITING_BYTES:
-            raise UsageError("The program does not read what was typed. Wait for it, or give the terminal back.")
+            raise UsageError("The program does not read its input. Wait, or give the terminal back.")
         self._keys += keys
         self._wanted.set()
 

@@ -1,6 +1,6 @@
-"""What is known of checkpoints: a workspace as it was at one moment, and how two moments differ. Pure data.
+"""Checkpoints: the files of a workspace at one moment, and how two moments differ. Pure data.
 
-The store is `runtime.checkpoints.checkpoint_store`; core asks for one as `core.protocols.Checkpoints`.
+The store is `runtime.checkpoints.checkpoint_store`; core uses it as `core.protocols.Checkpoints`.
 """
 
 from __future__ import annotations
@@ -14,21 +14,22 @@ class Checkpoint:
     """The files of a workspace at one moment. Its texts are foreign."""
 
     id: str
-    """Hexadecimal; names it in the store of its workspace."""
+    """Hexadecimal, unique in the store of its workspace."""
     label: str
-    """What it was taken for."""
+    """The reason for taking it."""
     files: int
-    """That are in it."""
+    """The number of files in it."""
     changed: int
-    """Files that had changed, come or gone since the one before, whichever conversation took that in this workspace."""
+    """Files that were changed, created or deleted since the checkpoint before, in this workspace by any conversation.
+    """
     bytes: int
-    """What was read."""
+    """The bytes that were read."""
     skipped: tuple[str, ...] = ()
-    """Files that are not in it and that restoring leaves alone, each with the reason behind it."""
+    """Files that are not in it and that a restore leaves alone, each with the reason."""
 
 
 class ChangeKind(StrEnum):
-    """What became of a file."""
+    """How a file changed."""
 
     CREATED = "created"
     CHANGED = "changed"
@@ -43,19 +44,19 @@ class FileChange:
     """Relative to the workspace. Foreign; bytes that are no UTF-8 are lone surrogates."""
     kind: ChangeKind
     added: int
-    """Lines; 0 where it is binary."""
+    """Lines; 0 if the file is binary."""
     removed: int
     binary: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What a restore did."""
+    """The result of a restore."""
 
     before: Checkpoint
-    """The workspace as it was until then: restoring this one undoes it."""
+    """The workspace before: restoring this checkpoint undoes the restore."""
     changes: tuple[FileChange, ...]
-    """What became of each file that was written or removed."""
+    """The change of each file that was written or deleted."""
     kept: tuple[str, ...] = ()
-    """Paths that would have gone and were left, because the checkpoint's own ignore files name them, or that stood in
-    the way and now have another name, which is this."""
+    """Paths that were kept although they are not in the checkpoint, because its ignore files name them, or that were
+    renamed to this because they were in the way."""

@@ -1,11 +1,10 @@
-"""Turns: a checkpoint of the workspace at both ends of each turn, recorded in the log.
+"""Takes a checkpoint of the workspace at the beginning and at the end of each turn, and records it in the log.
 
-A turn begins with a message of the user, or when the agent goes on after a rest, and ends when it rests. At each of
-these moments, and after an undo, a checkpoint is taken beside whatever goes on, and recorded where the files differ
-from the one recorded before. Invariants: no action that may change files begins before the checkpoint of its turn's
-beginning is taken; the workspace as it was at an event is that of the last record whose `after` is not above the
-event's id. Where checkpoints cannot be had, that is said once, and the conversation goes on without. Used by
-AgentSession.
+A turn begins with a message of the user, or when the agent goes on after a rest, and ends when it rests. At these
+moments, and after an undo, a checkpoint is taken in the background, and recorded if the files differ from the last one.
+Invariants: no action that may change files begins before the checkpoint at the beginning of its turn; the workspace at
+an event is that of the last record whose `after` is not above the id of the event. If checkpoints cannot be taken, that
+is reported once, and the conversation goes on without them.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ KEEPING = "STATUS$KEEPING_WORKSPACE"
 NO_CHECKPOINTS = "STATUS$NO_CHECKPOINTS"
 """Error id of the event that says why there are none."""
 MAX_TOLD = 20
-"""Files in one record that are named as left out."""
+"""Skipped files that are named in one record."""
 ENDS = frozenset(
     {
         AgentState.AWAITING_USER_INPUT,
@@ -53,12 +52,12 @@ ENDS = frozenset(
         AgentState.ERROR,
     }
 )
-"""Where a turn ends."""
+"""States in which a turn ends."""
 _HARMLESS = (FileReadAction, BrowseURLAction, BrowseInteractiveAction)
 
 
 class Turns:
-    """Of one conversation. Without `checkpoints` it does nothing."""
+    """The checkpoints of one conversation. Without `checkpoints` it does nothing."""
 
     def __init__(self, checkpoints: Checkpoints | None, stream: EventStream, frames: Frames) -> None:
         self._checkpoints = checkpoints
@@ -70,7 +69,7 @@ class Turns:
         self._seen = asyncio.Condition()
 
     async def on_event(self, envelope: Envelope) -> None:
-        """For the stream, with every action and change of state: take a checkpoint where a turn begins or ends."""
+        """Callback for actions and state changes: take a checkpoint where a turn begins or ends."""
         try:
             if self._checkpoints is not None and self._is_moment(envelope):
                 await self._take(self._checkpoints, envelope.id)
@@ -80,7 +79,7 @@ class Turns:
                 self._seen.notify_all()
 
     def _is_moment(self, envelope: Envelope) -> bool:
-        """Whether a turn begins or ends here. Work that goes on after a rest is a turn, too."""
+        """Whether a turn begins or ends here. Work after a rest is a turn too."""
         match envelope.event:
             case MessageAction(queued=False) if envelope.source is EventSource.USER:
                 self._in_turn = True
@@ -101,7 +100,7 @@ class Turns:
             return
         if self._seen_id >= envelope.id:
             return
-        self._frames.publish(Status("info", KEEPING, "Keeping the workspace as it is …"))
+        self._frames.publish(Status("info", KEEPING, "Taking a checkpoint of the workspace …"))
         try:
             async with self._seen:
                 await self._seen.wait_for(lambda: self._seen_id >= envelope.id)
@@ -130,10 +129,10 @@ class Turns:
         await self._stream.append(record, EventSource.ENVIRONMENT)
 
     async def _tell(self, why: str) -> None:
-        """Say it, once in the log of the conversation."""
+        """Report it, once in the log of the conversation."""
         said = EventFilter(kinds=frozenset({"observation:error"}), query=NO_CHECKPOINTS)
         if not await self._stream.read(where=said, limit=1):
-            text = f"From here on, the workspace cannot be brought back to how it was at a turn. {why}"
+            text = f"From here on, the workspace cannot be restored to an earlier turn. {why}"
             await self._stream.append(ErrorObservation(content=text, error_id=NO_CHECKPOINTS), EventSource.ENVIRONMENT)
 
 

@@ -1,1 +1,1 @@
-"""When the agent acts: a pure machine that decides, and a thin shell that performs."""
+"""When the agent acts: pure decisions in `decide`, and a controller that carries them out."""

@@ -1,7 +1,7 @@
-"""How full the model's context is, as the controller knows it: a sum over events, so that it is the same after a fold.
+"""How full the context of the model is: a sum over events, so that it is the same after a fold.
 
-What the provider said of the last answer counts for all before it; only what came since is estimated. Pure, a part of
-the decisions (`decide`).
+What the provider reported for the last answer counts for all events before it; only later events are estimated. Pure, a
+part of the decisions (`decide`).
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from core.memory.event_text import MAX_OBSERVATION_CHARS
 from core.memory.token_estimate import MESSAGE_TOKENS, tokens_of
 
 
-def with_one_more(s: State, event: Event) -> dict[str, Any]:
-    """The fields of the state after one more event in view. For those who change the state anyway: that costs."""
+def counting(s: State, event: Event) -> dict[str, Any]:
+    """The changed fields of the state after one more visible event. For callers that replace the state anyway."""
     if not is_seen(event):
         return {}
     size = _size(event, _room(s))
     return {"view_events": s.view_events + 1, "view_tokens": s.view_tokens + size}
 
 
-def weighed(before: State, after: State, env: Envelope) -> State:
-    """The state with this event in view, where that was not counted yet."""
-    if after.view_events != before.view_events or not (fields := with_one_more(after, env.event)):
+def counted(before: State, after: State, env: Envelope) -> State:
+    """The state with this event counted, if it was not yet."""
+    if after.view_events != before.view_events or not (fields := counting(after, env.event)):
         return after
     return replace(after, **fields)
 
 
 def _size(event: Event, room: int | None) -> int:
-    """As `size_of`, but quick: opening a long conversation asks for each of its events."""
+    """As `size_of`, but fast: opening a long conversation asks for each of its events."""
     if isinstance(event, Observation):
         size = MESSAGE_TOKENS + tokens_of(event.content[:MAX_OBSERVATION_CHARS])
         most = result_tokens(event, room)
@@ -41,21 +41,21 @@ def _size(event: Event, room: int | None) -> int:
     return size + json_size(event.tools or []) if isinstance(event, SystemMessageAction) else size
 
 
-def told(s: State, metrics: LLMMetrics | None) -> State:
-    """The state after an answer whose provider may have said how large prompt and answer were."""
+def reported(s: State, metrics: LLMMetrics | None) -> State:
+    """The state after an answer whose provider may have reported the size of prompt and answer."""
     used = metrics.accumulated_token_usage.per_turn_token if metrics is not None else 0
     return replace(s, view_tokens=used) if used > 0 else s
 
 
 def condensed(s: State, action: CondensationAction) -> State:
-    """The state after some were forgotten: the tokens of those that are left by their share, until the next answer."""
+    """The state after events were forgotten: a proportional share of the tokens remains, until the next answer."""
     left = max(0, s.view_events - len(action.forgotten))
     tokens = s.view_tokens * left // max(1, s.view_events)
     return replace(s, view_events=left, view_tokens=tokens)
 
 
 def is_full(s: State) -> bool:
-    """Whether the history is to be condensed before the next call of the model."""
+    """Whether the history is to be condensed before the next model call."""
     room, most = s.limits.room, _room(s)
     if s.condensed or s.first_said is None:
         return False

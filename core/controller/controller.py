@@ -1,9 +1,9 @@
-"""AgentController: performs what the decisions ask for, and decides nothing.
+"""Carries out what `decide` decides.
 
-It listens to the stream, folds each event into its State, and carries out the effects: it asks the agent, hands
-actions to the runtime, cancels both, and appends events. Model calls and actions are tasks of the session's task
-group; each action has exactly one task, which answers for it with exactly one observation, whatever happens. What a
-runtime raises is an observation; what a model raises is one too. A full disk pauses the work until there is room.
+The controller subscribes to the stream, folds each event into its State, and performs the effects: it asks the agent,
+executes actions, cancels both, and appends events. Model calls and actions are tasks of the session's task group.
+Invariant: each action has exactly one task, which appends exactly one observation. Errors of the runtime and of the
+model are observations. A full disk pauses the work until there is space.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ _RISKS: dict[ActionSecurityRisk, Literal["unknown", "low", "medium", "high"]] = 
     ActionSecurityRisk.HIGH: "high",
 }
 STORE_RETRY_S = 1.0
-"""How often a full or broken disk is tried again: soon enough that work goes on by itself once there is room."""
+"""How often a failed write is tried again, so that work continues soon after there is space on the disk."""
 
 Judge = Callable[[Action], Awaitable[Judgement]]
-"""Whether an action is carried out, needs the user's yes before, or is refused."""
+"""Whether an action is carried out, needs approval, or is refused."""
 ExecuteAction = Callable[[Envelope], Awaitable[Observation]]
 """Carries out a stored action. Never raises; cancelling interrupts the action, and still returns its observation."""
 DayLimit = Callable[[State], Awaitable[Reached | None]]
-"""The limit of the day that stands before the next call of a model."""
+"""The daily limit that the next model call would exceed."""
 
 
 class AgentController:
@@ -92,9 +92,9 @@ class AgentController:
         self._execute = execute
         self._day_limit = day_limit
         self._changed = asyncio.Event()
-        """Set after every change of state; who waits for one clears it."""
+        """Set after every change of state; a waiting method clears it."""
         self._spawn = spawn
-        self._gave_up = asyncio.Event()
+        self._stopped_retrying = asyncio.Event()
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
     async def start(self, state: State, history: History) -> None:
@@ -104,9 +104,9 @@ class AgentController:
         for effect in decide.resume(self.state):
             await self._perform(effect)
 
-    def give_up(self) -> None:
-        """The conversation closes: what a broken disk does not take now is not tried again."""
-        self._gave_up.set()
+    def stop_retrying(self) -> None:
+        """The conversation closes: a failed write is not tried again."""
+        self._stopped_retrying.set()
 
     async def settled(self) -> None:
         """Return when the agent rests: it finished, asks, failed or was stopped, and all of that is stored."""
@@ -123,7 +123,7 @@ class AgentController:
         await self._changed.wait()
 
     async def on_event(self, envelope: Envelope) -> None:
-        """Take one event of the stream: fold it, then perform what follows."""
+        """Callback for every event: fold it, then perform the effects."""
         before, after = self.state, decide.evolve(self.state, envelope)
         self.history.append(envelope)
         self.state = after
@@ -139,7 +139,7 @@ class AgentController:
                 self._start(action_id, self._act(self.history[action_id]))
             case decide.Cancel(id=id):
                 if (task := self._tasks.get(id)) is not None:
-                    # not before its first step: a task that never began could not answer for its action
+                    # not before its first step: a task that never began could not append the observation
                     asyncio.get_running_loop().call_soon(task.cancel)
             case decide.Emit(event=event, source=source, cause=cause):
                 await self._append([Draft(event, source, cause)])
@@ -152,7 +152,7 @@ class AgentController:
     # -- asking the agent ------------------------------------------------------------------------------------------
 
     async def _ask(self, cause: int, next_id: int) -> None:
-        """One model call on the events before `next_id`; its events answer `cause`. Cancelled, it leaves nothing."""
+        """Make one model call on the events before `next_id`; its events get `cause`. Cancelled, it appends nothing."""
         before, started_at = self.state.metrics, time.monotonic()
         try:
             if (limit := await self._day_limit(self.state)) is not None:
@@ -172,7 +172,7 @@ class AgentController:
         await self._append(drafts)
 
     async def _judged(self, event: Event) -> Event:
-        """The same action, marked with the rule where it has to wait for the user's yes, or is refused."""
+        """The action, marked with its rule if it needs approval or is refused."""
         if not isinstance(event, Action) or not event.acts:
             return event
         found = await self.judge(event)
@@ -200,9 +200,9 @@ class AgentController:
     # -- appending -------------------------------------------------------------------------------------------------
 
     async def _append(self, drafts: Sequence[Draft]) -> None:
-        """Append, and where the disk does not take it, say so and try until it does.
+        """Append; if that fails, show why and try again until it works.
 
-        What the model answered or an action did is not to be had again, so it is not given up while we run.
+        An answer of the model or the result of an action cannot be had again, so it is kept while the process runs.
         """
         troubled = False
         while True:
@@ -216,7 +216,7 @@ class AgentController:
                 self.frames.publish(Status("error", STORE_STATUS, str(error)))
                 with suppress(TimeoutError):
                     async with asyncio.timeout(STORE_RETRY_S):
-                        await self._gave_up.wait()
+                        await self._stopped_retrying.wait()
                     log.warning("given up at close: %s", error)
                     return
             else:
@@ -231,12 +231,12 @@ async def _nothing(after: int, before: int) -> list[Envelope]:
 
 
 def _not_asked(error_id: str, text: str, cause: int) -> Draft:
-    """The event that stands for a model call without an answer."""
+    """The event for a model call without an answer."""
     return Draft(ErrorObservation(content=text, error_id=error_id), EventSource.ENVIRONMENT, cause)
 
 
 def _spent(before: LLMMetrics, event: Event, seconds: float) -> Spent:
-    """What an answer has cost, from the sums before it and with it; a condensation costs nothing but time."""
+    """The cost of an answer, from the sums before and after it. A condensation costs only time."""
     after = event.llm_metrics
     if after is None:
         return Spent(seconds=seconds)
@@ -249,12 +249,12 @@ def _spent(before: LLMMetrics, event: Event, seconds: float) -> Spent:
 
 
 def _short(metadata: ToolCallMetadata) -> ToolCallMetadata:
-    """Which call it was, without repeating the model's answer."""
+    """The id of the call, without the model's answer."""
     return metadata.model_copy(update={"model_response": {"id": metadata.model_response.get("id", "")}})
 
 
 def _check_answer(events: Sequence[Event]) -> None:
-    """The machine counts an answer's events; a count that is wrong would let it wait for ever."""
+    """Raise if the number of events is not the announced one: the controller would wait for ever."""
     metadata = events[0].tool_call_metadata if events else None
     if len(events) != (metadata.total_calls_in_response if metadata else 1):
         raise ValueError(f"the agent's answer has {len(events)} events, and its first one announces another number")

@@ -1,10 +1,10 @@
 """The decisions: `evolve(state, event) -> state` and `react(before, after, event) -> effects`.
 
-No clock, no IO, no randomness, no asyncio, so that `fold(log)` is the live state, a restart is a fold, a replay can
-execute nothing, and every interleaving can be checked by a model. Invariants: every action that acts gets exactly one
-observation; never two model calls in flight; RUNNING always has something outstanding; no message of the user stays
-unread; after an interrupt no action is left without its observation; a halt always has a way out. Behaviour: OpenHands
-V0, `openhands/controller/agent_controller.py`, but limits, errors and loops ask instead of ending the work.
+No clock, no IO, no randomness, no asyncio. So `fold(log)` is the live state, a restart is a fold, a replay can execute
+nothing, and every interleaving can be checked. Invariants: every action that acts gets exactly one observation; never
+two model calls at once; RUNNING always waits for something; every message of the user is read; after an interrupt every
+action has its observation; the user can always go on after a halt. Behaviour: OpenHands V0,
+`openhands/controller/agent_controller.py`, but limits, errors and loops ask the user instead of ending the work.
 """
 
 from __future__ import annotations
@@ -56,27 +56,27 @@ from core.events import (
 from core.llm.metrics import add_metrics
 
 RESTARTED = "Interrupted by a restart."
-"""Why an agent is stopped that was at work when its process ended."""
+"""The reason for stopping an agent that was working when its process ended."""
 CONTEXT_WINDOW = MODEL_PREFIX + ModelErrorKind.CONTEXT_WINDOW.upper()
 
 
 @dataclass(frozen=True, slots=True)
 class AskAgent:
-    """Let the agent answer; its events get `cause`."""
+    """Ask the agent; its events get `cause`."""
 
     cause: int
 
 
 @dataclass(frozen=True, slots=True)
 class Execute:
-    """Have the action with this id carried out."""
+    """Carry out the action with this id."""
 
     action_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """Cancel the model call or the action that carries this id. What is cancelled still answers, if it is an action."""
+    """Cancel the model call or the action with this id. A cancelled action still gets its observation."""
 
     id: int
 
@@ -93,9 +93,9 @@ class Emit:
 Effect = AskAgent | Execute | Cancel | Emit
 
 _RESTING = frozenset({AgentState.AWAITING_USER_INPUT, AgentState.FINISHED})
-"""Where a message that was queued is said."""
+"""States in which a queued message is sent."""
 _QUIET = _RESTING | {AgentState.STOPPED, AgentState.REJECTED}
-"""Where nothing is under way and nothing is asked."""
+"""States in which nothing runs and no question is open."""
 _INTERRUPTIBLE = frozenset(
     {AgentState.RUNNING, AgentState.PAUSED, AgentState.AWAITING_USER_CONFIRMATION, AgentState.RATE_LIMITED}
 )
@@ -116,7 +116,7 @@ def fold(log: Iterable[Envelope], limits: Limits | None = None) -> State:
 def evolve(state: State, envelope: Envelope) -> State:
     """The state after one more event. Total: every event in every state gives a state."""
     after = _release(
-        state, _settle(context_usage.weighed(state, _apply(state, envelope), envelope), envelope), envelope
+        state, _settle(context_usage.counted(state, _apply(state, envelope), envelope), envelope), envelope
     )
     was, is_ = state.agent_state is AgentState.RUNNING, after.agent_state is AgentState.RUNNING
     if was and not is_:
@@ -127,7 +127,7 @@ def evolve(state: State, envelope: Envelope) -> State:
 def _apply(s: State, env: Envelope) -> State:
     match env.event:
         case MessageAction() as message if env.source is EventSource.USER:
-            return _told(s, env, message)
+            return _user_message(s, env, message)
         case ChangeAgentStateAction():
             return _change_state(s, env, env.event)
         case RecallAction() if env.cause in s.recalls:
@@ -158,12 +158,12 @@ def _apply(s: State, env: Envelope) -> State:
         case _ if env.source is EventSource.AGENT and env.cause is not None:
             return _from_agent(s, env)
         case Action(acts=True):
-            return replace(s, errands=s.errands | {env.id})
+            return replace(s, side_actions=s.side_actions | {env.id})
     return s
 
 
-def _told(s: State, env: Envelope, message: MessageAction) -> State:
-    """The user said something: now, or to be said once the agent rests."""
+def _user_message(s: State, env: Envelope, message: MessageAction) -> State:
+    """A message of the user: sent now, or queued until the agent rests."""
     if message.queued:
         queued = Queued(env.id, message.content, tuple(message.image_urls or ()), message.context)
         return replace(s, queued=(*s.queued, queued))
@@ -174,16 +174,16 @@ def _told(s: State, env: Envelope, message: MessageAction) -> State:
     first_said = env.id if s.first_said is None else s.first_said
     s = replace(s, unread=True, first_said=first_said, recalls=recalls, recent=(), releasing=releasing)
     s = replace(s, undoing=None, undone=())
-    # neither an approval nor a limit is granted by a message
+    # a message grants neither an approval nor a limit
     if s.agent_state is AgentState.AWAITING_USER_CONFIRMATION or (s.halt and s.halt.kind is HaltKind.LIMIT):
         return s
     return replace(s, agent_state=AgentState.RUNNING, reason="", halt=None)
 
 
 def _to_condense(s: State, env: Envelope) -> State:
-    """A shorter history is wanted: the next call of the model is for that. By the user while all rests, it is at once.
+    """A request to condense: the next model call is for that. If the user asks while everything rests, it is made now.
 
-    What the user wants then changes nothing else: the controller goes back to where it rested.
+    Such a request changes nothing else: the controller returns to the state in which it rested.
     """
     s = replace(s, condensing=False, condensed=True)
     by_hand = env.source is EventSource.USER and s.first_said is not None and s.undoing is None
@@ -193,7 +193,7 @@ def _to_condense(s: State, env: Envelope) -> State:
 
 
 def _planned(s: State, env: Envelope, plan: PlanAction) -> State:
-    """The plan is approved, and the agent begins; or another one is wanted, and what has not begun is not done."""
+    """The plan is approved, and the agent begins; or another plan is wanted, and pending changes are dropped."""
     if not s.plans or s.planning is not plan.approved:
         return s
     s = replace(s, plans=(*s.plans, (env.id, not plan.approved)), undoing=None, undone=())
@@ -206,7 +206,7 @@ def _planned(s: State, env: Envelope, plan: PlanAction) -> State:
 
 
 def _not_answered(s: State, error: ErrorObservation) -> State:
-    """A model call that failed for good, or was not made because a limit of the day stands in the way."""
+    """A model call that failed for good, or was not made because of a daily limit."""
     s = replace(s, asked=None, rests=None)
     if error.error_id == CONTEXT_WINDOW and not s.condensed and s.agent_state is AgentState.RUNNING:
         return replace(s, condensing=True)
@@ -220,25 +220,25 @@ def _not_answered(s: State, error: ErrorObservation) -> State:
 def _waits_for(s: State, cause: int) -> bool:
     return (
         cause in s.recalls
-        or cause in s.errands
+        or cause in s.side_actions
         or any(pending.id == cause for pending in s.queue)
         or any(owed.action_id == cause for owed in s.owed)
     )
 
 
 def _answered(s: State, env: Envelope, observation: Observation) -> State:
-    """An observation for which something waits."""
+    """An observation that something waits for."""
     cause = env.cause
     step = next((Step(p.id, p.action, observation) for p in s.queue if p.id == cause), None)
     s = replace(
         s,
         recalls=s.recalls - {cause},
-        errands=s.errands - {cause},
+        side_actions=s.side_actions - {cause},
         queue=tuple(pending for pending in s.queue if pending.id != cause),
         owed=tuple(owed for owed in s.owed if owed.action_id != cause),
         running=tuple(running for running in s.running if running != cause),
         recent=(*s.recent, step)[-KEPT:] if step else s.recent,
-        **context_usage.with_one_more(s, observation),
+        **context_usage.counting(s, observation),
     )
     if isinstance(observation, AgentDelegateObservation) and observation.llm_metrics is not None:
         spent = add_metrics(s.metrics, observation.llm_metrics)
@@ -254,17 +254,17 @@ def _answered(s: State, env: Envelope, observation: Observation) -> State:
 
 
 def _sums_after(before: LLMMetrics, after: LLMMetrics | None) -> LLMMetrics:
-    """The sums that an event of the agent carries. A cost that is unknown stays so: a late answer does not know it."""
+    """The sums in an event of the agent. An unknown cost stays unknown, because a late answer carries older sums."""
     if after is None or before.accumulated_cost is not None:
         return after or before
     return after.model_copy(update={"accumulated_cost": None})
 
 
 def _from_agent(s: State, env: Envelope) -> State:
-    """An event of the agent: part of the answer that is awaited, or of one that nobody awaits any more."""
+    """An event of the agent: part of the expected answer, or of a cancelled one."""
     event = env.event
     before = s.metrics.accumulated_cost or 0.0
-    s = replace(s, metrics=_sums_after(s.metrics, event.llm_metrics), **context_usage.with_one_more(s, event))
+    s = replace(s, metrics=_sums_after(s.metrics, event.llm_metrics), **context_usage.counting(s, event))
     if s.asked is not None and env.cause == s.asked:
         metadata = event.tool_call_metadata
         total = metadata.total_calls_in_response if metadata else 1
@@ -272,7 +272,7 @@ def _from_agent(s: State, env: Envelope) -> State:
         if isinstance(event, CondensationAction):
             s = context_usage.condensed(s, event)
         else:
-            s = context_usage.told(s, event.llm_metrics)
+            s = context_usage.reported(s, event.llm_metrics)
             cost = (s.metrics.accumulated_cost or 0.0) - before
             s = replace(s, iteration=s.iteration + 1, last_cost=max(cost, 0.0), condensed=False)
     elif s.answer_left == 0 or env.cause != s.answer:
@@ -285,7 +285,7 @@ def _from_agent(s: State, env: Envelope) -> State:
             return replace(s, owed=(*s.owed, Owed(env.id, "planned")))
         case Action(acts=True) if getattr(event, "confirmation_state", None) is ActionConfirmationStatus.REJECTED:
             owed = Owed(env.id, "denied", refusal(event))
-            recent = (*s.recent, Step(env.id, event, denied(owed.note)))[-KEPT:]  # to try it again and again is a loop
+            recent = (*s.recent, Step(env.id, event, denied(owed.note)))[-KEPT:]  # repeated attempts are a loop
             return replace(s, owed=(*s.owed, owed), recent=recent)
         case Action(acts=True):
             held = getattr(event, "confirmation_state", None) is ActionConfirmationStatus.AWAITING_CONFIRMATION
@@ -304,7 +304,7 @@ def _from_agent(s: State, env: Envelope) -> State:
 
 
 def _change_state(s: State, env: Envelope, action: ChangeAgentStateAction) -> State:
-    """What the user (or the restart) wants of the controller."""
+    """A command of the user (or of a restart) to the controller."""
     match action.agent_state:
         case AgentState.STOPPED:
             s = replace(s, releasing=None, condensing=False, rests=None, answer_left=0)
@@ -331,9 +331,8 @@ def _change_state(s: State, env: Envelope, action: ChangeAgentStateAction) -> St
 
 
 def _reject(s: State, rejected: int, reason: str) -> State:
-    """The user does not want an action. With a reason, what stands behind it asks, each for itself, because it may
-    build on it; what only reads need not ask. Without one, nothing behind it is carried out, and the agent rests.
-    """
+    """The user denied an action. With a reason, each action behind it asks, because it may depend on the denied one,
+    unless it only reads. Without a reason, none of them is carried out, and the agent rests."""
     asked, at = s.awaiting, next(n for n, pending in enumerate(s.queue) if pending.id == rejected)
     before, behind = s.queue[:at], s.queue[at + 1 :]
     s = replace(s, owed=(*s.owed, Owed(rejected, "rejected", reason)), ending=None)
@@ -346,14 +345,14 @@ def _reject(s: State, rejected: int, reason: str) -> State:
 
 
 def _drop(s: State, why: Literal["stopped", "behind"] = "stopped") -> State:
-    """What is not being carried out yet will not be."""
+    """Drop the actions that have not begun."""
     dropped = tuple(Owed(pending.id, why) for pending in s.queue if pending.id not in s.running)
     kept = tuple(replace(pending, held=False) for pending in s.queue if pending.id in s.running)
     return replace(s, queue=kept, owed=s.owed + dropped)
 
 
 def _drop_changes(s: State) -> State:
-    """What would change something and is not being carried out yet will not be; who waits for a yes to it need not."""
+    """Drop the changes that have not begun; an action that waits for approval is dropped too."""
     dropped = tuple(p for p in s.queue if p.id not in s.running and not only_reads(p.action))
     owed = tuple(Owed(pending.id, "planned") for pending in dropped)
     s = replace(s, queue=tuple(p for p in s.queue if p not in dropped), owed=s.owed + owed)
@@ -362,7 +361,7 @@ def _drop_changes(s: State) -> State:
 
 
 def _settle(s: State, env: Envelope) -> State:
-    """What follows by itself: the next actions of the queue, the end of an answer, a halt, the next model call."""
+    """What follows without a command: the next actions, the end of an answer, a halt, the next model call."""
     if s.agent_state is not AgentState.RUNNING or s.asked is not None or s.answer_left > 0 or s.condensing:
         return s
     if s.queue:
@@ -384,20 +383,20 @@ def _settle(s: State, env: Envelope) -> State:
 
 
 def _startable(s: State) -> tuple[int, ...]:
-    """What may begin now, of what needs no yes or has it."""
+    """The actions that may begin now."""
     return tuple(p.id for p in _side_by_side(s) if not p.held and p.id not in s.running)
 
 
 def _side_by_side(s: State) -> tuple[Pending, ...]:
-    """What need not wait for another: the first action, or the delegates at the head of the queue."""
+    """Actions that may run at the same time: the first one, or the delegates at the head of the queue."""
     delegates = tuple(takewhile(lambda pending: isinstance(pending.action, AgentDelegateAction), s.queue))
     return delegates or s.queue[:1]
 
 
 def _release(before: State, s: State, env: Envelope) -> State:
-    """The first of the queued messages is said where the agent comes to rest, and where it rests when one is queued.
+    """Send the first queued message when the agent comes to rest, or when it is queued while the agent rests.
 
-    Nothing else sets it off: what was queued before a restart waits until the user does something.
+    Nothing else sends it: after a restart, queued messages wait until the user does something.
     """
     if not s.queued or s.releasing is not None or s.agent_state not in _RESTING or s.is_busy or s.unread:
         return s
@@ -413,7 +412,7 @@ def _release(before: State, s: State, env: Envelope) -> State:
 
 
 def react(before: State, after: State, env: Envelope) -> tuple[Effect, ...]:
-    """What has to be done because `env` took the controller from `before` to `after`."""
+    """The effects of the change from `before` to `after`."""
     effects: list[Effect] = []
     if isinstance(env.event, ChangeAgentStateAction) and after.agent_state is AgentState.STOPPED:
         effects += [Cancel(id) for id in (before.asked, *before.running) if id is not None]
@@ -433,7 +432,7 @@ def react(before: State, after: State, env: Envelope) -> tuple[Effect, ...]:
 
 
 def _announcements(before: State, after: State, env: Envelope) -> list[Effect]:
-    """What the controller says by itself: a loop, a wish for a shorter history, a message whose time has come."""
+    """Events of the controller itself: a loop, a request to condense, a queued message."""
     found: list[Effect] = []
     if after.halt != before.halt and after.halt is not None and after.halt.kind is HaltKind.STUCK:
         text = f"{after.reason} Choose how to go on."
@@ -457,9 +456,9 @@ def _settlement(owed: Owed) -> Emit:
 
 
 def resume(state: State) -> tuple[Effect, ...]:
-    """What a process that opens a conversation still owes it.
+    """The effects with which a process that opens a conversation settles what the last one left open.
 
-    Whatever was in flight when the last owner died is settled and said; nothing is run again, no money is spent.
+    Nothing runs again, and no money is spent.
     """
     effects: list[Effect] = []
     in_flight = state.asked is not None or state.releasing is not None or state.answer_left > 0
@@ -469,7 +468,7 @@ def resume(state: State) -> tuple[Effect, ...]:
     elif state.condensing:
         effects.append(Emit(CondensationRequestAction(why="full"), EventSource.ENVIRONMENT, None))
     effects += [Emit(LOST, EventSource.ENVIRONMENT, id) for id in state.running]
-    effects += [Emit(USER_ACTION_LOST, EventSource.ENVIRONMENT, id) for id in sorted(state.errands)]
+    effects += [Emit(USER_ACTION_LOST, EventSource.ENVIRONMENT, id) for id in sorted(state.side_actions)]
     effects += [_settlement(owed) for owed in state.owed]
     effects += [Emit(NullObservation(), EventSource.ENVIRONMENT, waiting) for waiting in sorted(state.recalls)]
     return tuple(effects)

@@ -1,7 +1,7 @@
-"""What stands in the way of the agent, and the ways out that the user is offered. Nothing here ends a conversation.
+"""What can stop the agent, and the choices that the user has then. Nothing here ends a conversation.
 
-Each kind of halt has its ways in `WAYS`; the session takes the one that the user chooses. To add a way: a name here, a
-row, a case in `core.session.recovery`, and a key in the workspace's command table.
+Each kind of halt has its choices in `WAYS`; the session carries out the one that the user takes. A new choice is a name
+here, a row, a case in `core.session.recovery`, and a key in the command table of the workspace.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from enum import StrEnum
 from core.errors import ModelErrorKind
 
 MODEL_PREFIX = "LLM$"
-"""How the error id of the observation begins that stands for a model call without an answer; the kind follows."""
+"""Start of the error id of an observation for a failed model call; the kind follows."""
 LIMIT_PREFIX = "LIMIT$"
-"""How the error id begins that stands for a call that was not made; the name of the limit follows."""
+"""Start of the error id of an observation for a model call that was not made; the name of the limit follows."""
 RUNTIME_UNAVAILABLE = "RUNTIME$UNAVAILABLE"
 """Error id of an observation that says that the sandbox is gone."""
 
 
 class HaltKind(StrEnum):
-    """What kind of thing stands in the way."""
+    """What stopped the agent."""
 
     LIMIT = "limit"
     MODEL = "model"
@@ -29,42 +29,42 @@ class HaltKind(StrEnum):
 
 
 class Way(StrEnum):
-    """A way out of a halt."""
+    """A choice of the user after a halt."""
 
     RETRY = "retry"
     """Ask the model again."""
     EXTEND = "extend"
-    """Go on beyond the limit, by the same amount again."""
+    """Extend the limit by the same amount again."""
     CONDENSE = "condense"
-    """Shorten what the model sees, then ask it again."""
+    """Condense the history, then ask the model again."""
     SWITCH_MODEL = "switch_model"
-    """Let another model answer."""
+    """Switch to another model."""
     RESTART_SANDBOX = "restart_sandbox"
-    """Start the sandbox anew, then go on."""
+    """Start a new sandbox, then go on."""
     SKIP = "skip"
-    """Go on without it: the agent reads what went wrong."""
+    """Go on without the failed step: the agent reads the error."""
     CUT_LOOP = "cut_loop"
-    """Take the loop out of what the model sees, and wait for the user."""
+    """Remove the loop from what the model sees, and wait for the user."""
     RESEND = "resend"
-    """Say the last request again."""
+    """Send the last request again."""
     TELL = "tell"
-    """Tell the agent that it goes round in a circle."""
+    """Tell the agent that it is repeating itself."""
     STOP = "stop"
-    """Leave the work as it is."""
+    """Stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """One thing that stands in the way. `what` is the limit's name, the model error's kind, or the loop's."""
+    """The reason of a halt. `what` is the name of the limit, the kind of the model error, or that of the loop."""
 
     kind: HaltKind
     what: str = ""
     since: int | None = None
-    """The id of the event at which a loop began."""
+    """The id of the first event of a loop."""
 
     @property
     def ways(self) -> tuple[Way, ...]:
-        """The ways out, the likeliest first."""
+        """The choices, the most likely first."""
         if self.kind is HaltKind.MODEL:
             return _OF_MODEL.get(self.what, _TRY_AGAIN)
         return _OF_KIND[self.kind]
@@ -82,4 +82,4 @@ _OF_MODEL: dict[str, tuple[Way, ...]] = {
     ModelErrorKind.BAD_REQUEST: (Way.RETRY, Way.CONDENSE, Way.SWITCH_MODEL, Way.STOP),
     ModelErrorKind.CONTENT_POLICY: (Way.SWITCH_MODEL, Way.RETRY, Way.STOP),
 }
-"""By the kind of a model's error; every other kind may be tried again."""
+"""By the kind of model error; every other kind may be tried again."""

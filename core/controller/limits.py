@@ -1,7 +1,7 @@
-"""The limits: which one the next call of the model would pass, and what an extension moves. Pure.
+"""Which limit the next model call would exceed, and how an extension moves it. Pure.
 
-They are looked at before each call. What the call will cost is estimated from the last one: it sends at least the same
-prompt again. A budget with a model of unknown price cannot be watched, and that is a limit too.
+Limits are checked before each call. The cost of a call is estimated from the last one, because it sends at least the
+same prompt again. A budget cannot be checked for a model without a known price; that is a limit too.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from core.store.writer import Spent
 
 UNPRICED = "unpriced"
-"""The name of the limit that is reached where the price of a model is not known and there is a budget."""
+"""The limit that is reached if there is a budget and the price of the model is unknown."""
 DAY = "day_"
-"""How the names of the day's limits begin."""
+"""Start of the names of daily limits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """A limit that the next call would pass: its name and what the user is told."""
+    """A limit that the next call would exceed: its name, and the text for the user."""
 
     name: str
     text: str
 
 
 def reached(s: State, now: datetime) -> Reached | None:
-    """The limit of the conversation that stands before the next call."""
+    """The limit of the conversation that the next call would exceed."""
     allowed = s.allowed
     if allowed.max_iterations is not None and s.iteration >= allowed.max_iterations:
         text = f"Agent reached maximum iteration. Current iteration: {s.iteration}, max iteration: "
@@ -55,7 +55,7 @@ def reached(s: State, now: datetime) -> Reached | None:
 
 
 def reached_of_day(s: State, day: Limits, spent: Spent, today: date) -> Reached | None:
-    """The limit of the day, for all conversations together, that stands before the next call."""
+    """The daily limit, for all conversations together, that the next call would exceed."""
     times = 1 + (s.day_grants[1] if s.day_grants is not None and s.day_grants[0] == today else 0)
     for name, used, expected, limit in (
         ("iterations", spent.calls, 1, day.max_iterations),
@@ -72,7 +72,7 @@ def reached_of_day(s: State, day: Limits, spent: Spent, today: date) -> Reached 
 
 
 def extended(s: State, name: str, today: date) -> State:
-    """The state with this limit moved on by its own amount again, and at least beyond the next call."""
+    """The state with this limit extended by its amount, and at least beyond the next call."""
     allowed, limits = s.allowed, s.limits
     usage = s.metrics.accumulated_token_usage
     if name.startswith(DAY):

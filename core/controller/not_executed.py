@@ -17,7 +17,7 @@ PLANNING_TEXT = (
     "The action has not been executed: nothing changes before the user has approved a plan. Look, plan, show the plan."
 )
 DENIED_TEXT = (
-    "This was not carried out, because a rule of the user's forbids it: {rule}. Do not try to get round the rule."
+    "This was not carried out, because a rule of the user's forbids it: {rule}. Do not try to circumvent the rule."
 )
 RESTART_TEXT = (
     "The action has not been executed due to a runtime error. The runtime system may have crashed and restarted due to "

@@ -1,4 +1,4 @@
-"""What the controller of a conversation knows: a value, computed from the log and from nothing else."""
+"""The state of a controller: a value, computed from the log alone."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _NOTHING_SPENT = LLMMetrics()
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How far the agent goes before it asks; None is no limit. An extension adds the same amount again."""
+    """How far the agent goes before it asks; None means no limit. An extension adds the same amount again."""
 
     max_iterations: int | None = 500
-    """Answers of the model; V0's default."""
+    """Model calls; V0's default."""
     max_budget: float | None = None
     """US dollars."""
     max_tokens: int | None = None
@@ -27,7 +27,7 @@ class Limits:
     max_seconds: float | None = None
     """Seconds that the agent works; waiting for the user does not count."""
     room: Room = Room()  # noqa: RUF009  # frozen
-    """How much the model may see; what is beyond is condensed, and nobody is asked."""
+    """How much the model may see; beyond that the history is condensed without asking."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +37,12 @@ class Pending:
     id: int
     action: Action
     held: bool = False
-    """It waits for the user's yes."""
+    """Whether it waits for approval."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owed:
-    """An action that will not be carried out, and whose observation the controller still has to write."""
+    """An action that will not be carried out, and whose observation is still to be written."""
 
     action_id: int
     why: Literal["stopped", "behind", "rejected", "planned", "denied"]
@@ -51,7 +51,7 @@ class Owed:
 
 @dataclass(frozen=True, slots=True)
 class Queued:
-    """A message that the user wants said once the agent rests."""
+    """A message that is sent when the agent rests."""
 
     id: int
     text: str
@@ -59,13 +59,13 @@ class Queued:
     context: str = ""
 
     def said(self) -> MessageAction:
-        """The message with which it is said."""
+        """The message that is sent."""
         return MessageAction(content=self.text, image_urls=list(self.image_urls) or None, context=self.context)
 
 
 @dataclass(frozen=True, slots=True)
 class Undoing:
-    """An undo that was begun, or a redo, and whose observation is still to come."""
+    """An undo or a redo that was begun, and has no observation yet."""
 
     id: int
     first: int
@@ -75,10 +75,10 @@ class Undoing:
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """An undo that can be taken back, and what its events had made of the state."""
+    """An undo that can be redone, with the parts of the state that it reverted."""
 
     id: int
-    """Of its action."""
+    """The id of its action."""
     first: int
     chat: bool
     first_said: int | None
@@ -88,72 +88,72 @@ class Undone:
     halt: Halt | None
     unread: bool
     plans: tuple[tuple[int, bool], ...] = ()
-    """What was said of the plan since."""
+    """The approvals of plans since."""
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The state of one conversation. `fold` of its log gives it; restart is a fold."""
+    """The state of one conversation: the fold of its log."""
 
     limits: Limits = Limits()
     agent_state: AgentState = AgentState.LOADING
     reason: str = ""
-    """Why the state is what it is, for people; empty where that is plain."""
+    """Why the agent is in this state, for people; empty if that is obvious."""
     halt: Halt | None = None
-    """What stands in the way, and the ways out of it; the user chooses one."""
+    """What stopped the agent, and the choices of the user."""
 
     asked: int | None = None
-    """The id of the event that the agent is answering: one model call is in flight."""
+    """The id of the event that the agent is answering: a model call is running."""
     answer: int | None = None
-    """What the answer that comes in now answers, while `answer_left` of its events are still to come."""
+    """The cause of the answer that is arriving, while `answer_left` of its events are missing."""
     answer_left: int = 0
     queue: tuple[Pending, ...] = ()
     """Actions without an observation, in order."""
     running: tuple[int, ...] = ()
-    """Those of the queue that are being carried out: the first one, or several delegates at its head."""
+    """Actions of the queue that are running: the first one, or several delegates at its head."""
     owed: tuple[Owed, ...] = ()
     recalls: frozenset[int] = frozenset()
-    """Messages and recalls for which memory has not answered yet."""
-    errands: frozenset[int] = frozenset()
-    """Actions of the user's or the environment's own that have no observation yet; nobody waits for them."""
+    """Messages and recalls that memory has not answered yet."""
+    side_actions: frozenset[int] = frozenset()
+    """Actions of the user or the environment that have no observation yet; nothing waits for them."""
     ending: AgentState | None = None
-    """Where the agent's last answer leads once its actions are done."""
+    """The state that follows the last answer when its actions are done."""
     unread: bool = False
-    """A message of the user that no model call has seen."""
+    """Whether there is a message of the user that no model call has seen."""
     first_said: int | None = None
     """The id of the first message of the user."""
     queued: tuple[Queued, ...] = ()
     releasing: int | None = None
-    """The queued message that is being said."""
+    """The queued message that is being sent."""
     condensing: bool = False
-    """The history was too long for the model, and a request to condense it is on its way."""
+    """The history was too long for the model, and a request to condense it was made."""
     condensed: bool = False
-    """It has been asked for since the model's last real answer."""
+    """Whether that was requested since the last answer of the model."""
     rests: AgentState | None = None
-    """Where the controller goes back to after a condensation that the user wanted while it rested."""
+    """The state to return to after a condensation that the user requested at rest."""
     view_events: int = 0
-    """Events that the model sees, about."""
+    """The estimated number of events that the model sees."""
     view_tokens: int = 0
-    """Tokens of its next prompt, about: what its provider said of the last answer, and an estimate of the rest."""
+    """The estimated tokens of the next prompt: reported for the last answer, estimated for later events."""
     recent: tuple[Step, ...] = ()
-    """The agent's last steps since the user spoke, for finding loops."""
+    """The last steps of the agent since the last message of the user, to detect loops."""
     plans: tuple[tuple[int, bool], ...] = ()
-    """From which event on the agent only plans, or carries out; the last one holds. Empty: it never plans."""
+    """From which event on the agent only plans (True) or works; the last one holds. Empty: it never plans."""
     undoing: Undoing | None = None
     undone: tuple[Undone, ...] = ()
-    """The undos since the user spoke, which can be taken back, the latest first of all: it is the last one here."""
+    """The undos since the last message of the user, which can be redone, newest last."""
 
     iteration: int = 0
     metrics: LLMMetrics = _NOTHING_SPENT
     last_cost: float = 0.0
-    """US dollars of the last call, which the next one is expected to cost at least."""
+    """US dollars of the last call; the next one is expected to cost at least as much."""
     worked_s: float = 0.0
     """Seconds in RUNNING until `running_since`."""
     running_since: datetime | None = None
     allowed: Limits = Limits()
-    """The limits as the user has extended them."""
+    """The limits, with the extensions by the user."""
     day_grants: tuple[date, int] | None = None
-    """How often the limits of this day (UTC) were extended."""
+    """The day (UTC) and how often its limits were extended."""
 
     @classmethod
     def initial(cls, limits: Limits | None = None) -> State:
@@ -163,7 +163,7 @@ class State:
 
     @property
     def planning(self) -> bool:
-        """Whether a plan is to be approved before anything changes."""
+        """Whether a plan has to be approved before anything changes."""
         return bool(self.plans) and self.plans[-1][1]
 
     @property
@@ -173,7 +173,7 @@ class State:
         return usage.prompt_tokens + usage.completion_tokens
 
     def worked_at(self, now: datetime) -> float:
-        """Seconds that the agent has worked by then; a clock that was set back adds nothing."""
+        """Seconds that the agent has worked by then; setting the clock back adds nothing."""
         if self.running_since is None:
             return self.worked_s
         return self.worked_s + max((now - self.running_since).total_seconds(), 0.0)
@@ -187,16 +187,16 @@ class State:
 
     @property
     def can_undo(self) -> bool:
-        """Nothing is under way, held back or owed, so that what was said can be taken back."""
+        """Whether nothing is running, waiting or owed, so that turns can be undone."""
         waits = self.queue or self.owed or self.condensing or self.releasing is not None or self.undoing is not None
         return not (self.is_busy or waits) and self.agent_state not in (AgentState.LOADING, AgentState.RUNNING)
 
     @property
     def is_settled(self) -> bool:
-        """The agent rests: it finished, asks, failed or was stopped, and nothing is owed any more."""
+        """Whether the agent rests: it finished, asks, failed or was stopped, and no observation is owed."""
         return not self.is_busy and not self.owed and self.agent_state is not AgentState.RUNNING
 
     @property
     def is_busy(self) -> bool:
-        """Something is under way: a model call, an action, a recall."""
+        """Whether a model call, an action or a recall is running."""
         return self.asked is not None or bool(self.running) or bool(self.recalls) or self.answer_left > 0

@@ -1,8 +1,8 @@
-"""The stuck detector: does the agent go round in a circle? Pure, on its last steps since the user spoke.
+"""Detects that the agent repeats itself. Pure, on its last steps since the last message of the user.
 
-A step is an action and its result. Steps are the same when the agent did the same and saw the same; what it thought
-does not count, and an output that changes is no loop. The scenarios and thresholds are those of OpenHands V0
-(`openhands/controller/stuck.py`), and beyond them circles of up to MAX_PERIOD steps.
+A step is an action and its result. Two steps are the same if action and result are; thoughts do not count, and an
+output that changes is no loop. Scenarios and thresholds are those of OpenHands V0 (`openhands/controller/stuck.py`),
+and beyond them loops of up to MAX_PERIOD steps.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from core.events import (
 )
 
 MAX_PERIOD = 8
-"""The longest circle that is looked for, in steps."""
+"""The longest loop that is looked for, in steps."""
 PERIOD_REPEATS = 3
 SAME_REPEATS = 4
 ERROR_REPEATS = 3
 USELESS_REPEATS = 4
-"""Answers in a row that cannot be used, each for another reason: three repairs, then the user is asked."""
+"""Unusable answers in a row, each for another reason: three repairs, then the user is asked."""
 MONOLOGUE_REPEATS = 3
 CONDENSATION_REPEATS = 2
 KEPT = MAX_PERIOD * PERIOD_REPEATS
-"""Steps that are looked at."""
+"""Steps that are kept."""
 
 SYNTAX_ERRORS = (
     "SyntaxError: unterminated string literal (detected at line",
@@ -47,13 +47,13 @@ _NOT_COMPARED = frozenset(
     {"thought", "security_risk", "confirmation_state", "judgement", "tool_call_metadata", "llm_metrics"}
 )
 _VARYING = re.compile(r"\d+(?:\.\d+)?\s?(?:ms|s|sec|seconds|us|µs|ns)\b|0x[0-9a-fA-F]+")
-"""What differs between two failures that are the same: how long it took, and addresses."""
+"""What may differ between two equal failures: durations and addresses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Something that the agent did. A message or a condensation has no result; a NullAction is an answer of the model
-    that could not be used, and its result says why."""
+    """An action of the agent and its result. A message or a condensation has no result; a NullAction is an unusable
+    answer, and its result says why."""
 
     id: int
     action: Action
@@ -62,7 +62,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A circle: its kind, how often it went round, and the event with which it began."""
+    """A loop: its kind, how often it repeated, and its first event."""
 
     kind: str
     repeats: int
@@ -71,7 +71,7 @@ class Loop:
 
 
 def find_loop(recent: tuple[Step, ...]) -> Loop | None:
-    """The circle in which the last steps go, if they do."""
+    """The loop at the end of these steps, if there is one."""
     if len(recent) < CONDENSATION_REPEATS:
         return None
     last = recent[-1].action
@@ -95,7 +95,7 @@ def _repeated(recent: tuple[Step, ...], repeats: int, kind: str) -> Loop | None:
 
 
 def _useless(recent: tuple[Step, ...]) -> Loop | None:
-    """Answers that cannot be used, all for the same reason, or many."""
+    """Unusable answers, all for the same reason, or many."""
     steps = recent[-USELESS_REPEATS:]
     if len(steps) == USELESS_REPEATS and all(isinstance(step.action, NullAction) for step in steps):
         return Loop("useless_answers", USELESS_REPEATS, steps[0].id)
@@ -103,7 +103,7 @@ def _useless(recent: tuple[Step, ...]) -> Loop | None:
 
 
 def _failing(recent: tuple[Step, ...]) -> Loop | None:
-    """The same action, and an error each time, whatever it said."""
+    """The same action, and an error each time."""
     steps = recent[-ERROR_REPEATS:]
     if len(steps) < ERROR_REPEATS or not all(_same_action(steps[0].action, step.action) for step in steps[1:]):
         return None
@@ -116,7 +116,7 @@ def _failing(recent: tuple[Step, ...]) -> Loop | None:
 
 
 def _circle(recent: tuple[Step, ...]) -> Loop | None:
-    """Several steps in turn, round and round."""
+    """Several steps that repeat in turn."""
     for period in range(2, MAX_PERIOD + 1):
         steps = recent[-period * PERIOD_REPEATS :]
         if len(steps) < period * PERIOD_REPEATS:
@@ -152,7 +152,7 @@ def _same_result(one: Observation | None, other: Observation | None) -> bool:
 
 
 def _syntax_error(result: Observation | None) -> str | None:
-    """The line of a cell's syntax error, of the kinds that a model repeats."""
+    """The line of a syntax error in a cell, of the kinds that a model repeats."""
     if not isinstance(result, IPythonRunCellObservation):
         return None
     for line in result.content.split("\n"):
@@ -172,7 +172,7 @@ def _fields(cls: type[Event]) -> tuple[str, ...]:
 
 
 def describe(loop: Loop) -> str:
-    """What was seen, for people and for the agent."""
+    """The description of a loop, for people and for the agent."""
     match loop.kind:
         case "monologue":
             return f"said the same {loop.repeats} times without doing anything in between"

@@ -1,8 +1,8 @@
-"""Undo in the controller's state: what a turn had made of it is set aside, and a redo has it again.
+"""Undo in the state of the controller: what a turn changed is set aside, and a redo restores it.
 
-Pure, a part of the decisions (`decide`). Invariants: an undo begins only while nothing is under way; what was spent
-stays spent, and limits that were extended stay extended; a redo gives the state that the undo had found; nothing is
-said or run because of either. As soon as the user says something, what was undone stays undone.
+Pure, a part of the decisions (`decide`). Invariants: an undo begins only while nothing is running; costs are not
+reverted, nor are extended limits; a redo restores the state before the undo; neither sends or runs anything. After the
+next message of the user an undo cannot be redone.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from core.events import AgentState, UndoAction, UndoObservation
 
 
 def begun(s: State, action_id: int, action: UndoAction) -> State:
-    """The state with an undo or a redo on its way; the same where it cannot be."""
+    """The state with an undo or a redo begun; unchanged if it is not possible."""
     if not s.can_undo or (action.redoes is not None and (not s.undone or s.undone[-1].id != action.redoes)):
         return s
     return replace(s, undoing=Undoing(action_id, action.first, action.chat, action.redoes))
 
 
 def ended(s: State, observation: UndoObservation) -> State:
-    """The state after what was begun."""
+    """The state after its end."""
     undoing, s = s.undoing, replace(s, undoing=None)
     if undoing is None or not observation.done:
         return s

@@ -1,1 +1,1 @@
-"""Many conversations: opened, copied, forked, deleted, and what they share."""
+"""All conversations of one home: open, create, fork, delete, and what they share."""

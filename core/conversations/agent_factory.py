@@ -1,7 +1,7 @@
-"""AgentFactory: makes the agent of a conversation, with the tools that it has there.
+"""Makes the agent of a conversation, with the tools that it has there.
 
-A conversation keeps the agent that it began with. What an import says of its agent counts only as far as it gives a
-file no more than the user chose. Used by the conversation manager.
+A conversation keeps the agent that it began with. The agent that an import names is used only if that gives the file no
+more than the user chose.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from core.store.event_store import EventStore
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What a conversation gets."""
+    """The agent of a conversation, and what depends on it."""
 
     make: Callable[[LLM], Agent]
     runtime: Runtime
     toolbox: Toolbox | None
-    """None where its agent has tools of its own only."""
+    """None if the agent brings its own tools."""
     condenses: bool = False
-    """Whether the agent shortens its history by itself."""
+    """Whether the agent condenses its history itself."""
 
 
 class AgentFactory:
-    """Of one home. `settings` are read at each conversation's start."""
+    """Makes agents. `settings` are read when a conversation starts."""
 
     def __init__(self, home: Path, store: EventStore, settings: Callable[[], AgentSettings]) -> None:
         self.agents = Agents(home)
-        """Those that there are."""
+        """The agents that exist."""
         self._store = store
         self._settings = settings
 
@@ -62,12 +62,11 @@ class AgentFactory:
         condensing: Callable[[LLM], Condensing] | None = None,
         more: Sequence[Tool] = (),
     ) -> Made:
-        """What makes the agent of a conversation, the one that it is begun with or that began it, and goes with it.
+        """The agent of a conversation: `kind` for a new one, else the one that it began with, and what depends on it.
 
-        `condensing` makes what shortens its history, and `more` are tools that the session carries out, for an agent of
-        ours.
-        Where that one is not there any more, it is an agent that says so; an import goes on with that of the settings.
-        Raises ConfigurationError, ConsentError, StoreError.
+        `condensing` makes what condenses the history, and `more` are tools that the session carries out, for our own
+        agents. If the agent does not exist any more, one that says so takes its place; an import uses that of the
+        settings. Raises ConfigurationError, ConsentError, StoreError.
         """
         if kind is None:
             name = await self._name(info)
@@ -101,14 +100,16 @@ class AgentFactory:
         return Made(made, runtime, toolbox, condenses=True)
 
     def _others(self, workspace: str) -> dict[str, str]:
-        """The agents beside ours that may take a task there, with what each is for. Blocks."""
+        """The agents of files and packages that may take a task in a folder, with their descriptions. Blocks."""
         kinds = self.agents.all(workspace).kinds.values()
         return {kind.name: kind.description for kind in kinds if kind.name not in AGENTS and kind.allowed}
 
     async def _name(self, info: ConversationInfo) -> str:
-        """The agent that a conversation began with; that of the settings where nothing is said, or a file says more."""
+        """The agent that a conversation began with, or that of the settings."""
         begun = next(iter(await self._store.read(info.id, limit=1)), None)
         name = begun.event.agent_class if begun and isinstance(begun.event, SystemMessageAction) else None
-        if info.origin == IMPORT and name == OTHER:  # it works outside of the sandbox: the user's choice, not a file's
+        if (
+            info.origin == IMPORT and name == OTHER
+        ):  # it works outside of the sandbox: only the user may choose it, not a file
             name = None
         return name or self._settings().name

@@ -1,11 +1,11 @@
-"""ConversationManager: the conversations that this process has open, and what they share.
+"""The conversations that this process has open, and what they share.
 
 They share one event store, one model host, one set of settings and the slots for those that are awake. A conversation
-is open in one place at a time: the lease in the store says where; in this process it is one AgentSession, however many
-look at it. One that nobody looks at goes on working, and is closed when it has rested for long. What goes wrong in one
-conversation is no other one's matter. Use as an async context manager; leaving it closes every conversation.
+is open in one process at a time, which the lease in the store records; in this process it is one AgentSession, however
+many screens show it. One that is not shown goes on working, and is closed when it has rested for a while. An error in
+one conversation does not affect the others. Use it as an async context manager; leaving it closes every conversation.
 
-Follows `openhands/server/conversation_manager/standalone_conversation_manager.py`, but puts to sleep where that kills.
+Follows `openhands/server/conversation_manager/standalone_conversation_manager.py`, but suspends where that one ends.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import logging
 import tempfile
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -37,15 +37,14 @@ from core.conversations.viewers import Viewers
 from core.conversations.workspace_copies import WorkspaceCopies
 from core.delegation.delegation import MAX_LEVEL
 from core.delegation.shared_runtime import SharedRuntime
-from core.errors import ConfigurationError, UsageError
+from core.errors import UsageError
 from core.events import AgentDelegateAction, AgentState, EventSource
 from core.llm.factory import ModelOffer, offers
 from core.llm.model_catalogue import KnownModel
 from core.llm.no_model import AGAIN, WITHOUT, NoModel
 from core.llm.registry import model_of_agent
 from core.mcp.supervisor import BeforeServer
-from core.plugin_requirements import PluginError, PluginRequirement, load_events, required
-from core.protocols import LLM, Agent, Checkpoints, Runtime
+from core.protocols import LLM, Agent, Runtime
 from core.repository import Repository
 from core.secrets.redactor import without_secrets
 from core.session.agent_session import AgentSession
@@ -64,9 +63,9 @@ class ConversationManager:
     """All open conversations of one process.
 
     `forget` removes what the runtimes keep of a conversation. `before_server` isolates MCP servers of projects.
-    `around` is what runtimes share, entered with the manager and left after the last conversation. `environ` is read
-    for names of models and values of secrets, `options` are those that the settings were loaded with, `clock` tells how
-    long a conversation has rested.
+    `around` is what the runtimes share, entered with the manager and left after the last conversation. `environ` has
+    the names of models and the values of secrets, `options` are those with which the settings were loaded, `clock`
+    measures how long a conversation has rested.
     """
 
     def __init__(
@@ -91,7 +90,7 @@ class ConversationManager:
         self._sessions: dict[str, AgentSession] = {}
         self._viewers = Viewers(clock)
         self._slots = Slots(settings.conversations.max_concurrent, self._sessions)
-        self._assembly = SessionFactory(
+        self.factory = SessionFactory(
             self.store,
             lambda: self.settings,
             make_runtime=make_runtime,
@@ -101,23 +100,22 @@ class ConversationManager:
             slots=self._slots,
             clock=clock,
         )
-        self.mask = partial(without_secrets, masker=self._assembly.masker)
-        """A text without secrets, for slots beside the log."""
-        self.vault, self.mcp = self._assembly.vault, self._assembly.mcp
+        self.mask = partial(without_secrets, masker=self.factory.masker)
+        """Redacts a text for use outside of the log."""
+        self.vault, self.mcp = self.factory.vault, self.factory.mcp
         """The secrets that commands may have, and the MCP servers that all conversations share."""
-        self.trust = FolderTrust(home, self._assembly.own, self._assembly.gate, self.mcp)
-        """What folders bring, and whether the user said yes to it."""
+        self.trust = FolderTrust(home, self.factory.own, self.factory.gate, self.mcp)
+        """What folders bring, and whether the user trusts it."""
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._ending = asyncio.Event()
         self._housekeeping: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
-        self._assembly.plugins = await asyncio.to_thread(_plugins, self.settings.sandbox.plugins)
-        await self.learn_secrets()
+        await self.factory.open()
         await self.store.__aenter__()
         self.copies = WorkspaceCopies(self.store.home, self.store.mark)
         await self._around.__aenter__()
-        garbage_collector.spare()
+        garbage_collector.freeze()
         self._housekeeping.append(asyncio.create_task(self.copies.sweep(), name="sweeper of copies"))
         if self.settings.conversations.close_delay_s:
             self._housekeeping.append(asyncio.create_task(self._clean(), name="cleaner of conversations"))
@@ -129,7 +127,7 @@ class ConversationManager:
     async def aclose(self) -> None:
         """Close every conversation, then the hosts of models and MCP servers, then the store. May be called twice.
 
-        A conversation that cannot be closed is told in the log and keeps nobody else from closing.
+        An error while closing a conversation is logged, and the others are closed.
         """
         self._ending.set()
         await asyncio.gather(*self._housekeeping)
@@ -138,62 +136,57 @@ class ConversationManager:
             if isinstance(failure, BaseException):
                 log.error("conversation %s could not be closed", id, exc_info=failure)
         await self._around.__aexit__(None, None, None)
-        await self._assembly.aclose()
+        await self.factory.aclose()
         await self.store.__aexit__()
 
-    @property
-    def plugins(self) -> Sequence[PluginRequirement]:
-        """What the sandboxes of this manager can do beyond shell and files."""
-        return self._assembly.plugins
-
     async def learn_secrets(self) -> None:
-        """Mask what the vault holds, and have the keys of models and servers of it that the environment lacks."""
-        await self._assembly.learn_secrets()
+        """Redact what the vault holds, and use its keys for models and servers that the environment has no key for."""
+        await self.factory.learn_secrets()
 
     def offers(self) -> list[ModelOffer]:
-        """The models that can be used here as things stand; the demo always."""
-        return offers(self._assembly.environ, self.settings.models)
+        """The models that can be used here now; the demo always can."""
+        return offers(self.factory.environ, self.settings.models)
 
     async def choose_model(self, name: str, api_base: str = "") -> None:
-        """Use this model for new conversations from now on, and in later starts; the demo is not remembered.
+        """Use this model for new conversations from now on, and after a restart; the demo is not remembered.
 
-        Raises ConfigurationError where it cannot be used (then nothing changes) or not be written down.
+        Raises ConfigurationError if it cannot be used (then nothing changes) or not be saved.
         """
         if name == DEMO:
             return
         llm_settings = self.settings.llm.model_copy(update={"api_base": api_base}) if api_base else self.settings.llm
-        await asyncio.to_thread(self._assembly.llms.alone, name, "/", llm_settings, self.settings.models)
+        await asyncio.to_thread(self.factory.llms.alone, name, "/", llm_settings, self.settings.models)
         self.settings = self.settings.model_copy(update={"model": name, "llm": llm_settings})
         await asyncio.to_thread(remember_model, self.store.home, name, api_base)
 
     async def near_models(self) -> list[KnownModel]:
-        """The models that need no table: those of the user's own names, and those of servers on this machine.
+        """The models that need no table: the user's named models, and those of servers on this machine.
 
-        Those servers are asked for them, which takes half a second at most.
+        Asking the servers takes at most half a second.
         """
-        return await self._assembly.llms.near_models(self.settings.llm, self.settings.models)
+        return await self.factory.llms.near_models(self.settings.llm, self.settings.models)
 
     async def known_models(self) -> list[KnownModel]:
-        """What is known of which models; nothing where it cannot be had. Takes seconds while the model host loads."""
-        return await self._assembly.llms.known_models()
+        """The models of the catalogue; none if it is not available. Takes seconds while the model host loads."""
+        return await self.factory.llms.known_models()
 
     async def read_settings(self) -> list[Setting]:
-        """Every setting as it stands. Raises ConfigurationError."""
+        """Every setting with its value. Raises ConfigurationError."""
         self.settings, listed = await asyncio.to_thread(self._book.read)
         return listed
 
     async def change_setting(self, name: str, value: str | bool) -> list[Setting]:
-        """Write a setting down and use it from now on. Raises ConfigurationError; then nothing has changed."""
+        """Save a setting and use it from now on. Raises ConfigurationError; then nothing has changed."""
         self.settings, listed = await asyncio.to_thread(self._book.change, name, value)
         return listed
 
     async def reset_setting(self, name: str) -> list[Setting]:
-        """Have a setting be what it is by default. Raises ConfigurationError."""
+        """Reset a setting to its default. Raises ConfigurationError."""
         self.settings, listed = await asyncio.to_thread(self._book.reset, name)
         return listed
 
     async def list(self, *, all: bool = True) -> list[ConversationInfo]:
-        """The conversations of this home, the newest first; not `all` leaves out those that are old (see settings)."""
+        """The conversations of this home, newest first; not `all` leaves out old ones (see settings)."""
         found, days = await self.store.conversations(), self.settings.conversations.max_age_days
         if all or days is None:
             return found
@@ -209,14 +202,14 @@ class ConversationManager:
     async def create(
         self, *, workspace: str, model: str = "", title: str = "", repository: str = "", agent: str = ""
     ) -> AgentSession:
-        """A new conversation, started. `repository` is `URL` or `URL#BRANCH`, cloned before the first action.
+        """Create and start a conversation. `repository` is `URL` or `URL#BRANCH`, cloned before the first action.
 
-        Without a model it is the agent's own or that of the settings; without an agent it is that of the settings.
-        Raises ConfigurationError, StoreError, or UsageError; that too where too many are at work, or a project's agent
-        was not read by the user.
+        Without a model it uses that of the agent or of the settings; without an agent that of the settings. Raises
+        ConfigurationError, StoreError, and UsageError, also if all slots are taken by conversations that work, or if
+        the user has not read a project's agent.
         """
         await self.trust.begin(workspace)
-        kind = await asyncio.to_thread(self._assembly.agents.agents.find, agent or self.settings.agent.name, workspace)
+        kind = await asyncio.to_thread(self.factory.agents.agents.find, agent or self.settings.agent.name, workspace)
         if repository:
             repository = self._repository(repository)
         own_model = model_of_agent(kind.name, self.settings.llm) or kind.model
@@ -224,7 +217,7 @@ class ConversationManager:
         if model == DEMO:
             workspace = await asyncio.to_thread(tempfile.mkdtemp, prefix="handloom-demo-")
         workspace = await asyncio.to_thread(_folder, workspace)
-        llm = await self._assembly.model(model, workspace)
+        llm = await self.factory.model(model, workspace)
         async with self._place(uuid.uuid4().hex) as id:
             lease = await self.store.create_conversation(
                 id, title=self.mask(title), workspace=workspace, model=model, repository=repository
@@ -232,16 +225,16 @@ class ConversationManager:
             return await self._start(lease, llm, kind=kind)
 
     async def agents_for(self, workspace: str) -> Found:
-        """The agents that can be chosen for work in a folder, and what is wrong with others."""
-        return await asyncio.to_thread(self._assembly.agents.agents.all, workspace)
+        """The agents that can be chosen in a folder, and the errors of others."""
+        return await asyncio.to_thread(self.factory.agents.agents.all, workspace)
 
     async def allow_agent(self, kind: AgentKind) -> None:
-        """The user has read a project's agent, and lets it work as it stands. Raises ConfigurationError."""
+        """Allow a project's agent, which the user has read. Raises ConfigurationError."""
         await self.trust.allow_agent(kind)
 
     @asynccontextmanager
     async def _place(self, conversation_id: str) -> AsyncIterator[str]:
-        """A place for a conversation that starts; kept unless that fails. Raises UsageError."""
+        """Take a slot for a conversation that starts, and release it if that fails. Raises UsageError."""
         await self._slots.take(conversation_id)
         try:
             yield conversation_id
@@ -250,10 +243,10 @@ class ConversationManager:
             raise
 
     async def open(self, conversation_id: str, *, model: str = "") -> AgentSession:
-        """A conversation as it was left, started; the same session where it is open here already, awake or asleep.
+        """Open and start a stored conversation; returns the same session if it is open here already.
 
-        Who opens it closes it: it is not cleaned up until it was detached again. Raises UsageError for an unknown one
-        or where too many are at work, StoreBusyError where another process has it.
+        It is not closed automatically until it was attached and detached. Raises UsageError for an unknown one or if
+        all slots are taken by conversations that work, StoreBusyError if another process has it open.
         """
         async with self._turn_of(conversation_id):
             self._viewers.keep(conversation_id)
@@ -263,17 +256,17 @@ class ConversationManager:
                 return await self._open(conversation_id, model)
 
     async def fork(self, conversation_id: str, event_id: int, *, copy_files: bool) -> AgentSession:
-        """A new conversation that begins as that one was after an event, started as after a restart.
+        """Create a conversation that begins like that one up to an event, and start it as after a restart.
 
-        It works in a copy of the files as they were there, or in the same folder as it is. The other one is only read.
-        Raises UsageError where there is no such event or the files were not kept, and as `open`.
+        It works in a copy of the files of that moment, or in the same folder. The other one is only read. Raises
+        UsageError if there is no such event or the files were not kept, and as `open`.
         """
         info = next(iter(await self.store.conversations(conversation_id=conversation_id)), None)
         if info is None or not 0 <= event_id < info.event_count:
             raise UsageError(f"Conversation {conversation_id} has no event {event_id} to fork from.")
         id, workspace = uuid.uuid4().hex, info.workspace
         if copy_files:
-            checkpoints = await asyncio.to_thread(self._assembly.make_checkpoints, info.workspace, info.id)
+            checkpoints = await asyncio.to_thread(self.factory.make_checkpoints, info.workspace, info.id)
             workspace = str(await unpacked(self.store, checkpoints, info, event_id, id))
         else:
             await asyncio.to_thread(self._workspace_of, info)
@@ -287,7 +280,7 @@ class ConversationManager:
         return session
 
     async def at_work_beside(self, session: AgentSession) -> Sequence[str]:
-        """The titles of the other conversations that are at work in the same folder, here or elsewhere; foreign."""
+        """The titles of other conversations that work in the same folder, in any process. Foreign text."""
         own = {session.id, *(child.id for child in session.delegates)}
         running = frozenset({AgentState.RUNNING.value})
         where = ConversationFilter(workspace=session.info.workspace, states=running, parents=True)
@@ -300,14 +293,14 @@ class ConversationManager:
             (info,) = await self.store.conversations(conversation_id=conversation_id)
             workspace = await asyncio.to_thread(self._workspace_of, info)
             await self.trust.begin(workspace)
-            llm = await self._assembly.model(model or info.model, workspace)
+            llm = await self.factory.model(model or info.model, workspace)
         except BaseException:
             await self.store.release(lease)
             raise
         return await self._start(lease, llm)
 
     def _workspace_of(self, info: ConversationInfo) -> str:
-        """The folder of a stored conversation. Raises UsageError where it cannot be used."""
+        """The folder of a stored conversation. Raises UsageError if it cannot be used."""
         if self.copies.has(info.workspace):
             raise UsageError(
                 f"Conversation {info.id} ran another one again in a copy of its workspace, which goes with the run. "
@@ -318,7 +311,7 @@ class ConversationManager:
     async def _make_child(
         self, parent: str, action: AgentDelegateAction, action_id: int, limits: Limits
     ) -> AgentSession:
-        """A conversation for a task of another's agent, started. Raises HandloomError."""
+        """Create and start a conversation for the task of a delegate. Raises HandloomError."""
         by = self._sessions[parent]
         level, above = 1, by.info.parent
         while above:
@@ -330,10 +323,10 @@ class ConversationManager:
             raise UsageError(
                 f"{OTHER} works outside of the sandbox, so only the user chooses it. Do the task yourself."
             )
-        kind = await asyncio.to_thread(self._assembly.agents.agents.find, action.agent, by.info.workspace)
+        kind = await asyncio.to_thread(self.factory.agents.agents.find, action.agent, by.info.workspace)
         own_model = model_of_agent(action.agent, self.settings.llm) or kind.model
         model = own_model or self.settings.agent.delegate_model or by.info.model
-        llm = await self._assembly.model(model, by.info.workspace)
+        llm = await self.factory.model(model, by.info.workspace)
         async with self._place(uuid.uuid4().hex) as id:
             lease = await self.store.create_conversation(
                 id,
@@ -351,9 +344,9 @@ class ConversationManager:
         return child
 
     async def create_again(self, source: ConversationInfo, *, workspace: str, agent: Agent) -> AgentSession:
-        """A new conversation in which this agent runs another one again, started. No model, and so no limits.
+        """Create and start a conversation in which this agent runs another one again. It has no model and no limits.
 
-        Its sandbox ends with it, and so does the workspace where that is one of `copies`. Raises as `create`.
+        Its sandbox ends with it, and so does the workspace if it is one of `copies`. Raises as `create`.
         """
         workspace = await asyncio.to_thread(_folder, workspace)
         async with self._place(uuid.uuid4().hex) as id:
@@ -361,10 +354,6 @@ class ConversationManager:
             new = NewConversation(id, title, workspace, AGAIN, origin=AGAIN, origin_of=source.id)
             lease = await self.store.acquire(await self.store.adopt(new, []))
             return await self._start(lease, NoModel(), make_agent=lambda llm: agent, limits=Limits(max_iterations=None))
-
-    def checkpoints(self, workspace: str, conversation_id: str) -> Checkpoints | None:
-        """What is kept of a workspace for a conversation; None where nothing is. Reads files."""
-        return self._assembly.make_checkpoints(workspace, conversation_id)
 
     async def _start(
         self,
@@ -376,7 +365,7 @@ class ConversationManager:
         limits: Limits | None = None,
         runtime: Runtime | None = None,
     ) -> AgentSession:
-        session = await self._assembly.session(
+        session = await self.factory.session(
             lease,
             llm,
             make_child=partial(self._make_child, lease.conversation_id),
@@ -392,32 +381,32 @@ class ConversationManager:
             await session.aclose()
             raise
         self._sessions[lease.conversation_id] = session
-        await self._assembly.llms.warm(llm)
+        await self.factory.llms.warm(llm)
         return session
 
     def _repository(self, text: str) -> str:
-        """The repository as it is stored. Raises UsageError for one that is not allowed, or holds a secret."""
+        """The repository as it is stored. Raises UsageError if it is not allowed, or contains a secret."""
         repository = str(Repository.parse(text))
-        if self._assembly.masker.mask_text(repository) != repository:
-            raise UsageError("The repository's address holds the value of a secret variable. Give it without.")
+        if self.factory.masker.mask_text(repository) != repository:
+            raise UsageError("The repository address contains the value of a secret variable. Remove it.")
         return repository
 
     async def close(self, conversation_id: str) -> None:
-        """Close a conversation, whoever looks at it; an unknown one is closed already."""
+        """Close a conversation, even if it is shown; one that is not open is ignored."""
         async with self._turn_of(conversation_id):
             await self._close(conversation_id)
 
     async def _close(self, conversation_id: str) -> None:
         self._viewers.forget(conversation_id)
-        self._slots.release(conversation_id)  # at once: closing takes seconds, and it starts nothing any more
+        self._slots.release(conversation_id)  # now, because closing takes seconds, and it starts nothing any more
         if (session := self._sessions.pop(conversation_id, None)) is not None:
             try:
                 await session.aclose()
             finally:
-                self._slots.release(conversation_id)  # again: it may have been about to wake up
-                if session.info.origin == AGAIN:  # a delegate works in the copy, too
+                self._slots.release(conversation_id)  # again, because it may have been resuming
+                if session.info.origin == AGAIN:  # a delegate works in the copy too
                     await self.copies.remove(session.info.workspace)
-                garbage_collector.look_again()
+                garbage_collector.conversation_closed()
 
     # -- what is done with a conversation whether it is open or not ---------------------------------------------------
 
@@ -432,21 +421,19 @@ class ConversationManager:
         return await asyncio.to_thread(lambda: {id for id, owner in others.items() if mark.is_alive(owner)})
 
     async def rename(self, conversation_id: str, title: str) -> None:
-        """Give a conversation a name. Raises UsageError for an unknown one, StoreError."""
+        """Rename a conversation. Raises UsageError for an unknown one, StoreError."""
         if (session := self._sessions.get(conversation_id)) is not None:
             await session.record.set_title(title)
         else:
             await self.store.rename(conversation_id, self.mask(title))
 
     async def delete(self, conversation_id: str, *, later: bool = False) -> None:
-        """Remove a conversation and its delegates for good, with all that is kept of them; open ones are closed first.
+        """Delete a conversation and its delegates with everything that is kept of them; open ones are closed first.
 
-        Where `later`, what is out of reach for now, such as a container, goes as soon as it is not.
-
-        The database comes last: whatever ends this in between leaves a conversation that can be deleted again. Raises
-        UsageError for an unknown one or where an agent works in it, StoreBusyError where another process has it open,
-        OutOfReachError where `later` would help, and HandloomError where something could not be removed; then the
-        conversation is still there.
+        With `later`, what cannot be reached now, such as a container, is removed as soon as it can be. The database
+        comes last, so that a delete that was interrupted can be repeated. Raises UsageError for an unknown one or if an
+        agent works in it, StoreBusyError if another process has it open, OutOfReachError if `later` would help, and
+        HandloomError if something could not be removed; then the conversation is still there.
         """
         infos = await deletion.with_delegates(self.store, conversation_id)
         if any(id in self._sessions and not self._sessions[id].rests for id in (info.id for info in infos)):
@@ -456,24 +443,24 @@ class ConversationManager:
         await deletion.delete(self.store, infos, self._forget, later=later)
 
     def _turn_of(self, conversation_id: str) -> asyncio.Lock:
-        """Held while a conversation is opened or closed: two who want the same get one start."""
+        """A lock for opening and closing a conversation, so that it is started once."""
         return self._turns.setdefault(conversation_id, asyncio.Lock())
 
     # -- who looks at it ---------------------------------------------------------------------------------------------
 
     async def attach(self, conversation_id: str) -> AgentSession:
-        """Look at a conversation: the session that everybody shares, opened where it is not. Raises as `open`."""
+        """Show a conversation: its session, opened if necessary. Raises as `open`."""
         session = await self.open(conversation_id)
         self._viewers.come(conversation_id)
         return session
 
     def detach(self, conversation_id: str) -> None:
-        """Look away. What works goes on; what rests for long while nobody looks is closed. Unknown ones are ignored."""
+        """Stop showing a conversation. It goes on working, and is closed when it has rested for a while."""
         if conversation_id in self._sessions:
             self._viewers.go(conversation_id)
 
     async def _clean(self) -> None:
-        """Close what is stale, again and again until the manager ends."""
+        """Close stale conversations until the manager ends."""
         while True:
             try:
                 async with asyncio.timeout(self.settings.conversations.cleanup_interval_s):
@@ -483,7 +470,7 @@ class ConversationManager:
                 await self.close_stale()
 
     async def close_stale(self) -> None:
-        """Close the conversations that nobody has looked at and that have rested for the delay of the settings."""
+        """Close the conversations that are not shown and have rested for the delay of the settings."""
         for id in self._viewers.left:
             async with self._turn_of(id):
                 if not self._is_stale(id):
@@ -500,22 +487,11 @@ class ConversationManager:
         return self._viewers.unseen_s(conversation_id, session.rests_since) >= delay_s
 
 
-def _plugins(names: Iterable[str]) -> list[PluginRequirement]:
-    """What the sandboxes are to have; the events of plugins are known from here on. Raises ConfigurationError."""
-    try:
-        plugins = required(names)
-        for plugin in plugins:
-            load_events(plugin)
-    except PluginError as error:
-        raise ConfigurationError(f"{error}. Correct sandbox.plugins in config.toml.") from error
-    return plugins
-
-
 def _folder(path: str) -> str:
-    """The folder in which the agent works, absolute. Raises UsageError where it cannot be used."""
+    """The folder in which the agent works, absolute. Raises UsageError if it cannot be used."""
     folder = Path(path).expanduser().absolute()
     if not folder.is_dir():
-        raise UsageError(f"The workspace {folder} is no folder. Make it, or name another with --workspace.")
+        raise UsageError(f"The workspace {folder} is not a folder. Create it, or choose another with --workspace.")
     try:
         next(folder.iterdir(), None)
     except OSError as error:

@@ -1,7 +1,7 @@
-"""Deleting a conversation for good: what is kept of it outside the database first, the database last.
+"""Deletes a conversation: first what is kept of it outside of the database, the database last.
 
-So whatever ends it in between leaves a conversation that can be deleted again, and never something that nobody knows of
-any more. Leases keep everybody else out meanwhile. Used by the conversation manager, which has closed what was open.
+So a delete that was interrupted can be repeated, and leaves nothing that no conversation refers to. Leases exclude
+other processes meanwhile. The conversation manager has closed what was open.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from core.store.event_store import EventStore
 
 
 class Forget(Protocol):
-    """Removes what is kept of a conversation outside the database: checkpoints, sandbox folders, its container."""
+    """Removes what is kept of a conversation outside of the database: checkpoints, sandbox folders, its container."""
 
     async def __call__(self, info: ConversationInfo, *, later: bool) -> None:
-        """What is gone already is no error; where `later`, what is out of reach is noted down to go once it is not.
+        """Removing it twice is no error. With `later`, what cannot be reached is noted and removed when it can be.
 
-        Raises HandloomError where something stays, OutOfReachError where `later` would help; it can be called again.
+        Raises HandloomError if something remains, OutOfReachError if `later` would help; it can be called again.
         """
 
 
 async def forget_nothing(info: ConversationInfo, *, later: bool) -> None:
-    """Forgets for those who keep nothing outside."""
+    """For tests and callers that keep nothing outside."""
 
 
 async def _forget_own(store: EventStore, info: ConversationInfo, going: AbstractSet[str]) -> None:
-    """Remove its marks, and the copy of a workspace that was made for it, unless another one works there, too."""
+    """Remove its bookmarks, and the copy of a workspace that was made for it, unless another one works there."""
     await asyncio.to_thread(Bookmarks(store.home).delete, info.id)
     beside = await store.conversations(where=ConversationFilter(workspace=info.workspace))
     folder = await asyncio.to_thread(own_copy, store.home, info.workspace)
@@ -50,7 +50,7 @@ async def _forget_own(store: EventStore, info: ConversationInfo, going: Abstract
 
 
 async def with_delegates(store: EventStore, conversation_id: str) -> Sequence[ConversationInfo]:
-    """What goes with a conversation: the delegates below it, each before its parent, and itself last.
+    """What is deleted with a conversation: its delegates, each before its parent, and itself last.
 
     Raises UsageError for an unknown one.
     """
@@ -61,7 +61,7 @@ async def with_delegates(store: EventStore, conversation_id: str) -> Sequence[Co
 
 
 async def delete(store: EventStore, infos: Sequence[ConversationInfo], forget: Forget, *, later: bool) -> None:
-    """Delete what `with_delegates` named. Raises StoreBusyError where one is open, else what `forget` raises."""
+    """Delete what `with_delegates` returned. Raises StoreBusyError if one is open, and as `forget`."""
     async with AsyncExitStack() as owned:
         for info in infos:
             owned.push_async_callback(store.release, await store.acquire(info.id))

@@ -1,8 +1,7 @@
-"""Trusting: the one yes of the user to all that a folder brings, and the way back.
+"""The user trusts everything that a folder brings, or revokes that.
 
-What a project's agents and servers need of consent is kept with them (`core.agent.agent_files`, `core.mcp.agreements`);
-a yes to the folder is a yes to those that were shown with it, and to nothing that changed since. Used by the
-conversation manager, and by `handloom trust`.
+The consent to a project's agents and servers is stored with them (`core.agent.agent_files`, `core.mcp.agreements`).
+Trust in the folder covers those that were shown with it, as they were then.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from core.trust.trust_store import ALWAYS, NEVER, Gate, Standing
 
 
 class FolderTrust:
-    """Of one home. Its methods do not wait for servers."""
+    """The trusted folders of one home. Its methods do not wait for servers."""
 
     def __init__(self, home: Path, own: Own, gate: Gate, mcp: Supervisor | None = None) -> None:
         self._own = own
@@ -34,25 +33,25 @@ class FolderTrust:
         self._pins = Pins(home)
 
     async def look(self, folder: str, along: Sequence[str] = ()) -> Standing:
-        """How what a folder brings stands with the user; with `along`, folders in it that count. Never raises."""
+        """What a folder brings, and what of it is trusted; `along` are folders in it that count too. Never raises."""
         return await asyncio.to_thread(lambda: self._gate.standing(survey_project(folder, along)))
 
     async def gathered(self, folder: str) -> Gathered:
-        """All knowledge that counts in a folder, the user's own too, and what waits or is broken. Never raises."""
+        """Everything that counts in a folder, the user's own too, and what waits or is broken. Never raises."""
         return await asyncio.to_thread(gather, self._own, self._gate, folder)
 
     async def begin(self, folder: str) -> None:
-        """Say yes to what a folder brings where the setting says it of every folder. Raises ConfigurationError."""
+        """Trust a folder if the setting trusts every folder. Raises ConfigurationError."""
         if self._gate.mode == ALWAYS and (standing := await self.look(folder)).waiting:
             await self.give(folder, standing)
 
     @property
     def asks(self) -> bool:
-        """Whether the user is asked; else the setting has the answer."""
+        """Whether the user is asked; otherwise the setting decides."""
         return self._gate.mode not in (ALWAYS, NEVER)
 
     async def give(self, folder: str, shown: Standing) -> None:
-        """Say yes to what was shown of a folder, as it was then. Raises ConfigurationError."""
+        """Trust what was shown of a folder, as it was then. Raises ConfigurationError."""
         servers = await asyncio.to_thread(self._give, folder, shown)
         if self._mcp is not None:
             for spec in servers:
@@ -75,7 +74,7 @@ class FolderTrust:
         return [] if self._mcp is None else self._agree_to_idle(waiting)
 
     def _agree_to_idle(self, waiting: list[ServerSpec]) -> list[ServerSpec]:
-        """Agree to the servers that no conversation has here; those that stand and wait are for the supervisor."""
+        """Agree to servers that no conversation uses here, and return the others for the supervisor."""
         assert self._mcp is not None
         known = {spec.key: self._mcp.at(spec.folder) for spec in waiting}
         standing = [
@@ -92,7 +91,7 @@ class FolderTrust:
         return now == {piece.digest for piece in shown.survey.of(Kind.MCP)}
 
     async def allow_agent(self, kind: AgentKind) -> None:
-        """The user has read a project's agent, and lets it work as it stands. Raises ConfigurationError."""
+        """Allow a project's agent, which the user has read. Raises ConfigurationError."""
         if (file := kind.file) is not None:
             await asyncio.to_thread(self._allow_agent, file)
 
@@ -103,13 +102,13 @@ class FolderTrust:
         self._gate.book.give(os.path.realpath(workspace), [piece])
 
     async def refuse(self, shown: Standing) -> None:
-        """Say no to what was shown: nobody asks again before it changes. Raises ConfigurationError."""
+        """Do not trust what was shown, and do not ask again before it changes. Raises ConfigurationError."""
         await asyncio.to_thread(self._gate.book.refuse, shown.survey.folder, shown.waiting)
 
     async def revoke(self, folder: str) -> bool:
-        """Take back the yes to a folder, to its agents and servers; says whether there was one.
+        """Revoke the trust in a folder, its agents and servers; returns whether there was any.
 
-        Servers of the folder that run are ended. Raises ConfigurationError.
+        Running servers of the folder are ended. Raises ConfigurationError.
         """
         had = await asyncio.to_thread(self._revoke, folder)
         if self._mcp is not None:
@@ -126,5 +125,5 @@ class FolderTrust:
         return self._gate.book.revoke(os.path.realpath(folder))
 
     def folders(self) -> dict[str, int]:
-        """The trusted folders, with how many files of each. Blocks. Raises ConfigurationError."""
+        """The trusted folders, with the number of their files. Blocks. Raises ConfigurationError."""
         return self._gate.book.folders()

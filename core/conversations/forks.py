@@ -1,8 +1,8 @@
-"""Forks: a conversation that begins as another one was after one of its events, with the files as they were there.
+"""Forks: a conversation that begins like another one up to an event, with the files of that moment.
 
-The other one is only read, so it may be open and at work, here or elsewhere. Invariants: what was imported stays
-imported, so a fork of it asks for the user's consent as well; only a folder that was made for a fork, below
-`workspaces` in the home, is ever removed, and only with the last conversation in it. Used by the conversation manager.
+The other one is only read, so it may be open and working in any process. Invariants: a fork of an import needs the
+user's consent as well; only a folder that was made for a fork, below `workspaces` in the home, is ever removed, and
+only with the last conversation in it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from core.store.reader import EventFilter, EventReader
 from core.store.writer import Draft
 
 FOLDER = "workspaces"
-"""In the home of Handloom: the folders that were made for forks."""
+"""The folder in Handloom's home with the workspaces of forks."""
 MOVED = (
     "This conversation was forked. Its workspace is a copy in {folder}, with the files as they were at this point, but "
     "without what git ignores and without the history of git. "
@@ -32,16 +32,16 @@ _CONSENT = EventFilter(kinds=frozenset({"action:consent"}))
 
 
 def fork_title(title: str) -> str:
-    """What a fork is called."""
+    """The title of a fork."""
     return f"{title.removesuffix(FORKED).strip() or 'Untitled'}{FORKED}"
 
 
 async def unpacked(
     store: EventReader, checkpoints: Checkpoints | None, info: ConversationInfo, event_id: int, name: str
 ) -> Path:
-    """A new folder of this name with the files as they were after an event, without ignored ones and git's own.
+    """Make a folder of this name with the files after an event, without ignored ones and the history of git.
 
-    Raises UsageError where they were not kept, StoreError.
+    Raises UsageError if they were not kept, StoreError.
     """
     records = [e.event for e in await store.read(info.id, where=_KEPT)]
     kept = [r.checkpoint for r in records if isinstance(r, CheckpointObservation) and r.after <= event_id]
@@ -54,7 +54,7 @@ async def unpacked(
     except BaseException as error:
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
         if isinstance(error, CheckpointError):
-            raise UsageError(f"The files cannot be had from there. {error} Or fork it in the same folder.") from error
+            raise UsageError(f"The files cannot be restored. {error} Or fork it in the same folder.") from error
         raise
     return folder
 
@@ -65,7 +65,7 @@ def _make(folder: Path) -> None:
 
 
 def moved(folder: str, repository: Repository | None) -> RecallObservation:
-    """What the agent of a fork is told of its new folder, and of the `repository` that was chosen, which is in it."""
+    """The message for the agent of a fork about its new folder, and about the chosen `repository` in it."""
     return RecallObservation(
         recall_type=RecallType.WORKSPACE_CONTEXT,
         working_dir=folder,
@@ -76,7 +76,7 @@ def moved(folder: str, repository: Repository | None) -> RecallObservation:
 
 
 async def still_to_ask(store: EventReader, info: ConversationInfo, event_id: int) -> list[Draft]:
-    """What a fork begins with, too, where the user is still to be asked about what it comes from. Raises StoreError."""
+    """The consent event that a fork begins with, if the user still has to agree. Raises StoreError."""
     found = [e for e in await store.read(info.id, where=_CONSENT) if isinstance(e.event, ConsentAction)]
     before = [e.event for e in found if e.id <= event_id and isinstance(e.event, ConsentAction)]
     if (info.origin != IMPORT and not found) or (before and before[-1].given):
@@ -86,7 +86,7 @@ async def still_to_ask(store: EventReader, info: ConversationInfo, event_id: int
 
 
 def own_copy(home: Path, workspace: str) -> Path | None:
-    """The folder of a conversation, where it was made for a fork; None for a folder of the user's."""
+    """The folder of a conversation if it was made for a fork; None for a folder of the user."""
     folder = Path(workspace)
     is_ours = folder.parent == home.absolute() / FOLDER and folder.name not in ("", ".", "..")
     return folder if is_ours and not folder.is_symlink() and os.path.isdir(folder) else None

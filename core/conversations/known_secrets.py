@@ -1,7 +1,7 @@
-"""Which secrets a process knows from its start: to be masked wherever they come up, and to be handed to models.
+"""The secrets that a process knows from its start: they are redacted everywhere, and passed to models.
 
-The environment's by the names of its variables, those that settings name, those that stand in addresses, and the
-vault's. Pure but for what is read of the vault and of a key file.
+Those of the environment by the names of the variables, those that settings name, those in addresses, and those of the
+vault. Pure, except for reading the vault and a key file.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ MAX_KEY_FILE_BYTES = 65_536
 
 
 def values_of(settings: Settings, environ: Mapping[str, str]) -> list[str]:
-    """The values that the environment and the settings hold."""
+    """The secret values in the environment and the settings."""
     named = [environ[name] for name in _key_names(settings) if name in environ]
     return [*from_environment(environ), *named, *_in_addresses(settings, environ)]
 
 
 def kept_values(vault: Vault, settings: Settings, environ: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
-    """What vault and key file hold, and the keys among it that the environment lacks, by name. Blocks."""
+    """The values in the vault and the key file, and the keys among them that the environment lacks, by name. Blocks."""
     values, keys = vault.values(), dict[str, str]()
     if values:
         variables = {name for provider in PROVIDERS.values() for name in provider.key_variables}
@@ -44,14 +44,14 @@ def kept_values(vault: Vault, settings: Settings, environ: Mapping[str, str]) ->
 
 
 def _key_names(settings: Settings) -> set[str]:
-    """Variables that the settings name because a key is in them."""
+    """The variables that the settings name for keys."""
     named = [model.key_env for model in settings.models.values()]
     named += [server.key_env for server in settings.mcp.servers.values()]
     return {name for name in [*named, settings.remote.key_env] if name}
 
 
 def _in_addresses(settings: Settings, environ: Mapping[str, str]) -> Iterator[str]:
-    """Passwords of addresses, and tokens that stand in place of a user's name."""
+    """Passwords in addresses, and tokens in the place of a user name."""
     addresses = [settings.llm.api_base, settings.remote.url, settings.docker.engine]
     addresses += [model.api_base for model in settings.models.values()]
     addresses += [server.url for server in settings.mcp.servers.values()]

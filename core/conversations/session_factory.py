@@ -1,19 +1,14 @@
-"""Assembly: what the conversations of one home share, and how a session is put together of it.
+"""Builds the session of a conversation from what all conversations of a home share.
 
-The models' host, the MCP servers, the agents, the secrets and what masks them, and the knowledge of the user are there
-once, for all conversations; runtime, toolbox, past and checkpoints are made for each. To give every session another
-part: make it here. Used by ConversationManager.
-
-What a conversation forgets and recalls: who sums up for it, and which other conversations it may look at.
-
-The model of the settings sums up, else the conversation's own. A scripted model plays its turns and sums up nothing, so
-it is asked only where the settings name it. Used by the conversation manager.
+The model host, the MCP servers, the agents, the secrets and the user's memory exist once; runtime, toolbox, past and
+checkpoints are made for each conversation. The model of the settings writes the summaries, or else that of the
+conversation; a scripted model is only asked if the settings name it, because it would play its next turn.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -23,6 +18,7 @@ from core.controller.state import Limits
 from core.conversations.agent_factory import AgentFactory, Made
 from core.conversations.known_secrets import kept_values, values_of
 from core.delegation.delegation import CloseChild, MakeChild
+from core.errors import ConfigurationError
 from core.llm.no_model import AGAIN
 from core.llm.registry import LLMRegistry, model_for
 from core.mcp.supervisor import BeforeServer, Supervisor
@@ -32,7 +28,7 @@ from core.memory.condensers.condenser_registry import make, room_of
 from core.memory.library import Own
 from core.memory.past_conversations import Past
 from core.memory.settings import MemorySettings
-from core.plugin_requirements import PluginRequirement
+from core.plugin_requirements import PluginError, PluginRequirement, load_events, required
 from core.protocols import LLM, Agent, Checkpoints, Runtime
 from core.repository import Repository
 from core.secrets import Masker
@@ -51,7 +47,7 @@ from core.trust.trust_store import Gate
 
 
 def condensing_of(llms: LLMRegistry, settings: Settings, workspace: str) -> Callable[[LLM], Condensing]:
-    """What shortens the history of a conversation in a folder, to be made for the agent's own model."""
+    """What condenses the history of a conversation in a folder, to be made for the model of its agent."""
     name = model_for("summary", "", settings.llm)
     condenser, room = make(settings.condenser), room_of(settings.condenser)
 
@@ -69,22 +65,22 @@ def condensing_of(llms: LLMRegistry, settings: Settings, workspace: str) -> Call
 
 
 def past_of(store: EventStore, info: ConversationInfo, settings: MemorySettings) -> Past | None:
-    """The other conversations that this one may look at; None for none, and for one that has no model to ask."""
+    """The other conversations that the agent may search; None if the setting or the model excludes that."""
     if settings.recall == "off" or info.model in (DEMO, AGAIN):
         return None
     return Past(store, info.id, info.workspace if settings.recall == "project" else "")
 
 
 DEMO = "demo"
-"""The model that needs neither key nor network; it works in a scratch folder of its own."""
+"""The model that needs neither a key nor a network; it works in a temporary folder."""
 MakeRuntime = Callable[[str], Runtime]
-"""A runtime that works in the folder of this name, not started yet."""
+"""Makes a runtime that works in this folder, not started yet."""
 MakeCheckpoints = Callable[[str, str], Checkpoints | None]
-"""The checkpoints of a workspace for the conversation of this id; None where there are to be none."""
+"""Makes the checkpoints of a workspace for the conversation with this id; None if there are none."""
 
 
 class SessionFactory:
-    """Of one home. `settings` are read whenever something is made; `environ` names models and values of secrets."""
+    """Makes sessions. `settings` are read for each one; `environ` has the names of models and the values of secrets."""
 
     def __init__(
         self,
@@ -104,7 +100,7 @@ class SessionFactory:
         self._make_runtime = make_runtime
         self.make_checkpoints = make_checkpoints
         self.environ = dict(environ)
-        """What is known of models and keys: the environment, and what the vault holds."""
+        """The environment, and the keys in the vault."""
         self._slots = slots
         self._clock = clock
         self.agents = AgentFactory(home, store, lambda: settings().agent)
@@ -118,22 +114,27 @@ class SessionFactory:
         self.masker = self.llms.masker = Masker(values_of(settings(), self.environ))
         self._detector = Detector(self.masker, lambda: settings().secrets.shown_kinds)
         self.plugins: Sequence[PluginRequirement] = ()
-        """What the sandboxes can do beyond shell and files."""
+        """The plugins of the sandboxes."""
+
+    async def open(self) -> None:
+        """Load the plugins, and read the secrets. Raises ConfigurationError."""
+        self.plugins = await asyncio.to_thread(_plugins, self._settings().sandbox.plugins)
+        await self.learn_secrets()
 
     async def aclose(self) -> None:
-        """End the hosts of models and MCP servers."""
+        """Close the hosts of models and MCP servers."""
         await self.llms.aclose()
         await self.mcp.aclose()
 
     async def learn_secrets(self) -> None:
-        """Mask what the vault holds, and have the keys of models and servers of it that the environment lacks."""
+        """Redact what the vault holds, and use its keys for models and servers that the environment has no key for."""
         values, keys = await asyncio.to_thread(kept_values, self.vault, self._settings(), self.environ)
         self.masker.add(values)
         self.environ.update(keys)
         self.llms.host.keys = {**self.llms.host.keys, **keys}
 
     async def model(self, name: str, workspace: str) -> LLM:
-        """The model of that name for a conversation; off the loop, because a script is a file that has to be read."""
+        """The model of that name for a conversation; in a thread, because a script is a file."""
         settings = self._settings()
         return await asyncio.to_thread(self.llms.chat, name, workspace, settings.llm, settings.models)
 
@@ -151,8 +152,7 @@ class SessionFactory:
     ) -> AgentSession:
         """A session for the conversation of this lease, not started.
 
-        `make_agent` makes an agent beside those that there are; such a conversation has no limits. Raises
-        ConfigurationError, ConsentError, StoreError.
+        With `make_agent` it has that agent and no limits. Raises ConfigurationError, ConsentError, StoreError.
         """
         (info,) = await self._store.conversations(conversation_id=lease.conversation_id)
         settings = self._settings()
@@ -203,7 +203,7 @@ class SessionFactory:
         return AgentSession(parts)
 
     async def _runtime(self, info: ConversationInfo, runtime: Runtime | None) -> Runtime:
-        """The one that is lent, or one of its own, which knows what to keep and what to let out."""
+        """The given runtime, or a new one, told what to keep and what to allow."""
         if runtime is None:
             runtime = await asyncio.to_thread(self._make_runtime, info.workspace)
         runtime.keep(self._store.home / "sandboxes" / info.id)
@@ -213,7 +213,7 @@ class SessionFactory:
         return runtime
 
     async def _toolbox(self, info: ConversationInfo) -> Toolbox | None:
-        """The servers' tools; none where there is no model that could want one."""
+        """The tools of MCP servers; None if there is no model to use them."""
         if info.model in (DEMO, AGAIN):
             return None
         toolbox = Toolbox(self.mcp, info.workspace)
@@ -221,7 +221,7 @@ class SessionFactory:
         return toolbox
 
     def _suggest_title(self, info: ConversationInfo) -> SuggestTitle | None:
-        """Who names this conversation; nobody where no model is set, for a delegate, or for a run of another one."""
+        """What suggests a title; None without a model for it, for a delegate, or for a rerun."""
         settings = self._settings()
         name = model_for("title", info.model, settings.llm)
         if not name or info.parent or info.model == AGAIN:
@@ -231,5 +231,16 @@ class SessionFactory:
 
 
 def limits_of(settings: AgentSettings | DaySettings) -> Limits:
-    """What the settings allow."""
+    """The limits of the settings."""
     return Limits(settings.max_iterations, settings.max_budget, settings.max_tokens, settings.max_seconds)
+
+
+def _plugins(names: Iterable[str]) -> list[PluginRequirement]:
+    """The plugins of the sandboxes, with their events registered. Raises ConfigurationError."""
+    try:
+        plugins = required(names)
+        for plugin in plugins:
+            load_events(plugin)
+    except PluginError as error:
+        raise ConfigurationError(f"{error}. Correct sandbox.plugins in config.toml.") from error
+    return plugins

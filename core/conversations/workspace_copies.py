@@ -1,8 +1,8 @@
-"""Copies: the folders in which saved sessions are run again, each gone with the conversation that works in it.
+"""The folders in which saved sessions are run again; each is removed with its conversation.
 
-They lie below `again` in the home. The name of each begins with the mark of the process that made it, so that what a
-process that was killed has left is known and taken away at the next start. Invariants: nothing outside that folder is
-ever removed, and nothing of a process that lives. Used by the conversation manager.
+They are below `again` in the home. The name of each begins with the mark of its process, so that copies of a killed
+process are found and removed at the next start. Invariants: nothing outside of that folder is removed, and nothing of a
+living process.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ from core.store.locks import ProcessMark
 log = logging.getLogger(__name__)
 
 FOLDER = "again"
-"""In the home of Handloom."""
+"""The folder in Handloom's home."""
 _NAME = re.compile(r"(\d+-[0-9a-f]+)\.\w+")
-"""A mark, and what tells the copies of one process apart."""
+"""The mark of a process, and the rest of the name."""
 
 
 class WorkspaceCopies:
-    """The copies of one home, as the process with this mark sees them."""
+    """The copies in one home, seen by the process with this mark."""
 
     def __init__(self, home: Path, mark: ProcessMark) -> None:
         self._folder = home.absolute() / FOLDER
         self._mark = mark
 
     async def make(self) -> str:
-        """A new folder, empty, for its owner alone. Raises UsageError where there is no room for one."""
+        """Make an empty folder that only its owner can read. Raises UsageError if that fails."""
         return await asyncio.to_thread(self._make)
 
     def has(self, folder: str) -> bool:
-        """Whether this is the name of a copy, of this process or another one, there or gone."""
+        """Whether this is the name of a copy, of any process, existing or removed."""
         path = Path(folder)
         return path.parent == self._folder and _NAME.fullmatch(path.name) is not None
 
     async def remove(self, folder: str) -> None:
-        """Remove a copy; what is none is left alone. Does not raise: what stays is tried again at the next start."""
+        """Remove a copy; other folders are left alone. Does not raise: the next start tries again."""
         if self.has(folder):
             await asyncio.to_thread(_remove, Path(folder))
 
     async def sweep(self) -> None:
-        """Remove what processes have left that are dead."""
+        """Remove the copies of dead processes."""
         await asyncio.to_thread(self._sweep)
 
     def _make(self) -> str:
@@ -69,13 +69,13 @@ class WorkspaceCopies:
                 if (found := _NAME.fullmatch(name)) is not None and not self._mark.is_alive(found[1]):
                     _remove(self._folder / name)
         except FileNotFoundError:
-            return  # there never was one
+            return  # there are no copies
         except OSError as error:
             log.warning("copies that were left behind stay in %s: %s", self._folder, error)
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder; a program may have taken the right to write from folders in it. Blocks."""
+    """Remove a folder, also if a program removed the permission to write in it. Blocks."""
     if folder.is_symlink() or not folder.is_dir():
         return
     try:
@@ -92,10 +92,10 @@ def _remove(folder: Path) -> None:
 
 
 def _open_up(folder: Path) -> None:
-    """Have the right to remove what is in a folder; links are not followed. Blocks."""
+    """Restore the permission to remove what is in a folder; links are not followed. Blocks."""
     with suppress(OSError):
         folder.chmod(stat.S_IRWXU)
-    for path, folders, _files in os.walk(folder):  # a folder is listed only after it was opened up here
+    for path, folders, _files in os.walk(folder):  # os.walk lists a folder after its permissions were restored here
         for inner in (Path(path, name) for name in folders):
             with suppress(OSError):
                 if not inner.is_symlink():

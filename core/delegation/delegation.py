@@ -1,8 +1,8 @@
-"""Delegation: conversations that an agent starts for tasks of its own, each with its log, agent, model and sandbox.
+"""Delegates: conversations that an agent starts for a task, each with its own log, agent, model and sandbox.
 
-A delegate answers its parent's AgentDelegateAction with exactly one observation, whatever becomes of it: finished,
-failed, refused, or interrupted with its parent. What it spent goes into that observation, and so into the parent's
-sums; its limits are a share of what its parent has left. Follows `start_delegate` of OpenHands V0's controller.
+A delegate answers the AgentDelegateAction of its parent with exactly one observation, whether it finished, failed,
+refused, or was interrupted with its parent. Its costs are in that observation, and so in the sums of its parent; its
+limits are a share of what its parent has left. Follows `start_delegate` of OpenHands V0's controller.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from core.pub_sub import Frames
 from core.stream import EventStream
 
 MAX_LEVEL = 3
-"""How deep delegates may delegate; the user's own conversation is level 0."""
+"""How deep delegates may delegate; the conversation of the user is level 0."""
 DELEGATES_STATUS = "STATUS$DELEGATES"
 """Id of the frame that says that delegates have begun or ended."""
 DELEGATE_FAILED = "AGENT_ERROR$DELEGATE"
 _DONE = frozenset({AgentState.FINISHED, AgentState.REJECTED, AgentState.STOPPED, AgentState.AWAITING_USER_INPUT})
-"""Where a delegate has come to its end. In the other resting states it asks something."""
+"""States in which a delegate has ended. In the other resting states it asks something."""
 
 
 class Child(Protocol):
-    """What a delegation needs of a delegate's session."""
+    """What a delegation needs of the session of a delegate."""
 
     @property
     def id(self) -> str: ...
@@ -57,7 +57,7 @@ CloseChild = Callable[[str], Awaitable[None]]
 
 
 class Delegation:
-    """The delegates of one conversation that are at work. `attended` says whether somebody answers what they ask."""
+    """The delegates of one conversation that are at work. `attended` says whether somebody answers their questions."""
 
     def __init__(self, make: MakeChild, close: CloseChild, frames: Frames, state: Callable[[], State]) -> None:
         self.attended = False
@@ -69,7 +69,8 @@ class Delegation:
         self._state = state
 
     async def run(self, action: AgentDelegateAction, action_id: int) -> Observation:
-        """Start a delegate and wait for its end. Cancelled, it interrupts the delegate, and answers all the same."""
+        """Start a delegate and wait for its end. Cancelled, it interrupts the delegate, and still returns an
+        observation."""
         try:
             child = await self._make(action, action_id, share(self._state()))
         except HandloomError as error:
@@ -106,7 +107,7 @@ class Delegation:
 
 
 def share(state: State) -> Limits:
-    """What one of the delegates that start now may use: its part of what is left."""
+    """The limits of a delegate that starts now: its share of what is left."""
     parts = max(1, sum(isinstance(pending.action, AgentDelegateAction) for pending in state.queue))
     allowed, spent = state.allowed, state.metrics.accumulated_cost
     left_s = None if allowed.max_seconds is None else max(allowed.max_seconds - state.worked_s, 1.0)
@@ -126,13 +127,13 @@ def _part(allowed: int | None, used: int, parts: int) -> int | None:
 
 
 def _task(action: AgentDelegateAction) -> str:
-    """The first message of a delegate, in V0's words."""
+    """The first message of a delegate, in the words of V0."""
     task = action.inputs.get("task")
     return f"TASK: {task}" if task else f"TASK: {action.inputs}"
 
 
 async def _result(name: str, child: Child) -> Observation:
-    """What came of it, in V0's words, with what it cost."""
+    """The result, in the words of V0, with its costs."""
     state = child.state
     outputs = {"conversation": child.id, "iterations": state.iteration}
     if state.agent_state in (AgentState.FINISHED, AgentState.AWAITING_USER_INPUT):

@@ -1,7 +1,7 @@
-"""A runtime that a delegate has from its parent: the same sandbox, which only the parent ends.
+"""The runtime that a delegate shares with its parent: the same sandbox, which only the parent ends.
 
-For sandboxes whose workspace is not this machine's: there is one of them, so those who work on one task work in it
-together, as delegates of OpenHands V0 do. Commands of both go through one shell, one after the other.
+For a sandbox whose workspace is not on this machine: there is only one, so a parent and its delegates work in it
+together, as in OpenHands V0. Their commands go through one shell, one after the other.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from core.sandbox_types import Denials, Job, SandboxUsage, Say, silently
 
 
 class SharedRuntime:
-    """Implements core.protocols.Runtime with another one. Closing it ends nothing."""
+    """Implements core.protocols.Runtime with that of the parent. Closing it ends nothing."""
 
     is_elsewhere = True
 
@@ -39,76 +39,76 @@ class SharedRuntime:
         return self._lender.web_hosts
 
     async def list_folder(self, path: str) -> list[str]:
-        """As the lender. Raises RuntimeUnavailableError."""
+        """As the parent. Raises RuntimeUnavailableError."""
         return await self._lender.list_folder(path)
 
     async def read_file(self, path: str, max_bytes: int) -> bytes | None:
-        """As the lender. Raises UsageError, RuntimeUnavailableError."""
+        """As the parent. Raises UsageError, RuntimeUnavailableError."""
         return await self._lender.read_file(path, max_bytes)
 
     def allow(self, *, host: str = "", folder: str = "") -> None:
-        """It runs already."""
+        """Does nothing: the runtime is running."""
 
     def deny(self, denied: Callable[[], Denials]) -> None:
-        """It runs already, with what its lender denies."""
+        """Does nothing: the runtime is running with the denials of the parent."""
 
     def keep(self, folder: Path) -> None:
-        """Its lender keeps what shall last."""
+        """Does nothing: the parent decides what is kept."""
 
     @property
     def working_dir(self) -> str:
         return self._lender.working_dir
 
     async def start(self, say: Say = silently) -> None:
-        """As the lender. Raises RuntimeUnavailableError."""
+        """As the parent. Raises RuntimeUnavailableError."""
         await self._lender.start(say)
 
     async def execute(self, action: Action, action_id: int, on_frame: FrameSink) -> Observation:
-        """As the lender. Raises RuntimeUnavailableError."""
+        """As the parent. Raises RuntimeUnavailableError."""
         return await self._lender.execute(action, action_id, on_frame)
 
     async def usage(self) -> SandboxUsage | None:
-        """As the lender. Raises RuntimeUnavailableError."""
+        """As the parent. Raises RuntimeUnavailableError."""
         return await self._lender.usage()
 
     async def left_behind(self) -> list[str]:
-        """Its lender tells it."""
+        """Empty: the parent reports it."""
         return []
 
     async def put_back(self, name: str) -> str:
-        """As the lender. Raises UsageError."""
+        """As the parent. Raises UsageError."""
         return await self._lender.put_back(name)
 
     async def came_back(self) -> list[str]:
-        """Its lender tells it."""
+        """Empty: the parent reports it."""
         return []
 
     def watch_page(self) -> AsyncGenerator[PageShown, None]:
-        """As the lender. Raises UsageError."""
+        """As the parent. Raises UsageError."""
         return self._lender.watch_page()
 
     async def jobs(self) -> list[Job]:
-        """As the lender. Raises RuntimeUnavailableError."""
+        """As the parent. Raises RuntimeUnavailableError."""
         return await self._lender.jobs()
 
     async def end_job(self, pid: int) -> None:
-        """As the lender. Raises UsageError, RuntimeUnavailableError."""
+        """As the parent. Raises UsageError, RuntimeUnavailableError."""
         await self._lender.end_job(pid)
 
     async def type_keys(self, keys: bytes) -> None:
-        """As the lender. Raises UsageError, RuntimeUnavailableError."""
+        """As the parent. Raises UsageError, RuntimeUnavailableError."""
         await self._lender.type_keys(keys)
 
     async def resize_terminal(self, rows: int, columns: int) -> None:
-        """As the lender. Raises RuntimeUnavailableError."""
+        """As the parent. Raises RuntimeUnavailableError."""
         await self._lender.resize_terminal(rows, columns)
 
     async def give_terminal_back(self) -> None:
-        """As the lender. Raises RuntimeUnavailableError."""
+        """As the parent. Raises RuntimeUnavailableError."""
         await self._lender.give_terminal_back()
 
     async def rest(self) -> None:
-        """The lender still needs it."""
+        """Does nothing: the parent still needs it."""
 
     async def aclose(self) -> None:
-        """The lender still needs it."""
+        """Does nothing: the parent still needs it."""

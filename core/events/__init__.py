@@ -1,6 +1,6 @@
-"""The vocabulary: every durable fact, every live frame, and the form in which they are stored and sent.
+"""The event vocabulary: all durable events, all live frames, and the form in which they are stored and sent.
 
-Imports pydantic and nothing else, so that the sandbox can load it. May be imported by every package; imports none.
+Imports only pydantic, so that the sandbox can load it. Every package may import it; it imports none.
 """
 
 from core.events.actions import (

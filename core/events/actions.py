@@ -14,11 +14,11 @@ from pydantic import JsonValue, model_validator
 from core.events.base import Action, ActionConfirmationStatus, ActionSecurityRisk, AgentState, Event, RecallType
 
 NAMED_IDS = 1000
-"""Ids that a message names one by one."""
+"""Ids that `message` lists individually."""
 
 
 class NullAction(Action):
-    """Nothing is wanted. Kept so that old trajectories load."""
+    """No action. Exists so that old trajectories load."""
 
     kind: ClassVar[str] = "null"
 
@@ -28,7 +28,7 @@ class NullAction(Action):
 
 
 class MessageAction(Action):
-    """Something said, by the user or by the agent."""
+    """A message of the user or the agent."""
 
     kind: ClassVar[str] = "message"
     pictures: ClassVar[tuple[str, ...]] = ("image_urls",)
@@ -40,11 +40,11 @@ class MessageAction(Action):
     wait_for_response: bool = False
     security_risk: ActionSecurityRisk = ActionSecurityRisk.UNKNOWN
     queued: bool = False
-    """To be said once the agent rests, by a message whose cause this one is; a NullAction with that cause drops it."""
+    """It waits until the agent is idle. A message that has it as its cause sends it, a NullAction cancels it."""
     context: str = ""
-    """What the model reads behind the content, and the user did not write: what the message refers to."""
+    """Text for the model that the user did not write: the content of what the message refers to."""
     reasoning: str = ""
-    """What the model thought before it said this. Shown beside it, and never sent back."""
+    """The model's reasoning before this message. Shown to the user, never sent back."""
 
     @property
     def message(self) -> str:
@@ -52,7 +52,7 @@ class MessageAction(Action):
 
 
 class SystemMessageAction(Action):
-    """The system prompt and the tools that the agent starts with."""
+    """The system prompt and tools of the agent."""
 
     kind: ClassVar[str] = "system"
 
@@ -67,7 +67,7 @@ class SystemMessageAction(Action):
 
 
 class AgentDelegateAction(Action):
-    """A task for another agent."""
+    """A task that is delegated to another agent."""
 
     kind: ClassVar[str] = "delegate"
     delegated: ClassVar[bool] = True
@@ -85,7 +85,7 @@ class AgentDelegateAction(Action):
 
 
 class AgentThinkAction(Action):
-    """A thought, logged and answered at once."""
+    """A thought of the agent, logged without any effect."""
 
     kind: ClassVar[str] = "think"
     runnable: ClassVar[bool] = True
@@ -112,7 +112,7 @@ class AgentFinishAction(Action):
 
 
 class AgentRejectAction(Action):
-    """The agent says that it will not or cannot do the task."""
+    """The agent says that it cannot or will not do the task."""
 
     kind: ClassVar[str] = "reject"
 
@@ -140,7 +140,7 @@ class RecallAction(Action):
 
 
 class ChangeAgentStateAction(Action):
-    """A wish to change the controller's state: interrupt, pause, resume, confirm, reject."""
+    """A request to change the controller's state: interrupt, pause, resume, confirm, reject."""
 
     kind: ClassVar[str] = "change_agent_state"
 
@@ -153,7 +153,7 @@ class ChangeAgentStateAction(Action):
 
 
 class CondensationAction(Action):
-    """Which events the model no longer sees, and what stands in for them."""
+    """The events that the model no longer sees, and the summary that replaces them."""
 
     kind: ClassVar[str] = "condensation"
     ours: ClassVar[frozenset[str]] = frozenset({"note"})
@@ -164,7 +164,7 @@ class CondensationAction(Action):
     summary: str | None = None
     summary_offset: int | None = None
     note: str = ""
-    """Why there is no summary where one was wanted; for people."""
+    """Why a requested summary is missing, for the user."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -177,7 +177,7 @@ class CondensationAction(Action):
 
     @property
     def forgotten(self) -> Sequence[int]:
-        """The ids that are forgotten, in order. A log from elsewhere may name ids that no event has, and very many."""
+        """The forgotten ids, in order. An imported log may name very many, and ids that do not exist."""
         if self.forgotten_event_ids is not None:
             return self.forgotten_event_ids
         start, end = self.forgotten_events_start_id, self.forgotten_events_end_id
@@ -194,15 +194,15 @@ class CondensationAction(Action):
 
 
 class CondensationRequestAction(Action):
-    """A wish for a shorter history."""
+    """A request to condense the history."""
 
     kind: ClassVar[str] = "condensation_request"
     ours: ClassVar[frozenset[str]] = frozenset({"keep", "why"})
 
     keep: str = ""
-    """What the summary is to keep above all, in the user's words."""
+    """What the summary should keep, in the user's words."""
     why: Literal["wanted", "full", "overflow"] = "wanted"
-    """Somebody wanted it; what the model sees has grown too large; or the model has refused it for that."""
+    """It was requested; the history has grown too large; or the model refused it because of its size."""
 
     @property
     def message(self) -> str:
@@ -210,7 +210,7 @@ class CondensationRequestAction(Action):
 
 
 class TaskTrackingAction(Action):
-    """The plan, to be shown or replaced."""
+    """View or replace the task list."""
 
     kind: ClassVar[str] = "task_tracking"
     runnable: ClassVar[bool] = True
@@ -231,7 +231,7 @@ class TaskTrackingAction(Action):
 
 
 class LoopRecoveryAction(Action):
-    """The user's choice of a way out of a loop."""
+    """The user's choice of how to recover from a loop."""
 
     kind: ClassVar[str] = "loop_recovery"
 
@@ -243,27 +243,27 @@ class LoopRecoveryAction(Action):
 
 
 class UndoAction(Action):
-    """The user takes back a turn and all that came after it, or takes back such an undo. Handloom's own: V0 has none.
+    """The user undoes a turn and everything after it, or redoes that. Not part of V0.
 
-    It only says what shall be; its observation says whether it is so.
+    The observation says whether it succeeded.
     """
 
     kind: ClassVar[str] = "undo"
 
     first: int
-    """The first event that is undone, a message of the user. What lies between it and this action is undone."""
+    """The first event that is undone, a message of the user. Everything from there to this action is undone."""
     chat: bool = True
     """Whether the model no longer sees those events."""
     files: bool = False
-    """Whether the files that they changed are brought back."""
+    """Whether the files that they changed are restored."""
     checkpoint: str = ""
-    """How the files shall be."""
+    """The checkpoint that is restored."""
     before: str = ""
-    """How they were."""
+    """The checkpoint of the files before the undo."""
     spared: list[str] = []
-    """Files that differ between these two and are left alone."""
+    """Files that differ between the two and are left unchanged."""
     redoes: int | None = None
-    """The undo that is taken back; None where this is none of that."""
+    """The undo that is redone; None for an undo."""
 
     @property
     def message(self) -> str:
@@ -272,16 +272,16 @@ class UndoAction(Action):
 
 
 class ReviewAction(Action):
-    """The user has looked through what the conversation changed, and accepts it. Handloom's own: V0 has none."""
+    """The user reviewed and accepted changes of the conversation. Not part of V0."""
 
     kind: ClassVar[str] = "review"
 
     checkpoint: str
-    """From here on, changes are counted from these files."""
+    """The checkpoint that later changes are compared with."""
     path: str = ""
-    """The file that was accepted; empty for all of them."""
+    """The accepted file; empty for all files."""
     hunks: list[int] = []
-    """Which of its hunks, counted from 0; none for the whole file."""
+    """The accepted hunks of the file, counted from 0; empty for the whole file."""
 
     @property
     def message(self) -> str:
@@ -290,20 +290,20 @@ class ReviewAction(Action):
 
 
 PLANNER = "Planner"
-"""The class of the agent that plans before it carries out."""
+"""The agent class that plans before it works."""
 
 
 class PlanAction(Action):
-    """The user approves the plan, as it stands here, or wants another before anything else changes. Handloom's own.
+    """The user approves the plan as given here, or asks for another one. Not part of V0.
 
-    Until the first approval a Planner only reads; from there on it carries out, until another plan is wanted.
+    Until the first approval a Planner only reads; then it works, until another plan is requested.
     """
 
     kind: ClassVar[str] = "plan"
 
     approved: bool = True
     task_list: list[dict[str, JsonValue]] = []
-    """The tasks as the user has edited them, in the form of a TaskTrackingAction's."""
+    """The tasks as edited by the user, in the form of TaskTrackingAction."""
 
     @property
     def message(self) -> str:
@@ -313,12 +313,12 @@ class PlanAction(Action):
 
 
 class ConsentAction(Action):
-    """The user lets a conversation that came from elsewhere go on, or is still to be asked. Handloom's own."""
+    """The user agreed that an imported conversation continues, or has yet to be asked. Not part of V0."""
 
     kind: ClassVar[str] = "consent"
 
     origin: str
-    """Where it comes from, as the user was told."""
+    """Where the conversation comes from, as shown to the user."""
     given: bool = True
 
     @property
@@ -329,7 +329,7 @@ class ConsentAction(Action):
 
 
 class PermissionAction(Action):
-    """The user allows or denies, for this conversation, whatever a pattern covers. Handloom's own."""
+    """The user allows or denies the actions that a pattern covers in this conversation. Not part of V0."""
 
     kind: ClassVar[str] = "permission"
 
@@ -337,9 +337,9 @@ class PermissionAction(Action):
     pattern: str
     """As in a policy: `bash(git push *)`."""
     revoked: bool = False
-    """Whether it is taken back."""
+    """Whether the permission is revoked."""
     informed: bool = False
-    """Whether it answered a question that was asked because of what had been read or done before."""
+    """Whether it answered a question that was caused by earlier content or actions."""
 
     @property
     def message(self) -> str:
@@ -348,13 +348,13 @@ class PermissionAction(Action):
 
 
 class ModeAction(Action):
-    """The user says how much the agent may do by itself, from here on. Handloom's own."""
+    """The user changes how much the agent may do without approval. Not part of V0."""
 
     kind: ClassVar[str] = "mode"
 
     mode: Literal["always", "risky", "auto-edit", "plan", "never"]
     own: bool = False
-    """Whether it is that of the settings; then theirs counts again, whatever it is by then."""
+    """Whether the mode follows the settings again."""
 
     @property
     def message(self) -> str:
@@ -365,7 +365,7 @@ class ModeAction(Action):
 
 
 def reasoning_of(event: Event) -> str:
-    """The thoughts before the answer that an event begins; empty for any other. As foreign as the answer."""
+    """The reasoning before the answer that an event begins; empty for other events. Untrusted, like the answer."""
     if isinstance(event, MessageAction):
         return event.reasoning
     message = answer_of(event)
@@ -374,7 +374,7 @@ def reasoning_of(event: Event) -> str:
 
 
 def answer_of(event: Event) -> dict[str, Any]:
-    """The assistant's message of the answer that an event with a tool call begins; empty for any other."""
+    """The assistant message of the answer that an event with a tool call begins; empty for other events."""
     metadata = event.tool_call_metadata
     match metadata.model_response if metadata is not None else {}:
         case {"choices": [{"message": dict() as message}, *_]}:

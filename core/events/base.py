@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 
 class EventSource(StrEnum):
-    """Who an event comes from."""
+    """Where an event comes from."""
 
     AGENT = "agent"
     USER = "user"
@@ -34,7 +34,7 @@ class ActionSecurityRisk(IntEnum):
 
 
 class ActionConfirmationStatus(StrEnum):
-    """Whether the user has to agree before an action is carried out."""
+    """Whether the user must approve an action before it is carried out."""
 
     CONFIRMED = "confirmed"
     REJECTED = "rejected"
@@ -42,7 +42,7 @@ class ActionConfirmationStatus(StrEnum):
 
 
 class AgentState(StrEnum):
-    """What the controller of a conversation is doing."""
+    """The state of a conversation's controller."""
 
     LOADING = "loading"
     RUNNING = "running"
@@ -59,44 +59,44 @@ class AgentState(StrEnum):
 
 
 class RecallType(StrEnum):
-    """What memory is asked for."""
+    """What memory should look up."""
 
     WORKSPACE_CONTEXT = "workspace_context"
     KNOWLEDGE = "knowledge"
 
 
 class FileEditSource(StrEnum):
-    """Which editor an edit is written for."""
+    """The editor that an edit is written for."""
 
     LLM_BASED_EDIT = "llm_based_edit"
     OH_ACI = "oh_aci"
 
 
 class FileReadSource(StrEnum):
-    """Which reader a read is written for."""
+    """The reader that a read is written for."""
 
     OH_ACI = "oh_aci"
     DEFAULT = "default"
 
 
 CONFIRMATION = frozenset({"confirmation_state"})
-"""V0 never asks before these; here every action that acts can wait for the user's yes."""
+"""The confirmation field of actions that V0 never asks about; here every action can wait for approval."""
 
 
 class ToolCallMetadata(BaseModel):
-    """Which tool call of which model answer an action carries out, or an observation answers."""
+    """The tool call, and its model answer, that an action carries out or an observation answers."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, protected_namespaces=())
 
     function_name: str
     tool_call_id: str
     model_response: dict[str, JsonValue] = {}
-    """The whole answer on its first action; only its `id` on the later ones and on observations."""
+    """The whole answer on its first action; only its `id` on later actions and on observations."""
     total_calls_in_response: int = 1
 
 
 class TokenUsage(BaseModel):
-    """Tokens of one call, or summed over many. None of them is ever negative."""
+    """Tokens of one call, or summed over many calls. Never negative."""
 
     model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
     __pydantic_extra__: dict[str, JsonValue]
@@ -107,64 +107,64 @@ class TokenUsage(BaseModel):
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
     context_window: int = 0
-    """Tokens that the model can see at once; 0 where it is not known."""
+    """The model's context window in tokens; 0 if unknown."""
     per_turn_token: int = 0
-    """Tokens of the latest call alone, prompt and answer: what fills the context now."""
+    """Tokens of the latest call alone, prompt and answer: the current context usage."""
     response_id: str = ""
 
     @property
     def is_estimated(self) -> bool:
-        """Whether a provider sent no counts, so that these were made out here; said in a log only where it is so."""
+        """Whether the counts are estimates because the provider sent none. Stored only if true."""
         return (self.__pydantic_extra__ or {}).get("is_estimated") is True
 
 
 class LLMMetrics(BaseModel):
-    """What the conversation has spent on models when the event was made."""
+    """What the conversation had spent on models when the event was made."""
 
     model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
     __pydantic_extra__: dict[str, JsonValue]
 
     accumulated_cost: float | None = 0.0
-    """US dollars; None as soon as one call's price was unknown. An unknown price is never 0."""
+    """US dollars; None as soon as the price of one call was unknown."""
     max_budget_per_task: float | None = None
     accumulated_token_usage: TokenUsage = TokenUsage()
 
 
 class Judged(BaseModel):
-    """Why an action was held or refused: the rule and its reasons. Handloom's own."""
+    """Why an action needs approval or was refused: the rule and its reasons. Not part of V0."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
     verdict: Literal["ask", "deny"]
     rule: str = ""
-    """As the user finds it again: `policy.toml:3 deny bash(git push *)`."""
+    """The rule and where it is: `policy.toml:3 deny bash(git push *)`."""
     reasons: list[str] = []
     stays: bool = False
-    """Whether the rule asks each time, whatever is permitted."""
+    """Whether the rule always asks, even if a permission would allow the action."""
     risk: Literal["", "unknown", "low", "medium", "high"] = ""
-    """The strictest that the rules, the analyzers and the model say of it; empty where it was not kept."""
+    """The highest risk according to rules, analyzers and model; empty if it was not recorded."""
 
 
 class Event(BaseModel):
-    """A durable fact. Subclasses are frozen; fields that nobody declared are refused."""
+    """A durable fact. Subclasses are frozen and refuse undeclared fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     kind: ClassVar[str] = "unknown"
-    """The name in the stored form: the value of `action` or `observation`. Classes without one are not registered."""
+    """The name in the stored form, as `action` or `observation`. Classes without their own kind are not registered."""
     kinds: ClassVar[dict[str, type[Any]]]
-    """Every kind of this branch of the vocabulary, by name."""
+    """All kinds of this branch (actions or observations), by name."""
     ours: ClassVar[frozenset[str]] = frozenset()
-    """Fields that V0 does not have: left out of the stored form while they have their defaults."""
+    """Fields that V0 does not have. They are left out of the stored form if they have their defaults."""
     pictures: ClassVar[tuple[str, ...]] = ()
-    """The fields that hold a picture's URL, or a list of them; kept beside the event (`core.store.blobs`)."""
+    """Fields with a picture URL or a list of them; pictures are stored separately (`core.store.blobs`)."""
 
     tool_call_metadata: ToolCallMetadata | None = None
     llm_metrics: LLMMetrics | None = None
 
     @property
     def message(self) -> str:
-        """One line for people. Derived, never stored as a truth of its own."""
+        """One line for people, derived from the fields."""
         return ""
 
     @classmethod
@@ -178,7 +178,7 @@ class Event(BaseModel):
 
 
 class Action(Event):
-    """A command: something that the agent, the user or the system wants done."""
+    """A command: what the agent, the user or the system wants done."""
 
     kinds: ClassVar[dict[str, type[Action]]] = {}
     runnable: ClassVar[bool] = False
@@ -188,9 +188,9 @@ class Action(Event):
     """Whether another agent carries it out."""
 
     timeout: float | None = None
-    """Seconds until the runtime gives up; None leaves it to the runtime."""
+    """Seconds until the runtime gives up; None for its default."""
     judgement: Judged | None = None
-    """Why it waits for the user's yes or is not carried out; left out of the stored form where it has none."""
+    """Why it waits for approval or was refused. Left out of the stored form if None."""
 
     @property
     def acts(self) -> bool:
@@ -199,13 +199,13 @@ class Action(Event):
 
     @property
     def thought_text(self) -> str:
-        """What the model said beside the call; empty where the action has no thought."""
+        """What the model said with the call; empty if the action has no thought."""
         thought = getattr(self, "thought", "")
         return thought if isinstance(thought, str) else ""
 
 
 class Observation(Event):
-    """A result: what came of an action, or what happened in the environment."""
+    """The result of an action, or something that happened in the environment."""
 
     kinds: ClassVar[dict[str, type[Observation]]] = {}
 
@@ -213,34 +213,34 @@ class Observation(Event):
 
     @property
     def success(self) -> bool | None:
-        """Whether the action worked, where that can be said at all."""
+        """Whether the action worked; None if that is unknown."""
         return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Envelope:
-    """An event at its place in a conversation. Ids start at 0 and have no gaps.
+    """An event with its place in a conversation. Ids start at 0 and have no gaps.
 
-    Not validated: one is made for every event that is stored. What comes from outside passes the codec.
+    Not validated, because one is made for every stored event. Data from outside passes the codec.
     """
 
     conversation_id: str
     id: Annotated[int, Field(ge=0)]
     timestamp: datetime
-    """Aware, UTC. Order is by id; clocks may jump."""
+    """Aware, UTC. Events are ordered by id, because clocks may jump."""
     source: EventSource
     cause: int | None = None
     """The id of the event that led to this one."""
     event: Event
     carried: dict[str, JsonValue] = field(default_factory=dict)
-    """Parts of the stored form that this version does not know, kept and written back unchanged."""
+    """Parts of the stored form that this version does not know, written back unchanged."""
 
 
 class UnknownAction(Action):
     """An action from another version or another program. Never carried out."""
 
     raw: dict[str, JsonValue]
-    """The whole stored form but for the envelope's fields."""
+    """The whole stored form without the envelope's fields."""
 
     @property
     def message(self) -> str:
@@ -251,7 +251,7 @@ class UnknownObservation(Observation):
     """An observation from another version or another program."""
 
     raw: dict[str, JsonValue]
-    """The whole stored form but for the envelope's fields."""
+    """The whole stored form without the envelope's fields."""
 
     @property
     def message(self) -> str:
@@ -259,5 +259,5 @@ class UnknownObservation(Observation):
 
 
 def stored_kind(event: UnknownAction | UnknownObservation) -> str:
-    """The kind as it is stored: a name that this version does not know."""
+    """The stored kind, a name that this version does not know."""
     return str(event.raw.get("action", event.raw.get("observation", "")))

@@ -1,8 +1,8 @@
 """Events to and from the JSON form of OpenHands V0.
 
-One form everywhere: the wire to the sandbox, `--json`, the trajectory export, and the database, which leaves out what
-follows from the rest. Fields of older V0 versions are accepted; kinds and fields that are not known are carried and
-written back unchanged. Pure functions of their arguments. Source: `openhands/events/serialization/*.py`.
+The same form is used by the sandbox protocol, `--json`, the trajectory export, and the database, which leaves out
+derived fields. Fields of older V0 versions are accepted. Unknown kinds and fields are kept and written back unchanged.
+Pure functions. Source: `openhands/events/serialization/*.py`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from core.events.base import (
 
 ENVELOPE_KEYS = ("id", "timestamp", "source", "cause", "conversation_id")
 TOP_FIELDS = ("tool_call_metadata", "llm_metrics", "timeout", "judgement")
-"""Fields of events that stand beside `args` and `extras`, not in them."""
+"""Fields of events outside of `args` and `extras`."""
 _NOT_INNER = set(TOP_FIELDS)
 _ACTION_KEYS = {"action", "args", "message", *TOP_FIELDS, *ENVELOPE_KEYS}
 _OBSERVATION_KEYS = {"observation", "content", "extras", "success", *_ACTION_KEYS} - {
@@ -52,7 +52,7 @@ TRAJECTORY_DROPS = frozenset(
         "extra_element_properties",
     }
 )
-"""What a trajectory leaves out of a page: large, and of use only to the step itself."""
+"""Fields of a page that a trajectory leaves out: large, and useful only to the step itself."""
 
 JsonObject = dict[str, Any]
 _ENVELOPE = TypeAdapter(Envelope)
@@ -60,18 +60,18 @@ _CARRIED = TypeAdapter(dict[str, JsonValue], config=ConfigDict(allow_inf_nan=Fal
 
 
 SHOWN_CHARS = 300
-"""Of what is wrong, in an error: enough to find it, and not the whole of a file."""
+"""Length of an error message, so that it does not quote a whole file."""
 
 
 class EventFormatError(ValueError):
-    """Data that is no event in V0 form; the text says which part is wrong."""
+    """Data that is not an event in V0 form. The text says which part is wrong."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}…")
 
 
 def event_to_dict(event: Event, *, derived: bool = True) -> JsonObject:
-    """The V0 form of an event without its envelope; without `derived`, what follows from the rest is left out."""
+    """The V0 form of an event without its envelope. Without `derived`, derived fields are left out."""
     if isinstance(event, UnknownAction | UnknownObservation):
         return dict(event.raw)
     fields = event.model_dump(mode="json", exclude=_NOT_INNER)
@@ -93,16 +93,16 @@ def event_to_dict(event: Event, *, derived: bool = True) -> JsonObject:
         if derived and event.success is not None:
             data["success"] = event.success
     if event.tool_call_metadata is not None:
-        data["tool_call_metadata"] = dict(event.tool_call_metadata)  # JSON already, and by far the largest part
+        data["tool_call_metadata"] = dict(event.tool_call_metadata)  # already JSON, and by far the largest part
     if event.llm_metrics is not None:
         data["llm_metrics"] = event.llm_metrics.model_dump(mode="json")
     return data
 
 
 def event_from_dict(data: Mapping[str, Any]) -> tuple[Event, dict[str, JsonValue]]:
-    """An event from its V0 form, and the parts of it that this version does not know.
+    """An event from its V0 form, and the parts that this version does not know.
 
-    Raises EventFormatError where the form is of a known kind but does not fit it.
+    Raises EventFormatError for a known kind with invalid fields.
     """
     if not isinstance(data, Mapping):
         raise EventFormatError(f"an event is a JSON object, not {type(data).__name__}")
@@ -159,7 +159,7 @@ def _known_from_dict(cls: type[Event], data: Mapping[str, Any]) -> tuple[Event, 
 
 
 def _accept_legacy_args(kind: str, args: dict[str, Any]) -> None:
-    """Arguments of older V0 versions, put into today's form in place."""
+    """Convert arguments of older V0 versions in place."""
     for dropped in ("keep_prompt", "task_completed"):
         args.pop(dropped, None)
     if "is_confirmed" in args:
@@ -175,7 +175,7 @@ def _accept_legacy_args(kind: str, args: dict[str, Any]) -> None:
 
 
 def _editor_call(code: str) -> dict[str, Any]:
-    """The keyword arguments of `print(file_editor(**{...}))`, as V0 once translated edits into Python."""
+    """The keyword arguments of `print(file_editor(**{...}))`: older V0 versions translated edits into Python."""
     try:
         tree = ast.parse(code.strip())
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -201,7 +201,7 @@ def _literal_keywords(call: ast.Call) -> dict[str, Any]:
 
 
 def _accept_legacy_extras(kind: str, extras: dict[str, Any]) -> None:
-    """Extras of older V0 versions, put into today's form in place."""
+    """Convert extras of older V0 versions in place."""
     extras.pop("formatted_output_and_error", None)
     if kind == "agent_state_changed" and extras.get("agent_state") == "init":
         extras["agent_state"] = "loading"
@@ -218,9 +218,9 @@ def _accept_legacy_extras(kind: str, extras: dict[str, Any]) -> None:
 
 
 def envelope_to_dict(envelope: Envelope, *, derived: bool = True) -> JsonObject:
-    """The whole V0 form: the envelope's fields, then the event's, then what was carried.
+    """The whole V0 form: the envelope's fields, then the event's, then the carried ones.
 
-    Without `derived` it is the stored form: no message, success and conversation id, which reading works out anew.
+    Without `derived` this is the stored form: no message, success and conversation id, which are derived again.
     """
     data: JsonObject = {
         "id": envelope.id,
@@ -241,9 +241,9 @@ def envelope_to_dict(envelope: Envelope, *, derived: bool = True) -> JsonObject:
 
 
 def envelope_from_dict(data: Mapping[str, Any], conversation_id: str | None = None) -> Envelope:
-    """The envelope of a V0 form. `conversation_id` stands in where the form has none.
+    """The envelope of a V0 form. `conversation_id` is used if the form has none.
 
-    A time without a zone is taken as UTC. Raises EventFormatError.
+    A time without a zone is UTC. Raises EventFormatError.
     """
     event, carried = event_from_dict(data)
     try:
@@ -267,13 +267,13 @@ def envelope_from_dict(data: Mapping[str, Any], conversation_id: str | None = No
 
 
 def to_json(data: Mapping[str, Any]) -> str:
-    """One line of JSON that every reader can take: lone surrogates as escapes. Raises ValueError for a NaN.
+    """One line of valid JSON, with lone surrogates as escapes. Raises ValueError for NaN.
 
-    Pydantic's writer is ten times as fast as that of the standard library, which writes what it would get wrong.
+    Pydantic is ten times as fast as the standard library, which handles the cases that Pydantic gets wrong.
     """
     try:
         text = pydantic_core.to_json(data, inf_nan_mode="constants").decode()
-    except ValueError:  # lone surrogates, which are no UTF-8
+    except ValueError:  # lone surrogates, which are not valid UTF-8
         return json.dumps(data, separators=(",", ":"), allow_nan=False)
     if "NaN" in text or "Infinity" in text:
         return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
@@ -289,12 +289,12 @@ def _field_names() -> frozenset[str]:
 
 
 def is_field(name: str) -> bool:
-    """Whether a key of an event's form is a name of the vocabulary, and no text from outside."""
+    """Whether a key of an event's form is a field name of the vocabulary, not text from outside."""
     return name in _field_names()
 
 
 def drop_for_trajectory(data: JsonObject, *, screenshots: bool = False) -> JsonObject:
-    """The form that goes into a trajectory file: a page without its trees, and without pictures unless asked."""
+    """The form for a trajectory file: pages without trees, and without screenshots unless asked."""
     extras = data.get("extras")
     if not isinstance(extras, dict):
         return data

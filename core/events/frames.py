@@ -1,7 +1,6 @@
-"""What is live and never stored one by one: tokens as they come, terminal bytes, pages, notices.
+"""Live frames, which are not stored as events: streamed tokens, terminal output, pages, notices.
 
-Frames and events are disjoint: what has to survive is an event, and the type checker is the persistence policy.
-Plain dataclasses, so that a screen can import them before anything heavy is loaded.
+Frames and events are disjoint types, so that the type checker decides what is stored.
 """
 
 from __future__ import annotations
@@ -11,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 CONVERSATION_TITLE = "STATUS$CONVERSATION_TITLE"
-"""Id of the notice that carries a new title: for lists and tabs, not to be told as something that happens."""
+"""Id of the notice that carries a new title: updates lists and tabs, and is not shown as a notice."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenDelta:
-    """A piece of the model's answer while it streams. The event that follows carries the whole text."""
+    """A streamed piece of the model's answer. The following event has the whole text."""
 
     cause: int
     """The id of the event that the agent is answering."""
@@ -26,41 +25,41 @@ class TokenDelta:
 
 @dataclass(frozen=True, slots=True)
 class TerminalOutput:
-    """Bytes as a terminal of 1 cell per character would get them: escape sequences included, not sanitised."""
+    """Raw terminal output with its escape sequences, not sanitised."""
 
     cause: int
-    """The id of the action that prints; -1 for what the shell says by itself."""
+    """The id of the action that prints; -1 for output of the shell itself."""
     data: bytes
     is_echo: bool = False
-    """What was typed into the terminal, shown to the user; no output of a program."""
+    """Whether it is typed input shown to the user, not output of a program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A notice about something going on: a retry, a start, a trouble. The newest of one id replaces the older."""
+    """A notice about a retry, a start or a problem. It replaces an older notice with the same id."""
 
     level: Literal["info", "error"]
     id: str
     """As in V0: `STATUS$LLM_RETRY`, `STATUS$READY`, ..."""
     message: str
-    """For people; empty takes the notice of this id away."""
+    """Text for the user; an empty one removes the notice."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageShown:
-    """The page in the browser as it looks at this moment. Its title and address are the page's own words."""
+    """The current page in the browser. Its title and address are untrusted."""
 
     cause: int
-    """The id of the action that is or was at work on it; -1 before the first."""
+    """The id of the current or last browser action; -1 before the first."""
     url: str
     title: str
     data: bytes
     """A JPEG."""
     width: int
-    """Of the page's view in pixels, as BrowserGym's coordinates count them; so is the height."""
+    """Width of the viewport in pixels, in BrowserGym's coordinates; `height` is the same."""
     height: int
     look: Mapping[str, Any] = field(default_factory=dict)
-    """As `BrowserOutputObservation.look`; empty where the page is too large to be read again and again."""
+    """As `BrowserOutputObservation.look`; empty if the page is too large to be read repeatedly."""
 
 
 Frame = TokenDelta | TerminalOutput | Status | PageShown

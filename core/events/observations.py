@@ -1,7 +1,7 @@
-"""The observations: results of actions, and what happens in the environment.
+"""The observations: results of actions, and events of the environment.
 
-One class each, named and with the fields of OpenHands V0 (`openhands/events/observation/*.py`). `content` is what
-the model reads; the other fields travel as `extras`.
+One class each, with the name and fields of OpenHands V0 (`openhands/events/observation/*.py`). `content` is the text
+for the model; the other fields are stored as `extras`.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from core.events.base import AgentState, FileEditSource, FileReadSource, Observation, RecallType
 
 MAX_CMD_OUTPUT_CHARS = 30_000
-"""What the model sees of a command's output at most: more drowns the rest of its context."""
+"""The longest command output that the model sees: more would fill its context."""
 TRUNCATION_NOTICE = "\n[... Observation truncated due to length ...]\n"
 
 
 def truncate_middle(text: str, limit: int = MAX_CMD_OUTPUT_CHARS) -> str:
-    """Cut the middle out of a text of more than `limit` characters; head and tail stay, with a notice between."""
+    """Replace the middle of a text of more than `limit` characters with a notice."""
     if len(text) <= limit:
         return text
     half = limit // 2
@@ -26,12 +26,12 @@ def truncate_middle(text: str, limit: int = MAX_CMD_OUTPUT_CHARS) -> str:
 
 
 class CmdOutputMetadata(BaseModel):
-    """What the shell's prompt said after a command."""
+    """Facts that the shell reports after a command."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     exit_code: int = -1
-    """-1 while the command is still running, or when nothing is known."""
+    """-1 while the command is running, or if unknown."""
     pid: int = -1
     username: str | None = None
     hostname: str | None = None
@@ -42,7 +42,7 @@ class CmdOutputMetadata(BaseModel):
 
 
 class NullObservation(Observation):
-    """Nothing to say. Kept so that old trajectories load."""
+    """No observation. Exists so that old trajectories load."""
 
     kind: ClassVar[str] = "null"
 
@@ -52,7 +52,7 @@ class NullObservation(Observation):
 
 
 class CmdOutputObservation(Observation):
-    """What a shell command printed."""
+    """The output of a shell command."""
 
     kind: ClassVar[str] = "run"
 
@@ -73,7 +73,7 @@ class CmdOutputObservation(Observation):
         return f"Command `{self.command}` executed with exit code {self.exit_code}."
 
     def to_agent_text(self) -> str:
-        """The text that models are tuned to: output between prefix and suffix, then cwd, interpreter, exit code."""
+        """The text for the model, in the form that V0 uses: output, then cwd, interpreter, exit code."""
         m = self.metadata
         text = f"{m.prefix}{self.content}{m.suffix}"
         if m.working_dir:
@@ -86,7 +86,7 @@ class CmdOutputObservation(Observation):
 
 
 class IPythonRunCellObservation(Observation):
-    """What a cell printed and showed."""
+    """The output of a cell."""
 
     kind: ClassVar[str] = "run_ipython"
     pictures: ClassVar[tuple[str, ...]] = ("image_urls",)
@@ -104,7 +104,7 @@ class IPythonRunCellObservation(Observation):
 
 
 class BrowserOutputObservation(Observation):
-    """A page after a step."""
+    """A web page after a browser step."""
 
     kind: ClassVar[str] = "browse"
     ours: ClassVar[frozenset[str]] = frozenset({"look"})
@@ -127,7 +127,7 @@ class BrowserOutputObservation(Observation):
     focused_element_bid: str = ""
     filter_visible_only: bool = False
     look: dict[str, JsonValue] = {}
-    """The words and the marked elements of the page where they stand, for the user's screen (`browser.looks`)."""
+    """The words and marked elements of the page with their positions, for the user's screen."""
 
     @property
     def success(self) -> bool:
@@ -139,7 +139,7 @@ class BrowserOutputObservation(Observation):
 
 
 class FileReadObservation(Observation):
-    """What stands in a file."""
+    """The content of a file."""
 
     kind: ClassVar[str] = "read"
 
@@ -164,7 +164,7 @@ class FileWriteObservation(Observation):
 
 
 class FileEditObservation(Observation):
-    """A file was edited; old and new content are the whole file's."""
+    """A file was edited. Old and new content are the whole file."""
 
     kind: ClassVar[str] = "edit"
 
@@ -181,7 +181,7 @@ class FileEditObservation(Observation):
 
 
 class AgentDelegateObservation(Observation):
-    """What another agent came back with."""
+    """The result of a delegated task."""
 
     kind: ClassVar[str] = "delegate"
 
@@ -189,7 +189,7 @@ class AgentDelegateObservation(Observation):
 
 
 class SuccessObservation(Observation):
-    """It worked."""
+    """An action succeeded."""
 
     kind: ClassVar[str] = "success"
 
@@ -203,7 +203,7 @@ class SuccessObservation(Observation):
 
 
 class ErrorObservation(Observation):
-    """It did not work; `content` says why and what to do next."""
+    """An action failed. `content` says why and what to do next."""
 
     kind: ClassVar[str] = "error"
 
@@ -219,7 +219,7 @@ class ErrorObservation(Observation):
 
 
 class AgentStateChangedObservation(Observation):
-    """The controller's state is now this."""
+    """The controller's state changed."""
 
     kind: ClassVar[str] = "agent_state_changed"
 
@@ -228,7 +228,7 @@ class AgentStateChangedObservation(Observation):
 
 
 class UserRejectObservation(Observation):
-    """The user did not want an action."""
+    """The user rejected an action."""
 
     kind: ClassVar[str] = "user_rejected"
 
@@ -238,7 +238,7 @@ class UserRejectObservation(Observation):
 
 
 class AgentCondensationObservation(Observation):
-    """A summary in place of forgotten events. Exists in the view of the model only."""
+    """A summary instead of forgotten events. Exists only in the model's view."""
 
     kind: ClassVar[str] = "condense"
 
@@ -258,7 +258,7 @@ class AgentThinkObservation(Observation):
 
 
 class MicroagentKnowledge(BaseModel):
-    """A piece of knowledge that a trigger brought up."""
+    """Knowledge of a microagent that a trigger word activated."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -293,7 +293,7 @@ class RecallObservation(Observation):
 
 
 class MCPObservation(Observation):
-    """What an MCP tool answered."""
+    """The result of an MCP tool."""
 
     kind: ClassVar[str] = "mcp"
     pictures: ClassVar[tuple[str, ...]] = ("image_urls",)
@@ -303,7 +303,7 @@ class MCPObservation(Observation):
     arguments: dict[str, JsonValue] = {}
     image_urls: list[str] | None = None
     is_error: bool = False
-    """Whether the tool says that it failed; `content` says how."""
+    """Whether the tool reported a failure."""
 
     @property
     def success(self) -> bool | None:
@@ -327,7 +327,7 @@ class FileDownloadObservation(Observation):
 
 
 class TaskTrackingObservation(Observation):
-    """The plan as it stands."""
+    """The current task list."""
 
     kind: ClassVar[str] = "task_tracking"
 
@@ -344,20 +344,20 @@ def _files(number: int) -> str:
 
 
 class CheckpointObservation(Observation):
-    """The workspace was kept as it is. Handloom's own: V0 has none."""
+    """A checkpoint of the workspace was taken. Not part of V0."""
 
     kind: ClassVar[str] = "checkpoint"
 
     checkpoint: str
-    """Its id in the store of checkpoints."""
+    """Its id in the checkpoint store."""
     after: int
-    """The newest event that it follows: the message that begins a turn, or the change of state that ends one."""
+    """The event before it: the message that begins a turn, or the state change that ends one."""
     files: int = 0
-    """That are in it."""
+    """Number of files in it."""
     changed: int = 0
-    """Files that had changed since the one before."""
+    """Number of files that changed since the checkpoint before."""
     skipped: list[str] = []
-    """Some of the files that are not in it, each with the reason behind it."""
+    """Some of the files that were left out, each with the reason."""
 
     @property
     def message(self) -> str:
@@ -366,20 +366,20 @@ class CheckpointObservation(Observation):
 
 
 class UndoObservation(Observation):
-    """What became of an undo; `content` is for the model, where it goes on seeing what was undone. Handloom's own."""
+    """The result of an undo. `content` is for a model that still sees the undone events. Not part of V0."""
 
     kind: ClassVar[str] = "undo"
 
     done: bool = True
-    """Whether it is so; else nothing has changed, and `why` says what stood in the way."""
+    """Whether it succeeded. Otherwise nothing changed, and `why` says why."""
     why: str = ""
     before: str = ""
-    """The checkpoint of the files before it; empty where files were not meant."""
+    """The checkpoint of the files before it; empty if files were not included."""
     after: str = ""
     changed: int = 0
-    """Files that were written or removed."""
+    """Number of files that were written or removed."""
     kept: list[str] = []
-    """Some of the files that should have gone and are still there."""
+    """Some of the files that could not be removed."""
 
     @property
     def success(self) -> bool:
@@ -393,12 +393,12 @@ class UndoObservation(Observation):
 
 
 class SecretMaskedObservation(Observation):
-    """Something in the event before looked like a secret, and stands in no log. Handloom's own."""
+    """Something in the previous event looked like a secret and was not stored. Not part of V0."""
 
     kind: ClassVar[str] = "secret_masked"
 
     masked: dict[str, int] = {}
-    """How many different values of which kind, as `handloom secrets allow` takes it."""
+    """The number of different values of each kind, named as in `handloom secrets allow`."""
 
     @property
     def message(self) -> str:
@@ -406,7 +406,7 @@ class SecretMaskedObservation(Observation):
 
 
 class LoopDetectionObservation(Observation):
-    """The agent runs in a circle; `content` offers the ways out."""
+    """The agent seems stuck in a loop. `content` offers options for recovery."""
 
     kind: ClassVar[str] = "loop_detection"
 

@@ -1,9 +1,7 @@
-"""What the model gets to see of a command's output: bounded while it is read, plain text when it is told.
-No IO.
+"""Command output for the model: bounded in memory, and as the plain text that the screen would show. No IO.
 
-A command may print without end. What is kept of it is its head and its tail; what stands between was shown
-live and is left out of the observation, as V0 leaves it out. Colours, cursor movements and progress lines
-are for eyes; the text that the model reads is what would stand on the screen.
+A command may print without end. Its head and tail are kept; the middle was shown live and is left out of the
+observation, as in V0. Colours, cursor movements and overwritten progress lines are removed.
 """
 
 from __future__ import annotations
@@ -13,13 +11,11 @@ import re
 from core.events.observations import MAX_CMD_OUTPUT_CHARS, TRUNCATION_NOTICE, truncate_middle
 
 KEPT_BYTES = 256 * 1024
-"""Kept of each end: several times what the model sees, since escape sequences take most of a colourful
-output."""
+"""Bytes kept of each end: several times what the model sees, because of escape sequences."""
 
 _ERASE_LINE = re.compile(r"\x1b\[[02]?K")
 _ERASED = "\x00"
-"""Stands for an erased rest of a line until progress lines are folded; programs' own NULs are taken out
-before."""
+"""Marks an erased rest of a line until progress lines are folded. NULs of programs are removed before."""
 _ESCAPE = re.compile(
     r"""
       \x1b\[ [0-?]* [ -/]* [@-~]                      # CSI: colours, cursor
@@ -34,7 +30,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 class OutputBuffer:
-    """Bytes as they come; memory is bounded at three times KEPT_BYTES, however many there are."""
+    """Collects output bytes, using at most three times KEPT_BYTES of memory."""
 
     def __init__(self, kept_bytes: int = KEPT_BYTES) -> None:
         self._kept = kept_bytes
@@ -45,7 +41,7 @@ class OutputBuffer:
         """Whether the last `take` left something out."""
 
     def feed(self, data: bytes) -> None:
-        """Take more."""
+        """Add bytes."""
         room = self._kept - len(self._head)
         if room > 0:
             self._head += data[:room]
@@ -57,10 +53,9 @@ class OutputBuffer:
             del self._tail[: -self._kept]
 
     def take(self, *, whole: bool = False) -> str:
-        """The text of what came since the last call, and begin anew.
+        """Return and clear the text since the last call.
 
-        Cut in the middle to what a model is shown, but for `whole`: then only what memory's bound took is
-        missing.
+        Without `whole`, the middle is cut to what a model sees; with it, only to what fits in memory.
         """
         head, tail, dropped = bytes(self._head), bytes(self._tail), self._dropped
         self._head.clear()
@@ -78,10 +73,9 @@ class OutputBuffer:
 
 
 def plain_text(data: bytes) -> str:
-    """Terminal bytes as the text that would be read on the screen, without trailing white space.
+    """Terminal output as the text on the screen, without trailing white space.
 
-    Escape sequences are gone, a line that was drawn over is as it was drawn last, what is no UTF-8 is
-    replaced.
+    Removes escape sequences, applies carriage returns, and replaces bytes that are not UTF-8.
     """
     text = data.decode("utf-8", "replace")
     if "\x1b" in text:
@@ -98,7 +92,7 @@ def plain_text(data: bytes) -> str:
 
 
 def _drawn_over(line: str) -> str:
-    """A line as it stands after its carriage returns: each begins anew over what was there."""
+    """A line after its carriage returns: each part overwrites the one before."""
     cells: list[str] = []
     for pass_ in line.split("\r"):
         column = 0

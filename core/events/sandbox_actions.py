@@ -1,7 +1,7 @@
-"""The actions that a runtime or a server of tools carries out: shell, cells, files, pages, tools.
+"""The actions that a runtime or an MCP server carries out: shell, cells, files, pages, tools.
 
-One class each, named and with the fields and defaults of OpenHands V0 (`openhands/events/action/*.py`). To add one, add
-a class with a `kind`, and `runnable`.
+One class each, with the name, fields and defaults of OpenHands V0 (`openhands/events/action/*.py`). To add one, add a
+class with a `kind`, and `runnable`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class CmdRunAction(Action):
     cwd: str | None = None
     hidden: bool = False
     takes_over: bool = False
-    """The user has the terminal until they give it back; the command is a comment that says so."""
+    """Whether the user takes over the terminal; the command is a comment that says so."""
     confirmation_state: ActionConfirmationStatus = ActionConfirmationStatus.CONFIRMED
     security_risk: ActionSecurityRisk = ActionSecurityRisk.UNKNOWN
 
@@ -63,7 +63,7 @@ class IPythonRunCellAction(Action):
 
 
 class FileReadAction(Action):
-    """A file to read; lines count from 0, `end` -1 is the end."""
+    """Read a file. Lines count from 0; an `end` of -1 is the end of the file."""
 
     kind: ClassVar[str] = "read"
     runnable: ClassVar[bool] = True
@@ -84,7 +84,7 @@ class FileReadAction(Action):
 
 
 class FileWriteAction(Action):
-    """A file to write, whole or from line `start` to line `end`."""
+    """Write a file, or its lines from `start` to `end`."""
 
     kind: ClassVar[str] = "write"
     runnable: ClassVar[bool] = True
@@ -130,7 +130,7 @@ class FileEditAction(Action):
 
 
 class BrowseURLAction(Action):
-    """A page to open."""
+    """Open a web page."""
 
     kind: ClassVar[str] = "browse"
     runnable: ClassVar[bool] = True
@@ -148,7 +148,7 @@ class BrowseURLAction(Action):
 
 
 class BrowseInteractiveAction(Action):
-    """Browser functions to call, one a line."""
+    """Calls of browser functions, one on each line."""
 
     kind: ClassVar[str] = "browse_interactive"
     runnable: ClassVar[bool] = True
@@ -159,15 +159,15 @@ class BrowseInteractiveAction(Action):
     browsergym_send_msg_to_user: str = ""
     return_axtree: bool = False
     by_user: bool = False
-    """The user has taken the browser over and does this: the keyboard is theirs too, and no tree is told after it."""
+    """Whether the user, who has taken over the browser, does this. The result has no accessibility tree."""
     hidden_text: str = ""
-    """What HIDDEN stands for in the calls, such as a password. For the sandbox alone: it is never appended."""
+    """The text that replaces HIDDEN in the calls, such as a password. Only for the sandbox, never stored."""
     security_risk: ActionSecurityRisk = ActionSecurityRisk.UNKNOWN
     confirmation_state: ActionConfirmationStatus = ActionConfirmationStatus.CONFIRMED
 
     HIDDEN: ClassVar[str] = "<hidden>"
     GIVEN_BACK: ClassVar[str] = "The user gave the browser back."
-    """The thought of the step with which the agent has the browser again."""
+    """The thought of the step that gives the browser back to the agent."""
 
     @property
     def message(self) -> str:
@@ -175,11 +175,11 @@ class BrowseInteractiveAction(Action):
 
 
 RECALL_TOOL = "recall_conversations"
-"""The tool of ours that looks into earlier conversations. It is an MCPAction, so that V0 can read it."""
+"""Our tool that searches earlier conversations. It is an MCPAction, so that V0 can read it."""
 
 
 class MCPAction(Action):
-    """A tool of an MCP server to call."""
+    """Call a tool of an MCP server."""
 
     kind: ClassVar[str] = "call_tool_mcp"
     runnable: ClassVar[bool] = True

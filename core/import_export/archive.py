@@ -26,7 +26,7 @@ from core.events import TerminalOutput, envelope_to_dict, to_json
 from core.image_types import HEAD_BYTES, measured
 from core.import_export import bounded_json
 from core.import_export.bounded_json import MAX_VALUE_BYTES, Fault
-from core.import_export.event_order import Numbering
+from core.import_export.event_order import EventOrder
 from core.import_export.formats import ExportContext, Page
 from core.import_export.imported_conversation import Imported, JsonObject
 from core.import_export.untrusted_files import MAX_EVENTS_BYTES, Tree
@@ -120,31 +120,31 @@ def is_archive(tree: Tree) -> bool:
     return DESCRIPTION in tree.names()
 
 
-def from_archive(tree: Tree, numbering: Numbering) -> Imported:
+def from_archive(tree: Tree, order: EventOrder) -> Imported:
     """The conversation in an archive. Raises Fault."""
     about = _description(tree)
     facts = _object(about, "conversation")
     digests = _object(about, "sha256")
     _check_members(tree.names(), digests)
-    events = list(_events(tree, digests, facts, numbering))
-    envelopes = numbering.envelopes(events)
+    events = list(_events(tree, digests, facts, order))
+    envelopes = order.envelopes(events)
     blobs = dict(_blobs(tree, digests))
-    recorded = list(_recorded(tree, digests, len(envelopes), numbering))
+    recorded = list(_recorded(tree, digests, len(envelopes), order))
     _check_counts(_object(about, "counts"), len(envelopes), len(blobs), len(recorded))
-    missing = numbering.references - blobs.keys() - numbering.blobs.keys()
+    missing = order.references - blobs.keys() - order.blobs.keys()
     if missing:
-        numbering.warnings.append(f"Pictures that are not in the archive: {len(missing)}.")
-    mask = numbering.masker.mask_text
+        order.warnings.append(f"Pictures that are not in the archive: {len(missing)}.")
+    mask = order.masker.mask_text
     return Imported(
         format="archive",
         title=mask(clean(_text(facts, "title")))[:MAX_TITLE_CHARS],
         workspace=mask(clean(_text(facts, "workspace"))),
         model=clean(_text(facts, "model")),
-        created_at=min(_time(facts.get("created_at"), DESCRIPTION), numbering.now),
+        created_at=min(_time(facts.get("created_at"), DESCRIPTION), order.now),
         envelopes=envelopes,
-        blobs=[*{**blobs, **numbering.blobs}.values()],
+        blobs=[*{**blobs, **order.blobs}.values()],
         recorded=recorded,
-        warnings=numbering.warnings,
+        warnings=order.warnings,
     )
 
 
@@ -178,8 +178,8 @@ def _check_members(names: list[str], digests: JsonObject) -> None:
             raise Fault("archives of version 1 have no such file", ascii(name[:80]), _DAMAGED)
 
 
-def _events(tree: Tree, digests: JsonObject, facts: JsonObject, numbering: Numbering) -> Iterator[Any]:
-    for number, event in _lines(tree, EVENTS, digests, numbering):
+def _events(tree: Tree, digests: JsonObject, facts: JsonObject, order: EventOrder) -> Iterator[Any]:
+    for number, event in _lines(tree, EVENTS, digests, order):
         if not isinstance(event, dict):
             raise Fault("it is not a JSON object", f"{EVENTS}, line {number}", _DAMAGED)
         if isinstance(facts.get("id"), str) and event.get("conversation_id") == facts["id"]:
@@ -187,14 +187,14 @@ def _events(tree: Tree, digests: JsonObject, facts: JsonObject, numbering: Numbe
         yield event
 
 
-def _lines(tree: Tree, name: str, digests: JsonObject, numbering: Numbering) -> Iterator[tuple[int, Any]]:
+def _lines(tree: Tree, name: str, digests: JsonObject, order: EventOrder) -> Iterator[tuple[int, Any]]:
     """The JSON values of a member's lines with their numbers. Checks the digest after the last line."""
     if name not in digests:
         return
     digest = hashlib.sha256()
     size, most = 0, 2 * MAX_EVENTS_BYTES  # the form with derived fields is longer than the imported one, and has to fit
     for number, line in enumerate(tree.lines(name, MAX_VALUE_BYTES), 1):
-        numbering.check()
+        order.check()
         digest.update(line)
         size += len(line)
         try:
@@ -228,11 +228,11 @@ def _blobs(tree: Tree, digests: JsonObject) -> Iterator[tuple[str, Blob]]:
         yield digest, Blob(BlobRef(TYPES[kind], width, height, len(data), digest), data)
 
 
-def _recorded(tree: Tree, digests: JsonObject, events: int, numbering: Numbering) -> Iterator[RecordedFrame]:
+def _recorded(tree: Tree, digests: JsonObject, events: int, order: EventOrder) -> Iterator[RecordedFrame]:
     reached = -1
-    for number, line in _lines(tree, RECORDINGS, digests, numbering):
+    for number, line in _lines(tree, RECORDINGS, digests, order):
         try:
-            frame = _frame(line, numbering.masker)
+            frame = _frame(line, order.masker)
         except (ValueError, TypeError, KeyError, binascii.Error) as error:
             raise Fault("it is not a terminal recording", f"{RECORDINGS}, line {number}", _DAMAGED) from error
         if not reached <= frame.after < events:

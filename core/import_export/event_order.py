@@ -65,7 +65,7 @@ _WARNINGS = {
 
 
 @dataclass
-class Numbering:
+class EventOrder:
     """Makes envelopes of V0 forms. Use it once: `envelopes`, then `blobs` and `warnings`."""
 
     conversation_id: str

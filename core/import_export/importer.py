@@ -18,7 +18,7 @@ from typing import BinaryIO
 from core.errors import ImportRefusedError
 from core.import_export import archive, v0_import
 from core.import_export.bounded_json import Fault
-from core.import_export.event_order import Numbering
+from core.import_export.event_order import EventOrder
 from core.import_export.imported_conversation import Imported
 from core.import_export.untrusted_files import Archive, Folder, Tree, opened, read_file
 from core.import_export.v0_import import clean
@@ -50,10 +50,10 @@ def read(
 
     `check` is called for each event and raises to cancel. Blocks. Raises ImportRefusedError.
     """
-    numbering = Numbering(conversation_id, now or datetime.now(UTC), masker or Masker(), check)
+    order = EventOrder(conversation_id, now or datetime.now(UTC), masker or Masker(), check)
     try:
         with opened(path) as source:
-            return _from_tree(source, numbering) if isinstance(source, Folder) else _from_file(source, numbering)
+            return _from_tree(source, order) if isinstance(source, Folder) else _from_file(source, order)
     except OSError as error:
         why = f"it cannot be read ({error.strerror}); check the disk that it is on"
         raise ImportRefusedError(f"{path.name} was not imported: {why}, and try again.") from error
@@ -65,29 +65,29 @@ def read(
         ) from fault
 
 
-def _from_file(file: BinaryIO, numbering: Numbering) -> Imported:
+def _from_file(file: BinaryIO, order: EventOrder) -> Imported:
     head = file.read(_HEAD_BYTES)
     file.seek(0)
     if head.startswith(_ZIP):
-        return _from_tree(Archive(file), numbering)
+        return _from_tree(Archive(file), order)
     for mark, what in _PACKED.items():
         if head.startswith(mark):
             raise Fault(f"it is {what}, which cannot be imported", hint="unpack it")
     if head[_TAR_AT : _TAR_AT + len(_TAR_MARK)] == _TAR_MARK:
         raise Fault("it is a tar archive, which cannot be imported", hint="unpack it")
-    return v0_import.from_trajectory(read_file(file), numbering)
+    return v0_import.from_trajectory(read_file(file), order)
 
 
-def _from_tree(tree: Tree, numbering: Numbering) -> Imported:
+def _from_tree(tree: Tree, order: EventOrder) -> Imported:
     if archive.is_archive(tree):
-        return archive.from_archive(tree, numbering)
+        return archive.from_archive(tree, order)
     files = v0_import.event_files(tree)
     if files is None:
         raise Fault(
             "it contains no events of a conversation",
             hint="give a folder that contains `events/0.json` or `events/event-00000-....json`, or a trajectory",
         )
-    return v0_import.from_folder(tree, files, numbering)
+    return v0_import.from_folder(tree, files, order)
 
 
 class _Stopped(Exception):

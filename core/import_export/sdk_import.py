@@ -103,8 +103,8 @@ def _system(event: JsonObject, number: int, context: _Context) -> JsonObject:
 
 
 def _message(event: JsonObject, number: int, context: _Context) -> JsonObject:
-    said = event.get("llm_message")
-    content = said.get("content") if isinstance(said, dict) else None
+    message = event.get("llm_message")
+    content = message.get("content") if isinstance(message, dict) else None
     urls = _pictures(content)
     return _action(
         "message",
@@ -263,8 +263,8 @@ def _call_metadata(event: JsonObject, number: int, context: _Context) -> JsonObj
     response: JsonObject = {"id": answer or call}
     if together[0] == number:
         calls = [made for place in together if (made := _tool_call_of(context.events[place]))]
-        said = {"role": "assistant", "content": _content(event.get("thought")), "tool_calls": calls}
-        response["choices"] = [{"index": 0, "finish_reason": "tool_calls", "message": said}]
+        message = {"role": "assistant", "content": _content(event.get("thought")), "tool_calls": calls}
+        response["choices"] = [{"index": 0, "finish_reason": "tool_calls", "message": message}]
     return {
         "function_name": _text(event, "tool_name"),
         "tool_call_id": call,

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from core.import_export import bounded_json, sdk_import
 from core.import_export.bounded_json import Fault
-from core.import_export.event_order import Numbering
+from core.import_export.event_order import EventOrder
 from core.import_export.imported_conversation import Imported, JsonObject
 from core.import_export.untrusted_files import MAX_EVENTS_BYTES, Tree
 
@@ -42,17 +42,17 @@ class EventFiles(NamedTuple):
     has_duplicates: bool
 
 
-def from_trajectory(data: bytes, numbering: Numbering) -> Imported:
+def from_trajectory(data: bytes, order: EventOrder) -> Imported:
     """The conversation in a trajectory file. Raises Fault."""
     events = []
     for value in bounded_json.values(data):
-        numbering.check()
+        order.check()
         events.append(value)
     del data  # the values already take several times as much memory
-    return from_events(events, numbering)
+    return from_events(events, order)
 
 
-def from_events(events: Sequence[Any], numbering: Numbering, metadata: JsonObject | None = None) -> Imported:
+def from_events(events: Sequence[Any], order: EventOrder, metadata: JsonObject | None = None) -> Imported:
     """The conversation of events of either vocabulary, with the metadata of their folder. Raises Fault."""
     is_sdk = bool(events) and all(map(sdk_import.is_sdk_event, events))
     format = "openhands-sdk" if is_sdk else "openhands"
@@ -61,21 +61,21 @@ def from_events(events: Sequence[Any], numbering: Numbering, metadata: JsonObjec
         about["conversation_id"] = id
         events = [{key: value for key, value in event.items() if key != "conversation_id"} for event in events]
     if is_sdk:
-        envelopes = numbering.envelopes(sdk_import.as_v0(events), events, about)
+        envelopes = order.envelopes(sdk_import.as_v0(events), events, about)
         if sdk_import.has_branches(events):
-            numbering.warnings.append("The conversation has branches; the events of all of them were imported.")
+            order.warnings.append("The conversation has branches; the events of all of them were imported.")
     else:
-        envelopes = numbering.envelopes(events, about=about)
+        envelopes = order.envelopes(events, about=about)
     metadata = metadata or {}
     return Imported(
         format=format,
-        title=numbering.masker.mask_text(_title(metadata)),
-        workspace=numbering.masker.mask_text(_workspace(metadata)),
+        title=order.masker.mask_text(_title(metadata)),
+        workspace=order.masker.mask_text(_workspace(metadata)),
         model=_model(metadata, events),
-        created_at=_created_at(metadata, numbering) or envelopes[0].timestamp,
+        created_at=_created_at(metadata, order) or envelopes[0].timestamp,
         envelopes=envelopes,
-        blobs=list(numbering.blobs.values()),
-        warnings=numbering.warnings,
+        blobs=list(order.blobs.values()),
+        warnings=order.warnings,
     )
 
 
@@ -110,11 +110,11 @@ def event_files(tree: Tree) -> EventFiles | None:
     return None
 
 
-def from_folder(tree: Tree, files: EventFiles, numbering: Numbering) -> Imported:
+def from_folder(tree: Tree, files: EventFiles, order: EventOrder) -> Imported:
     """The conversation in a folder of event files. Raises Fault with the name of the bad file."""
     events, size = [], 0
     for name in files.names:
-        numbering.check()
+        order.check()
         event, event_bytes = _read(tree, name)
         events.append(event)
         size += event_bytes
@@ -127,23 +127,23 @@ def from_folder(tree: Tree, files: EventFiles, numbering: Numbering) -> Imported
     if metadata is not None and not isinstance(metadata, dict):
         raise Fault("it is not a JSON object", metadata_name)
     if files.has_gap:
-        numbering.warnings.append("Some event files are missing.")
+        order.warnings.append("Some event files are missing.")
     if files.has_duplicates:
-        numbering.warnings.append("Two files have the same number; both events are kept.")
+        order.warnings.append("Two files have the same number; both events are kept.")
     if files.others:
         shown = ", ".join(files.others[:_SHOWN_NAMES])
         more = f" and {len(files.others) - _SHOWN_NAMES} more" if len(files.others) > _SHOWN_NAMES else ""
-        numbering.warnings.append(f"Files that are not events were left out: {shown}{more}.")
+        order.warnings.append(f"Files that are not events were left out: {shown}{more}.")
     if files.format == "openhands":
-        _check_numbers(events, files, numbering)
-    return from_events(events, numbering, metadata)
+        _check_numbers(events, files, order)
+    return from_events(events, order, metadata)
 
 
-def _check_numbers(events: Sequence[Any], files: EventFiles, numbering: Numbering) -> None:
+def _check_numbers(events: Sequence[Any], files: EventFiles, order: EventOrder) -> None:
     for name, event in zip(files.names, events, strict=True):
         number = int(name.rpartition("/")[2].removesuffix(".json"))
         if isinstance(event, dict) and event.get("id") != number:
-            numbering.warnings.append(f"{name} contains an event with another number.")
+            order.warnings.append(f"{name} contains an event with another number.")
             return
 
 
@@ -183,13 +183,13 @@ def _model(metadata: JsonObject, events: Sequence[Any]) -> str:
     return ""
 
 
-def _created_at(metadata: JsonObject, numbering: Numbering) -> datetime | None:
+def _created_at(metadata: JsonObject, order: EventOrder) -> datetime | None:
     try:
         found = datetime.fromisoformat(str(metadata.get("created_at")))
         found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
-    return min(found, numbering.now)
+    return min(found, order.now)
 
 
 def clean(text: str) -> str:

@@ -67,7 +67,7 @@ def lighten() -> list[str]:
             setattr(place, name, instead)
         else:
             missing.append(name)
-    garbage_collector.spare()  # what is loaded stays, and is a hundred times what a call makes
+    garbage_collector.freeze()  # what is loaded stays, and is a hundred times what a call makes
     return missing
 
 

@@ -1,10 +1,8 @@
-"""Recollection: what a conversation's agent is told of the knowledge that there is, and how the user learns of it.
+"""What the agent of a conversation learns from memory, and what the user learns about it.
 
-At each message it is looked what the user's folders and the project hold as they are, and what of it counts; memory
-then answers the recall with it. What waits for the user's yes, and what is broken, is told once for each state of
-things. Whatever goes wrong is told as well, and the agent goes on without. Used by AgentSession.
-
-What one conversation takes from others and from what the user wants remembered. Used by AgentSession.
+At each message the folders of the user and the project are read, and memory answers the recall with what counts of
+them. What waits for the user's trust, and what is broken, is shown once for each change. An error is shown as well, and
+the agent goes on without memory.
 """
 
 from __future__ import annotations
@@ -53,7 +51,7 @@ UNTRUSTED = "STATUS$UNTRUSTED_FOLDER"
 KNOWLEDGE_PROBLEMS = "STATUS$KNOWLEDGE_PROBLEMS"
 SHOWN_PROBLEMS = 3
 LOOKED_BACK = 20
-"""Results among which the one that says where the work is is looked for: hooks and preparation leave some, too."""
+"""Results that are searched for the folder of the work: hooks and setup leave some too."""
 _WORK = (CmdOutputObservation, FileEditObservation, FileReadObservation)
 MAX_HEAD_BYTES = 1024
 Recalled = RecallObservation | NullObservation
@@ -62,7 +60,7 @@ History = Callable[[], Awaitable[Sequence[Envelope]]]
 
 
 class Recollection:
-    """Of one conversation. Without `own` there is nothing but the workspace and the day."""
+    """The recall of one conversation. Without `own` there is nothing but the workspace and the date."""
 
     def __init__(
         self,
@@ -83,23 +81,23 @@ class Recollection:
         self._stream = stream
         self._frames = frames
         self._secrets = secrets
-        """Reads the names of the secrets that commands may use, with what each is for. Blocks."""
+        """Reads the names and descriptions of the secrets that commands may use. Blocks."""
         self._completed = completed
-        """Adds what the user wants remembered."""
+        """Adds the user's saved facts."""
         self._repository = Repository.parse(info.repository) if info.repository else None
         self._told: dict[str, str] = {}
         self.instructions = ""
-        """What the user wants of all of this conversation; told with its first message. Set it before that one."""
+        """The user's instructions for this conversation, which its first message carries. Set them before that one."""
         self.along: Sequence[str] = ()
-        """The folders on the way to where the work is, from the project's top, as it was looked last."""
+        """The folders from the top of the project to the folder of the work, as of the last look."""
         self.gathered: Gathered | None = None
-        """What was found when it was looked last; None before."""
+        """The result of the last look; None before."""
 
     @property
     def folder(self) -> str:
-        """The project's folder on this machine: that of the repository that was chosen, else the workspace.
+        """The folder of the project on this machine: that of the chosen repository, else the workspace.
 
-        Where only another machine has it, its mirror in Handloom's home.
+        If only another machine has it, its mirror in Handloom's home.
         """
         if self._own is not None and (machine := self._runtime.workspace_host):
             return str(mirror_folder(self._own.home, machine, self.sandbox_folder))
@@ -107,12 +105,12 @@ class Recollection:
 
     @property
     def needs_sandbox(self) -> bool:
-        """Whether what is told of the project can be known only once the sandbox is there."""
+        """Whether the project is known only when the sandbox is there."""
         return bool(self._repository or self._runtime.workspace_host)
 
     @property
     def exists(self) -> bool:
-        """Whether anything is looked for."""
+        """Whether there is any memory."""
         return self._own is not None
 
     @property
@@ -123,11 +121,11 @@ class Recollection:
 
     @property
     def sandbox_folder(self) -> str:
-        """The project's folder as the sandbox sees it."""
+        """The folder of the project inside the sandbox."""
         return folder_of(self._repository, self._runtime.working_dir)
 
     def allow_skills(self) -> None:
-        """Have the sandbox read the user's own skills, where there are some. To be said before it starts. Blocks."""
+        """Let the sandbox read the user's skills, if there are any. Call it before the sandbox starts. Blocks."""
         if self._own is not None and (folder := self._own.home / "skills").is_dir():
             self._runtime.allow(folder=str(folder))
 
@@ -161,7 +159,7 @@ class Recollection:
         await self._stream.append(await self._completed(found), EventSource.ENVIRONMENT, envelope.id)
 
     async def _branch(self) -> str:
-        """The branch of the repository that was chosen, wherever it is; empty where none can be told."""
+        """The branch of the chosen repository; empty if it is unknown."""
         if not self._runtime.workspace_host:
             return await asyncio.to_thread(branch_of, self.folder)
         try:
@@ -178,12 +176,12 @@ class Recollection:
             return {}
 
     async def refresh(self) -> None:
-        """Look again, because the user said something of the folder. Raises StoreError."""
+        """Look again after the user changed the trust in the folder. Raises StoreError."""
         if self.exists:
             await self.look()
 
     async def look(self, *, tells: bool = True) -> Gathered:
-        """Look what there is, and tell what the user should know of it. Raises StoreError."""
+        """Read the folders, and show what the user should know. Raises StoreError."""
         assert self._own is not None
         self.along = await self._along()
         wrong = await self._mirrored()
@@ -197,7 +195,7 @@ class Recollection:
         return gathered
 
     async def _mirrored(self) -> list[str]:
-        """Have the mirror be as the project is where that is on another machine; what is wrong, a line each."""
+        """Update the mirror of a project on another machine, and return errors, a line each."""
         if not (machine := self._runtime.workspace_host):
             return []
         try:
@@ -229,7 +227,7 @@ class Recollection:
         )
 
     async def _along(self) -> list[str]:
-        """The folders from below the project's top to where the agent worked last, from the top."""
+        """The folders from below the top of the project to where the agent worked last, from the top."""
         worked = EventFilter(kinds=frozenset(f"observation:{one.kind}" for one in _WORK))
         top = self.sandbox_folder.rstrip("/")
         for envelope in reversed(await self._stream.page(limit=LOOKED_BACK, where=worked)):
@@ -249,8 +247,8 @@ class Recollection:
             what = summary(Survey("", waiting))
             again = " It had your trust as it was before." if standing.changed else ""
             text = (
-                f"This folder brings {what}; none of that counts, because you have not said yes to it.{again} "
-                f"Look at it with /trust, or: handloom trust give {standing.survey.folder}"
+                f"This folder brings {what}; none of it is used, because you have not trusted it.{again} "
+                f"Review it with /trust, or: handloom trust give {standing.survey.folder}"
             )
             self._say(UNTRUSTED, text)
         else:
@@ -278,7 +276,7 @@ def summary(found: Survey) -> str:
 
 
 def folders_along(top: str, place: str) -> list[str]:
-    """The folders from below `top` to `place`, as paths from `top`; none where it is not below."""
+    """The folders from below `top` to `place`, relative to `top`; none if it is not below."""
     if not place.startswith(f"{top}/"):
         return []
     parts = [part for part in posixpath.normpath(place)[len(top) :].split("/") if part]
@@ -286,7 +284,7 @@ def folders_along(top: str, place: str) -> list[str]:
 
 
 def branch_of(folder: str) -> str:
-    """The branch that is checked out, read without git; empty where none can be told. Blocks."""
+    """The checked out branch, read without git; empty if it is unknown. Blocks."""
     try:
         with FolderReader(folder) as reader:
             head = reader.read(".git/HEAD", MAX_HEAD_BYTES) or b""
@@ -296,7 +294,7 @@ def branch_of(folder: str) -> str:
 
 
 def branch_in(head: bytes) -> str:
-    """The branch that git's HEAD names; empty where it names none."""
+    """The branch in git's HEAD; empty if it names none."""
     said = head.decode("utf-8", "replace").strip()
     prefix = "ref: refs/heads/"
     name = said[len(prefix) :] if said.startswith(prefix) else ""
@@ -306,7 +304,7 @@ def branch_in(head: bytes) -> str:
 async def with_pins(
     found: RecallObservation | NullObservation, home: Path, workspace: str, masker: Masker
 ) -> RecallObservation | NullObservation:
-    """What memory answered, with what the user wants remembered where that is the beginning of a conversation."""
+    """The answer of memory, with the user's saved facts at the beginning of a conversation."""
     if not isinstance(found, RecallObservation) or found.recall_type is not RecallType.WORKSPACE_CONTEXT:
         return found
     try:

@@ -1,4 +1,4 @@
-"""Planning: the plan of a conversation whose agent plans first, and the user's word on it. Used by AgentSession."""
+"""The plan of an agent that plans first, and the user's approval."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from core.stream import EventStream
 
 
 class PlanningMode:
-    """Of one conversation. `add` stores a wish of the user's, after which there may be work."""
+    """The plan of one conversation. `add` stores what the user wants, after which there may be work."""
 
     def __init__(
         self, stream: EventStream, state: Callable[[], State], add: Callable[[Event], Awaitable[Envelope]]
@@ -24,7 +24,7 @@ class PlanningMode:
         self._add = add
 
     async def tasks(self) -> list[dict[str, JsonValue]]:
-        """The tasks of the plan as the log has it last; none where there is no plan. Raises StoreError."""
+        """The tasks of the newest plan in the log; none if there is no plan. Raises StoreError."""
         told = EventFilter(kinds=frozenset({"observation:task_tracking"}))
         for envelope in await self._stream.page(limit=1, where=told):
             if isinstance(envelope.event, TaskTrackingObservation):
@@ -32,12 +32,12 @@ class PlanningMode:
         return []
 
     async def approve(self, task_list: Sequence[dict[str, JsonValue]]) -> None:
-        """Let the agent carry out the plan as it stands here.
+        """Approve the plan with these tasks.
 
-        Raises UsageError where nothing is planned, and as `AgentSession.send`.
+        Raises UsageError if there is no plan, and as `AgentSession.send`.
         """
         if not self._state().planning:
-            raise UsageError("No plan waits for your approval. The agent Planner makes one: handloom --agent Planner")
+            raise UsageError("There is no plan to approve. The agent Planner makes one: handloom --agent Planner")
         await self._add(PlanAction(task_list=list(task_list)))
 
     async def again(self) -> None:

@@ -1,12 +1,9 @@
-"""LogFollower: the log of a conversation that another process writes, read on as it grows.
+"""LogFollower: reads the log of a conversation that another process writes, as it grows.
 
-Who reads has no way to the other process but the home that they share: its rows, and its lock, which is its bell
-(`core.store.locks`). Whoever shows the conversation watches the folder of the locks and has `look` read on; nothing
-here looks by itself, so a conversation in which nothing happens costs nothing. A socket of the owner's would carry
-bytes of the terminal before they are stored, but needs a server in every Handloom, its own rules of who may connect,
-and a way back to the log for whoever comes late; the log is there already, and is what holds.
-
-It reads and can do nothing else, as its Player.
+The processes share only the home: the rows, and the lock file that the writer touches after each commit
+(`core.store.locks`). The caller watches the folder of locks and calls `refresh`; nothing here polls, so an idle
+conversation costs nothing. A socket would show terminal output before it is stored, but would need a server in every
+process, access rules, and still the log for late readers.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ if TYPE_CHECKING:
     from core.store.reader import EventReader
 
 LOCKS = "locks"
-"""The folder of a home in which every process has its lock."""
+"""The folder of a home with the lock files of its processes."""
 _TERMINAL = re.compile(r"/dev/((?:pts/|tty)[0-9A-Za-z]{1,12})")
 
 
@@ -35,27 +32,27 @@ class Owner(NamedTuple):
 
     pid: int
     terminal: str
-    """Such as `pts/3`; empty where it has none, or that cannot be known."""
+    """Such as `pts/3`; empty if it has none or that is unknown."""
 
 
 class LogFollower(Player):
-    """A conversation that goes on elsewhere. `look` reads on; `ahead` tells what came."""
+    """A conversation that continues in another process. Call `refresh`, then `new_items`."""
 
     def __init__(self, reader: EventReader, info: ConversationInfo) -> None:
         super().__init__(reader, info.id)
         self.timeline.grows = True
         self.info = info
-        """As it was stored when it was last looked at."""
+        """The stored facts at the last refresh."""
         self.owner: Owner | None = None
-        """Who has it open; None where nobody does, or nobody has looked yet."""
+        """The process that has it open; None if nobody does, and before the first refresh."""
         self.is_gone = False
         """Whether it was deleted."""
         self._mark = ""
 
     async def refresh(self) -> None:
-        """Read title, owner and the time line on. One row is read where nothing is new. Raises StoreError.
+        """Update title, owner and timeline. Reads one row if nothing is new. Raises StoreError.
 
-        Cancelling leaves a part of it for the next look.
+        If cancelled, the next refresh continues.
         """
         reader = self.timeline.reader
         found = await reader.listing.with_owner(self.info.id)
@@ -74,17 +71,17 @@ class LogFollower(Player):
             await self.timeline.grow()
 
     async def new_items(self) -> list[Item]:
-        """The next of what has come, AT_ONCE items at most; nothing where all of it was told. Cancelling loses none."""
-        told: list[Item] = []
+        """The next new items, at most AT_ONCE; empty if there are none. Cancelling loses none."""
+        items: list[Item] = []
         if await self._fill():
-            while self._ahead and len(told) < AT_ONCE:
-                told.append(self._take())
+            while self._ahead and len(items) < AT_ONCE:
+                items.append(self._take())
         self._waited_s = 0.0
-        return told
+        return items
 
 
 def _owner(locks: Path, mark: str) -> Owner:
-    """What is known of the process with this mark. A container counts its own: the lock tells whose it is."""
+    """The process with this mark. Its open lock file confirms the pid, because containers have their own pids."""
     pid = mark.split("-", maxsplit=1)[0]
     if not (pid.isascii() and pid.isdigit()):
         return Owner(0, "")
@@ -101,5 +98,5 @@ def _owner(locks: Path, mark: str) -> Owner:
 def _link(path: Path) -> str:
     try:
         return os.readlink(path)
-    except OSError:  # it was closed in this moment
+    except OSError:  # it was closed just now
         return ""

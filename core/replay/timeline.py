@@ -1,8 +1,8 @@
-"""Timeline: a saved conversation as a row of items, and what it takes to show any moment of it.
+"""Timeline: a saved conversation as a sequence of items, and the state of a replay at any position.
 
-Items are the events, and between two events the bytes that the terminal printed then, each with its offset: seconds
-since the first event. Clocks of logs may be wrong: a gap below zero is none, and none is longer than LONGEST_GAP_S.
-A scene costs a page and a few steps back by an index, never the history. Only reads; the Player has it.
+Items are events and, between them, the frames of the terminal, each with its offset: seconds since the first event.
+Clocks may be wrong: a negative gap counts as zero, and none is longer than LONGEST_GAP_S. The state at a position costs
+one page and a few index lookups, independent of the length of the history.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from core.store.recordings import RecordedFrame
 from core.undo.reverted import undone_spans
 
 LONGEST_GAP_S = 3600.0
-"""A longer gap is nobody's work: the next day, or a clock that jumped."""
+"""Longer gaps are shortened: the next day, or a clock that jumped."""
 SPENT_BACK = 10
-"""Pages that are looked through for what the conversation had cost."""
+"""Pages that are searched for the cost of the conversation."""
 PAGE = 100
 AHEAD = 200
 """Events that are read ahead."""
-MOST_SIGNS = 1000
-"""Of a kind, the newest: a line has no more cells."""
+MAX_HIGHLIGHTS = 1000
+"""The newest of each kind: a line has no more cells."""
 
 STATES = frozenset({"observation:agent_state_changed"})
 PAGES_SEEN = frozenset({"observation:browse"})
@@ -38,26 +38,26 @@ PLANS = frozenset({"observation:task_tracking"})
 MODES = frozenset({"action:mode"})
 UNDOS = frozenset({"action:undo", "observation:undo"})
 PLANS_BACK = 20
-"""Plans before the target that are told: since when a task stands as it does is told by the ones before."""
+"""Earlier task lists that are included: they say since when a task has its status."""
 TERMINAL_BYTES = 32 * 1024
-"""Of a recording, before the target: more than a screen and some scrollback."""
+"""Terminal output before the target: more than a screen and some scrollback."""
 TERMINAL_BACK = 10
-"""Pages that are looked through for them."""
+"""Pages that are searched for it."""
 
 Item: TypeAlias = Envelope | RecordedFrame
 
 
 class Highlights(NamedTuple):
-    """The events that a log marks by itself, beside the messages of the user."""
+    """Events that are marked on the timeline, besides messages of the user."""
 
     errors: tuple[int, ...] = ()
     questions: tuple[int, ...] = ()
-    """Where the user was asked whether an action may be carried out."""
+    """Events that asked for the approval of an action."""
     answers: Sequence[tuple[int, int]] = ()
-    """Events with which answers of models came, and how many had come by then."""
+    """Events that came with model answers, and the number of answers up to there."""
 
     def answered(self, event_id: int) -> int:
-        """How many answers had come when this event had."""
+        """The number of model answers up to this event."""
         number = bisect_right(self.answers, event_id, key=itemgetter(0))
         return self.answers[number - 1][1] if number else 0
 
@@ -67,53 +67,53 @@ NO_HIGHLIGHTS = Highlights()
 
 @dataclass(frozen=True, slots=True)
 class ReplayState:
-    """What a screen needs to show a position: the last page before it, and what older pages say that still holds."""
+    """What a screen needs to show a position: the last page before it, and older events that still matter."""
 
     earlier: Sequence[Item]
-    """Pages seen, plans, undos and bytes of the terminal from before the page, in their order."""
+    """Web pages, task lists, undos and terminal output from before the page, in order."""
     page: Sequence[Item]
-    """The last events up to the position, and the bytes between them."""
+    """The last events up to the position, and the frames between them."""
     state: Envelope | None
     """The last change of the agent's state."""
     spent: LLMMetrics | None
-    """What the conversation had cost; None where nobody knows."""
+    """The cost up to the position; None if unknown."""
     mode: Envelope | None = None
-    """The mode that the user chose last; None where the settings said it."""
+    """The mode that the user chose last; None if the settings decided."""
 
 
 class TimelinePiece(NamedTuple):
-    """A piece of a timeline."""
+    """Consecutive items of a timeline."""
 
     items: Sequence[tuple[float, Item]]
     """With their offsets."""
     end: RecordingRow | None
-    """Where what was printed after the last event of it goes on; None where it begins with the next event."""
+    """The last recording row that was read, if more output follows its event; else None."""
 
 
 class Timeline:
-    """One conversation's items. `open` it once."""
+    """The items of one conversation. Call `open` once."""
 
     def __init__(self, reader: EventReader, conversation_id: str) -> None:
         self.reader = reader
         self.conversation_id = conversation_id
         self.times: array[float] = array("d")
-        """Of the events as they are stored, in seconds since the epoch."""
+        """The stored times of the events, in seconds since the epoch."""
         self.offsets: array[float] = array("d")
         self.turns: Sequence[int] = ()
         """The ids of the user's messages."""
         self.grows = False
-        """Whether it is not over: what was printed after the newest event is stored with the one that comes next."""
+        """Whether the conversation continues: output after the newest event is stored with the next event."""
         self._undos: Sequence[Envelope] | None = None
-        """All undos and what became of them; None until somebody needs them."""
+        """All undos and their results; None until needed."""
 
     async def open(self) -> None:
-        """Read the time line. Raises StoreError."""
+        """Read the times of all events. Raises StoreError."""
         timeline = await self.reader.event_times(self.conversation_id)
         self.times, self.turns = timeline.times, timeline.turns
         self.offsets = await asyncio.to_thread(offsets, timeline.times)
 
     async def grow(self) -> None:
-        """Read the time line on, behind what is known of it. Raises StoreError."""
+        """Read the times of new events. Raises StoreError."""
         known = self.count
         timeline = await self.reader.event_times(self.conversation_id, after=known - 1)
         if not timeline.times:
@@ -123,7 +123,7 @@ class Timeline:
         self.offsets.extend(begin + offset for offset in added[1 if known else 0 :])
         self.times.extend(timeline.times)
         turns = (*(turn for turn in self.turns if turn < known), *timeline.turns)
-        self.turns = [turn for turn in turns if turn < self.count]  # one may have come between the two readings
+        self.turns = [turn for turn in turns if turn < self.count]  # an event may have come between the two queries
         self._undos = None
 
     @property
@@ -132,33 +132,33 @@ class Timeline:
         return len(self.times)
 
     async def highlights(self, known: Highlights = NO_HIGHLIGHTS, after: int = -1) -> Highlights:
-        """What the log itself marks behind `after`, added to what is `known`.
+        """The highlights after `after`, added to the `known` ones.
 
-        Costs a look at every event's kind, so it is asked for once and not waited for.
+        Reads the kind of every event, so callers ask once and do not wait for it.
         """
         errors = EventFilter(kinds=frozenset({"observation:error"}))
         asked = EventFilter(kinds=STATES, query='"awaiting_user_confirmation"')
         failed, questions = [
             [event.id for event in await self.reader.read(
-                self.conversation_id, after=after, before=self.count, limit=MOST_SIGNS, newest=True, where=where
+                self.conversation_id, after=after, before=self.count, limit=MAX_HIGHLIGHTS, newest=True, where=where
             )]
             for where in (errors, asked)
         ]  # fmt: skip
-        told = await self.reader.answers(self.conversation_id, after=after, before=self.count)
+        answered = await self.reader.answers(self.conversation_id, after=after, before=self.count)
         begun = known.answers[-1][1] if known.answers else 0
-        sums = accumulate((count for _id, count in told), initial=begun)
-        answers = [(id, total) for (id, _count), total in zip(told, islice(sums, 1, None), strict=True)]
+        sums = accumulate((count for _id, count in answered), initial=begun)
+        answers = [(id, total) for (id, _count), total in zip(answered, islice(sums, 1, None), strict=True)]
         return Highlights(
-            (*known.errors, *failed)[-MOST_SIGNS:],
-            (*known.questions, *questions)[-MOST_SIGNS:],
+            (*known.errors, *failed)[-MAX_HIGHLIGHTS:],
+            (*known.questions, *questions)[-MAX_HIGHLIGHTS:],
             (*known.answers, *answers),
         )
 
     async def search(self, words: str, limit: int) -> list[int]:
-        """The events in which these words stand, in order, the newest `limit` of them."""
+        """The newest `limit` events that contain these words, in order."""
         hits = await self.reader.search(words, limit=limit, conversation_id=self.conversation_id)
         found = {hit.event_id for hit in hits}
-        if not found and await self.reader.index_behind():  # what the index does not have is looked through
+        if not found and await self.reader.index_behind():  # searches events that are not indexed yet
             where = EventFilter(query=words.strip('"*'))
             found = {
                 each.id for each in await self.reader.read(self.conversation_id, limit=limit, newest=True, where=where)
@@ -166,7 +166,7 @@ class Timeline:
         return sorted(found)
 
     async def state_at(self, target: int) -> ReplayState:
-        """What it takes to show the moment after an event; -1 is before the first."""
+        """The state after an event; -1 is before the first."""
         end = target + 1
         page = await self.reader.read(self.conversation_id, before=end, limit=PAGE, newest=True)
         first = page[0].id if page else 0
@@ -182,7 +182,7 @@ class Timeline:
         )
 
     async def _earlier(self, before: int, page: Sequence[Envelope]) -> list[Envelope]:
-        """The page that was seen last before an event, the plans told before it that stand after `page`, and undos."""
+        """The last web page before an event, the task lists that still matter after `page`, and undos."""
         found: list[Envelope] = []
         if before > 0 and (seen := await self.reader.latest(self.conversation_id, PAGES_SEEN, before)) is not None:
             found.append(seen)
@@ -200,15 +200,15 @@ class Timeline:
         return found
 
     async def _all_undos(self) -> Sequence[Envelope]:
-        """Read once, because that is a look at every event's kind."""
+        """All undos, read once, because that reads every event's kind."""
         if self._undos is None:
             self._undos = await self.reader.read(self.conversation_id, where=EventFilter(kinds=UNDOS))
         return self._undos
 
     async def _printed_before(self, before: int, needed_bytes: int, *, begun: bool) -> list[Item]:
-        """What the terminal printed before an event, back to so many bytes; outputs where it was not recorded.
+        """The last terminal output before an event, `needed_bytes` of it; observations if it was not recorded.
 
-        Where a command had `begun` before, it is looked for all the same: what it printed is not to be printed anew.
+        If a command had `begun` before, one page is searched anyway, so that its output is not shown again.
         """
         found: list[Item] = []
         for number in range(TERMINAL_BACK):
@@ -224,7 +224,7 @@ class Timeline:
         return found
 
     async def _spent(self, page: Sequence[Envelope]) -> LLMMetrics | None:
-        """What the last event that tells it says that the conversation had cost."""
+        """The cost, from the last event that has it."""
         for _number in range(SPENT_BACK):
             for envelope in reversed(page):
                 if isinstance(envelope.event, Action) and envelope.event.llm_metrics is not None:
@@ -237,16 +237,16 @@ class Timeline:
     async def _end_of(
         self, after: int, before: int, events: Sequence[Envelope], most_bytes: int
     ) -> list[tuple[float, Item]]:
-        """These events, of `after` < id < `before`, and the last bytes that came before each of them."""
+        """These events, of `after` < id < `before`, and the last output before each of them."""
         frames = await self.reader.recorded_tail(
             self.conversation_id, after=after, before=self._frames_end(before), least_bytes=max(1, most_bytes)
         )
         return _trimmed(self._merged(events, frames), most_bytes)
 
     async def read_on(self, after: int, beyond: RecordingRow | None) -> TimelinePiece:
-        """What comes next behind an event, and behind the row `beyond` of what was printed after it.
+        """The next items after an event, and after the recording row `beyond`.
 
-        So many events at most, and so many of their bytes as are read at once.
+        At most AHEAD events, and as much output as is read at once.
         """
         before = min(after + 1 + AHEAD, self.count)
         printed = await self.reader.recorded(
@@ -258,14 +258,14 @@ class Timeline:
         return TimelinePiece(self._merged(events, printed.frames), printed.end)
 
     def _frames_end(self, before: int) -> int:
-        """The event at which bytes end that belong to those before an event.
+        """The end of the frames that belong to the events before an event.
 
-        What came after the last one of all is among them where no more come; else it comes before the next one.
+        Frames after the last event of all are included only if the conversation has ended.
         """
         return before if before >= self.count and not self.grows else before - 1
 
     def _merged(self, events: Sequence[Envelope], frames: Sequence[RecordedFrame]) -> list[tuple[float, Item]]:
-        """Events and the bytes that came before and after them, in their order, with their offsets."""
+        """Events and frames in order, with their offsets."""
         left = deque(frames)
         items: list[tuple[float, Item]] = []
         for envelope in events:
@@ -276,7 +276,7 @@ class Timeline:
         return [*items, *((self._offset_of(frame), frame) for frame in left)]
 
     def _offset_of(self, frame: RecordedFrame) -> float:
-        """When bytes came: between their event and the next one, whatever their clock says."""
+        """The offset of a frame: always between its event and the next one, even if clocks were wrong."""
         if frame.after < 0:
             return 0.0
         begin = self.offsets[frame.after]
@@ -303,24 +303,24 @@ def _is_action(envelope: Envelope) -> bool:
 
 
 def _prints(envelope: Envelope) -> bool:
-    """Whether a terminal shows it where nothing was recorded."""
+    """Whether a terminal shows the event if it was not recorded."""
     return envelope.event.kind == "run" and not _is_action(envelope)
 
 
 def _recorded(items: Sequence[tuple[float, Item]]) -> set[int | None]:
-    """The actions whose output is among these items byte for byte."""
+    """The actions whose output was recorded in these items."""
     return {item.frame.cause for _at, item in items if not isinstance(item, Envelope)}
 
 
 def _is_begun(items: Sequence[tuple[float, Item]], first: int) -> bool:
-    """Whether a command ends among these items that began before the event `first`, where it may have been recorded."""
+    """Whether a command ends among these items that began before the event `first`, and may be recorded there."""
     recorded = _recorded(items)
     ends = [item.cause for _at, item in items if isinstance(item, Envelope) and _prints(item)]
     return any(cause is not None and cause < first and cause not in recorded for cause in ends)
 
 
 def _bytes(items: Sequence[tuple[float, Item]]) -> int:
-    """How much of these items a terminal prints."""
+    """The number of bytes of these items that a terminal shows."""
     total, recorded = 0, _recorded(items)
     for _at, item in items:
         if not isinstance(item, Envelope):
@@ -331,9 +331,9 @@ def _bytes(items: Sequence[tuple[float, Item]]) -> int:
 
 
 def _trimmed(items: Sequence[tuple[float, Item]], most_bytes: int) -> list[tuple[float, Item]]:
-    """The same with no more than the last `most_bytes` of recorded bytes.
+    """The items with only the last `most_bytes` of recorded output.
 
-    Frames that are cut away stay, without bytes: a terminal has to know that the output of their action was seen.
+    Earlier frames stay without bytes, so that a terminal knows that the output of their action was recorded.
     """
     left = most_bytes
     kept: list[tuple[float, Item]] = []
@@ -348,7 +348,7 @@ def _trimmed(items: Sequence[tuple[float, Item]], most_bytes: int) -> list[tuple
 
 
 def _in_order(items: Sequence[Item]) -> list[Item]:
-    """By the events that they are or follow; what is there twice once."""
+    """Items in order, without duplicate events."""
     found = {item.id: item for item in items if isinstance(item, Envelope)}
     frames = [item for item in items if not isinstance(item, Envelope)]
     order: list[tuple[int, int, int, Item]] = [(event_id, 0, 0, item) for event_id, item in found.items()]

@@ -1,6 +1,6 @@
-"""Running a saved session again: its actions in a real sandbox, and each new result beside the recorded one.
+"""Runs a saved session again: its actions in a real sandbox, and each new result beside the recorded one.
 
-`recipe` reads what there is to do from a log, `agent` gives it to a conversation, `running` sees it through, `pairing`
-puts the two logs beside each other and `comparing` says how two results differ, by the `rules` of what always differs.
-No model takes part anywhere: who runs a session again spends nothing.
+`recipe` reads the steps from a log, `rerun_agent` gives them to a conversation, `runner` runs it, `alignment` pairs the
+two logs and `comparison` compares two results, without what `normalization` removes. No model is used, so a rerun costs
+nothing.
 """

@@ -1,7 +1,7 @@
-"""Pairing: a recorded session and its run beside each other, action by action. Pure.
+"""A recorded session and its rerun side by side, action by action. Pure.
 
-Made from the two logs and nothing else, so that it is the same while the run goes on and at any time after it. The n-th
-action that the run's agent gave belongs to the n-th of the recording; the n-th command of the user likewise.
+Computed from the two logs alone, so that it is the same during the run and later. The n-th action of the run's agent
+belongs to the n-th of the recording; the same for commands of the user.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _NOT_EXECUTED = frozenset({NOT_EXECUTED_BEHIND, NOT_EXECUTED_ERROR, NOT_EXECUTED
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One recorded action that acts, and what became of it in the run."""
+    """One recorded action that acts, and its result in the run."""
 
     step: Step
     new: Envelope | None = None
-    """What the run has in its place: the action, or a message that says why it is not run."""
+    """The action in the run, or a message that says why it is not run."""
     result: Envelope | None = None
     """The new observation."""
     comparison: Comparison | None = None
-    """None while it is not known."""
+    """None while it is unknown."""
 
     @property
     def outcome(self) -> Outcome | None:
@@ -46,25 +46,25 @@ class Pair:
 
 
 class Pairing:
-    """The pairs of a recording, to which the events of its run are told one by one."""
+    """The pairs of a recording. The events of its run are added one by one."""
 
     def __init__(self, steps: Sequence[Step], then: Origin, now: Origin) -> None:
         self.pairs: list[Pair] = []
         """In the order of the recording."""
         self.version = 0
-        """Counts changes."""
+        """Incremented with every change."""
         self.is_over = False
-        """Whether the run has come to its end."""
+        """Whether the run has ended."""
         self._then, self._now = then, now
         self._agents: list[int | None] = []
-        """Of each action of the recorded agent, its pair; None where it does not act."""
+        """The pair of each action of the recorded agent; None if it does not act."""
         self._users: list[int] = []
         self._places: dict[int, int] = {}
         self.given = 0
         """How many actions the agent of the run has given."""
         self._ran = 0
         self.next_id = 0
-        """The id of the event of the run that comes next."""
+        """The id of the next event of the run."""
         for step in steps:
             index = None
             if step.acts:
@@ -77,7 +77,8 @@ class Pairing:
         self._host_then = next((_host(step.result) for step in steps if _host(step.result)), "")
 
     def take(self, envelope: Envelope) -> int | None:
-        """Take the next event of the run; answers which pair it changed. One that was taken already changes none."""
+        """Add the next event of the run, and return the pair that it changed. An event that was added already changes
+        none."""
         if envelope.id < self.next_id:
             return None
         self.next_id = envelope.id + 1
@@ -92,7 +93,7 @@ class Pairing:
         return self._put(index, self._finished(self.pairs[index], envelope))
 
     def take_all(self, log: Iterable[Envelope]) -> None:
-        """Take several events of the run, in order."""
+        """Add several events of the run, in order."""
         for envelope in log:
             self.take(envelope)
 
@@ -127,7 +128,7 @@ class Pairing:
         return index
 
     def end(self) -> None:
-        """The run is over: what has no result gets none any more."""
+        """The run has ended: pairs without a result get none."""
         self.is_over = True
         self.version += 1
         for index, pair in enumerate(self.pairs):
@@ -139,16 +140,16 @@ class Pairing:
     # -- what it comes to ----------------------------------------------------------------------------------------------
 
     def counts(self) -> Counter[Outcome]:
-        """How many there are of each outcome."""
+        """How many pairs there are of each outcome."""
         return Counter(pair.outcome for pair in self.pairs if pair.outcome is not None)
 
     @property
     def is_same(self) -> bool:
-        """Whether every action has come out as it was recorded, as far as it could be run."""
+        """Whether every action that could be run gave the recorded result."""
         return all(pair.outcome is not None and pair.outcome.is_good for pair in self.pairs)
 
     def next_difference(self, index: int, step: int = 1) -> int | None:
-        """The next pair from here, or the one before with -1, that differs; None where there is none."""
+        """The next pair from here, or the previous one with -1, that differs; None if there is none."""
         order = range(index + 1, len(self.pairs)) if step > 0 else range(index - 1, -1, -1)
         return next((at for at in order if _differs(self.pairs[at])), None)
 
@@ -158,7 +159,7 @@ def _differs(pair: Pair) -> bool:
 
 
 def _not_run(step: Step, told: str) -> Comparison:
-    """The recorded lines, and beside them why there are no new ones."""
+    """The recorded lines, with the reason why there are no new ones."""
     recorded = lines_of(step.result.event) if step.result and isinstance(step.result.event, Observation) else []
     said = told.split("\n", 1)[0] or not_run(step.why_not)
     lines = [Line(line, None, Outcome.NOT_RUN) for line in recorded] or [Line(None, None, Outcome.NOT_RUN)]
@@ -167,7 +168,7 @@ def _not_run(step: Step, told: str) -> Comparison:
 
 
 def not_run(why: str) -> str:
-    """The line that says why an action is not run again."""
+    """The reason why an action is not run again."""
     return f"[Not run again: {why}.]"
 
 

@@ -1,8 +1,7 @@
-"""How two results of the same action differ: line by line, and within a line. Pure.
+"""Compares two results of the same action: line by line, and within a line. Pure.
 
-Two results are compared as texts of lines: what the agent read, and before it the facts that no text must hide, such as
-the exit code. Lines are the same, or the same but for what always differs (`rules`), or different. Only what differs
-after the rules is a difference.
+Results are compared as texts: facts such as the exit code, then what the agent read. Two lines are the same, the same
+after normalization, or different. Only what differs after normalization is a difference.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ from core.events import (
 from core.rerun.normalization import MAX_LINE, Origin, normalised
 
 MAX_LINES = 1000
-"""Lines that are brought into line with each other, between those that both begin and end with; beyond, the n-th stands
-beside the n-th."""
+"""Lines that are aligned, between the common lines at the beginning and the end; beyond that the n-th lines are
+compared."""
 MAX_MARKED = 200
-"""Lines of a result in which single differences are marked: nobody reads more of them word by word."""
+"""Lines in which single differences are marked."""
 MAX_WORDS = 400
 """Words of a line in which single differences are marked; a longer line is marked as a whole."""
 _WORD = re.compile(r"\s+|\w+|.")
@@ -35,16 +34,16 @@ Spans = tuple[tuple[int, int], ...]
 
 
 class Outcome(StrEnum):
-    """How a new result stands to the recorded one."""
+    """How a new result compares with the recorded one."""
 
     SAME = "same"
     ALIKE = "alike"
-    """The same but for what always differs."""
+    """The same after normalization."""
     DIFFERENT = "different"
     MISSING = "missing"
-    """One of the two is not there: nothing was recorded, or the run did not come to it or was not let."""
+    """One of the two is missing: nothing was recorded, or the run did not reach or carry out the action."""
     NOT_RUN = "not_run"
-    """It is none to be run again, so there was nothing to compare."""
+    """The action is not run again, so there is nothing to compare."""
 
     @property
     def is_good(self) -> bool:
@@ -54,35 +53,35 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of each side; None where that side has none."""
+    """One line of each side; None if that side has none."""
 
     recorded: str | None
     new: str | None
     outcome: Outcome
     recorded_spans: Spans = ()
-    """What differs in it, as (start, end) in characters."""
+    """The ranges that differ, in characters."""
     new_spans: Spans = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What became of one action."""
+    """The comparison of one action."""
 
     outcome: Outcome
     lines: tuple[Line, ...] = ()
     rules: frozenset[str] = frozenset()
-    """The names of what always differs, and did."""
+    """The names of the rules that found something."""
 
     @property
     def differences(self) -> int:
-        """How many lines differ."""
+        """The number of lines that differ."""
         return sum(line.outcome is Outcome.DIFFERENT for line in self.lines)
 
 
 def compare(
     recorded: Observation | None, new: Observation | None, then: Origin | None = None, now: Origin | None = None
 ) -> Comparison:
-    """How the new result of an action stands to the recorded one, which were had in these places."""
+    """Compare the new result of an action with the recorded one, in these locations."""
     if recorded is None or new is None:
         one_sided = recorded or new
         only = lines_of(one_sided) if one_sided is not None else ()
@@ -119,7 +118,7 @@ def lines_of(observation: Observation) -> list[str]:
 
 
 def _comparable(recorded: Observation, new: Observation) -> tuple[list[str], list[str]]:
-    """Both as lines. Two edits are compared by the file that they left, which every version words alike."""
+    """Both as lines. Two edits are compared by the resulting file, because versions describe edits differently."""
     if isinstance(recorded, FileEditObservation) and isinstance(new, FileEditObservation):
         left, right = recorded.new_content, new.new_content
         if left is not None and right is not None:
@@ -149,7 +148,7 @@ def _split(text: str) -> list[str]:
 
 
 def _aligned(left: Sequence[str], right: Sequence[str]) -> Iterator[tuple[int | None, int | None]]:
-    """Which line stands beside which, in order."""
+    """The alignment of the lines, in order."""
     start, shorter = 0, min(len(left), len(right))
     while start < shorter and left[start] == right[start]:
         start += 1
@@ -199,7 +198,7 @@ def _one_sided(line: str, *, is_new: bool) -> Line:
 
 
 def changed(old: str, new: str) -> tuple[Spans, Spans]:
-    """The characters of both lines that differ, by words."""
+    """The differing ranges of both lines, by words."""
     olds, news = _WORD.findall(old[:MAX_LINE]), _WORD.findall(new[:MAX_LINE])
     if max(len(olds), len(news)) > MAX_WORDS or max(len(old), len(new)) > MAX_LINE:
         return _whole(old, new)

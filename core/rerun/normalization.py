@@ -1,14 +1,10 @@
-"""What always differs between two runs of the same command, by rules with names. Pure.
+"""What always differs between two runs of the same command: named rules, and the folder of the workspace. Pure.
 
-A rule puts a sign in the place of a piece of text that says when or where something ran, and nothing about what came
-of it. A rule would rather miss something than hide a difference: it takes a number only where the text around it says
-what the number is, or where its form is that of nothing else. Exit codes never pass here.
-
-Folders: the recorded workspace in a text becomes the one of the run. Pure.
-
-Every text of an action that a sandbox acts upon is moved, file contents and commands as well, so that what is run again
-in a copy does not reach into the folder that it was copied from. Paths that a program puts together by itself are not
-seen here; a sandbox holds those.
+A rule replaces text that says when or where something ran, and nothing about its result. A rule prefers to miss
+something over hiding a difference: it takes a number only if the text around it says what it is, or if nothing else has
+its form. Exit codes are never changed. The recorded workspace folder is replaced in every text of an action that a
+sandbox acts upon, also in file contents and commands, so that a rerun in a copy does not reach the original. Paths that
+a program builds itself are not found; the sandbox blocks those.
 """
 
 from __future__ import annotations
@@ -27,21 +23,21 @@ _UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _HERE = r"(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1?\]):"
 _ISO = r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?: ?(?:Z|UTC|[+-]\d{2}:?\d{2}))?"
 EPHEMERAL = range(32768, 61000)
-"""The ports that Linux chooses by itself; any other was chosen by somebody, so that another one is a difference."""
+"""The ports that Linux chooses; any other was chosen by a person, so a different one is a difference."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One kind of thing that always differs."""
+    """One kind of text that always differs."""
 
     name: str
     """For people, after `same but for`."""
     pattern: re.Pattern[str]
     sign: str | Callable[[re.Match[str]], str]
-    """What stands in its place; a group named `kept` of the pattern stays before it."""
+    """The replacement; the group `kept` of the pattern stays before it."""
 
     def applied(self, line: str) -> str:
-        """The line with the sign in each place."""
+        """The line with every match replaced."""
         return self.pattern.sub(self._replaced, line)
 
     def _replaced(self, match: re.Match[str]) -> str:
@@ -87,18 +83,18 @@ RULES = (
     Rule("commits", _rule(r"(?P<kept>^commit )[0-9a-f]{40}\b"), "<commit>"),
     Rule("commits", _rule(r"(?P<kept>^\[[^\]\s]+(?: \(root-commit\))? )[0-9a-f]{7,40}(?=\] )"), "<commit>"),
 )  # fmt: skip
-"""In the order in which they are applied: the more particular first."""
+"""In the order in which they are applied, the most specific first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a session ran: its workspace by all its names, and what its machine was called."""
+    """Where a session ran: all names of its workspace, and the name of its machine."""
 
     folders: tuple[str, ...] = ()
     host: str = ""
 
     def applied(self, line: str) -> tuple[str, set[str]]:
-        """The line without what belongs to the place, and the names of what was found."""
+        """The line without what belongs to the location, and the names of what was found."""
         found = set()
         for folder in sorted(self.folders, key=len, reverse=True):
             if len(folder) > 1 and folder in line:
@@ -115,15 +111,15 @@ class Origin:
 
 
 _HOST_CHARS = 4
-"""A shorter name of a machine is a word, too."""
+"""A shorter host name is an ordinary word."""
 _MAY_MATCH = re.compile(r"\d|/tmp/|^\[|[0-9a-fA-F]{8}")
-"""What every line has in which a rule can find something: most lines have none of it."""
+"""What every line has in which a rule can find something: most lines have none."""
 MAX_LINE = 4000
-"""A longer line is compared as it is: no rule has to look at what no person reads."""
+"""A longer line is compared unchanged."""
 
 
 def normalised(line: str, place: Origin) -> tuple[str, frozenset[str]]:
-    """A line without what always differs, and the names of the rules that found something in it."""
+    """A line without what always differs, and the names of the rules that found something."""
     if len(line) > MAX_LINE:
         return line, frozenset()
     line, names = place.applied(line)
@@ -136,13 +132,13 @@ def normalised(line: str, place: Origin) -> tuple[str, frozenset[str]]:
 
 
 _MOVED = ("path", "command", "code", "cwd", "file_text", "old_str", "new_str", "content")
-"""The fields of actions that name files. What was said or thought stays as it was."""
+"""The fields of actions that name files. Messages and thoughts stay unchanged."""
 _SHORTEST = 2
-"""Of a folder's name: `/` begins every path and means nothing."""
+"""Of the name of a folder: `/` alone begins every path."""
 
 
 class Folders:
-    """The way from recorded folders to the new one. `home` is the user's, which a shell writes as `~`."""
+    """Replaces recorded folders by the new one. `home` is that of the user, which a shell writes as `~`."""
 
     def __init__(self, recorded: Sequence[str], new: str, home: str = "") -> None:
         self.new = new.rstrip("/") or "/"
@@ -160,11 +156,11 @@ class Folders:
         self._pattern = re.compile(rf"(?<![\w.~-])(?:{known})(?![\w-]|\.\w)") if known else None
 
     def moved(self, text: str) -> str:
-        """The text with the new folder in place of each recorded one."""
+        """The text with the new folder in the place of each recorded one."""
         return self._pattern.sub(lambda _: self.new, text) if self._pattern else text
 
     def moved_action(self, action: Action) -> Action:
-        """The action as it is to be run in the new folder."""
+        """The action for the new folder."""
         update = {
             name: text
             for name in _MOVED

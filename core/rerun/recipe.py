@@ -1,8 +1,8 @@
-"""The recipe of a recorded session: what its agent and its user did, in order, each with the result of then.
+"""The steps of a recorded session: what its agent and its user did, in order, each with its recorded result.
 
-Pure, and a function of the log alone: whoever reads the same log finds the same steps, so that a run can be compared
-with its recording at any later time. What is not to be run again says why: what needs a model or a server that is not
-there, and what was not carried out then, because the user did not want it or stopped it.
+Pure, and a function of the log alone, so a run can be compared with its recording at any later time. A step that is not
+run again says why: it needs a model or a server that is missing, or it was not carried out, because the user denied or
+stopped it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from core.events import (
 from core.events.base import FileEditSource
 
 V0_WORKSPACE = "/workspace"
-"""Where OpenHands V0 works, whatever the folder is called outside of its sandbox."""
+"""The folder in which OpenHands V0 works in its sandbox."""
 _STOPPED = frozenset({NOT_EXECUTED_BEHIND, NOT_EXECUTED_STOPPED, NOT_EXECUTED_ERROR})
 _INTERRUPTED = "AGENT_ERROR$INTERRUPTED"
 _TALK = (MessageAction, AgentFinishAction, AgentRejectAction, CondensationAction, CondensationRequestAction)
@@ -55,12 +55,12 @@ _PLUGINS: dict[type[Action], str] = {
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing that the agent or the user did."""
+    """One action of the agent or the user."""
 
     envelope: Envelope
     """The recorded action."""
     result: Envelope | None = None
-    """The recorded observation of it; None where it has none."""
+    """Its recorded observation; None if it has none."""
 
     @property
     def action(self) -> Action:
@@ -73,12 +73,12 @@ class Step:
 
     @property
     def acts(self) -> bool:
-        """Whether something came of it that can be compared."""
+        """Whether it has a result to compare with."""
         return self.action.acts
 
     @property
     def why_not(self) -> str:
-        """Why it is not run again, as the end of a sentence; empty where it is."""
+        """Why it is not run again, as the end of a sentence; empty if it is."""
         match self.action:
             case AgentDelegateAction():
                 return "a delegate works with a model"
@@ -110,13 +110,13 @@ class Step:
 
 
 def lacking(action: Action, plugins: Collection[str]) -> str:
-    """Why a sandbox with these plugins cannot carry out an action; empty where it can."""
+    """Why a sandbox with these plugins cannot carry out an action; empty if it can."""
     needed = _PLUGINS.get(type(action), "")
     return f"the sandbox has no {needed}" if needed and needed not in plugins else ""
 
 
 def is_given(envelope: Envelope) -> bool:
-    """Whether this is one of the agent's own actions: what AgainAgent gives, one for each recorded one."""
+    """Whether the agent did this: RerunAgent gives one event for each."""
     event = envelope.event
     if envelope.source is not EventSource.AGENT or not isinstance(event, Action):
         return False
@@ -124,7 +124,7 @@ def is_given(envelope: Envelope) -> bool:
 
 
 def is_users(envelope: Envelope) -> bool:
-    """Whether this is something that the user said or ran; what waits in the queue is not said yet."""
+    """Whether the user said or ran this; a queued message is not said yet."""
     match envelope.event:
         case MessageAction(queued=queued):
             return envelope.source is EventSource.USER and not queued
@@ -147,7 +147,7 @@ def steps_of(log: Iterable[Envelope]) -> list[Step]:
 
 
 def result_of(envelope: Envelope, places: dict[int, int]) -> int | None:
-    """Where the action stands in `places` that this observation answers; None where it answers none."""
+    """The index in `places` of the action that this observation answers; None if it answers none."""
     event = envelope.event
     if not isinstance(event, Observation) or isinstance(event, (NullObservation, RecallObservation)):
         return None
@@ -155,7 +155,7 @@ def result_of(envelope: Envelope, places: dict[int, int]) -> int | None:
 
 
 def _whole(envelope: Envelope) -> Envelope:
-    """An edit of an early V0 has its parameters in the model's call only: put back into the action."""
+    """An edit of an early V0 with its parameters, which are only in the model's call."""
     action = envelope.event
     if not isinstance(action, FileEditAction) or action.command or action.content:
         return envelope
@@ -177,7 +177,7 @@ def _whole(envelope: Envelope) -> Envelope:
 
 
 def _arguments(action: Action) -> dict[str, Any]:
-    """What the model called the tool with, as far as the log still has it."""
+    """The arguments of the model's call, as far as the log has them."""
     metadata = action.tool_call_metadata
     if metadata is None:
         return {}
@@ -192,7 +192,7 @@ def _arguments(action: Action) -> dict[str, Any]:
 
 
 def folders_of(log: Sequence[Envelope], workspace: str, *, imported: bool) -> tuple[str, ...]:
-    """The folders that a recorded session knew as its workspace: outside of its sandbox, and in it."""
+    """The folders that a recorded session knew as its workspace: outside of its sandbox and inside."""
     inside = next((e.event.working_dir for e in log if isinstance(e.event, RecallObservation)), "")
     found = (workspace, inside, V0_WORKSPACE if imported else "")
     return tuple(dict.fromkeys(folder for folder in found if folder))

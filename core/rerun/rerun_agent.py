@@ -1,8 +1,8 @@
-"""AgainAgent: gives the recorded actions of a saved session, one a step, and no model takes part.
+"""An agent that gives the recorded actions of a saved session, one a step, without a model.
 
 A step is a function of the history: the n-th action that it gives is the n-th that was recorded, so every recorded
-action has exactly one in the new log. What is not run again is a message in its place that says so. The gate holds the
-agent back while the user's part of the recording is to come, and while the run is paused.
+action has exactly one event in the new log. An action that is not run again is a message that says so. The gate holds
+the agent while the user's part of the recording is due, and while the run is paused.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ END = "This is the end of what was recorded."
 
 
 class Gate:
-    """Where a run waits: for the user's part of the recording, and for whoever paused it."""
+    """Where a run waits: for the user's part of the recording, and while it is paused."""
 
     def __init__(self) -> None:
         self.is_open = True
-        """Whether it goes on by itself."""
+        """Whether it is not paused."""
         self.waiting: int | None = None
-        """The number of the agent's action before which the user's part is to come; None where nobody waits for it."""
+        """The number of the agent's action before which the user's part is due; None if nothing waits for it."""
         self.holds = False
-        """Whether somebody waits to be let through."""
+        """Whether something waits here."""
         self.on_wait: Callable[[], None] = lambda: None
-        """Called whenever somebody begins to wait here."""
+        """Called when something begins to wait here."""
         self._opened = asyncio.Event()
         self._said = -1
         self._steps = 0
 
     def pause(self) -> None:
-        """Let nothing more through; what runs comes to its end."""
+        """Pause; the running action ends."""
         self.is_open, self._steps = False, 0
         self._opened.set()
 
     def go_on(self) -> None:
-        """Let everything through."""
+        """Continue."""
         self.is_open = True
         self._opened.set()
 
@@ -62,12 +62,12 @@ class Gate:
         self._opened.set()
 
     def said(self, position: int) -> None:
-        """The user's part is done up to the agent's action of this number."""
+        """The user's part before the agent's action with this number is done."""
         self._said = position
         self._opened.set()
 
     async def users_part(self, position: int) -> None:
-        """Return when the user has said what comes before the agent's action of this number."""
+        """Return when the user's part before the agent's action with this number is done."""
         try:
             while self._said < position:
                 await self._wait(waiting=position)
@@ -75,7 +75,7 @@ class Gate:
             self.waiting = None
 
     async def passed(self) -> None:
-        """Return when one more action may begin. Cancelling leaves the gate as it was."""
+        """Return when one more action may begin. Cancelling leaves the gate unchanged."""
         try:
             while not self.is_open and not self._steps:
                 await self._wait(holds=True)
@@ -91,14 +91,14 @@ class Gate:
         await self._opened.wait()
 
 
-class AgainAgent:
+class RerunAgent:
     """Implements core.protocols.Agent.
 
-    `lacking` says why the sandbox cannot carry out an action, `moved` gives it the folder of the run, `look` sees the
-    history before each step.
+    `lacking` says why the sandbox cannot carry out an action, `moved` changes an action for the folder of the run,
+    `look` gets the history before each step.
     """
 
-    name = "AgainAgent"
+    name = "RerunAgent"
 
     def __init__(
         self,
@@ -116,20 +116,20 @@ class AgainAgent:
             for step, next_ in zip(steps, after, strict=True)
             if not step.is_users
         ]
-        """Whether the agent's next action follows, with nothing of the user's between."""
+        """Whether the next action of the agent follows without a part of the user."""
         self._gate = gate
         self._lacking = lacking
         self._moved = moved
         self._look = look
         self._read = self._given_before = 0
-        """How much of the history was counted, so that each event is looked at once, and what it came to."""
+        """How much of the history was counted, so that each event is looked at once, and the count."""
 
     def system_message(self) -> SystemMessageAction:
-        """What the conversation begins with."""
+        """The system message of the recording."""
         return SystemMessageAction(content=ABOUT, agent_class=self.name)
 
     async def step(self, history: Sequence[Envelope], metrics: LLMMetrics, on_frame: FrameSink) -> Sequence[Event]:
-        """The next recorded action, once the gate lets it through; after the last one, the end."""
+        """The next recorded action, when the gate lets it through; after the last one, the end."""
         self._given_before += sum(map(is_given, history[self._read :]))
         self._read = len(history)
         position = self._given_before
@@ -141,7 +141,7 @@ class AgainAgent:
         return [self._given(position)]
 
     def _given(self, position: int) -> Event:
-        """The action as it is given again. Where the recording goes on after it, it does not end the turn."""
+        """The action to give. It does not end the turn if the recording goes on after it."""
         step, leads_on = self._steps[position], self._leads_on[position]
         action, is_last = step.action, position == len(self._steps) - 1
         if why := step.why_not or self._lacking(action):
@@ -160,7 +160,7 @@ class AgainAgent:
 
 
 def told(step: Step, why: str) -> str:
-    """What stands in place of an action that is not run: why, what it was, and what came of it then."""
+    """The message for an action that is not run: the reason, the action, and the recorded result."""
     lines = [not_run(why), step.action.message]
     result = step.result.event if step.result else None
     if isinstance(result, Observation) and result.content:

@@ -1,9 +1,9 @@
-"""Running a saved session again: sees it through, from its folder to its last result.
+"""Runs a saved session again, from its folder to its last result.
 
-The run is a conversation of its own, with the normal controller, confirmation, sandbox and log; only its agent gives
-what was recorded (`agent`), and its model is one that refuses. The user's part is said here, each at its place. Never
-in the recorded folder unless the user names it: by default in a copy of the workspace as it was at the beginning, and
-where there is none, in an empty folder.
+The run is a separate conversation with the normal controller, confirmation, sandbox and log; only its agent gives the
+recorded actions (`rerun_agent`), and its model refuses every call. The user's part is said here, each message in its
+place. It never runs in the recorded folder unless the user names it: by default in a copy of the workspace as it was at
+the beginning, or in an empty folder if there is none.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from core.llm.no_model import AGAIN
 from core.rerun.alignment import Pairing
 from core.rerun.normalization import Folders, Origin
 from core.rerun.recipe import Step, folders_of, lacking, steps_of
-from core.rerun.rerun_agent import AgainAgent, Gate
+from core.rerun.rerun_agent import Gate, RerunAgent
 from core.session.agent_session import AgentSession
 from core.store.blobs import BlobRef
 from core.store.conversations import IMPORT, ConversationInfo
@@ -31,16 +31,16 @@ from core.store.event_store import EventStore
 from core.stream import EventStreamSubscriber
 
 PAGE = 1000
-"""Events read at once."""
+"""Events read at a time."""
 BEGIN = "Run again what was recorded."
-"""Said where a recording begins without a word of the user."""
+"""The first message if a recording begins without one."""
 Ask = Callable[[Envelope], Awaitable[str | None]]
-"""Asks the user about an action: None is yes, else why not."""
+"""Asks the user about an action: None approves, a text says why not."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What the user did before the agent's action of a number, and up to which one the agent goes on after it."""
+    """What the user did before the agent's action with a number, and until which one the agent goes on after it."""
 
     before: int
     steps: tuple[Step, ...]
@@ -48,7 +48,7 @@ class _Part:
 
 
 class Again:
-    """One run. Made by `begin`; `play` it."""
+    """One run. `begin` makes it; `play` it."""
 
     def __init__(
         self, store: EventStore, source: ConversationInfo, steps: Sequence[Step], folders: tuple[str, ...]
@@ -56,13 +56,13 @@ class Again:
         self.source = source
         self.gate = Gate()
         self.notes: list[str] = []
-        """What the user should know of this run, a line each."""
+        """Notes for the user about this run, a line each."""
         self.stops_at_first = False
         self.stopped_at: int | None = None
-        """The pair with the first difference, at which the run stopped because that was asked for."""
+        """The pair with the first difference, if the run stops there."""
         self.is_over = False
         self.changed = asyncio.Event()
-        """Set after every change; whoever waits for one clears it."""
+        """Set after every change; a waiting method clears it."""
         self._store = store
         self._steps = steps
         self._recorded_folders = folders
@@ -77,7 +77,7 @@ class Again:
 
     @property
     def pairing(self) -> Pairing:
-        """What was recorded and what came of it, action by action."""
+        """The recorded and the new results, action by action."""
         return self._pairing
 
     @property
@@ -90,8 +90,8 @@ class Again:
 
     async def start(self, manager: ConversationManager, workspace: str) -> None:
         """Make the conversation in this folder. Raises as `ConversationManager.create`."""
-        plugins = {plugin.name for plugin in manager.plugins}
-        agent = AgainAgent(
+        plugins = {plugin.name for plugin in manager.factory.plugins}
+        agent = RerunAgent(
             self._steps,
             self.gate,
             lacking=lambda action: lacking(action, plugins),
@@ -118,7 +118,7 @@ class Again:
         self.changed.set()
 
     def _look(self, history: Sequence[Envelope]) -> None:
-        """Before agent or user goes on: take what has come, and stop where that was asked for."""
+        """Before agent or user goes on: take new events, and stop at a difference if wanted."""
         self._pairing.take_all(history[self._pairing.next_id :])
         if self.stops_at_first and self.stopped_at is None:
             self.stopped_at = self._pairing.next_difference(-1)
@@ -129,11 +129,11 @@ class Again:
     # -- playing -----------------------------------------------------------------------------------------------------
 
     async def play(self, ask: Ask | None = None) -> bool:
-        """See it through; answers whether it came to its end.
+        """Run it, and return whether it reached its end.
 
-        With `ask`, nobody watches: it answers what is to be confirmed, and where the run cannot go on by itself, it
-        ends here. Without, whoever watches decides, and this waits for it. It ends with the session, too. Cancelling
-        leaves the session as it is.
+        With `ask` nobody watches: it answers confirmations, and the run ends where it cannot go on. Without it, the
+        user decides on the screen, and this waits. It also ends with the session. Cancelling leaves the session as it
+        is.
         """
         playing = asyncio.ensure_future(self._play(ask))
         closes = asyncio.ensure_future(self.session.closed.wait())
@@ -181,7 +181,7 @@ class Again:
         return [_Part(before, steps, until) for (before, steps), until in zip(found, ends, strict=True)]
 
     async def _reached(self, position: int, ask: Ask | None, *, to_end: bool = False) -> bool:
-        """Return when the agent has given so many actions and their results are in. False where nobody can go on."""
+        """Return when the agent has given so many actions and their results are there. False if it cannot go on."""
         while True:
             self._arrived.clear()
             if self.gate.waiting == position and not to_end:
@@ -194,7 +194,7 @@ class Again:
                 return False
 
     async def _rests_or_arrives(self) -> bool:
-        """Return when the session rests, which is the answer, or when the agent begins to wait."""
+        """Return True when the session rests, False when the agent begins to wait."""
         rests, arrives = asyncio.ensure_future(self.session.settled()), asyncio.ensure_future(self._arrived.wait())
         try:
             await asyncio.wait([rests, arrives], return_when=asyncio.FIRST_COMPLETED)
@@ -205,7 +205,7 @@ class Again:
             await asyncio.gather(rests, arrives, return_exceptions=True)
 
     async def _unblocked(self, ask: Ask | None) -> bool:
-        """The session rests in the middle of the recording: see that it goes on. False where nobody can."""
+        """Let a session that rests in the middle of the recording go on. False if that is not possible."""
         session, state = self.session, self.session.state
         if state.halt is not None and state.halt.kind is HaltKind.STUCK:
             await session.resume()  # the circle is the recording's, and it is known how it ends
@@ -230,7 +230,7 @@ class Again:
                 await self._run(self._moved(action))
 
     async def _pictures(self, urls: Sequence[str]) -> list[str]:
-        """The pictures of a message, out of the recorded conversation; those that are gone stay away."""
+        """The pictures of a message, from the recorded conversation; missing ones are left out."""
         found = []
         for url in urls:
             ref = BlobRef.parse(url)
@@ -240,7 +240,7 @@ class Again:
         return found
 
     async def _run(self, action: Action) -> None:
-        """Run a command of the user; the agent makes room for it, as it did then. Returns with its result."""
+        """Run a command of the user while the agent waits. Returns with its result."""
         assert isinstance(action, CmdRunAction)
         session = self.session
         self._look(())
@@ -262,8 +262,8 @@ async def begin(
 ) -> Again:
     """A run of this conversation, started and not played yet.
 
-    Raises UsageError where there is nothing to run, CheckpointError where the workspace cannot be had as it was, and
-    as `ConversationManager.create`.
+    Raises UsageError if there is nothing to run, CheckpointError if the workspace cannot be restored, and as
+    `ConversationManager.create`.
     """
     source, log = await _recorded(manager.store, conversation_id)
     steps = steps_of(log)
@@ -285,7 +285,7 @@ async def begin(
 
 
 async def load(store: EventStore, conversation_id: str) -> Pairing:
-    """What a run came to, from its log and the recording's. Raises UsageError where it is none."""
+    """The results of a run, from its log and that of the recording. Raises UsageError if it is not a run."""
     (info,) = await store.conversations(conversation_id=conversation_id) or (None,)
     if info is None or info.origin != AGAIN:
         raise UsageError(f"Conversation {conversation_id} runs none again. Run one again with: handloom again ID")
@@ -320,11 +320,11 @@ def _folders(source: ConversationInfo, log: Sequence[Envelope]) -> tuple[str, ..
 async def _as_at_the_beginning(
     manager: ConversationManager, source: ConversationInfo, log: Sequence[Envelope], steps: Sequence[Step], folder: str
 ) -> str:
-    """Have the workspace as it was in this folder, which is empty; what to tell of it. Raises CheckpointError."""
+    """Restore the workspace in this empty folder, and return notes for the user. Raises CheckpointError."""
     goes = f"which goes when this run is closed: {folder}"
     first = next(step.envelope.id for step in steps if step.acts)
     kept = next((e.event for e in log if isinstance(e.event, CheckpointObservation)), None)
-    checkpoints = await asyncio.to_thread(manager.checkpoints, source.workspace, source.id)
+    checkpoints = await asyncio.to_thread(manager.factory.make_checkpoints, source.workspace, source.id)
     if kept is None or kept.after >= first or checkpoints is None:
         return f"How the workspace was at the beginning was not kept; this runs in an empty folder, {goes}"
     try:

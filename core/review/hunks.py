@@ -1,7 +1,7 @@
-"""Hunks: how a text file differs, in pieces that can each be taken or left. Pure functions of bytes.
+"""The changes of a text file, in hunks that can each be accepted or reverted. Pure functions of bytes.
 
-Lines end where `bytes.splitlines` does not: at a line feed alone, as diff and git have it, so that what is put together
-again is what was there, byte for byte.
+Lines end only at a line feed, as for diff and git, and not where `bytes.splitlines` would end them. So putting hunks
+together gives the original bytes.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 CONTEXT = 3
-"""Lines that are shown around what differs."""
+"""Lines of context."""
 MAX_BYTES = 1_000_000
-"""Of a file that is looked through by hunks."""
+"""The largest file that is split into hunks."""
 MAX_LINES = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class Hunk:
-    """One piece in which two texts differ. Positions count lines from 0."""
+    """One difference between two texts. Positions count lines from 0."""
 
     old_start: int
     old_end: int
     new_start: int
     new_end: int
     lines: tuple[str, ...]
-    """With its context, in the form of a unified diff, its `@@` line first. Foreign; bytes that are no UTF-8 are
-    replaced."""
+    """The hunk with its context, as a unified diff with its `@@` line. Foreign; bytes that are not UTF-8 are replaced.
+    """
 
 
 def hunks(old: bytes, new: bytes) -> list[Hunk] | None:
-    """Where two contents differ, in order; None where they are binary or too long to be compared line by line."""
+    """The differences of two contents, in order; None if they are binary or too long."""
     before, after = split(old), split(new)
     if b"\0" in old or b"\0" in new or max(len(before), len(after)) > MAX_LINES:
         return None
@@ -51,13 +51,13 @@ def applied(old: bytes, new: bytes, taken: Collection[int]) -> bytes:
 
 
 def split(content: bytes) -> list[bytes]:
-    """The lines, each with the line feed that ends it."""
+    """The lines, each with its line feed."""
     lines = content.split(b"\n")
     return [*(line + b"\n" for line in lines[:-1]), *([lines[-1]] if lines[-1] else [])]
 
 
 _Piece = tuple[int, int, int, int]
-"""Lines of the old content, from and to, and those of the new one that stand in their place."""
+"""The range of lines in the old content, and the lines of the new one in its place."""
 
 
 def _pieces(before: Sequence[bytes], after: Sequence[bytes]) -> Iterator[_Piece]:

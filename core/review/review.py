@@ -1,9 +1,9 @@
-"""Review: what a conversation has changed in its workspace so far, to be accepted or taken back, by file and hunk.
+"""The changes of a conversation in its workspace, to be accepted or reverted by file and hunk.
 
-What is shown are the files that the agent's turns changed, from the checkpoint that was accepted last, or the first one
-of the conversation, to the files as they are. Accepting moves that checkpoint on for what is accepted, and is recorded
-as a ReviewAction; the workspace is not touched. Taking back is an undo of files (`core.undo.undo`): durable,
-finished after a crash, told to the model, and itself taken back by a redo. Used by AgentSession, while the agent rests.
+Shown are the files that the agent's turns changed, from the checkpoint that was accepted last, or the first one of the
+conversation, to the files as they are. Accepting moves that checkpoint and is recorded as a ReviewAction; the workspace
+is not touched. Reverting is an undo of files (`core.undo.undo`): durable, finished after a crash, reported to the
+model, and it can be redone. Used while the agent rests.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ _REVIEWED = EventFilter(kinds=frozenset({"action:review"}))
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What there is to look through. Its texts are foreign."""
+    """The changes to review. Its texts are foreign."""
 
     base: str
-    """The checkpoint that it is compared with."""
+    """The checkpoint that they are compared with."""
     now: str
-    """That of the files as they are."""
+    """The checkpoint of the files as they are."""
     files: tuple[FileChange, ...]
-    """Which the agent's turns changed; others may have changed some of them as well."""
+    """Those of the agent's turns; others may have changed some of them as well."""
     others: tuple[str, ...] = ()
-    """Which differ by the doing of others alone."""
+    """Those of others alone."""
 
 
 class Review:
-    """Of one conversation. Call it while the agent rests and nothing else is said."""
+    """The review of one conversation. Call it while the agent rests and nothing else is said."""
 
     def __init__(self, checkpoints: Checkpoints | None, stream: EventStream, undos: Undos) -> None:
         self._checkpoints = checkpoints
@@ -49,7 +49,7 @@ class Review:
         self._undos = undos
 
     async def changes(self) -> Changes:
-        """What it has changed and nobody has accepted yet. Raises UsageError, CheckpointError, StoreError."""
+        """The changes that are not accepted. Raises UsageError, CheckpointError, StoreError."""
         checkpoints = self._required()
         base = await self._base()
         now = (await checkpoints.take("before a review")).id
@@ -63,7 +63,7 @@ class Review:
         )
 
     async def hunks(self, changes: Changes, path: str) -> list[Hunk] | None:
-        """How a file differs; None where it is binary or too large to be looked through by hunks.
+        """The hunks of a file; None if it is binary or too large.
 
         Raises CheckpointError.
         """
@@ -71,9 +71,9 @@ class Review:
         return None if contents is None else await asyncio.to_thread(hunks, *contents)
 
     async def accept(self, changes: Changes, path: str | None = None, taken: Collection[int] | None = None) -> None:
-        """Look at these changes no more: all of them, those of a file, or these hunks of it.
+        """Accept these changes: all of them, those of a file, or these hunks of it.
 
-        Raises UsageError where the files have changed since, CheckpointError, StoreError.
+        Raises UsageError if the files have changed since, CheckpointError, StoreError.
         """
         await self._still(changes)
         base = changes.now
@@ -86,9 +86,9 @@ class Review:
     async def revert(
         self, changes: Changes, path: str | None = None, taken: Collection[int] | None = None
     ) -> UndoObservation:
-        """Take these changes back in the workspace: all of them, those of a file, or these hunks of it.
+        """Revert these changes in the workspace: all of them, those of a file, or these hunks of it.
 
-        Says what became of it. Raises as `accept`.
+        Returns the result. Raises as `accept`.
         """
         await self._still(changes)
         chosen = [change for change in changes.files if path in (None, change.path)]
@@ -130,13 +130,13 @@ class Review:
         return first[0].event.checkpoint
 
     async def _still(self, changes: Changes) -> None:
-        """Raise UsageError where this is not how things stand."""
+        """Raise UsageError if the files have changed since."""
         now = (await self._required().take("before a review")).id
         if now != changes.now and await self._required().changes(changes.now, now):
-            raise UsageError("Files have changed since this was shown. Look at it again.")
+            raise UsageError("Files have changed since this was shown. Review it again.")
 
     async def _contents(self, changes: Changes, path: str) -> tuple[bytes, bytes] | None:
-        """A file before and after; None where it is too large."""
+        """A file before and after; None if it is too large."""
         checkpoints = self._required()
         try:
             old = await checkpoints.read(changes.base, path, MAX_BYTES)
@@ -148,10 +148,10 @@ class Review:
     async def _mixed(
         self, changes: Changes, path: str, taken: Collection[int] | None, *, without: bool = False
     ) -> bytes | None:
-        """The content of a file with these of its changes, or all, or `without` them; None where it is not there."""
+        """The content of a file with these of its hunks, or all, or `without` them; None if it does not exist."""
         change = next((change for change in changes.files if change.path == path), None)
         if change is None:
-            raise UsageError("This file has not changed. Look at it again.")
+            raise UsageError("This file has not changed. Review it again.")
         if taken is None:
             return await self._required().read(changes.now, path, 1 << 62)
         contents = await self._contents(changes, path)
@@ -165,6 +165,6 @@ class Review:
 
 
 def comment(path: str, hunk: Sequence[str], text: str) -> tuple[str, str]:
-    """What is said to the agent about a file that it changed, and beside it, for the model alone, the piece meant."""
+    """The message for the agent about a file that it changed, and for the model alone the hunk."""
     beside = f"About this change of {path}:\n```diff\n" + "\n".join(hunk) + "\n```" if hunk else ""
     return f"{path}: {text}", beside

@@ -1,9 +1,12 @@
-"""Finder: where any of many byte patterns stands, at the speed of a look at every fourth byte.
+"""Search for many byte patterns at once, by a look at every fourth byte.
 
-A pattern of 7 bytes or more covers, wherever it stands, at least one whole block of four bytes at a place that four
-divides. For each pattern and each way to lie, one such block is remembered, the one that ordinary text has least; data
-without any of these blocks has none of the patterns, and a set of integers tells that at once. Only where a block is
-met are the patterns compared. Pure.
+A pattern of 7 bytes or more covers, at every position, at least one whole block of four bytes whose offset is a
+multiple of four. For each pattern and each alignment one such block is indexed, the one that is rarest in ordinary
+text. Data without any of these blocks has none of the patterns, which a set of integers answers quickly. Patterns are
+compared only where a block is found.
+
+A breakable pattern is also found with one line end in it. One of its halves is whole then, so blocks of both halves
+are indexed. Pure.
 """
 
 from __future__ import annotations
@@ -13,8 +16,12 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
 SHORTEST = 7
-"""Bytes of a pattern; what is shorter need not cover a block."""
+"""Bytes of a pattern; a shorter one need not cover a block."""
+BREAKABLE = 2 * SHORTEST
+"""Bytes of a breakable pattern, at least."""
 BLOCK = 4
+COMPARED = 48
+"""Bytes at the beginning of a pattern whose blocks are compared for the rarest one."""
 SLICE_BLOCKS = 2048
 """Looked at in one go."""
 _COMMON = frozenset(b"etaoinsrhldcu \n\r\t.,:/-_=0123456789")
@@ -23,13 +30,15 @@ Span = tuple[int, int]
 
 
 class Finder:
-    """Finds patterns, each of SHORTEST bytes at least."""
+    """Finds patterns of at least SHORTEST bytes."""
 
     def __init__(self, patterns: Iterable[bytes]) -> None:
         self.longest = 1
-        """Bytes of the longest pattern; 1 where there is none."""
+        """Bytes of the longest pattern; 1 if there is none."""
         self._patterns: list[bytes] = []
         """Sorted."""
+        self._breakable: set[bytes] = set()
+        self._longest_breakable = 0
         self._at: dict[int, list[tuple[bytes, int]]] = {}
         self._blocks: frozenset[int] = frozenset()
         self._beginnings: set[bytes] = set()
@@ -40,24 +49,40 @@ class Finder:
     def __bool__(self) -> bool:
         return bool(self._patterns)
 
-    def add(self, patterns: Iterable[bytes]) -> None:
-        """Find these, too."""
-        fresh = set(patterns).difference(self._patterns)
-        for pattern in fresh:
-            for block, offset in _blocks(pattern):
-                self._at.setdefault(block, []).append((pattern, offset))
+    def add(self, patterns: Iterable[bytes], breakable: Iterable[bytes] = ()) -> None:
+        """Find these, too; those of `breakable` that are long enough also with one line end in them."""
+        broken = {pattern for pattern in breakable if len(pattern) >= BREAKABLE} - self._breakable
+        fresh = {*patterns, *broken}.difference(self._patterns)
+        self._breakable |= broken
+        for pattern in fresh | broken:
+            middle = (len(pattern) + 1) // 2 if pattern in broken else len(pattern)
+            for start in range(0, len(pattern), middle):
+                for block, offset in _blocks(pattern[start : start + middle]):
+                    self._at.setdefault(block, []).append((pattern, start + offset))
             self._beginnings.update(pattern[:size] for size in range(1, BLOCK + 1))
             self._first_blocks.add(_number(pattern[:BLOCK]))
         self._blocks = frozenset(self._at)
         self._patterns = sorted([*self._patterns, *fresh])
         self.longest = max(map(len, self._patterns), default=1)
+        self._longest_breakable = max(map(len, self._breakable), default=0)
 
     def is_in(self, data: bytes) -> bool:
         """Whether any pattern stands in the data."""
         return next(self._met(data), None) is not None
 
     def open_end(self, data: bytes) -> int:
-        """Where the longest unfinished pattern begins at the end of the data; its length where there is none."""
+        """Where the longest unfinished pattern begins at the end of the data; its length if there is none."""
+        place, longest = self._open_end(data), self._longest_breakable
+        end = len(data) - data.endswith(b"\r")
+        line_end = end if end < len(data) else data.rfind(b"\n", max(end - longest, 0))
+        if line_end < 0 or not longest:
+            return place
+        start = max(line_end - longest, 0)
+        first = data[start:line_end].removesuffix(b"\r")
+        begin = self._open_end(first + data[line_end + 1 :])
+        return min(place, start + begin) if begin < len(first) else place
+
+    def _open_end(self, data: bytes) -> int:
         start = max(len(data) - self.longest + 1, 0)
         last = data[start:]
         if not any(self._may_begin(last[way:]) for way in range(BLOCK)):
@@ -102,6 +127,25 @@ class Finder:
             begin = place - offset
             if begin >= 0 and data.startswith(pattern, begin):
                 yield begin, begin + len(pattern)
+            elif pattern in self._breakable:
+                yield from _broken(data, pattern, begin, place)
+
+
+def _broken(data: bytes, pattern: bytes, begin: int, place: int) -> Iterator[Span]:
+    """Where a pattern has one line end in it.
+
+    `place` is where a block of it was found, and `begin` where it would begin if the line end is behind the block.
+    """
+    before = data.rfind(b"\n", max(begin, 0), place)
+    behind = data.find(b"\n", place, max(begin, 0) + len(pattern) + 1)
+    for line_end in (before, behind):
+        first_end = line_end - (data[line_end - 1 : line_end] == b"\r")
+        size = line_end + 1 - begin if line_end < place else first_end - begin
+        first_begin = first_end - size
+        last_end = line_end + 1 + len(pattern) - size
+        is_inside = line_end >= 0 and first_begin >= 0 and 0 < size < len(pattern)
+        if is_inside and data[first_begin:first_end] + data[line_end + 1 : last_end] == pattern:
+            yield first_begin, last_end
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:
@@ -118,7 +162,7 @@ def merged(spans: Iterable[Span]) -> list[Span]:
 def _blocks(pattern: bytes) -> Iterator[tuple[int, int]]:
     """For each of the four ways to lie, the block that is met then, and where in the pattern it stands."""
     for way in range(BLOCK):
-        offsets = range(way, len(pattern) - BLOCK + 1, BLOCK)
+        offsets = range(way, min(len(pattern), COMPARED) - BLOCK + 1, BLOCK)
         best = max(offsets, key=lambda offset: _rarity(pattern[offset : offset + BLOCK]))
         yield _number(pattern[best : best + BLOCK]), best
 

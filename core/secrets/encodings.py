@@ -1,12 +1,9 @@
-"""The forms in which a known secret can stand in a text: as it is, and as the usual programs write it.
+"""The forms in which a known secret can stand in a text: plain, and as programs encode, quote and escape it.
 
-Base64 has three forms and base32 five, by where among other bytes a value begins; only the characters that come of the
-value alone are a form. Of a value of several lines, each line that is long enough is a secret by itself: programs print
-lines. Forms that are spread over lines or columns are the matter of `layouts`. Pure.
-
-A value as programs quote and escape it: shells, JSON, Python, HTML and addresses. Pure.
-
-Each form is what stands between the quotes. For a value of letters and digits nearly all are the value itself.
+Base64 has three forms and base32 five, depending on the bytes before the value; a form contains only the characters
+that depend on the value alone. Each line of a value with several lines is a secret too, if it is long enough, because
+programs print single lines. Quoted forms are without the quotes; most are equal for a value of letters and digits.
+Forms that are spread over lines or columns are found by `layouts`. Pure.
 """
 
 from __future__ import annotations
@@ -27,6 +24,9 @@ _BACKSLASHED = re.compile(r"[ \t!\"$&'()*,;<>?\[\\\]^`{|}]")
 _C_ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\a": "\\a", "\b": "\\b", "\v": "\\v", "\f": "\\f"}
 _JSON_DEPTH = 3
 """JSON in JSON in JSON: an answer of a tool in a request in a log."""
+_BYTES = ("{:02x}", "{:02X}", "{:02x} ", "{:02X} ", "{:02x}:", "{:02X}:", "\\x{:02x}", "\\x{:02X}")
+"""How programs write each byte: hexadecimal digits, perhaps with blanks or colons between them, and escapes."""
+_ENTITIES = ("&#{};", "&#x{:x};", "&#x{:X};")
 _HTML_QUOTES = (('"', "'"), ("&quot;", "&#x27;"), ("&quot;", "&#39;"), ("&quot;", "&apos;"), ("&#34;", "&#39;"))
 
 
@@ -91,6 +91,8 @@ def _in_html(text: str) -> Iterator[str]:
     for double, single in _HTML_QUOTES:
         yield escaped.replace('"', double).replace("'", single)
         yield escaped.replace('"', double)
+    for entity in _ENTITIES:
+        yield "".join(entity.format(ord(char)) for char in text)
 
 
 def _in_addresses(raw: bytes) -> Iterator[bytes]:
@@ -113,8 +115,15 @@ def forms(value: str) -> frozenset[bytes]:
     return frozenset(form for form in found if len(form) >= MIN_LENGTH)
 
 
+def lines(value: str) -> Iterator[bytes]:
+    """The lines of a value, plain, without those that only name the kind of a key."""
+    for part in _parts(value):
+        if "\n" not in part:
+            yield part.encode("utf-8", _ERRORS)
+
+
 def _parts(value: str) -> Iterator[str]:
-    """The value and, where it has several, its lines; not the lines that say what a key is."""
+    """The value and, if it has several, its lines."""
     yield value
     lines = value.splitlines()
     if len(lines) > 1:
@@ -125,11 +134,11 @@ def _parts(value: str) -> Iterator[str]:
 
 
 def _forms(text: str) -> Iterator[bytes]:
-    raw = text.encode("utf-8", "surrogatepass")
+    raw = text.encode("utf-8", _ERRORS)
     yield raw
     yield from quoted(text)
-    yield raw.hex().encode()
-    yield raw.hex().upper().encode()
+    for written in _BYTES:
+        yield "".join(map(written.format, raw)).rstrip(" :").encode()
     for before in range(3):
         coded = base64.b64encode(bytes(before) + raw)
         yield (inner := _of_the_value_alone(coded, before, len(raw), 6))

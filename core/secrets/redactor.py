@@ -17,7 +17,7 @@ from typing import Any
 
 from core.secrets.byte_dumps import Dump, may_go_on
 from core.secrets.byte_search import Finder, Span, merged
-from core.secrets.encodings import forms
+from core.secrets.encodings import forms, lines
 from core.secrets.layouts import last_wrapped, quickly_without_codes, spread, without_codes
 from core.secrets.token_patterns import certain
 
@@ -47,7 +47,10 @@ class Masker:
         """Mask these, too, from now on."""
         if fresh := set(values) - self._values:
             self._values |= fresh
-            self.finder.add(form for value in fresh for form in forms(value))
+            self.finder.add(
+                (form for value in fresh for form in forms(value)),
+                breakable=(line for value in fresh for line in lines(value)),
+            )
 
     def knows(self, value: str) -> bool:
         """Whether it is one of the values, as it stands."""

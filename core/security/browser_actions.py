@@ -50,7 +50,7 @@ def read_page(url: str, findings: Findings) -> None:
     if lowered.startswith(("about:", "chrome:")) and "blank" in lowered:
         return
     if not is_plain_url(url.strip()):
-        findings.not_understood(url, "an address that can be read in two ways")
+        findings.not_understood(url, "the address is ambiguous")
     findings.calling(host, "page.open", url)
     if not is_local(host):
         findings.add(findings.urls, url)

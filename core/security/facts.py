@@ -33,6 +33,8 @@ from core.security.shell.reader import Reader
 from core.security.shell.shell_state import Shell
 
 MAX_REASONS = 12
+MAX_ABOUT = 140
+"""Characters of the part of an action that a reason quotes."""
 log = logging.getLogger(__name__)
 
 
@@ -42,7 +44,7 @@ class Facts:
 
     risk: ActionSecurityRisk
     reasons: tuple[str, ...] = ()
-    """Why, one short sentence each, for the user: the rule's id, what it says, and the part that it is about."""
+    """Why, for the user: each rule's sentence, the part of the action that it is about, and the rule's id."""
     commands: tuple[str, ...] = ()
     """Each simple command, words joined by one space; what wrappers (env, sudo, xargs...) start stands in it too."""
     reads: tuple[str, ...] = ()
@@ -148,15 +150,16 @@ def _facts(findings: Findings, shell: Shell) -> Facts:
 
 
 def _reason(rule: str, about: str) -> str:
-    text = RULES[rule].reason
-    short = " ".join(about.split())
-    return f"{text} ({rule}{': ' + short[:100] if short else ''})"
+    text = RULES[rule].reason.removesuffix(".")
+    short = " ".join(about.split())[:MAX_ABOUT]
+    text = f"{text}: {short}" if short else text
+    return f"{text}." if rule == "not-understood" else f"{text} ({rule})."
 
 
 def _run(action: CmdRunAction, findings: Findings, shell: Shell) -> Shell:
     if action.is_input:
         if action.command.strip() not in ("C-c", "C-d", "C-z", ""):
-            findings.not_understood(action.command, "input for a program that is running")
+            findings.not_understood(action.command, "input for a running program")
         return shell
     return Reader(findings).read(action.command, shell)
 

@@ -55,10 +55,10 @@ PLANNING_NOTE = f"\n\n[The user wants a plan first. {PLANNING}]"
 MODE = "mode {mode}"
 UNJUDGED = Facts(ActionSecurityRisk.UNKNOWN, opaque=True, sends=True, not_understood=("the action",))
 """The facts of an action that could not be judged."""
-RATED = "The model itself calls it risky."
+RATED = "The model rated this as risky."
 CHANGED = (
-    "The rules that deny have changed. The sandbox that runs enforces them from its next start, which is when the "
-    "conversation is opened again. Until then they are only read."
+    "Your deny rules have changed. The running sandbox enforces them after the conversation is opened again. Until "
+    "then, only Handloom's own checks apply them."
 )
 
 
@@ -151,7 +151,7 @@ class Guard:
             return await asyncio.to_thread(self._checked, action, shell)
         except Exception as error:  # the boundary to what models write: an action must not end the run
             log.exception("judging an action failed")
-            why = f"Judging it failed: {type(error).__name__}: {error}"
+            why = f"Checking this action failed: {type(error).__name__}: {error}"
             return UNJUDGED, Judgement(Verdict.ASK, "a check that failed", (why[:300],), stays=True)
 
     def _checked(self, action: Action, shell: Shell | None) -> tuple[Facts, Judgement]:
@@ -188,12 +188,12 @@ class Guard:
                 return Judgement(Verdict.ASK, str(asking), facts.reasons, stays=True)
         for rule in every:
             if rule.verdict is Verdict.DENY and may_touch(rule.pattern, facts, folders):
-                why = f"It may reach what {rule.pattern} denies."
+                why = f"It may affect what {rule.pattern} denies."
                 return Judgement(Verdict.ASK, str(rule), (why, *facts.reasons), stays=True)
         denying = [rule for rule in every if rule.verdict is Verdict.DENY]
         for rule in denying:
             if part := unclear_for(rule.pattern, action, facts):
-                why = f"This part is not understood, so that {rule.pattern} may apply: {part}"
+                why = f"Handloom does not understand this part, so {rule.pattern} may apply: {part}"
                 return Judgement(Verdict.ASK, str(rule), (why, *facts.reasons), stays=True)
         parts = parts_of(action, facts, folders)
         allowing = [rule for rule in every if rule.verdict is Verdict.ALLOW]
@@ -203,7 +203,7 @@ class Guard:
         if self.mode is not ConfirmMode.NEVER and facts.runs_code and isinstance(action, CmdRunAction):
             for rule in denying:
                 if rule.pattern.tool in UNSEEN:
-                    why = f"It runs code that is not read, so that {rule.pattern} may apply."
+                    why = f"It runs code that Handloom does not read, so {rule.pattern} may apply."
                     return Judgement(Verdict.ASK, str(rule), (why, *facts.reasons))
         return self._by_mode(action, facts, folders)
 

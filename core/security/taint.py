@@ -123,29 +123,29 @@ class Taint:
         if facts.carries:
             return "It sends data out"
         if found := next((rule for rule in facts.rules if rule.startswith("secret.")), ""):
-            return f"It reads what may hold secrets ({found})"
+            return f"It reads files that may contain secrets ({found})"
         for path in facts.writes:
             if places.place(path) not in (Region.INSIDE, Region.TEMPORARY):
                 return f"It writes outside the workspace ({path[:100]})"
         if found := next((rule for rule in facts.rules if rule.startswith("persist.")), ""):
-            return f"It changes what outlasts this conversation ({found})"
+            return f"It changes something persistent ({found})"
         if facts.opaque or _ANYTHING & set(facts.rules):
-            return "What it does cannot be told by reading it"
+            return "Handloom cannot tell what it does"
         for host in facts.hosts:
             if not self._is_known(host):
-                return f"It calls {host[:100]}, which you have not named"
+                return f"It calls {host[:100]}, which you have not mentioned"
         for url in facts.urls:
             if self._is_composed(url):
-                return f"It calls an address that it has made up ({url[:100]})"
+                return f"It calls a URL that the agent made up ({url[:100]})"
         if facts.sends and not facts.hosts:
-            return "It calls the network"
+            return "It uses the network"
         for path in facts.runs:
             if armed := next(
                 (one for one in sorted(self.armed) if one == path or (_is_below(one, path) and _CODE.search(one))), ""
             ):
-                return f"It runs code that was written since and could send data out ({armed[:100]})"
+                return f"It runs code that was written since then and could send data out ({armed[:100]})"
             if self._came_from_elsewhere(path):
-                return f"It runs code that came from elsewhere ({path[:100]})"
+                return f"It runs code from an untrusted source ({path[:100]})"
         return ""
 
     def _is_known(self, host: str) -> bool:

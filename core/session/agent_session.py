@@ -128,7 +128,7 @@ class AgentSession:
         self.record.rest()
         if self._controller.is_started:
             await self._stop("The conversation was closed.")
-            self._controller.give_up()
+            self._controller.stop_retrying()
         self.user_control.interrupt()
         await parts.hooks.end()
         await parts.setup.aclose()
@@ -137,9 +137,9 @@ class AgentSession:
             last.push_async_callback(self.stream.aclose)
             last.push_async_callback(self._take_snapshot)
             last.push_async_callback(self.active_model.aclose)
-            last.push_async_callback(self.leftovers.tell)  # when nothing can write any more
+            last.push_async_callback(self.leftovers.report)  # when nothing can write any more
             last.push_async_callback(self.runtime.rest if parts.comes_back else self.runtime.aclose)
-        self._controller.history.let_go()
+        self._controller.history.clear()
 
     async def _stop(self, why: str) -> None:
         """Interrupt the agent and wait until its actions are answered."""
@@ -242,9 +242,9 @@ class AgentSession:
         Raises as `send`, and UsageError if the agent keeps its own history.
         """
         if not hasattr(self.active_model.agent, "condensing"):
-            raise UsageError("This agent keeps its own history. Start a new conversation for a fresh one.")
+            raise UsageError("This agent keeps its own history. Start a new conversation instead.")
         if self.state.first_said is None:
-            raise UsageError("Nothing was said yet, so there is nothing to condense.")
+            raise UsageError("No messages yet, so there is nothing to compact.")
         await self.add(CondensationRequestAction(keep=keep))
 
     async def add(self, wish: Event, cause: int | None = None) -> Envelope:

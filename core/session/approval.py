@@ -229,7 +229,7 @@ class Approval:
     def _asked(self, action_id: int | None) -> int:
         awaiting = self._state().awaiting
         if awaiting is None or action_id not in (None, awaiting):
-            raise UsageError("It was answered already, here or elsewhere. Nothing was done.")
+            raise UsageError("It was already answered, here or elsewhere. Nothing was changed.")
         return awaiting
 
 

@@ -18,13 +18,13 @@ COMPACT = "compact"
 _DONE = EventFilter(kinds=frozenset({"action:condensation"}))
 
 
-def compact_wish(text: str) -> str | None:
+def compact_argument(text: str) -> str | None:
     """What to keep above all, if the text is this command; None if it is a message."""
     first, *rest = text.strip().split(maxsplit=1) or [""]
     return None if first != f"/{COMPACT}" else rest[0] if rest else ""
 
 
-async def came_of(session: AgentSession, since: int) -> CondensationAction | None:
+async def last_condensation(session: AgentSession, since: int) -> CondensationAction | None:
     """The newest condensation after an event; None if there is none. Raises StoreError."""
     for envelope in reversed(await session.stream.read(after=since, where=_DONE)):
         if isinstance(envelope.event, CondensationAction):

@@ -63,7 +63,7 @@ def first_line(text: str) -> str:
 
 
 async def suggest_title(make_llm: Callable[[], Awaitable[LLM]], message: str) -> Suggestion:
-    """Ask a model once. Returns no title if the model cannot be used, fails or is slow. Cancelling cancels the call."""
+    """Ask a model, once. No title if the model cannot be used, fails or is slow. Cancelling cancels the call."""
     started_at = time.monotonic()
     try:
         llm = await make_llm()

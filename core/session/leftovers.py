@@ -56,7 +56,7 @@ class Leftovers:
         """Callback for state changes: look when the agent has come to rest. Raises StoreError."""
         changed = envelope.event
         if isinstance(changed, AgentStateChangedObservation) and changed.agent_state not in _WORKS:
-            await self.tell()
+            await self.report()
 
     async def put_back(self, name: str) -> str:
         """Give a file that was moved aside its name again, and return the name. The next sandbox cannot write it.
@@ -69,13 +69,13 @@ class Leftovers:
         await self._restart()
         return restored
 
-    async def tell(self) -> None:
+    async def report(self) -> None:
         """Report what was not reported yet. Raises StoreError."""
         async with self._turn:
-            await self._tell_new(LEFT_BEHIND, INTRODUCTION, await self._runtime.left_behind(), REMEDY)
-            await self._tell_new(CAME_BACK, CAME_BACK_INTRODUCTION, await self._runtime.came_back(), "")
+            await self._report_new(LEFT_BEHIND, INTRODUCTION, await self._runtime.left_behind(), REMEDY)
+            await self._report_new(CAME_BACK, CAME_BACK_INTRODUCTION, await self._runtime.came_back(), "")
 
-    async def _tell_new(self, error_id: str, introduction: str, lines: Sequence[str], remedy: str) -> None:
+    async def _report_new(self, error_id: str, introduction: str, lines: Sequence[str], remedy: str) -> None:
         found = [f"- {what}" for what in lines]
         if not found:
             return

@@ -15,15 +15,17 @@ if TYPE_CHECKING:
     from core.session.agent_session import AgentSession
     from core.session.setup import Setup
 
-TELL = "You go round in a circle: {} Do not repeat it. Say what you tried and why it did not work, then go another way."
+TELL = (
+    "You are repeating yourself: {} Do not repeat it. Say what you tried and why it did not work, then go another way."
+)
 
 
 class Recovery:
     """The choices in one conversation. A new one is a row in `core.controller.exit_reasons` and a case here."""
 
-    def __init__(self, session: AgentSession, preparation: Setup) -> None:
+    def __init__(self, session: AgentSession, setup: Setup) -> None:
         self._session = session
-        self._preparation = preparation
+        self._setup = setup
 
     async def take(self, way: Way, model: str = "") -> None:
         """Carry out one of the choices that `state.halt` offers; any other does nothing. `model` is for SWITCH_MODEL.
@@ -40,9 +42,9 @@ class Recovery:
             case Way.CONDENSE:
                 await session.add(CondensationRequestAction())
             case Way.RESTART_SANDBOX:
-                await self._preparation.restart()
+                await self._setup.restart()
             case Way.SKIP:
-                self._preparation.skip()
+                self._setup.skip()
             case Way.STOP:
                 await session.interrupt()
                 return

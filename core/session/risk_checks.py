@@ -52,7 +52,7 @@ class RiskChecks:
         self._seen_id = -1
         self._turn = asyncio.Lock()
 
-    async def heard(self, action: Action, facts: Facts) -> Judgement:
+    async def judge(self, action: Action, facts: Facts) -> Judgement:
         """Return ASK with the reasons, or only the risk. Raises StoreError, ConfigurationError; then the guard asks."""
         async with self._turn:
             taint, history = await self._caught_up()

@@ -60,7 +60,7 @@ class _Attempt:
     def __init__(self) -> None:
         self.failure: RuntimeUnavailableError | None = None
         """The error, if it failed."""
-        self.is_told = False
+        self.is_reported = False
         """Whether an action got the error as its observation."""
         self.failed_step: Callable[[], Awaitable[None]] | None = None
         """The step that failed; None if it was the start of the sandbox."""
@@ -92,8 +92,8 @@ class Setup:
         self._frames = frames
         self._spawn = spawn
         self._steps: list[Callable[[], Awaitable[None]]] = [
-            self._bring_workspace,
-            self._look,
+            self._clone_or_init,
+            self._find_scripts,
             self._run_setup_script,
             self._install_hook,
         ]
@@ -126,7 +126,7 @@ class Setup:
             if self._is_prepared:
                 await self._start_again()
             else:
-                await self._attempted()
+                await self._finished_attempt()
 
     async def ready(self) -> None:
         """Return when the sandbox is ready for an action. Cheap if it is ready already.
@@ -138,14 +138,14 @@ class Setup:
             await self._start_again()
             return
         attempt = self._attempt
-        if attempt is None or attempt.failure is None or attempt.is_told:
-            attempt = await self._attempted()
+        if attempt is None or attempt.failure is None or attempt.is_reported:
+            attempt = await self._finished_attempt()
         if attempt.failure is not None:
-            attempt.is_told = True
+            attempt.is_reported = True
             raise attempt.failure
 
-    async def _attempted(self) -> _Attempt:
-        """Return the running attempt, or a new one, once it has ended. Raises RuntimeUnavailableError."""
+    async def _finished_attempt(self) -> _Attempt:
+        """Return the running attempt, or a new one, at its end. Raises RuntimeUnavailableError if interrupted."""
         while (attempt := self._attempt) is not None and attempt.is_ending:
             await asyncio.wait([attempt.task])  # an interrupted attempt is not joined: a new one begins
         if self._is_closed:
@@ -177,11 +177,11 @@ class Setup:
         """Release the sandbox for now. The next action starts it again, in the folder of the work."""
         await self._begin_again(self._runtime.rest)
 
-    async def _begin_again(self, let_go: Callable[[], Awaitable[None]]) -> None:
+    async def _begin_again(self, release: Callable[[], Awaitable[None]]) -> None:
         self.interrupt()
-        await let_go()
+        await release()
         if self._is_prepared:
-            self._steps = [self._look, self._run_setup_script]
+            self._steps = [self._find_scripts, self._run_setup_script]
         self._is_prepared, self._attempt = False, None
 
     async def aclose(self) -> None:
@@ -198,7 +198,7 @@ class Setup:
         try:
             async with self._step(STARTING_RUNTIME, "Starting the sandbox"):
                 await self._start_runtime()
-            self._say(RUNTIME_STARTED, "The sandbox runs.")
+            self._show(RUNTIME_STARTED, "The sandbox is running.")
             while self._steps:
                 attempt.failed_step = self._steps[0]
                 await self._steps[0]()
@@ -207,9 +207,9 @@ class Setup:
             attempt.failure = RuntimeUnavailableError(str(error))
             return
         self._is_prepared = True
-        self._say(READY, f"Ready after {sum(self._seconds.values()):.1f} s.")
+        self._show(READY, f"Ready after {sum(self._seconds.values()):.1f} s.")
         if self._runtime.why_open:
-            self._say(NO_ISOLATION, f"Nothing separates the agent from this machine: {self._runtime.why_open}.")
+            self._show(NO_ISOLATION, f"No sandbox: commands run directly on this machine. {self._runtime.why_open}.")
         times = ", ".join(f"{what} {seconds:.2f} s" for what, seconds in self._seconds.items())
         log.info("conversation %s is ready: %s", self._info.id, times)
 
@@ -223,7 +223,7 @@ class Setup:
 
     async def _start_runtime(self) -> None:
         try:
-            await self._runtime.start(partial(self._say, STARTING_RUNTIME))
+            await self._runtime.start(partial(self._show, STARTING_RUNTIME))
         except HandloomError:
             raise
         except Exception as error:  # the boundary to the runtime: its bug must not end the session
@@ -231,7 +231,7 @@ class Setup:
             text = f"The sandbox cannot be started: {type(error).__name__}: {error}. {TRY_AGAIN}"
             raise RuntimeUnavailableError(text) from error
 
-    async def _bring_workspace(self) -> None:
+    async def _clone_or_init(self) -> None:
         """Clone the chosen repository; without one, make a new one if the settings want it."""
         if self._info.repository:
             repository = Repository.parse(self._info.repository)
@@ -247,7 +247,7 @@ class Setup:
         async with self._step(SETTING_UP_WORKSPACE, what):
             check(await self._shell.run(apart(command, self._runtime.working_dir), limit_s), what, remedy)
 
-    async def _look(self) -> None:
+    async def _find_scripts(self) -> None:
         """Change to the folder of the work, and find out which scripts it has."""
         if not self._info.repository and not await asyncio.to_thread(_has_scripts, self._info.workspace):
             return
@@ -259,7 +259,7 @@ class Setup:
         if self._may_run_scripts:
             self._scripts = frozenset(found)
         elif found and self._settings.run_repository_scripts == "isolated":
-            await self._tell_not_run(" and ".join(found))
+            await self._report_not_run(" and ".join(found))
 
     async def _run_setup_script(self) -> None:
         if SETUP_SCRIPT not in self._scripts:
@@ -280,7 +280,7 @@ class Setup:
             if not refused:
                 check(observation, what)
         if refused:
-            self._say(SETTING_UP_GIT_HOOKS, f"{PRE_COMMIT_SCRIPT} was not installed as hook: {observation.content}")
+            self._show(SETTING_UP_GIT_HOOKS, f"{PRE_COMMIT_SCRIPT} was not installed as hook: {observation.content}")
 
     @property
     def _folder(self) -> str:
@@ -297,7 +297,7 @@ class Setup:
             case "never":
                 return False
 
-    async def _tell_not_run(self, scripts: str) -> None:
+    async def _report_not_run(self, scripts: str) -> None:
         """Show it on the screen, and store it once in the conversation."""
         text = (
             f"{scripts} of the repository: not run, because without isolation that would be as you, on this machine.\n"
@@ -305,20 +305,20 @@ class Setup:
             '"always", or HANDLOOM__SANDBOX__RUN_REPOSITORY_SCRIPTS=always, and open the conversation again; "never" '
             "ends this notice."
         )
-        self._say(SCRIPTS_NOT_RUN, text)
+        self._show(SCRIPTS_NOT_RUN, text)
         said_before = EventFilter(kinds=frozenset({"observation:error"}), query=SCRIPTS_NOT_RUN)
         if not await self._stream.read(where=said_before, limit=1):
             await self._stream.append(ErrorObservation(content=text, error_id=SCRIPTS_NOT_RUN), EventSource.ENVIRONMENT)
 
     # -- telling -----------------------------------------------------------------------------------------------------
 
-    def _say(self, status: str, text: str) -> None:
+    def _show(self, status: str, text: str) -> None:
         self._frames.publish(Status("info", status, text))
 
     @asynccontextmanager
     async def _step(self, status: str, what: str) -> AsyncIterator[None]:
         """Show that a step begins, and how and when it ended."""
-        self._say(status, f"{what} …")
+        self._show(status, f"{what} …")
         begun = time.monotonic()
         try:
             yield
@@ -327,10 +327,10 @@ class Setup:
             self._frames.publish(Status("error", status, str(error)))
             raise
         except asyncio.CancelledError:
-            self._say(status, "")
+            self._show(status, "")
             raise
         self._seconds[what] = time.monotonic() - begun
-        self._say(status, f"{what}: done in {self._seconds[what]:.1f} s.")
+        self._show(status, f"{what}: done in {self._seconds[what]:.1f} s.")
 
 
 def _has_scripts(workspace: str) -> bool:

@@ -55,7 +55,7 @@ class Snapshots:
             for envelope in page:
                 history.append(envelope)
             state = reduce(evolve, page, state)
-            garbage_collector.spare()
+            garbage_collector.freeze()
         return state, history
 
     async def newest(self) -> tuple[State, int]:

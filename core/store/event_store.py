@@ -366,9 +366,9 @@ class EventStore(EventReader):
         rows = list(await self._fetch(_PIECE, (key, upto, _PIECE_EVENTS)))
         words, characters = await asyncio.to_thread(_index_rows, key, rows)
         async with self._transaction("The search index could not be written") as connection:
-            stands = await connection.execute_fetchall("SELECT upto FROM indexed WHERE conversation = ?", (key,))
+            indexed = await connection.execute_fetchall("SELECT upto FROM indexed WHERE conversation = ?", (key,))
             there = await connection.execute_fetchall("SELECT 1 FROM conversations WHERE key = ?", (key,))
-            if not there or next((at for (at,) in stands), 0) != upto:
+            if not there or next((at for (at,) in indexed), 0) != upto:
                 return  # it was deleted, or another process was faster
             await connection.executemany("INSERT INTO words (rowid, text) VALUES (?, ?)", words)
             await connection.executemany("INSERT INTO characters (rowid, text) VALUES (?, ?)", characters)
@@ -380,8 +380,8 @@ class EventStore(EventReader):
 
     async def _remove_from_index(self, connection: aiosqlite.Connection, key: int) -> None:
         """Remove a conversation from the index. A contentless table must be given the content to remove."""
-        stands = await connection.execute_fetchall("SELECT upto FROM indexed WHERE conversation = ?", (key,))
-        upto, after = next((at for (at,) in stands), 0), 0
+        indexed = await connection.execute_fetchall("SELECT upto FROM indexed WHERE conversation = ?", (key,))
+        upto, after = next((at for (at,) in indexed), 0), 0
         while after < upto:
             rows = list(await connection.execute_fetchall(_PIECE, (key, after, min(_PIECE_EVENTS, upto - after))))
             words, characters = await asyncio.to_thread(_index_rows, key, rows)

@@ -128,8 +128,8 @@ def _check_with_sqlite(path: Path) -> list[Damage]:
                 f"{path} was written by a newer Handloom (version {version}; this one knows {VERSION}). "
                 "Install the newer one."
             )
-        said = [str(line) for (line,) in connection.execute(f"PRAGMA integrity_check({MOST})") if line != "ok"]
-        found = [Damage(Part.INDEX if line.startswith(_OF_INDEX) else Part.FILE, line) for line in said]
+        lines = [str(line) for (line,) in connection.execute(f"PRAGMA integrity_check({MOST})") if line != "ok"]
+        found = [Damage(Part.INDEX if line.startswith(_OF_INDEX) else Part.FILE, line) for line in lines]
         if version == VERSION and all(trouble.part is Part.INDEX for trouble in found):
             found += islice(_in_rows(connection), MOST)
             if not found:

@@ -177,9 +177,9 @@ def _is_page_size(size: int) -> bool:
 
 
 def _page_size(head: bytes) -> int:
-    said = int.from_bytes(head[16:18], "big")
-    said = 65536 if said == 1 else said
-    return said if head.startswith(_MAGIC) and _is_page_size(said) else PAGE_BYTES
+    size = int.from_bytes(head[16:18], "big")
+    size = 65536 if size == 1 else size
+    return size if head.startswith(_MAGIC) and _is_page_size(size) else PAGE_BYTES
 
 
 def _sum(data: bytes, order: str, begin: tuple[int, int]) -> tuple[int, int]:

@@ -1,7 +1,7 @@
-"""Which events of a log are undone: what the model, the chat and the list of turns leave out.
+"""Which events of a log are undone: the model, the chat and the list of turns leave them out.
 
-Pure. An undo takes effect with its observation, and reaches from the message that it names to its own action; one
-that was taken back reaches nowhere.
+Pure. An undo takes effect with its observation, and covers the events from the message that it names to its own action;
+one that was redone covers none.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from core.events import Envelope, UndoAction, UndoObservation
 
 
 def undone_spans(log: Iterable[Envelope]) -> list[range]:
-    """The ids that are undone, by the undos and their observations that are among these events, in order."""
+    """The ids that are undone by the undo actions and their observations among these events, in order."""
     asked: dict[int | None, UndoAction] = {}
     spans: dict[int, range] = {}
     for envelope in log:
@@ -30,7 +30,7 @@ def undone_spans(log: Iterable[Envelope]) -> list[range]:
 
 
 def without_undone(history: Sequence[Envelope]) -> Sequence[Envelope]:
-    """The same events without those that are undone; the same object where none is."""
+    """The events that are not undone; the same object if none is."""
     spans = undone_spans(history)
     if not spans:
         return history

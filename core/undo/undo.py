@@ -1,11 +1,10 @@
-"""Undo: a turn of the user taken back in the chat, in the files or in both, and that taken back again.
+"""Undo of turns in the chat, in the files or in both, and redo.
 
-The log is never shortened. An UndoAction says what shall be, then files are restored, then its UndoObservation says
-that it is so; what dies in between is seen by the next owner, who looks at the files and finishes it or says that
-nothing has changed. Invariants: only what the agent's turns changed is written; what others changed as well is named
-first and left alone unless the user says otherwise; nothing is lost, because the files get a checkpoint before.
-Which events the model then sees is `core.undo.reverted`, what the controller makes of it `core.controller.undo_state`.
-Used by AgentSession, while the agent rests.
+The log is never shortened. An UndoAction says what is wanted, then files are restored, then the UndoObservation
+confirms it; if the process dies in between, the next owner looks at the files and finishes it or reports that nothing
+has changed. Invariants: only changes of the agent's turns are reverted; files that others changed as well are shown
+first and left alone unless the user decides otherwise; nothing is lost, because the files get a checkpoint before.
+`core.undo.reverted` says which events the model then sees, `core.controller.undo_state` what the controller does.
 """
 
 from __future__ import annotations
@@ -36,14 +35,14 @@ from core.stream import EventStream
 from core.undo.reverted import undone_spans
 
 NO_CHECKPOINTS = (
-    "The files cannot be brought back: checkpoints are switched off, or the work is on another machine. "
-    "The chat can be taken back alone."
+    "The files cannot be restored: checkpoints are switched off, or the work is on another machine. "
+    "The chat alone can be undone."
 )
-NOT_KEPT = "The files cannot be brought back: they were not kept at that turn. The chat can be taken back alone."
+NOT_KEPT = "The files cannot be restored: they were not kept at that turn. The chat alone can be undone."
 INTERRUPTED = "It was interrupted before anything had changed. Undo again."
-CHANGED_MEANWHILE = "Files have changed since the list was shown. Look at it again."
+CHANGED_MEANWHILE = "Files have changed since the list was shown. Review it again."
 MAX_TOLD = 100
-"""Files that the model is told by name."""
+"""Files that are named to the model."""
 _SAID = EventFilter(kinds=frozenset({"action:message"}), sources=frozenset({EventSource.USER}))
 _KEPT = EventFilter(kinds=frozenset({"observation:checkpoint"}))
 _UNDOS = EventFilter(kinds=frozenset({"action:undo", "observation:undo"}))
@@ -54,7 +53,7 @@ _MOMENTS = EventFilter(
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A message of the user that stands, and with it what came of it. `text` is foreign."""
+    """A message of the user that is not undone, with its results. `text` is foreign."""
 
     id: int
     text: str
@@ -63,43 +62,43 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class UndoPreview:
-    """What an undo would do, or a redo. Its texts are foreign."""
+    """What an undo or a redo would do. Its texts are foreign."""
 
     first: int
-    """The message that the turn began with."""
+    """The message with which the turn began."""
     text: str
     events: int
-    """That the model would no longer see, or see again."""
+    """The number of messages that the model would no longer see, or see again."""
     changes: tuple[FileChange, ...] = ()
-    """What would become of files; none where the turns changed none."""
+    """The changes of files; none if the turns changed none."""
     disputed: tuple[str, ...] = ()
-    """Those of them that others than the agent have changed, too."""
+    """Those of them that others than the agent have changed as well."""
     others: tuple[str, ...] = ()
-    """Files that differ by the doing of others alone, and that are left alone."""
+    """Files that only others have changed, and that are left alone."""
     why_no_files: str = ""
-    """Why files cannot be brought back; empty where they can."""
+    """Why files cannot be restored; empty if they can."""
     before: str = ""
     """The checkpoint of the files as they are."""
     checkpoint: str = ""
-    """That of the files as they would be."""
+    """The checkpoint of the files as they would be."""
     redoes: int | None = None
-    """The undo that a redo takes back."""
+    """The undo that a redo reverts."""
     chat: bool = True
-    """Whether that undo was of the chat."""
+    """Whether that undo included the chat."""
 
 
 class Undos:
-    """Of one conversation. Call it while the agent rests and nothing else is said."""
+    """The undos of one conversation. Call them while the agent rests and nothing else is said."""
 
     def __init__(self, checkpoints: Checkpoints | None, stream: EventStream, state: Callable[[], State]) -> None:
         self._checkpoints = checkpoints
         self._stream = stream
         self._state = state
         self._differ: dict[tuple[str, str], set[str]] = {}
-        """Which files differ between two checkpoints that were compared before."""
+        """The changed files between two checkpoints, for those that were compared before."""
 
     async def turns(self, limit: int = 200) -> list[Turn]:
-        """The turns that stand, the newest first. Raises StoreError."""
+        """The turns that are not undone, newest first. Raises StoreError."""
         spans = undone_spans(await self._stream.read(where=_UNDOS))
         found: list[Turn] = []
         before: int | None = None
@@ -127,12 +126,12 @@ class Undos:
         try:
             return await self._with_files(preview, self._checkpoints)
         except CheckpointError as error:
-            return replace(preview, why_no_files=f"The files cannot be brought back. {error}")
+            return replace(preview, why_no_files=f"The files cannot be restored. {error}")
 
     async def preview_redo(self) -> UndoPreview:
-        """What taking the last undo back would do. Raises UsageError where there is none since the user spoke."""
+        """What a redo would do. Raises UsageError if there was no undo since the last message of the user."""
         if not self._state().undone:
-            raise UsageError("There is no undo to take back: none was made since the last message.")
+            raise UsageError("There is nothing to redo: no undo was made since the last message.")
         undone = self._state().undone[-1]
         (said,) = await self._stream.read(after=undone.first - 1, before=undone.first + 1)
         text = said.event.content if isinstance(said.event, MessageAction) else ""
@@ -148,7 +147,7 @@ class Undos:
             outside = _paths(await self._checkpoints.changes(done.after, now))
             changes = await self._checkpoints.changes(now, done.before)
         except CheckpointError as error:
-            return replace(preview, why_no_files=f"The files cannot be brought back. {error}")
+            return replace(preview, why_no_files=f"The files cannot be restored. {error}")
         preview = replace(preview, before=now, checkpoint=done.before)
         return _with(preview, changes, ours=ours, outside=outside)
 
@@ -170,7 +169,7 @@ class Undos:
         return _with(preview, changes, ours=by_turns, outside=outside)
 
     async def changed_by_turns(self) -> set[str]:
-        """The files that the agent's turns have changed at any time, also where that was taken back since.
+        """The files that the agent's turns have changed at any time, also if that was undone.
 
         Raises CheckpointError, StoreError.
         """
@@ -193,10 +192,10 @@ class Undos:
     # -- doing it --------------------------------------------------------------------------------------------------
 
     async def carry_out(self, preview: UndoPreview, *, chat: bool, files: bool, overwrite: bool) -> UndoObservation:
-        """Do what was shown; `overwrite` takes what is disputed along. Says what became of it.
+        """Carry out what was shown; `overwrite` includes the files that others changed. Returns the result.
 
-        Raises UsageError where the agent does not rest, StoreError; what a StoreError or a cancelling leaves half done
-        is finished by `heal`.
+        Raises UsageError if the agent does not rest, StoreError; `heal` finishes what an error or a cancellation
+        interrupted.
         """
         files = files and bool(preview.changes)
         if not chat and not files:
@@ -223,7 +222,7 @@ class Undos:
         return observation
 
     async def heal(self) -> None:
-        """Finish what was begun and has no observation. Raises StoreError."""
+        """Finish an undo that has no observation. Raises StoreError."""
         undoing = self._state().undoing
         if undoing is None:
             return
@@ -234,7 +233,7 @@ class Undos:
         await self._stream.settle()
 
     async def _brought_back(self, action: UndoAction, *, is_fresh: bool) -> UndoObservation:
-        """Restore what an undo means; one that is not `is_fresh` may have been done before, or in part."""
+        """Restore the files of an undo; one that is not `is_fresh` may be restored already, or in part."""
         if not action.files:
             return UndoObservation()
         if self._checkpoints is None:
@@ -269,7 +268,7 @@ class Undos:
 
 
 class _Step(NamedTuple):
-    """The files at one moment, and whether what changed since the moment before is the doing of turns and undos."""
+    """The files at one moment, and whether the change since the moment before was made by turns and undos."""
 
     checkpoint: str
     after: int
@@ -277,7 +276,7 @@ class _Step(NamedTuple):
 
 
 def _steps(moments: Sequence[Envelope]) -> Iterator[_Step]:
-    """What the records among these events say, in order."""
+    """The steps in the records among these events, in order."""
     not_ours = set(_begins(moments))
     for envelope in moments:
         match envelope.event:
@@ -289,7 +288,7 @@ def _steps(moments: Sequence[Envelope]) -> Iterator[_Step]:
 
 
 def _begins(moments: Sequence[Envelope]) -> Iterator[int]:
-    """The events at which the agent had rested, so that what had changed until then was the doing of others."""
+    """The ids of events before which the agent had rested, so that earlier changes were made by others."""
     works = False
     for envelope in moments:
         match envelope.event:
@@ -310,7 +309,7 @@ def _paths(changes: Iterable[FileChange]) -> set[str]:
 
 
 def _with(preview: UndoPreview, changes: Sequence[FileChange], *, ours: set[str], outside: set[str]) -> UndoPreview:
-    """The preview with what would become of files: those that are ours, of which others may have changed some."""
+    """The preview with the changes of files: those of the agent, of which others may have changed some."""
     return replace(
         preview,
         changes=tuple(change for change in changes if change.path in ours),
@@ -320,7 +319,7 @@ def _with(preview: UndoPreview, changes: Sequence[FileChange], *, ours: set[str]
 
 
 def _told(changed: Sequence[FileChange], action: UndoAction) -> str:
-    """What the model reads where it goes on seeing what was undone."""
+    """The text for a model that still sees what was undone."""
     if not changed:
         return ""
     begun = (

@@ -1,6 +1,6 @@
-"""Undo as the user asks for it: at rest only, so that nothing is under way while it is looked at or carried out.
+"""Undo at rest only, so that nothing runs while it is looked at or carried out.
 
-What an undo does is `core.undo.undo`. Used by the workspace through AgentSession.
+What an undo does is `core.undo.undo`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from core.undo.undo import Turn, UndoPreview, Undos
 
 
 class UndoService:
-    """Of one conversation. `at_rest` raises UsageError where the agent works, or keeps it from beginning meanwhile."""
+    """The undo of one conversation. `at_rest` raises UsageError if the agent works, and keeps it from starting
+    meanwhile."""
 
     def __init__(
         self,
@@ -33,34 +34,34 @@ class UndoService:
         self._at_rest = at_rest
 
     async def heal(self) -> None:
-        """Finish what a dead owner has begun. Raises StoreError."""
+        """Finish what the last owner has begun. Raises StoreError."""
         await self._undos.heal()
 
     @asynccontextmanager
     async def review(self) -> AsyncIterator[Review]:
-        """What the conversation has changed, to be looked through; nothing is begun meanwhile.
+        """The changes of the conversation, to be reviewed; nothing starts meanwhile.
 
-        Raises UsageError where the agent works, StoreError.
+        Raises UsageError if the agent works, StoreError.
         """
         async with self._at_rest():
             await self.heal()
             yield self._review
 
     async def turns(self) -> list[Turn]:
-        """What can be undone: the user's messages that stand, the newest first. Raises StoreError."""
+        """The turns that can be undone, newest first. Raises StoreError."""
         return await self._undos.turns()
 
     async def preview(self, turn: int | None = None) -> UndoPreview:
         """What undoing this turn and all after it would do; the last one by default. Changes nothing.
 
-        Raises UsageError where there is none or the agent works, StoreError.
+        Raises UsageError if there is none or the agent works, StoreError.
         """
         async with self._at_rest():
             await self.heal()
             return await self._undos.preview(turn)
 
     async def preview_redo(self) -> UndoPreview:
-        """What taking the last undo back would do. Raises as `preview`."""
+        """What a redo would do. Raises as `preview`."""
         async with self._at_rest():
             await self.heal()
             return await self._undos.preview_redo()
@@ -73,10 +74,10 @@ class UndoService:
         files: bool = True,
         overwrite: bool = False,
     ) -> UndoObservation:
-        """Take back a turn and all after it, the last one by default; a preview says exactly which files change.
+        """Undo a turn and all after it, the last one by default; a preview says exactly which files change.
 
-        What waits for the user's yes is stopped. Files that others have changed, too, are left alone unless
-        `overwrite`. Says what became of it. Raises UsageError, StoreError; then nothing has changed, or the next start
+        Actions that wait for approval are stopped. Files that others have changed as well are left alone unless
+        `overwrite`. Returns the result. Raises UsageError, StoreError; then nothing has changed, or the next start
         finishes it.
         """
         async with self._at_rest():
@@ -89,7 +90,7 @@ class UndoService:
             return await self._undos.carry_out(preview, chat=chat, files=files, overwrite=overwrite)
 
     async def redo(self, preview: UndoPreview | None = None, *, overwrite: bool = False) -> UndoObservation:
-        """Take the last undo back, in all that it was. Raises as `undo`, and UsageError after another message."""
+        """Redo the last undo. Raises as `undo`, and UsageError after another message."""
         async with self._at_rest():
             await self.heal()
             preview = preview or await self._undos.preview_redo()

@@ -285,7 +285,7 @@ class TestEnds:
         turns = [*({"tool_calls": [bash(f"echo {n}")]} for n in range(8)), FINISH]
         async with editing(handloom, write_script(tmp_path, turns)) as editor:
             session = await editor.open(handloom)
-            with pytest.raises(RequestError, match="Nothing was said yet"):
+            with pytest.raises(RequestError, match="No messages yet"):
                 await editor.prompt(session, "/compact")
             await editor.prompt(session, "echo numbers")
             assert await editor.prompt(session, "/compact the third number") == "end_turn"
@@ -396,7 +396,7 @@ class TestSessions:
         async with editing(handloom, write_script(tmp_path, [FINISH])) as editor:
             with pytest.raises(RequestError, match="no absolute path"):
                 await editor.connection.new_session(cwd="workspace", mcp_servers=[])
-            with pytest.raises(RequestError, match="is no folder"):
+            with pytest.raises(RequestError, match="is not a folder"):
                 await editor.connection.new_session(cwd=str(tmp_path / "nowhere"), mcp_servers=[])
         assert handloom.conversations() == []
 

@@ -1,4 +1,4 @@
-"""Hooks in whole conversations: the user's on this machine, a trusted project's in the sandbox."""
+"""Hooks in whole conversations and alone: the user's on this machine, a trusted project's in the sandbox."""
 
 from __future__ import annotations
 
@@ -14,7 +14,16 @@ from typing import Any
 
 import pytest
 
-from core.actions.hooks import HOOK_FAILED, HOOKS_NOT_RUN, MAX_TEXT_CHARS, NO_REASON, Hooks
+from core.actions.hooks import (
+    HOOK_FAILED,
+    HOOKS_NOT_RUN,
+    MAX_SAID_BYTES,
+    MAX_TEXT_CHARS,
+    NO_REASON,
+    Ended,
+    Hooks,
+    run_on_host,
+)
 from core.actions.middleware import run_hooks
 from core.conversations.conversation_manager import ConversationManager
 from core.errors import RuntimeUnavailableError, StoreError
@@ -40,7 +49,7 @@ from core.session.agent_session import AgentSession
 from core.settings.config import SandboxSettings, Settings
 from core.store.conversations import ConversationInfo
 from core.trust.folder_survey import survey_project
-from core.trust.hook_file import Moment
+from core.trust.hook_file import Hook, Moment
 from core.trust.trust_store import Gate
 from tests.actions.pipelines import through
 from tests.doubles import FINISH, ScriptedRuntime, bash, write_script
@@ -464,3 +473,56 @@ async def test_around_an_executor_a_denied_action_is_not_carried_out_and_a_done_
         waiting.cancel()
         assert await waiting == ended(0, "made")(RUN), "what the action did stands"
         assert len(executor.executed) == 2
+
+
+async def host_ended(folder: Path, command: str, line: bytes = b"{}\n", timeout_s: float = 20.0) -> Ended:
+    async with asyncio.timeout(20):
+        return await run_on_host(Hook(Moment.AFTER_ACTION, command, timeout_s=timeout_s), line, folder)
+
+
+@pytest.mark.parametrize(
+    ("command", "result"),
+    [
+        ("true", Ended(0)),
+        ("exit 3", Ended(3)),
+        ("echo out; echo err >&2", Ended(0, "err\n")),
+        ("cat >&2; exit 2", Ended(2, '{"event": "x"}\n')),
+        ("exec 0<&-; echo done >&2", Ended(0, "done\n")),
+        ("printf '\\377' >&2", Ended(0, "\ufffd")),
+        ("pwd | xargs basename >&2", Ended(0, "here\n")),
+    ],
+)
+async def test_a_hook_reads_its_line_in_its_folder_and_is_read_at_standard_error(
+    tmp_path: Path, command: str, result: Ended
+) -> None:
+    folder = tmp_path / "here"
+    folder.mkdir()
+    assert await host_ended(folder, command, b'{"event": "x"}\n') == result
+
+
+async def test_what_it_says_is_read_to_its_end_and_only_its_beginning_is_kept(tmp_path: Path) -> None:
+    result = await host_ended(tmp_path, "printf a >&2; head -c 300000 /dev/zero | tr '\\0' b >&2; exit 1")
+    assert result == Ended(1, "a" + "b" * (MAX_SAID_BYTES - 1))
+
+
+async def test_one_that_does_not_read_a_long_line_is_no_failure(tmp_path: Path) -> None:
+    assert await host_ended(tmp_path, "exec 0<&-; exit 0", b"x" * 1_000_000) == Ended(0)
+
+
+async def test_one_that_takes_too_long_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+    result = await host_ended(tmp_path, "sleep 60 & echo $! > child; echo $$ > own; wait", timeout_s=1.0)
+    assert result == Ended(None, is_late=True)
+    for name in ("own", "child"):
+        assert _is_gone(int((tmp_path / name).read_text()))
+
+
+def _is_gone(pid: int) -> bool:
+    """Whether a process has host_ended; one that nobody has waited for yet has."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+async def test_one_that_cannot_be_run_says_why(tmp_path: Path) -> None:
+    assert await host_ended(tmp_path / "gone", "true") == Ended(None, "No such file or directory")

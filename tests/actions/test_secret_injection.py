@@ -1,4 +1,4 @@
-"""Secret injection: which actions get secrets, and what is said where they cannot be had."""
+"""Secret injection: which actions get secrets, and the note when they cannot be read."""
 
 from __future__ import annotations
 

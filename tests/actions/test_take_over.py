@@ -126,7 +126,7 @@ async def test_a_conversation_whose_terminal_the_user_has_is_not_put_to_sleep(tm
 async def test_only_one_has_it(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH]) as session:
         await session.user_control.terminal.begin(24, 80)
-        with pytest.raises(UsageError, match="taken over already"):
+        with pytest.raises(UsageError, match="already have the terminal"):
             await session.user_control.terminal.begin(24, 80)
         with pytest.raises(UsageError, match="taken over the terminal"):
             await session.user_control.run_command("ls")
@@ -247,7 +247,7 @@ async def test_keys_that_nobody_takes_are_refused_once_there_are_too_many(tmp_pa
         await session.user_control.terminal.begin(24, 80)
         terminal.type(b"x" * (MAX_WAITING_BYTES - 1))
         terminal.type(b"y")
-        with pytest.raises(UsageError, match="does not read what was typed"):
+        with pytest.raises(UsageError, match="does not read its input"):
             terminal.type(b"z")
         terminal.interrupt()
         await terminal.ended()

@@ -1,4 +1,4 @@
-"""UserAction: one action and exactly one observation, whatever ends it, and the last call after both."""
+"""UserAction: one action and exactly one observation, however it ends, and the last call after both."""
 
 from __future__ import annotations
 

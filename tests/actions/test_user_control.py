@@ -1,4 +1,4 @@
-"""UserControl: whether the user has hold of anything in the sandbox, and letting go of all of it."""
+"""UserControl: whether the user does anything in the sandbox, and ending all of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the user does in the agent's shell, and what goes with a message beside its text; on real parts."""
+"""The user's commands in the agent's shell, and the context of a message; with a real shell."""
 
 from __future__ import annotations
 

@@ -27,25 +27,25 @@ def the_collector_of_before() -> Iterator[None]:
     gc.unfreeze()
 
 
-def test_what_is_spared_is_never_looked_at_again() -> None:
+def test_frozen_objects_are_not_collected() -> None:
     before, after = Thing(), None
-    garbage_collector.spare()
+    garbage_collector.freeze()
     after = Thing()
     watched = [thing for thing in gc.get_objects() if isinstance(thing, Thing)]
     assert watched == [after]
     assert before is not after
 
 
-def test_what_is_spared_is_freed_when_nobody_refers_to_it() -> None:
+def test_frozen_objects_are_freed_by_reference_counting() -> None:
     thing = Thing()
     alive = weakref.ref(thing)
-    garbage_collector.spare()
+    garbage_collector.freeze()
     del thing
     assert alive() is None
 
 
-def test_rubbish_of_later_is_still_collected() -> None:
-    garbage_collector.spare()
+def test_later_garbage_is_collected() -> None:
+    garbage_collector.freeze()
     thing = Thing()
     thing.__dict__["itself"] = thing
     alive = weakref.ref(thing)
@@ -54,20 +54,20 @@ def test_rubbish_of_later_is_still_collected() -> None:
     assert alive() is None
 
 
-def test_what_was_spared_in_a_cycle_is_freed_once_conversations_have_closed() -> None:
+def test_frozen_cycles_are_collected_after_conversations_closed() -> None:
     thing = Thing()
     thing.__dict__["itself"] = thing
     alive = weakref.ref(thing)
-    garbage_collector.spare()
+    garbage_collector.freeze()
     del thing
     gc.collect()
     assert alive() is not None, "it is spared"
     for _ in range(garbage_collector.CLOSED):
-        garbage_collector.look_again()
+        garbage_collector.conversation_closed()
     assert alive() is None
 
 
-async def test_conversations_that_are_closed_are_let_go_of(tmp_path: Path) -> None:
+async def test_closed_conversations_are_released(tmp_path: Path) -> None:
     model, alive = write_script(tmp_path, [FINISH]), []
     async with ConversationManager(
         tmp_path / "home", Settings(), make_runtime=lambda *_given: ScriptedRuntime(), environ={}

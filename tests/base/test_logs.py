@@ -40,7 +40,7 @@ def written(home: Path) -> Path:
     return home / "logs" / "handloom.log"
 
 
-def test_one_record_is_one_line_whatever_it_says(tmp_path: Path) -> None:
+def test_every_record_is_one_line(tmp_path: Path) -> None:
     log_to(tmp_path)
     logging.getLogger("room").warning("a\n%s\x1b]52;c;x\x07", '{"level": "forged"}')
     path = written(tmp_path)
@@ -74,7 +74,7 @@ def test_no_line_holds_what_is_to_be_masked(tmp_path: Path) -> None:
     assert known not in line
 
 
-async def test_a_log_that_is_written_slowly_holds_up_no_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_writing_does_not_block_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     may_write = threading.Event()
     monkeypatch.setattr(RotatingFileHandler, "emit", lambda *_: may_write.wait(30))
     log_to(tmp_path)

@@ -99,7 +99,7 @@ def worked() -> Log:
     return log
 
 
-def test_a_log_has_the_figures_that_were_put_into_it() -> None:
+def test_a_log_has_the_expected_figures() -> None:
     assert worked().statistics == Statistics(
         events=10,
         user_messages=1,
@@ -117,7 +117,7 @@ def test_a_log_has_the_figures_that_were_put_into_it() -> None:
     )
 
 
-def test_nothing_has_no_figures_and_no_typical_time() -> None:
+def test_an_empty_log_has_no_figures() -> None:
     assert statistics_of([]) == Statistics()
     assert Durations.of([]) == Durations(0, 0.0, None, None, None)
 
@@ -142,7 +142,7 @@ def test_the_price_of_a_call_is_the_difference_of_the_sums() -> None:
     assert answers(spent(0.25, 10, 1), spent(0.75, 30, 2)).calls == Calls(2, 0.75, 0, 30, 2)
 
 
-def test_an_unknown_price_is_counted_and_is_never_nothing() -> None:
+def test_an_unknown_price_is_counted_and_never_0() -> None:
     known_then_not = answers(spent(0.25, 10, 1), spent(None, 20, 2), spent(None, 30, 3)).calls
     assert (known_then_not.count, known_then_not.cost, known_then_not.unpriced) == (3, 0.25, 2)
     assert known_then_not.prompt_tokens == 30
@@ -192,7 +192,7 @@ def durations(log: Log, kind: str = "run") -> Actions:
     return log.statistics.actions[kind]
 
 
-def test_the_wait_for_the_users_yes_is_no_work() -> None:
+def test_waiting_for_approval_is_not_working_time() -> None:
     log = Log()
     action = log.add(0, run(held=True))
     log.add(100, ChangeAgentStateAction(agent_state=AgentState.USER_CONFIRMED), USER, action)
@@ -200,7 +200,7 @@ def test_the_wait_for_the_users_yes_is_no_work() -> None:
     assert durations(log) == Actions(1, 0, 0, Durations(1, 2.0, 2.0, 2.0, 2.0))
 
 
-def test_the_wait_through_a_pause_is_no_work() -> None:
+def test_a_pause_is_not_working_time() -> None:
     log = Log()
     first, second = log.add(0, run()), log.add(0, run())
     log.add(1, AgentStateChangedObservation(agent_state=AgentState.PAUSED), ENVIRONMENT)
@@ -243,7 +243,7 @@ def test_a_command_that_still_runs_has_not_failed() -> None:
     assert durations(log).failed == 0
 
 
-def test_a_clock_that_jumps_back_makes_no_time() -> None:
+def test_a_clock_that_jumps_back_adds_no_time() -> None:
     log = Log()
     asked = log.add(100, MessageAction(content="go"), USER)
     action = log.add(50, run(spent(0.0, 1, 1)), cause=asked)

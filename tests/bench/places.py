@@ -35,7 +35,7 @@ def folder() -> Iterator[Path]:
 @asynccontextmanager
 async def opened(home: Path, store: EventStore | None = None) -> AsyncIterator[EventStream]:
     """The stream of a new conversation, in `store` or one of its own."""
-    garbage_collector.spare()  # as the manager does when it starts
+    garbage_collector.freeze()  # as the manager does when it starts
     async with store or EventStore(home) as store:
         stream = EventStream(store, await store.create_conversation("c", title="", workspace="/", model="demo"))
         yield stream

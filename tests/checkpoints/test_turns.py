@@ -1,4 +1,4 @@
-"""A checkpoint at both ends of each turn: recorded where files changed, never in the way, told where there are none."""
+"""A checkpoint at both ends of each turn: recorded when files changed, and reported when there are none."""
 
 from __future__ import annotations
 
@@ -327,7 +327,7 @@ async def test_where_checkpoints_fail_none_is_taken_any_more_and_that_is_in_the_
         (told,) = [e for e in await stream.read() if isinstance(e.event, ErrorObservation)]
         assert isinstance(told.event, ErrorObservation)
         assert (told.source, told.event.error_id) == (EventSource.ENVIRONMENT, NO_CHECKPOINTS)
-        assert told.event.content.endswith("at a turn. No room.")
+        assert told.event.content.endswith("to an earlier turn. No room.")
 
 
 @pytest.mark.parametrize(
@@ -361,7 +361,7 @@ async def test_what_may_change_files_waits_for_the_checkpoint_of_what_came_befor
         assert asked.done() is not waits, "that was an event before it"
         await turns.on_event(action)
         await asked
-        assert [text for _, _, text in told] == (["Keeping the workspace as it is …", ""] if waits else [])
+        assert [text for _, _, text in told] == (["Taking a checkpoint of the workspace …", ""] if waits else [])
         await turns.ready(action)
         assert len(told) == 2 * waits, "what is kept already is not waited for"
         await Turns(None, stream, frames).ready(action)

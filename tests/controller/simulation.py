@@ -126,7 +126,7 @@ class World:
         self.thinking: dict[int, bool] = {}  # cause -> cancelled
         self.acting: dict[int, bool] = {}  # action id -> cancelled
         self.recalling: list[int] = []
-        self.errands: list[int] = []
+        self.side_actions: list[int] = []
         self.now = NOW
         self.crashed = False
         self.cost = 0.0
@@ -315,9 +315,9 @@ class World:
                 self.append(CondensationRequestAction(), USER)
             case 4:
                 self.append(CmdRunAction(command="git", hidden=True), ENVIRONMENT)
-                self.errands.append(len(self.log) - 1)
-            case 5 if self.errands:
-                self.append(CmdOutputObservation(command="git"), ENVIRONMENT, self.errands.pop())
+                self.side_actions.append(len(self.log) - 1)
+            case 5 if self.side_actions:
+                self.append(CmdOutputObservation(command="git"), ENVIRONMENT, self.side_actions.pop())
 
     def user_undoes(self) -> None:
         """A turn that stands, or the last undo; the session begins one only while the controller rests."""
@@ -385,7 +385,7 @@ class World:
         self.thinking.clear()
         self.acting.clear()
         self.recalling.clear()
-        self.errands.clear()
+        self.side_actions.clear()
         self.state = State.initial(self.limits)
         for envelope in self.log:
             self.note_yes(self.state, envelope)
@@ -428,8 +428,8 @@ class World:
         for _ in range(steps):
             if found := self.moves(user=True, crashes=crashes):
                 self.rng.choice(found)()
-        while self.errands:
-            self.append(CmdOutputObservation(command="git"), ENVIRONMENT, self.errands.pop())
+        while self.side_actions:
+            self.append(CmdOutputObservation(command="git"), ENVIRONMENT, self.side_actions.pop())
         for _ in range(4000):  # no more wishes: everything comes to rest
             if not (found := self.moves(user=False, crashes=False)):
                 break

@@ -1,4 +1,4 @@
-"""The rules one by one: V0's should-step table, confirmation, limits, and what an interrupt leaves behind."""
+"""Single rules: the should-step table of V0, confirmation, limits, and what an interrupt leaves."""
 
 from __future__ import annotations
 
@@ -755,4 +755,4 @@ def test_a_command_of_the_environment_waits_for_nobody_and_is_answered_after_a_c
     assert isinstance(effect, Emit)
     assert effect.cause == action
     talk.add(CmdOutputObservation(command="git clone"), ENVIRONMENT, action)
-    assert talk.state.errands == frozenset()
+    assert talk.state.side_actions == frozenset()

@@ -1,4 +1,4 @@
-"""What is a loop, and what is none: V0's scenarios with its thresholds, and those that V0 misses or sees wrongly."""
+"""What is a loop and what is not: the scenarios and thresholds of V0, and those that V0 misses or misjudges."""
 
 from __future__ import annotations
 

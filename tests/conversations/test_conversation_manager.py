@@ -1,4 +1,4 @@
-"""Many conversations at once: who is awake, who looks, what is cleaned up, and that nobody suffers for another."""
+"""Many conversations at once: which are awake, shown and closed, and that they do not affect each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deleting a conversation: what is refused, in which order things go, and that others are let be."""
+"""Deleting a conversation: what is refused, the order, and that other conversations are left alone."""
 
 from __future__ import annotations
 

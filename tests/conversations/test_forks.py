@@ -1,4 +1,4 @@
-"""Forks: a conversation of its own from any event on, with the files as they were there or in the same folder."""
+"""Forks from any event, with the files of that moment or in the same folder."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ async def test_files_that_were_not_kept_are_refused_and_nothing_is_left(tmp_path
         with pytest.raises(UsageError, match="were not kept at that event"):
             await manager.fork(session.id, 0, copy_files=True)
         await WorkspaceCheckpoints(tmp_path / "home", session.info.workspace, session.id).delete()
-        with pytest.raises(UsageError, match="cannot be had from there"):
+        with pytest.raises(UsageError, match="cannot be restored"):
             await manager.fork(session.id, 5, copy_files=True)
         assert len(await manager.list()) == 1
         assert not list((tmp_path / "home" / "workspaces").iterdir())
@@ -294,6 +294,6 @@ async def test_a_fork_knows_the_repository_and_does_not_clone_it_again(tmp_path:
         recalled = [e.event for e in whole if isinstance(e.event, RecallObservation) and e.event.repo_name]
         assert (recalled[-1].repo_name, recalled[-1].repo_directory) == ("project", str(folder))
         ran = [e.event for e in new if isinstance(e.event, CmdOutputObservation)]
-        assert "project is there already." in ran[0].content
+        assert "project already exists." in ran[0].content
         assert ran[-1].content.split() == [str(folder), "changed"]
         assert (folder / ".git").exists() is not copy_files, "git's own is not copied, and nothing is cloned"

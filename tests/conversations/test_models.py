@@ -1,4 +1,4 @@
-"""Models in whole conversations: by task, by agent, changed on the way, recorded and played, helped out by others."""
+"""Models in whole conversations: by task, by agent, switched, recorded and replayed, with helpers."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ async def test_a_fallback_of_the_settings_answers_and_that_is_told(tmp_path: Pat
         session = await manager.create(workspace=str(tmp_path), model="main")
         told = await work(session)
         assert session.state.agent_state is AgentState.FINISHED
-        assert told[0].startswith("main failed; spare answers. The provider failed, on every try.")
+        assert told[0].startswith("main failed; spare answers instead. The provider failed, on every try.")
         assert session.active_model.name == "main"
 
 

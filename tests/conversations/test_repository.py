@@ -1,4 +1,4 @@
-"""Which addresses of repositories are taken, and what is made of them."""
+"""Which addresses of repositories are allowed, and how they are stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversations that are stored, forked, renamed and deleted whole, and lists that tell of them."""
+"""Whole conversations are stored, forked, renamed and deleted, and the lists show it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Delegates on real parts: conversations of their own, side by side, shared sums, one observation whatever happens."""
+"""Delegates with real parts: separate conversations, side by side, shared sums, one observation each."""
 
 from __future__ import annotations
 

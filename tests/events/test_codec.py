@@ -100,7 +100,7 @@ def test_every_kind_round_trips(event: Event) -> None:
 
 
 @pytest.mark.parametrize("event", every_event(), ids=lambda e: f"{type(e).__name__}")
-def test_what_follows_from_the_rest_is_not_stored_and_is_there_again(event: Event) -> None:
+def test_derived_fields_are_not_stored_and_are_derived_again(event: Event) -> None:
     envelope = Envelope(conversation_id="c", id=3, timestamp=NOW, source=EventSource.AGENT, event=event)
     stored = envelope_to_dict(envelope, derived=False)
     assert stored.keys().isdisjoint({"message", "success", "conversation_id"})
@@ -119,7 +119,7 @@ def test_what_follows_from_the_rest_is_not_stored_and_is_there_again(event: Even
         {"observation": "error", "content": "", "extras": {"unknown": [float("-inf")]}},
     ],
 )
-def test_what_json_cannot_write_is_refused_before_it_is_an_event(data: dict[str, Any]) -> None:
+def test_values_that_are_not_json_are_refused(data: dict[str, Any]) -> None:
     with pytest.raises(EventFormatError, match=r"finite|valid"):
         envelope_from_dict({"id": 0, "timestamp": "2026-01-01", "source": "agent", **data}, "c")
 
@@ -137,17 +137,17 @@ def test_parts_of_the_other_branch_are_carried(data: dict[str, Any]) -> None:
     assert {key: form.get(key) for key in data} == data
 
 
-def test_legacy_metadata_that_is_no_object_is_refused() -> None:
+def test_legacy_metadata_that_is_not_an_object_is_refused() -> None:
     with pytest.raises(EventFormatError, match="metadata"):
         event_from_dict({"observation": "run", "content": "", "extras": {"metadata": -1, "exit_code": 0}})
 
 
-def test_legacy_code_that_is_no_text_is_no_code() -> None:
+def test_legacy_code_that_is_not_a_text_is_ignored() -> None:
     event, _ = event_from_dict({"action": "edit", "args": {"path": "/a", "translated_ipython_code": [1]}})
     assert event == FileEditAction(path="/a")
 
 
-def test_a_reason_is_shorter_than_what_it_is_about() -> None:
+def test_error_messages_are_bounded() -> None:
     with pytest.raises(EventFormatError) as refused:
         envelope_from_dict({"id": 0, "timestamp": "x" * 100_000, "action": "null"}, "c")
     assert len(str(refused.value)) < 400
@@ -176,7 +176,7 @@ def test_the_form_is_the_one_of_v0() -> None:
     assert set(form["extras"]) == {"command", "hidden", "metadata"}
 
 
-def test_the_id_of_the_answer_is_there_again() -> None:
+def test_the_id_of_the_model_answer_survives_a_round_trip() -> None:
     metadata = ToolCallMetadata(function_name="f", tool_call_id="1", model_response={"id": "answer-7"})
     metrics = LLMMetrics(accumulated_token_usage=TokenUsage(response_id="answer-7"))
     action = CmdRunAction(command="ls", tool_call_metadata=metadata, llm_metrics=metrics)
@@ -188,7 +188,7 @@ def test_the_id_of_the_answer_is_there_again() -> None:
     assert again.llm_metrics.accumulated_token_usage.response_id == "answer-7"
 
 
-def test_fields_that_v0_does_not_have_are_stored_only_when_they_say_something() -> None:
+def test_fields_that_v0_does_not_have_are_stored_only_if_they_are_set() -> None:
     asks = FileEditAction(path="/a", confirmation_state=ActionConfirmationStatus.AWAITING_CONFIRMATION)
     assert event_to_dict(asks)["args"]["confirmation_state"] == "awaiting_confirmation"
     assert "confirmation_state" not in event_to_dict(FileEditAction(path="/a"))["args"]
@@ -276,7 +276,7 @@ def test_the_legacy_form_of_a_command_result_is_accepted() -> None:
         {"action": "condensation", "args": {"forgotten_event_ids": [1], "forgotten_events_start_id": 1}},
     ],
 )
-def test_a_form_that_is_no_event_is_refused_with_a_reason(bad: dict[str, Any]) -> None:
+def test_invalid_events_are_refused_with_a_reason(bad: dict[str, Any]) -> None:
     with pytest.raises(EventFormatError):
         event_from_dict(bad)
 
@@ -302,7 +302,7 @@ def test_no_json_object_breaks_the_decoder(data: dict[str, Any]) -> None:
     assert envelope_from_dict(json.loads(json.dumps(envelope_to_dict(envelope)))) == envelope
 
 
-def test_events_are_frozen_and_refuse_fields_that_nobody_declared() -> None:
+def test_events_are_frozen_and_refuse_undeclared_fields() -> None:
     action = CmdRunAction(command="ls")
     with pytest.raises(ValidationError):
         setattr(action, "command", "rm")  # noqa: B010

@@ -29,7 +29,7 @@ class TestWhatIsAccepted:
     def test_blanks_of_every_kind(self, newline: str) -> None:
         assert read(f"{newline}[{newline}{{}}{newline},{newline}[]{newline}]{newline}") == [{}, []]
 
-    def test_values_one_behind_another(self) -> None:
+    def test_values_one_after_another(self) -> None:
         assert read("".join(json.dumps(each, indent=2) + "\n" for each in OBJECTS)) == OBJECTS
 
     def test_the_answer_of_openhands_server(self) -> None:
@@ -124,7 +124,7 @@ class TestWhatIsRefused:
             parse(f"[{deep}]".encode())
         assert parse(b"[" + b"{}," * 2 * MAX_DEPTH + b"[]]") == [{}] * 2 * MAX_DEPTH + [[]]
 
-    def test_where_it_is_is_told(self) -> None:
+    def test_errors_have_a_position(self) -> None:
         with pytest.raises(Fault) as caught:
             read('[{},{"a": tru}]')
         assert caught.value.where == "value 2, at character 10"

@@ -60,7 +60,7 @@ def test_an_archive_can_be_piped_and_saved(quiet: Handloom, tmp_path: Path) -> N
             assert json.loads(archive.read("handloom.json"))["counts"]["events"] == 1
 
 
-def test_an_archive_is_not_poured_into_a_terminal(quiet: Handloom) -> None:
+def test_an_archive_is_not_written_to_a_terminal(quiet: Handloom) -> None:
     status, said, _ = at_a_terminal(quiet, "export", "c", "--format", "archive")
     assert status == 2
     assert "nothing for a terminal. Name a file with -o" in said

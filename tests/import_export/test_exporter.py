@@ -268,7 +268,7 @@ class TestAsciicast:
         told = [path.name for path in sources if "/terminal/resize" in path.read_text("utf-8")]
         assert told == ["terminal_routes.py"], "who asks for another size has to tell it to the recording"
 
-    async def test_time_never_goes_back(self, tmp_path: Path) -> None:
+    async def test_cast_times_never_decrease(self, tmp_path: Path) -> None:
         recording = (recorded(0, 5, b"a"), recorded(0, 2, b"b"), recorded(0, 6, b"c"))
         events = [(CmdRunAction(command="x"), EventSource.AGENT, None)]
         async with home_with(tmp_path, events, recording=recording) as home:
@@ -292,7 +292,7 @@ class TestMarkdown:
         assert "You are an agent" not in text
 
     @pytest.mark.parametrize("format", ["markdown", "html"])
-    async def test_what_nobody_wrote_down_is_not_told(self, format: str, tmp_path: Path) -> None:
+    async def test_unknown_costs_are_not_shown(self, format: str, tmp_path: Path) -> None:
         said = [(MessageAction(content="Count the <files>"), EventSource.USER, None)]
         async with home_with(tmp_path, said, title="") as home:
             text = await text_of(home, format)
@@ -338,7 +338,7 @@ class TestMarkdown:
             "<!-- \n```\n-->\n<b>x</b>",
         ],
     )
-    def test_whatever_is_said_becomes_no_html(self, text: str) -> None:
+    def test_no_message_becomes_html(self, text: str) -> None:
         assert_harmless(quoted(text))
 
     def test_code_in_a_message_stays_code(self) -> None:

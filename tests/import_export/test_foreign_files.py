@@ -94,12 +94,12 @@ class TestTrajectory:
     def test_nothing_of_it_is_lost(self, tmp_path: Path) -> None:
         assert_nothing_is_lost(read(trajectory(tmp_path / "t.json")), EVENTS)
 
-    def test_parts_that_nobody_knows_go_out_as_they_came_in(self, tmp_path: Path) -> None:
+    def test_unknown_fields_are_exported_as_they_were_imported(self, tmp_path: Path) -> None:
         strange = read(trajectory(tmp_path / "t.json")).envelopes[3]
         assert as_it_came(envelope_to_dict(stored(strange)))["unheard_of"] == EVENTS[3]["unheard_of"]
         assert as_it_came(envelope_to_dict(stored(strange)))["extras"] == EVENTS[3]["extras"]
 
-    def test_what_was_exported_comes_in_again_as_it_went_out(self, tmp_path: Path) -> None:
+    def test_an_export_is_imported_without_loss(self, tmp_path: Path) -> None:
         first = read(trajectory(tmp_path / "1.json"), conversation_id="c")
         forms = [envelope_to_dict(envelope) for envelope in first.envelopes]
         again = read(trajectory(tmp_path / "2.json", forms))
@@ -136,7 +136,7 @@ class TestTrajectory:
         (blob,) = read(trajectory(tmp_path / "t.json", [event])).blobs
         assert (blob.ref.width, len(blob.data)) == (50_000, len(png(50_000, 50_000)))
 
-    def test_secrets_of_this_machine_do_not_come_in(self, tmp_path: Path) -> None:
+    def test_secrets_of_this_machine_are_masked_on_import(self, tmp_path: Path) -> None:
         events = [{**EVENTS[0], "args": {"content": "it is hunter2-hunter2"}, "x": {"hunter2-hunter2": 1}}]
         imported = read(trajectory(tmp_path / "t.json", events), masker=Masker(["hunter2-hunter2"]))
         assert "hunter2" not in repr(imported)
@@ -186,7 +186,7 @@ class TestFolderOfTheSdk:
     def imported(self, tmp_path: Path) -> Imported:
         return read(sdk_folder(tmp_path / "conversation"), conversation_id="c")
 
-    def test_what_has_a_counterpart_is_it(self, imported: Imported) -> None:
+    def test_sdk_events_become_their_v0_counterparts(self, imported: Imported) -> None:
         events = [envelope.event for envelope in imported.envelopes]
         assert isinstance(events[0], SystemMessageAction)
         assert events[0].content == "You help."
@@ -209,12 +209,12 @@ class TestFolderOfTheSdk:
     def test_results_are_because_of_their_actions(self, imported: Imported) -> None:
         assert [envelope.cause for envelope in imported.envelopes[4:6]] == [2, 3]
 
-    def test_what_has_none_is_an_unknown_event(self, imported: Imported) -> None:
+    def test_sdk_events_without_a_counterpart_are_unknown_events(self, imported: Imported) -> None:
         strange = imported.envelopes[8].event
         assert isinstance(strange, UnknownObservation)
         assert strange.raw["observation"] == "sdk.StreamingDeltaEvent"
 
-    def test_every_event_goes_out_as_it_came_in(self, imported: Imported) -> None:
+    def test_every_sdk_event_keeps_its_original(self, imported: Imported) -> None:
         assert [as_it_came(envelope_to_dict(stored(each))) for each in imported.envelopes] == SDK_EVENTS
         assert [stored(each) for each in imported.envelopes] == imported.envelopes
         assert origin_of(envelope_to_dict(imported.envelopes[0]))["about"] == {"base_state": BASE_STATE}
@@ -241,7 +241,7 @@ class TestFolderOfTheSdk:
         from_file = read(trajectory(tmp_path / "t.json", SDK_EVENTS), conversation_id="c")
         assert from_file.envelopes[1:] == imported.envelopes[1:]
 
-    def test_branches_are_told_and_a_circle_of_parents_hangs_nothing(self, tmp_path: Path) -> None:
+    def test_branches_are_reported_and_circular_parents_do_not_hang(self, tmp_path: Path) -> None:
         events = [{**event, "parent_id": SDK_EVENTS[-1 - number]["id"]} for number, event in enumerate(SDK_EVENTS)]
         imported = read(sdk_folder(tmp_path / "conversation", events))
         assert any("branches" in warning for warning in imported.warnings)
@@ -258,7 +258,7 @@ class TestFolderOfTheSdk:
 
 
 @pytest.mark.parametrize("part", [None, {}, 5, {"place": 1}, {"a": {"b": 1}}, {"place": {}, "more": {}}])
-def test_a_part_that_is_called_as_ours_is_theirs(part: Any, tmp_path: Path) -> None:
+def test_a_foreign_field_named_imported_is_kept(part: Any, tmp_path: Path) -> None:
     events = [{**event, "imported": part} for event in EVENTS]
     assert_nothing_is_lost(read(trajectory(tmp_path / "t.json", events)), events)
 
@@ -290,7 +290,7 @@ class TestArchive:
         assert imported.recorded[0] == RecordedFrame(1, at, TerminalOutput(1, b"a\r\n"))
         assert imported.recorded[1].frame == TerminalOutput(1, b"\0", is_echo=True)
 
-    def test_one_of_ours_carries_nothing_of_its_way(self, tmp_path: Path) -> None:
+    def test_an_archive_of_ours_adds_no_provenance(self, tmp_path: Path) -> None:
         events = [
             {**envelope_to_dict(each), "conversation_id": "abc"}
             for each in read(trajectory(tmp_path / "t.json")).envelopes
@@ -305,7 +305,7 @@ class TestArchive:
             (tmp_path / "a" / name).write_bytes(data)
         assert read(tmp_path / "a") == read(archive(tmp_path / "a.zip", archive_files(pictures=(png(),))))
 
-    def test_a_newer_version_is_refused_with_words(self, tmp_path: Path) -> None:
+    def test_a_newer_archive_version_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(
             ImportRefusedError, match="version 2, and this Handloom reads versions up to 1; install a newer"
         ):
@@ -331,11 +331,11 @@ class TestArchive:
             ({"conversation": {"created_at": "yesterday"}}, "an invalid time"),
         ],
     )
-    def test_a_description_that_is_not_so_is_refused(self, change: JsonObject, why: str, tmp_path: Path) -> None:
+    def test_a_wrong_description_is_refused(self, change: JsonObject, why: str, tmp_path: Path) -> None:
         with pytest.raises(ImportRefusedError, match=why):
             read(archive(tmp_path / "a.zip", archive_files(**change)))
 
-    def test_a_picture_that_is_none_is_refused(self, tmp_path: Path) -> None:
+    def test_an_invalid_picture_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(ImportRefusedError, match="not a picture of a known kind"):
             read(archive(tmp_path / "a.zip", archive_files(pictures=(b"<svg/>",))))
 
@@ -360,20 +360,20 @@ class TestNumbers:
         assert_nothing_is_lost(imported, events)
         assert "Ids were missing; the 5 events were numbered from 0." in imported.warnings
 
-    def test_ids_that_stand_twice_are_kept_in_the_order_of_the_file(self, tmp_path: Path) -> None:
+    def test_duplicate_ids_are_kept_in_the_order_of_the_file(self, tmp_path: Path) -> None:
         events = [EVENTS[0], EVENTS[1], {**EVENTS[1], "args": {"command": "pwd"}}, EVENTS[2]]
         imported = read(trajectory(tmp_path / "t.json", events))
         assert imported.envelopes[3].cause == 2
         assert "Events whose id another event has, both kept, one after the other: 1." in imported.warnings
         assert_nothing_is_lost(imported, events)
 
-    def test_an_order_that_is_none_is_put_right(self, tmp_path: Path) -> None:
+    def test_unordered_events_are_sorted(self, tmp_path: Path) -> None:
         imported = read(trajectory(tmp_path / "t.json", EVENTS[::-1]))
         assert_nothing_is_lost(imported, EVENTS)
         assert "The events were not in order; they were sorted by their ids." in imported.warnings
 
     @pytest.mark.parametrize("cause", [1, 2, 4, 99, -1, "1", 1.0, True, [1]])
-    def test_a_cause_that_is_itself_or_comes_later_or_is_not_there_is_none(self, cause: Any, tmp_path: Path) -> None:
+    def test_an_invalid_cause_is_removed(self, cause: Any, tmp_path: Path) -> None:
         events = [EVENTS[0], {**EVENTS[1], "cause": cause}, {**EVENTS[2], "cause": 1}]
         imported = read(trajectory(tmp_path / "t.json", events))
         assert [each.cause for each in imported.envelopes] == [None, None, 1]
@@ -431,7 +431,7 @@ class TestNumbers:
         assert "Events that this version does not understand, kept unchanged: 1." in imported.warnings
 
     @pytest.mark.parametrize("value", [{}, {"id": 1}, {"kind": 5}, [], {"events": []}])
-    def test_what_is_no_event_is_refused(self, value: Any, tmp_path: Path) -> None:
+    def test_values_that_are_not_events_are_refused(self, value: Any, tmp_path: Path) -> None:
         with pytest.raises(ImportRefusedError, match="it is not an event"):
             read(trajectory(tmp_path / "t.json", [EVENTS[0], value]))
 

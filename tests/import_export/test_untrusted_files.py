@@ -75,7 +75,7 @@ class TestArchives:
         refused(path, "its name")
 
     @pytest.mark.parametrize("name", ["events/0.json:stream", "a\x1b[31mb", "a\u202eb", "events/\n"])
-    def test_a_name_that_is_more_than_a_name_is_refused(self, name: str, tmp_path: Path) -> None:
+    def test_suspicious_entry_names_are_refused(self, name: str, tmp_path: Path) -> None:
         path = tmp_path / "x.zip"
         path.write_bytes(zips.packed({**events_zip(), name: b"x"}))
         refused(path, "its name")
@@ -108,12 +108,12 @@ class TestArchives:
                 archive.read("bad" if "bad" in archive.names() else "x", 1_000)
 
     @pytest.mark.parametrize("bomb", zips.bombs())
-    def test_a_bomb_is_refused_before_it_goes_off(self, bomb: str, tmp_path: Path) -> None:
+    def test_a_zip_bomb_is_refused_before_unpacking(self, bomb: str, tmp_path: Path) -> None:
         path = tmp_path / "x.zip"
         path.write_bytes(zips.bombs()[bomb]())
         assert NOTHING_THERE not in refused(path)
 
-    def test_what_comes_out_is_counted_and_not_only_what_is_announced(
+    def test_unpacked_bytes_are_counted_and_not_only_the_announced_size(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         path = tmp_path / "x.zip"
@@ -185,7 +185,7 @@ class TestFolders:
     def test_devices_are_not_read(self, path: str) -> None:
         refused(Path(path))
 
-    def test_a_pipe_is_not_waited_for(self, tmp_path: Path) -> None:
+    def test_reading_a_pipe_does_not_block(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "pipe")
         refused(tmp_path / "pipe", "not a regular file")
 
@@ -224,7 +224,7 @@ class TestFolders:
             swapper.join()
         assert {text.partition(": ")[2].partition(" (")[0] for text in refusals} == {"it cannot be opened"}
 
-    def test_what_is_left_out_is_told(self, tmp_path: Path) -> None:
+    def test_ignored_files_are_reported(self, tmp_path: Path) -> None:
         folder = v0_folder(tmp_path / "session")
         (folder / "notes.txt").write_text("x")
         (folder / "event_cache").mkdir()

@@ -63,4 +63,4 @@ def test_what_cannot_be_run_again_is_refused_with_2(handloom: Handloom, tmp_path
     assert "There is no conversation nobody." in nobody.err
     nowhere = handloom("again", recording, "--workspace", str(tmp_path / "nowhere"))
     assert nowhere.status == 2
-    assert "is no folder" in nowhere.err
+    assert "is not a folder" in nowhere.err

@@ -43,7 +43,7 @@ def test_a_summary_that_fails_is_an_error_and_a_short_history_is_none(tmp_path: 
     assert "There is no summary: " in failed.err
     short = handloom("run", "hello", "--model", write_script(tmp_path, [FINISH]))
     done = handloom("run", "/compact", "--resume", short.conversation)
-    assert (done.status, "There is nothing to condense yet" in done.err) == (0, True), done.err
+    assert (done.status, "Nothing to compact yet" in done.err) == (0, True), done.err
 
 
 def test_without_a_conversation_it_is_told_how_to_name_one_and_nothing_is_begun(tmp_path: Path) -> None:

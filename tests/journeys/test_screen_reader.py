@@ -121,7 +121,7 @@ def test_the_history_is_condensed_on_wish(tmp_path: Path) -> None:
     with lines(handloom, "--model", write_script(tmp_path, turns)) as terminal:
         terminal.wait_for("You: ", raw=True)
         terminal.write("/compact\n")
-        terminal.wait_for("Error: Nothing was said yet", raw=True)
+        terminal.wait_for("Error: No messages yet", raw=True)
         terminal.write("echo numbers\n")
         terminal.wait_for("Agent, finished: All is done.", "Status: finished", raw=True)
         terminal.write("/compact the third number\n")

@@ -236,7 +236,7 @@ async def test_where_the_record_cannot_be_written_the_work_goes_on_and_that_is_t
     (notice,) = frames
     assert isinstance(notice, Status)
     assert (notice.level, notice.id) == ("error", RECORD_STATUS)
-    assert "It ends here; the work goes on." in notice.message
+    assert "Recording stops; the conversation continues." in notice.message
 
 
 HEADER = '{"cassette": 1}\n'

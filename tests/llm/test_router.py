@@ -80,7 +80,7 @@ def failing(kind: ModelErrorKind, times: int = 1) -> list[ModelError]:
 async def test_a_fallback_answers_for_what_failed_and_that_is_told(kind: ModelErrorKind) -> None:
     asking = Asking(Model("a/x", failing(kind)), fallbacks=[Model("b/y"), Model("c/z")])
     assert await asking.ask() == "b/y"
-    assert asking.told == [f"a/x failed; b/y answers. It has {kind}."]
+    assert asking.told == [f"a/x failed; b/y answers instead. It has {kind}."]
     assert asking.router.name == "a/x"
 
 
@@ -106,7 +106,7 @@ async def test_a_model_that_failed_rests_and_then_answers_again() -> None:
     asking = Asking(chosen, fallbacks=[Model("b/y")])
     assert [await asking.ask(), await asking.ask()] == ["b/y", "b/y"]
     assert chosen.asked == 1
-    assert asking.told[-1] == "a/x failed a while ago; b/y answers."
+    assert asking.told[-1] == "a/x failed recently; b/y answers instead."
     asking.now += REST_S + 1
     assert await asking.ask() == "a/x"
     assert asking.told[-1] == ""
@@ -130,14 +130,14 @@ async def test_the_vision_model_answers_while_a_picture_is_in_view_that_the_chos
 ) -> None:
     asking = Asking(Known(Model("a/x"), Abilities(vision=sees)), vision=Model("v/v"))
     assert await asking.ask(request_) == answers
-    assert asking.told == (["a/x sees no pictures; v/v answers."] if answers == "v/v" else [])
+    assert asking.told == (["a/x does not support images; v/v answers instead."] if answers == "v/v" else [])
 
 
 async def test_the_larger_model_answers_once_the_conversation_no_longer_fits() -> None:
     asking = Asking(Known(Model("a/x"), Abilities(1000)), large=Model("l/l"))
     assert await asking.ask(LLMRequest([{"role": "user", "content": "x" * 3700}])) == "a/x"
     assert await asking.ask(LLMRequest([{"role": "user", "content": "x" * 3900}])) == "l/l"
-    assert asking.told == ["The conversation no longer fits a/x; l/l answers."]
+    assert asking.told == ["The conversation no longer fits a/x; l/l answers instead."]
     assert await asking.ask() == "a/x", "it was condensed"
 
 

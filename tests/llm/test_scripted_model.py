@@ -182,7 +182,7 @@ def test_a_bad_script_is_refused_with_the_place_and_what_to_do(tmp_path: Path, t
 def test_a_script_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="cannot be read: No such file"):
         load_script(tmp_path / "none.yaml")
-    with pytest.raises(ConfigurationError, match="cannot be read: it is no regular file"):
+    with pytest.raises(ConfigurationError, match="cannot be read: it is not a regular file"):
         load_script(tmp_path)
     (tmp_path / "latin.yaml").write_bytes(b"version: 1 # \xe4")
     with pytest.raises(ConfigurationError, match="not UTF-8 at byte 13"):

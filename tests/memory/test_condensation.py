@@ -71,7 +71,7 @@ async def test_by_size_it_goes_on_as_if_nothing_had_happened_and_the_log_keeps_a
 
 async def test_by_hand_while_it_rests_nobody_is_woken_up(tmp_path: Path) -> None:
     async with conversation(tmp_path, 6, SUMMARY) as session:
-        with pytest.raises(UsageError, match="nothing to condense"):
+        with pytest.raises(UsageError, match="nothing to compact"):
             await session.compact()
         await session.send("echo numbers")
         before = len(await settled(session))

@@ -1,4 +1,4 @@
-"""Planning: the plan as the log has it last, and what the user may say of it when."""
+"""The plan in the log, and when the user may approve it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def test_the_tasks_are_those_of_the_newest_plan(tmp_path: Path) -> None:
         for title in ("first", "second"):
             await stream.append(TaskTrackingObservation(task_list=[{"title": title}]), EventSource.AGENT)
         assert await planning.tasks() == [{"title": "second"}]
-        with pytest.raises(UsageError, match="No plan waits"):
+        with pytest.raises(UsageError, match="There is no plan to approve"):
             await planning.approve([{"title": "second"}])
         with pytest.raises(UsageError, match="Only the agent Planner"):
             await planning.again()
@@ -53,7 +53,7 @@ async def test_a_plan_is_approved_while_it_waits_and_wanted_again_once_it_does_n
                 await planning.again()
             await planning.approve(({"title": "a"},))
         else:
-            with pytest.raises(UsageError, match="No plan waits"):
+            with pytest.raises(UsageError, match="There is no plan to approve"):
                 await planning.approve([])
             await planning.again()
         assert [envelope.event for envelope in await stream.read()] == [stored]

@@ -98,7 +98,7 @@ async def test_a_speed_divides_every_wait(tmp_path: Path, speed: float) -> None:
         assert at.now == pytest.approx(100 / speed, abs=4 * TICK_S)
 
 
-async def test_skipping_waits_a_moment_where_nothing_happens_for_long(tmp_path: Path) -> None:
+async def test_skipping_shortens_long_waits(tmp_path: Path) -> None:
     async with playing(small(), tmp_path) as (player, at):
         player.skips_waiting = True
         await player.play(lambda items: None)
@@ -115,7 +115,7 @@ async def test_at_high_speed_what_falls_together_is_told_together(tmp_path: Path
         assert max(map(len, parts)) <= AT_ONCE
 
 
-async def test_a_pause_tells_nothing_twice_and_loses_nothing(tmp_path: Path) -> None:
+async def test_a_pause_shows_nothing_twice_and_loses_nothing(tmp_path: Path) -> None:
     await small().keep(tmp_path)
     async with EventReader(tmp_path) as reader:
         now, waits = [0.0], asyncio.Event()
@@ -158,7 +158,7 @@ async def test_a_conversation_without_events_ends_at_once(tmp_path: Path) -> Non
 # -- clocks that are wrong ---------------------------------------------------------------------------------------------
 
 
-def test_a_time_that_goes_back_is_no_wait_and_one_far_off_is_no_life_sentence() -> None:
+def test_negative_and_huge_gaps_are_corrected() -> None:
     assert list(offsets([10.0, 5.0, 6.0])) == [0.0, 0.0, 1.0]
     assert list(offsets([0.0, 1e12, 1.0, 2.0])) == [0.0, LONGEST_GAP_S, LONGEST_GAP_S, LONGEST_GAP_S + 1]
     assert list(offsets([7.0, 7.0])) == [0.0, 0.0]
@@ -179,7 +179,7 @@ async def test_bytes_with_a_wrong_clock_stay_between_their_events(tmp_path: Path
 # -- seeking -----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_scene_is_the_last_page_before_its_moment(tmp_path: Path) -> None:
+async def test_a_state_is_the_last_page_before_its_position(tmp_path: Path) -> None:
     async with playing(long_tape(200), tmp_path) as (player, _at):
         scene = await player.seek(300)
         assert ids(scene.page) == list(range(201, 301))
@@ -237,9 +237,7 @@ async def test_a_terminal_gets_enough_to_fill_its_screen_and_not_the_whole_of_a_
         assert {item.cause for item in results} <= live, "an output whose bytes were cut away must not be printed anew"
 
 
-async def test_what_a_command_printed_before_the_page_is_not_printed_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_output_from_before_the_page_is_not_shown_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("core.replay.timeline.PAGE", 3)
     monkeypatch.setattr("core.replay.timeline.TERMINAL_BYTES", 4)
     tape = Tape()
@@ -293,7 +291,7 @@ def lived(tape: Tape) -> list[int | bytes]:
     return [item.id if isinstance(item, Envelope) else item.data for item in tape.lived]
 
 
-async def test_much_that_was_printed_comes_in_pieces_and_whole(tmp_path: Path) -> None:
+async def test_long_output_is_replayed_in_pieces(tmp_path: Path) -> None:
     tape = loud(4, 2)
     async with playing(tape, tmp_path) as (player, _at):
         came: list[int | bytes] = []
@@ -308,7 +306,7 @@ async def test_much_that_was_printed_comes_in_pieces_and_whole(tmp_path: Path) -
         assert came == [*lived(tape)[lived(tape).index(middle) + 1 :], b"$ "]
 
 
-async def test_however_much_was_printed_little_of_it_is_in_memory(tmp_path: Path) -> None:
+async def test_long_output_takes_little_memory(tmp_path: Path) -> None:
     tape = loud(30, 8)
     count, whole = len(tape.events), sum(len(each.frame.data) for each in tape.frames)
     assert whole > 200 << 20
@@ -334,7 +332,7 @@ async def test_however_much_was_printed_little_of_it_is_in_memory(tmp_path: Path
 # -- what can be found -------------------------------------------------------------------------------------------------
 
 
-async def test_errors_and_questions_are_marked_by_the_log_itself(tmp_path: Path) -> None:
+async def test_errors_and_questions_are_highlighted(tmp_path: Path) -> None:
     tape = small()
     asked = tape.become(AgentState.AWAITING_USER_CONFIRMATION)
     async with playing(tape, tmp_path) as (player, _at):

@@ -1,4 +1,4 @@
-"""What the tests of running again share: a recorded session on real parts, and its run."""
+"""Shared by the tests of reruns: a recorded session with real parts, and its rerun."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two results beside each other: lines, what differs within them, and what cannot be compared."""
+"""Comparing two results: lines, differences within them, and what cannot be compared."""
 
 from __future__ import annotations
 

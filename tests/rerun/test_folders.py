@@ -1,4 +1,4 @@
-"""The recorded folder in the texts of actions becomes that of the run; longer names stay what they are."""
+"""The recorded folder in the texts of actions is replaced by that of the run; longer names are not."""
 
 from __future__ import annotations
 

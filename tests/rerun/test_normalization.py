@@ -1,4 +1,4 @@
-"""Each rule of what always differs: what it takes away, and the difference that it must not hide."""
+"""Each rule of normalization: what it removes, and the difference that it must not hide."""
 
 from __future__ import annotations
 

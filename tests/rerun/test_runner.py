@@ -118,7 +118,7 @@ async def test_a_folder_that_the_user_named_stays(tmp_path: Path) -> None:
 async def test_a_run_that_cannot_begin_leaves_no_copy(tmp_path: Path) -> None:
     async with managing(tmp_path) as manager:
         source = await recorded(manager, tmp_path, [{"tool_calls": [bash("echo one")]}, FINISH])
-        checkpoints = manager.checkpoints(source.info.workspace, source.id)
+        checkpoints = manager.factory.make_checkpoints(source.info.workspace, source.id)
         assert checkpoints is not None
         await checkpoints.delete()
         with pytest.raises(CheckpointError, match="--workspace"):

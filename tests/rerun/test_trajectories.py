@@ -1,4 +1,4 @@
-"""Trajectories of OpenHands V0 run again: its workspace is the run's, its edits are edits."""
+"""Trajectories of OpenHands V0 run again in the folder of the run, with their edits."""
 
 from __future__ import annotations
 

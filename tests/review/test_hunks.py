@@ -1,4 +1,4 @@
-"""Hunks: each can be taken or left, and what is put together is byte for byte what it should be."""
+"""Hunks: each can be accepted or reverted, and together they give the exact bytes."""
 
 from __future__ import annotations
 

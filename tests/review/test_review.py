@@ -1,4 +1,4 @@
-"""What a conversation has changed, accepted or taken back by file and hunk: real folders, real checkpoints."""
+"""The changes of a conversation, accepted or reverted by file and hunk, with real folders and checkpoints."""
 
 from __future__ import annotations
 

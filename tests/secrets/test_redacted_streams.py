@@ -20,6 +20,15 @@ ENCODED = {
     "json": json.dumps(SECRET),
     "hex": SECRET.encode().hex(),
     "HEX": SECRET.encode().hex().upper(),
+    "hex with blanks": SECRET.encode().hex(" "),
+    "HEX with blanks": SECRET.encode().hex(" ").upper(),
+    "hex with colons": SECRET.encode().hex(":"),
+    "HEX with colons": SECRET.encode().hex(":").upper(),
+    "escaped bytes": "".join(f"\\x{byte:02x}" for byte in SECRET.encode()),
+    "ESCAPED bytes": "".join(f"\\x{byte:02X}" for byte in SECRET.encode()),
+    "entities": "".join(f"&#{ord(letter)};" for letter in SECRET),
+    "hex entities": "".join(f"&#x{ord(letter):x};" for letter in SECRET),
+    "HEX entities": "".join(f"&#x{ord(letter):X};" for letter in SECRET),
     "url": quote(SECRET, safe=""),
     "url of a path": quote(SECRET),
     "form": quote_plus(SECRET),
@@ -35,6 +44,27 @@ def test_a_secret_is_masked_in_every_encoding_that_programs_use(written: str) ->
     assert len(masked.replace(PLACEHOLDER, "").removeprefix("before ").removesuffix(" after")) <= 8
     assert masked.startswith("before ")
     assert masked.endswith(" after")
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"], ids=["lf", "crlf"])
+@pytest.mark.parametrize("secret", ["ghp_7fQz81LmPw", SECRET], ids=["shortest", "with blanks"])
+def test_a_value_with_one_line_end_in_it_is_masked_in_texts_and_at_every_cut_of_a_stream(
+    secret: str, line_end: str
+) -> None:
+    masker = Masker([secret])
+    for broken_at in range(1, len(secret)):
+        text = f" in: {secret[:broken_at]}{line_end}{secret[broken_at:]} and more\n"
+        assert masker.mask_text(text) == f" in: {PLACEHOLDER} and more\n"
+        whole, size = text.encode(), len(secret) + len(line_end)
+        for cut in range(len(whole) + 1):
+            stream = StreamMasker(masker)
+            shown = stream.feed(whole[:cut]) + stream.feed(whole[cut:]) + stream.flush()
+            assert shown[5 : 5 + size].count(b"*") >= size - SHOWN - len(line_end), (broken_at, cut, shown)
+
+
+def test_a_value_with_two_line_ends_or_another_letter_is_no_secret() -> None:
+    for text in (f"{SECRET[:9]}\n\n{SECRET[9:]}", f"{SECRET[:9]}\n {SECRET[9:]}", f"{SECRET[:9]}\n{SECRET[10:]}"):
+        assert Masker([SECRET]).mask_text(text) == text
 
 
 def test_of_a_value_of_several_lines_each_line_is_masked_and_the_border_is_not() -> None:

@@ -157,7 +157,7 @@ async def test_secrets_and_then_the_network() -> None:
     said = await judged(quiet, run("ls", "cat .env"))
     assert said.risk is HIGH
     assert said.reasons[0] == (
-        "Secrets were read before, and this could carry them out. (flow.secret-then-send; events 2)"
+        "Secrets were read earlier, and this could send them out. (flow.secret-then-send; events 2)"
     )
 
 
@@ -356,8 +356,8 @@ def test_only_actions_that_act_and_were_answered_are_in_the_history() -> None:
     [
         (UNKNOWN, None),
         (LOW, Assessment(LOW)),
-        (MEDIUM, Assessment(MEDIUM, ("The model rates its action MEDIUM.",))),
-        (HIGH, Assessment(HIGH, ("The model rates its action HIGH.",))),
+        (MEDIUM, Assessment(MEDIUM, ("The model rated this action MEDIUM.",))),
+        (HIGH, Assessment(HIGH, ("The model rated this action HIGH.",))),
     ],
 )
 async def test_the_models_own_rating_is_a_voice_of_its_own(rated: ActionSecurityRisk, said: Assessment | None) -> None:

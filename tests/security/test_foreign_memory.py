@@ -78,7 +78,7 @@ async def test_what_is_pinned_names_no_host_and_no_tool_of_the_agent_pins(tmp_pa
             await session.settled()
         held = of(await session.stream.read(), CmdRunAction)[-1].judgement
         assert held is not None
-        assert "which you have not named" in held.reasons[0]
+        assert "which you have not mentioned" in held.reasons[0]
     assert pins.of(str(workspace)) == before
 
 

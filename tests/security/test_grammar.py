@@ -163,7 +163,10 @@ async def test_judging_that_fails_asks_and_says_so(tmp_path: Path) -> None:
     guard = Guard(home=tmp_path, folder=WORKSPACE, workspace=lambda: WORKSPACE, mode=ConfirmMode.RISKY,
                   only_reads=lambda action: False, shell=broken)  # type: ignore[arg-type]  # fmt: skip
     judged = await guard.judge(CmdRunAction(command="ls"))
-    assert (judged.verdict, judged.reasons) == (Verdict.ASK, ("Judging it failed: ValueError: embedded null byte",))
+    assert (judged.verdict, judged.reasons) == (
+        Verdict.ASK,
+        ("Checking this action failed: ValueError: embedded null byte",),
+    )
 
 
 async def test_a_nul_in_the_path_of_a_file_asks(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ async def test_without_rules_the_mode_decides(
         (CmdRunAction(command="make", security_risk=MEDIUM), MEDIUM, ["run.project"]),
         (CmdRunAction(command="make", security_risk=HIGH), HIGH, [RATED, "run.project"]),
         (CmdRunAction(command="rm -rf /", security_risk=LOW), HIGH, ["destroy.root", "destroy.outside"]),
-        (EVAL, UNKNOWN, ["not-understood"]),
+        (EVAL, UNKNOWN, ["does not understand"]),
         (TOOL, UNKNOWN, ["mcp.call"]),
         (HOOK, HIGH, ["persist.hook"]),
         (EDIT, LOW, []),
@@ -161,9 +161,14 @@ async def test_the_strictest_rule_that_means_an_action_decides(
     ("policy", "action", "stays", "why"),
     [
         ('ask = ["bash(ls)"]', LS, True, ""),
-        ('deny = ["read(s)"]', EVAL, True, "This part is not understood, so that read(s) may apply: eval x (eval"),
-        ('deny = ["read(s)"]', MAKE, False, "It runs code that is not read, so that read(s) may apply."),
-        ('deny = ["read(s)"]', CmdRunAction(command="grep -r x"), True, "It may reach what read(s) denies."),
+        (
+            'deny = ["read(s)"]',
+            EVAL,
+            True,
+            "Handloom does not understand this part, so read(s) may apply: eval x",
+        ),
+        ('deny = ["read(s)"]', MAKE, False, "It runs code that Handloom does not read, so read(s) may apply."),
+        ('deny = ["read(s)"]', CmdRunAction(command="grep -r x"), True, "It may affect what read(s) denies."),
         ("ask = [", LS, True, "{home}/policy.toml, line 1: "),
     ],
 )
@@ -237,7 +242,7 @@ class TestVoices:
     ) -> None:
         said = Judgement(ASK, TAINT, ("read", "twice"), risk=HIGH)
         mode = await self.heard(tmp_path, ConfirmMode.ALWAYS, "", said)
-        run = "It runs code of the workspace. (run.project: make)"
+        run = "It runs code from the workspace: make (run.project)."
         assert mode == Judgement(ASK, TAINT, ("read", "twice", run), risk=HIGH)
         rule = await self.heard(tmp_path, ConfirmMode.ALWAYS, 'ask = ["bash(make)"]', said)
         asking = "policy.toml:1 ask bash(make)"
@@ -294,7 +299,7 @@ async def test_a_failure_of_the_rules_asks_in_every_mode(tmp_path: Path) -> None
 
     found = await make_guard(tmp_path, ConfirmMode.NEVER, shell=fails).judge(LS)
     assert (found.verdict, found.rule, found.stays, found.risk) == (ASK, "a check that failed", True, UNKNOWN)
-    assert found.reasons == (f"Judging it failed: OSError: {'x' * 400}"[:300],)
+    assert found.reasons == (f"Checking this action failed: OSError: {'x' * 400}"[:300],)
 
 
 def test_what_was_read_is_fine_where_a_permission_or_a_rule_of_the_user_says_so(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def test_a_subshell_does_not_lead_elsewhere() -> None:
 
 def test_where_cd_leads_elsewhere_paths_are_not_told() -> None:
     facts = read('cd "$SOMEWHERE"; echo x > notes.txt')
-    assert (facts.writes, facts.not_understood) == ((), ("notes.txt (the current folder is not known)",))
+    assert (facts.writes, facts.not_understood) == ((), ("notes.txt (the current folder is unknown)",))
     assert facts.risk is ActionSecurityRisk.UNKNOWN
 
 
@@ -136,7 +136,7 @@ def test_hosts_are_told_and_this_machine_is_none() -> None:
 
 def test_reasons_say_the_rule_and_what_it_is_about() -> None:
     facts = read("rm -rf ~/notes")
-    assert facts.reasons == ("It removes files outside the workspace. (destroy.outside: ~/notes)",)
+    assert facts.reasons == ("It deletes files outside the workspace: ~/notes (destroy.outside).",)
 
 
 def test_a_typical_command_is_read_in_milliseconds() -> None:

@@ -1,4 +1,4 @@
-"""AgentSession: what each wish does, and what it is refused with where it cannot be had now."""
+"""AgentSession: what each method does, and the errors when it is not possible now."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ async def test_what_is_queued_is_said_once_the_agent_rests_with_all_that_goes_wi
 
 async def test_there_is_nothing_to_condense_before_anything_was_said(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH]) as session:
-        with pytest.raises(UsageError, match="Nothing was said yet"):
+        with pytest.raises(UsageError, match="No messages yet"):
             await session.compact()
 
 

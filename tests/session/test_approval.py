@@ -1,4 +1,4 @@
-"""Answers to held actions in real conversations: what is kept, what a restart and a fork keep."""
+"""Answers to waiting actions in real conversations, and what survives a restart and a fork."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ async def test_of_two_screens_only_the_first_answer_counts(tmp_path: Path) -> No
         await settled(session)
         assert session.state.awaiting not in (None, shown)
         for answer in (session.approval.confirm(shown), session.approval.reject("no", shown)):
-            with pytest.raises(UsageError, match="answered already"):
+            with pytest.raises(UsageError, match="already answered"):
                 await answer
         assert made(tmp_path, "a")
         assert not made(tmp_path, "b")
@@ -323,7 +323,7 @@ async def test_what_is_allowed_now_is_confirmed_with_the_one_that_is_asked_about
         await said_and_settled(session)
         first, *_ = [pending.id for pending in session.state.queue]
         await session.approval.permit("bash(touch *)", Scope.CONVERSATION)
-        with pytest.raises(UsageError, match="answered already"):
+        with pytest.raises(UsageError, match="already answered"):
             await session.approval.confirm_allowed(first + 1)
         await session.approval.confirm_allowed(first)
         await settled(session)
@@ -555,7 +555,7 @@ async def test_an_answer_names_its_action_and_takes_along_what_is_decided_now(tm
     confirmed, rejected = AgentState.USER_CONFIRMED, AgentState.USER_REJECTED
     async with alone(tmp_path) as found:
         approval = found.approval
-        with pytest.raises(UsageError, match="answered already"):
+        with pytest.raises(UsageError, match="already answered"):
             await approval.confirm()
         queue = (waiting(3, "touch a"), waiting(4, "ls"), waiting(5, "touch b"), waiting(6, "ls", held=False))
         found.state = asking(*queue)
@@ -564,7 +564,7 @@ async def test_an_answer_names_its_action_and_takes_along_what_is_decided_now(tm
         await approval.reject("why")
         await approval.reject()
         for wrong in (approval.confirm(4), approval.reject("why", 5), approval.reject_denied("why", 4)):
-            with pytest.raises(UsageError, match="answered already"):
+            with pytest.raises(UsageError, match="already answered"):
                 await wrong
         assert found.answers == [(confirmed, 3, "")] * 2 + [(rejected, 3, "why"), (rejected, 3, "")]
         found.answers.clear()

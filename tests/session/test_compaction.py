@@ -1,4 +1,4 @@
-"""Compacting where there is no screen: the wish, and the condensation that follows it."""
+"""The command /compact without a screen, and the condensation that follows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from core.events import CondensationAction, EventSource, NullAction
-from core.session.compaction import came_of, compact_wish
+from core.session.compaction import compact_argument, last_condensation
 from tests.doubles import FINISH
 from tests.session.test_session import conversation
 
@@ -25,7 +25,7 @@ from tests.session.test_session import conversation
     ],
 )
 def test_a_wish_says_what_to_keep_and_all_else_is_a_message(text: str, keep: str | None) -> None:
-    assert compact_wish(text) == keep
+    assert compact_argument(text) == keep
 
 
 async def test_the_newest_condensation_after_an_event_is_what_came_of_it(tmp_path: Path) -> None:
@@ -33,6 +33,6 @@ async def test_the_newest_condensation_after_an_event_is_what_came_of_it(tmp_pat
         made = [CondensationAction(forgotten_event_ids=[1], summary=s, summary_offset=1) for s in ("first", "second")]
         first, second = [await session.stream.append(event, EventSource.ENVIRONMENT) for event in made]
         await session.stream.append(NullAction(), EventSource.ENVIRONMENT)
-        assert await came_of(session, first.id - 1) == made[1]
-        assert await came_of(session, first.id) == made[1]
-        assert await came_of(session, second.id) is None
+        assert await last_condensation(session, first.id - 1) == made[1]
+        assert await last_condensation(session, first.id) == made[1]
+        assert await last_condensation(session, second.id) is None

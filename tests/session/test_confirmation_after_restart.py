@@ -1,4 +1,4 @@
-"""What the user is waited for is still there when the process was killed and the conversation is opened again."""
+"""A question to the user is still open after the process was killed and the conversation is opened again."""
 
 from __future__ import annotations
 

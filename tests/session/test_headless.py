@@ -1,4 +1,4 @@
-"""A task without a screen ends when the agent does, and not at the next look."""
+"""A task without a screen ends when the agent does."""
 
 from __future__ import annotations
 

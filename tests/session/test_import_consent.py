@@ -1,4 +1,4 @@
-"""Consent: who has to be asked, what the log remembers of it, and what is refused until then."""
+"""The consent for an import: when it is needed, what the log keeps, and what is refused before."""
 
 from __future__ import annotations
 

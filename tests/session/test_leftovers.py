@@ -1,4 +1,4 @@
-"""What a sandbox leaves behind for the user's programs is told at rest and at the end, each thing once, for ever."""
+"""Files that the user's programs would execute are reported at rest and at the end, each once."""
 
 from __future__ import annotations
 
@@ -158,14 +158,14 @@ async def test_how_much_more_there_is_is_said_and_what_is_named_twice_is_told_on
     runtime = Leaving()
     runtime.left = [f"{number}: x" for number in range(count)] * 2
     async with opened_stream(tmp_path) as stream:
-        aftermath = Leftovers(runtime, stream, runtime.rest, lambda: False)
-        await aftermath.tell()
+        leftovers = Leftovers(runtime, stream, runtime.rest, lambda: False)
+        await leftovers.report()
         (told,) = await stream.read()
         assert isinstance(told.event, ErrorObservation)
         lines = [f"- {number}: x" for number in range(min(count, MAX_TOLD))]
         assert told.event.content.split("\n") == [INTRODUCTION, *lines, *more, REMEDY]
         runtime.left = []
-        await aftermath.tell()
+        await leftovers.report()
         assert len(await stream.read()) == 1
 
 
@@ -175,8 +175,8 @@ async def test_it_is_looked_for_whenever_the_agent_has_come_to_rest(tmp_path: Pa
     runtime.left = ["a: x"]
     works = state.value in ("running", "loading", "user_confirmed", "user_rejected")
     async with opened_stream(tmp_path) as stream:
-        aftermath = Leftovers(runtime, stream, runtime.rest, lambda: False)
+        leftovers = Leftovers(runtime, stream, runtime.rest, lambda: False)
         changed = AgentStateChangedObservation(agent_state=state)
-        await aftermath.on_state(await stream.append(changed, EventSource.ENVIRONMENT))
-        await aftermath.on_state(await stream.append(MessageAction(content="x"), EventSource.USER))
+        await leftovers.on_state(await stream.append(changed, EventSource.ENVIRONMENT))
+        await leftovers.on_state(await stream.append(MessageAction(content="x"), EventSource.USER))
         assert len(warnings(list(await stream.read()))) == (0 if works else 1)

@@ -1,4 +1,4 @@
-"""Nothing ends a conversation: from every halt each way out leads on, on real parts."""
+"""The user can go on after every halt, with each of its choices; real parts."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ async def test_an_agent_that_goes_round_in_a_circle_is_told(tmp_path: Path) -> N
         await looped(session)
         events = await take(session, Way.TELL)
         said = of(events, MessageAction)[-1].content
-        assert "You go round in a circle: The agent did the same 4 times, with the same result." in said
+        assert "You are repeating yourself: The agent did the same 4 times, with the same result." in said
         assert session.state.agent_state is AgentState.FINISHED
 
 

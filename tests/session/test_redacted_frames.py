@@ -1,4 +1,4 @@
-"""MaskedFrames: who watches sees no secret, whole or in pieces, and whoever records sees everything."""
+"""Redacted frames: watchers see no secret, whole or split, and the recorder sees everything."""
 
 from __future__ import annotations
 

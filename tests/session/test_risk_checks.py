@@ -1,4 +1,4 @@
-"""Wariness: what was done before an action makes it ask, and never more than that."""
+"""Risk checks: what was done before an action makes it ask, and what is known of the shell."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from core.errors import ConfigurationError
 from core.events import (
     Action,
     ActionSecurityRisk,
+    CmdOutputMetadata,
     CmdOutputObservation,
     CmdRunAction,
     ConsentAction,
     EventSource,
+    FileReadAction,
     MCPAction,
     MessageAction,
 )
 from core.security.confirmation import ANALYZERS, TAINT, Judgement, Verdict
 from core.security.facts import facts_of
-from core.session.risk_checks import RiskChecks
+from core.session.risk_checks import RiskChecks, ShellRecord
 from core.settings.security_settings import SecuritySettings
 from core.store.writer import Draft
 from core.stream import EventStream
@@ -47,7 +49,7 @@ async def wary(
 
 
 async def judged(wariness: RiskChecks, action: Action) -> Judgement:
-    return await wariness.heard(action, facts_of(action, workspace="/work"))
+    return await wariness.judge(action, facts_of(action, workspace="/work"))
 
 
 async def read_of_others(stream: EventStream) -> None:
@@ -124,3 +126,58 @@ async def test_an_analyzer_that_nobody_knows_is_no_yes(tmp_path: Path) -> None:
     async with wary(tmp_path, analyzers=("nobody",)) as (wariness, _):
         with pytest.raises(ConfigurationError, match="nobody"):
             await judged(wariness, HARMLESS)
+
+
+READS = FileReadAction(path="a")
+
+
+def cd(folder: str) -> CmdRunAction:
+    return CmdRunAction(command=f"cd {folder}")
+
+
+@asynccontextmanager
+async def recorded(tmp_path: Path) -> AsyncIterator[tuple[ShellRecord, EventStream]]:
+    async with opened_stream(tmp_path) as stream:
+        yield ShellRecord(stream, lambda: "/work"), stream
+
+
+async def where(record: ShellRecord, action: Action) -> str:
+    """The folder in which the shell most likely is before this action."""
+    return (await record.before(action)).folders[0]
+
+
+async def carried_out(stream: EventStream, action: CmdRunAction, folder: str) -> None:
+    asked = await stream.append(action, EventSource.AGENT)
+    metadata = CmdOutputMetadata(working_dir=folder, exit_code=0)
+    result = CmdOutputObservation(command=action.command, content="", metadata=metadata)
+    await stream.append(result, EventSource.AGENT, asked.id)
+
+
+async def test_the_commands_of_one_answer_are_judged_one_after_the_other(tmp_path: Path) -> None:
+    async with recorded(tmp_path) as (record, stream):
+        assert await where(record, READS) == "/work"
+        assert await where(record, cd("a")) == "/work"
+        assert await where(record, cd("b")) == "/work/a"
+        assert await where(record, READS) == "/work/a/b", "one that is no command reads where the last one ended"
+        assert await where(record, READS) == "/work/a/b", "and changes nothing"
+        await stream.append(cd("/other"), EventSource.AGENT)
+        assert await where(record, READS) == "/other", "once the log has grown, it alone counts"
+
+
+async def test_one_that_waits_in_the_log_is_judged_by_what_was_before_it(tmp_path: Path) -> None:
+    async with recorded(tmp_path) as (record, stream):
+        for folder in ("a", "b"):
+            await stream.append(cd(folder), EventSource.AGENT)
+        assert await where(record, cd("a")) == "/work"
+        assert await where(record, cd("b")) == "/work/a"
+        assert await where(record, cd("c")) == "/work/a/b"
+        assert await where(record, cd("b")) == "/work/a"
+
+
+async def test_a_long_log_is_read_to_its_end_and_then_only_what_is_new(tmp_path: Path) -> None:
+    async with recorded(tmp_path) as (record, stream):
+        await stream.append_all([Draft(READS, EventSource.AGENT) for _ in range(501)])
+        await carried_out(stream, cd("/here"), "/here")
+        assert await where(record, READS) == "/here"
+        await carried_out(stream, cd("there"), "/here/there")
+        assert await where(record, READS) == "/here/there"

@@ -409,7 +409,7 @@ async def test_a_message_that_cannot_be_stored_was_not_said(tmp_path: Path, monk
 
 async def test_a_workspace_or_model_that_cannot_be_used_is_said_before_anything_is_made(tmp_path: Path) -> None:
     async with ConversationManager(tmp_path / "home", FREE, make_runtime=WarmRuntime, environ={}) as manager:
-        with pytest.raises(UsageError, match="is no folder"):
+        with pytest.raises(UsageError, match="is not a folder"):
             await manager.create(workspace=str(tmp_path / "nope"), model="demo:x")
         with pytest.raises(ConfigurationError):
             await manager.create(workspace=str(tmp_path), model="no-such-model")

@@ -1,4 +1,4 @@
-"""How a conversation ends and begins again: in order, heard to its last word, with its whole history."""
+"""Closing and opening a conversation: in order, with its last events and its whole history."""
 
 from __future__ import annotations
 

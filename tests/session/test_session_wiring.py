@@ -1,4 +1,4 @@
-"""AgentSession: the parts of a conversation are put together so that each hears and stops what it should."""
+"""The parts of a session are connected: each is told and stopped when it should be."""
 
 from __future__ import annotations
 

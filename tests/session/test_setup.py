@@ -1,4 +1,4 @@
-"""What happens before the first action, with real git, real shells and repositories on this disk."""
+"""The setup before the first action, with real git, real shells and repositories on this disk."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from tests.stopped_clock import stopped_clock
 from tests.warm_servers import WarmRuntime
 
 SETUP, HOOK = ".openhands/setup.sh", ".openhands/pre-commit.sh"
-RUNS_IN_A_SESSION = re.compile("AgentSession|AgentController|Preparation|EnvironmentShell|EventStream[.]_serve")
+RUNS_IN_A_SESSION = re.compile("AgentSession|AgentController|Setup|EnvironmentShell|EventStream[.]_serve")
 README = {"README": "the readme\n"}
 
 
@@ -248,7 +248,7 @@ class TestWorkspace:
         (tmp_path / "workspace" / "repo" / "precious").touch()
         async with conversation(tmp_path, ["ls"], url) as session:
             await said_and_settled(session)
-            assert "is no git repository. Move it away." in session.state.reason
+            assert "is not a git repository. Move it away." in session.state.reason
             assert (tmp_path / "workspace" / "repo" / "precious").exists()
 
     async def test_what_a_clone_that_died_has_left_is_removed(self, tmp_path: Path) -> None:
@@ -402,7 +402,7 @@ class TestHook:
             seen = notices(session)
             await said_and_settled(session)
             assert session.state.agent_state is AgentState.FINISHED
-            assert any("was not installed as hook: The setting core.hooksPath" in status.message for status in seen)
+            assert any("was not installed as hook: The git setting core.hooksPath" in status.message for status in seen)
         assert list((tmp_path / "shared").iterdir()) == []
 
     async def test_two_hooks_that_are_there_are_both_left_alone(self, tmp_path: Path) -> None:
@@ -531,7 +531,7 @@ class TestSecrets:
         home, environ = tmp_path / "home", {"GITHUB_TOKEN": "hunter2hunter2"}
         async with ConversationManager(home, settings(), make_runtime=WarmRuntime, environ=environ) as manager:
             for url in ("https://me:hunter2hunter2@example.org/b", "https://example.org/hunter2hunter2/b"):
-                with pytest.raises(UsageError, match="Give it without"):
+                with pytest.raises(UsageError, match="Remove it"):
                     await manager.create(
                         workspace=str(tmp_path), model=write_script(tmp_path, [FINISH]), repository=url
                     )
@@ -551,7 +551,7 @@ async def test_why_nothing_is_separated_is_said_once_the_sandbox_runs(tmp_path: 
         await session.send("go")
         await session.settled()
     told = [status.message for status in said if status.id == NO_ISOLATION]
-    assert told == ["Nothing separates the agent from this machine: there is no bubblewrap."]
+    assert told == ["No sandbox: commands run directly on this machine. there is no bubblewrap."]
 
 
 async def test_a_repository_that_was_chosen_can_be_reached_by_its_sandbox(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The start sequence by itself: which steps are run, tried again, done without and told, with a scripted sandbox."""
+"""The steps of the setup: which are run, repeated, skipped and reported, with a scripted sandbox."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ async def test_what_is_done_is_told_with_its_time_and_why_nothing_is_separated_a
             ("STARTING_RUNTIME", "Starting the sandbox …"),
             ("STARTING_RUNTIME", "It is being built."),
             ("STARTING_RUNTIME", "Starting the sandbox: done"),
-            ("RUNTIME_STARTED", "The sandbox runs."),
+            ("RUNTIME_STARTED", "The sandbox is running."),
             ("SETTING_UP_WORKSPACE", f"Cloning {URL} …"),
             ("SETTING_UP_WORKSPACE", f"Cloning {URL}: done"),
         ]

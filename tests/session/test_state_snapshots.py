@@ -1,4 +1,4 @@
-"""A conversation opened from a snapshot is as from its whole log; a snapshot that does not fit is left alone."""
+"""A conversation opened from a snapshot equals one opened from its log; an unusable snapshot is ignored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks: one that fails takes no other along, and the end waits for all, but not for ever."""
+"""The tasks of a session: one that fails cancels no other, and closing waits for all, but not for ever."""
 
 from __future__ import annotations
 

@@ -45,12 +45,12 @@ def test_the_type_is_what_the_bytes_are_and_not_what_the_url_says() -> None:
     "text",
     ["https://example.org/a.png", "data:image/png;base64,####", "data:image/png;base64,AAAA", "data:text/html,x"],
 )
-def test_what_is_no_picture_stays_as_it_is(text: str) -> None:
+def test_a_url_that_is_not_a_picture_is_kept(text: str) -> None:
     said = MessageAction(content="look", image_urls=[text])
     assert take_out(said) == (said, ())
 
 
-def test_a_picture_without_end_is_left_out() -> None:
+def test_a_too_large_picture_is_replaced() -> None:
     cell = IPythonRunCellObservation(code="", image_urls=["data:image/png;base64," + "A" * (2 * MAX_BYTES)])
     bare, blobs = take_out(cell)
     assert (pictures_of(bare), blobs) == ([TOO_LARGE], ())
@@ -64,7 +64,7 @@ def test_a_picture_of_the_most_bytes_is_kept_and_a_larger_one_is_not(more: int, 
 
 
 @pytest.mark.parametrize("text", ["blob:image/png;1x1;1;zz", "blob:text/html;1x1;1;" + "0" * 64, ""])
-def test_what_is_no_reference_is_none(text: str) -> None:
+def test_only_valid_references_are_parsed(text: str) -> None:
     assert BlobRef.parse(text) is None
 
 

@@ -28,7 +28,7 @@ def test_a_conversation_without_marks_leaves_no_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1, -2, true, 2.5, null, 1e999]", "[" * 100_000, '"\\ud800"', "\x00"])
-def test_a_file_that_is_no_list_of_events_harms_nobody(tmp_path: Path, text: str) -> None:
+def test_an_invalid_bookmark_file_counts_as_empty(tmp_path: Path, text: str) -> None:
     book = Bookmarks(tmp_path)
     book.folder.mkdir()
     (book.folder / "c.json").write_text(text, "utf-8")
@@ -36,7 +36,7 @@ def test_a_file_that_is_no_list_of_events_harms_nobody(tmp_path: Path, text: str
 
 
 @pytest.mark.parametrize("name", ["../c", "", "a/b", "."])
-def test_a_name_that_is_no_conversations_leads_nowhere(tmp_path: Path, name: str) -> None:
+def test_an_id_that_is_a_path_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(StoreError):
         Bookmarks(tmp_path).write(name, [1])
 

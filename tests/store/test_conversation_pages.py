@@ -66,7 +66,7 @@ async def test_delegates_are_counted_for_those_who_have_them(store: EventStore) 
     assert await store.listing.models() == ["a", "b", "c", "d"]
 
 
-async def test_an_id_is_known_by_a_beginning_that_no_other_has(store: EventStore) -> None:
+async def test_a_unique_beginning_of_an_id_is_enough(store: EventStore) -> None:
     for id in ("abc1", "abd2", "abc", "x%y"):
         await put(store, id)
     assert await store.listing.resolve("abd") == "abd2"
@@ -86,7 +86,7 @@ async def test_an_id_is_known_by_a_beginning_that_no_other_has(store: EventStore
             await store.listing.resolve(nothing)
 
 
-async def test_owners_are_told_for_those_that_are_open(store: EventStore) -> None:
+async def test_owners_are_listed_for_open_conversations(store: EventStore) -> None:
     await put(store, "a")
     await put(store, "b")
     lease = await store.acquire("a")

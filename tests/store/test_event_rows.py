@@ -49,7 +49,7 @@ def envelopes() -> list[Envelope]:
     ]
 
 
-def test_it_reads_like_the_list_that_it_was_made_of() -> None:
+def test_stored_events_read_like_the_original_list() -> None:
     given = envelopes()[:2] + envelopes()[3:]
     stored = StoredEvents("c", given)
     assert stored == given

@@ -52,7 +52,7 @@ async def test_the_newest_snapshot_is_kept_for_who_made_it(store: EventStore) ->
     assert await store.snapshot("c", "me") == (7, "new")
 
 
-async def test_what_waits_when_the_store_is_closed_is_written(tmp_path: Path) -> None:
+async def test_queued_appends_are_written_when_the_store_closes(tmp_path: Path) -> None:
     async with EventStore(tmp_path) as store:
         lease = await store.create_conversation("c", title="", workspace="/w", model="m")
         waiting = [asyncio.create_task(store.append(lease, [said(str(number))])) for number in range(20)]
@@ -65,14 +65,14 @@ async def test_what_waits_when_the_store_is_closed_is_written(tmp_path: Path) ->
         assert await store.listing.owners(["c"]) == {}
 
 
-async def test_who_has_closed_the_store_counts_as_ended(tmp_path: Path) -> None:
+async def test_a_closed_store_does_not_own_conversations(tmp_path: Path) -> None:
     async with EventStore(tmp_path) as store:
         assert is_running(tmp_path / "locks", store.mark.name)
     assert not is_running(tmp_path / "locks", store.mark.name)
     assert not (tmp_path / "locks" / f"{store.mark.name}.lock").exists()
 
 
-async def test_who_writes_after_the_store_is_closed_is_refused_and_opens_nothing(tmp_path: Path) -> None:
+async def test_appends_after_closing_are_refused(tmp_path: Path) -> None:
     async with EventStore(tmp_path) as store:
         lease = await store.create_conversation("c", title="", workspace="/w", model="m")
     before = connection_threads()
@@ -81,7 +81,7 @@ async def test_who_writes_after_the_store_is_closed_is_refused_and_opens_nothing
     assert connection_threads() <= before
 
 
-async def test_an_index_of_another_form_is_made_anew_and_one_of_this_form_is_left(store: EventStore) -> None:
+async def test_only_an_index_of_another_form_is_rebuilt(store: EventStore) -> None:
     lease = await store.create_conversation("c", title="", workspace="/w", model="m")
     await store.append(lease, [said("one"), said("two")])
     assert await store.index() == 0
@@ -146,7 +146,7 @@ async def test_a_conversation_goes_from_owner_to_owner_and_only_the_last_one_can
     assert (await store.acquire("c")).next_id == 2
 
 
-async def test_what_a_list_shows_is_changed_one_by_one(store: EventStore) -> None:
+async def test_title_and_model_can_be_changed_separately(store: EventStore) -> None:
     lease, other = await conversation(store), await conversation(store, "other")
     await store.update_conversation(lease, title="new")
     await store.update_conversation(lease, model="big")
@@ -157,14 +157,14 @@ async def test_what_a_list_shows_is_changed_one_by_one(store: EventStore) -> Non
         await store.rename("nobody", "x")
 
 
-async def test_what_was_spent_without_an_event_counts_to_the_day(tmp_path: Path) -> None:
+async def test_spending_without_an_event_counts_for_the_day(tmp_path: Path) -> None:
     async with EventStore(tmp_path, clock=lambda: AT) as store:
         await store.add_spending(Spent(1, 0.5, 0, 10, 2.0))
         await store.add_spending(Spent(1, 0.25, 1, 5, 1.0))
         assert await store.spent_by_day() == {AT.date(): Spent(2, 0.75, 1, 15, 3.0)}
 
 
-async def test_a_recording_that_cannot_be_stored_is_logged_and_harms_nobody(
+async def test_a_recording_that_cannot_be_stored_is_only_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with EventStore(tmp_path) as store:
@@ -173,7 +173,7 @@ async def test_a_recording_that_cannot_be_stored_is_logged_and_harms_nobody(
     assert "conversation c: The recording could not be stored: the event store is closed" in caplog.text
 
 
-async def test_others_are_told_of_every_commit(store: EventStore) -> None:
+async def test_other_processes_are_notified_of_every_commit(store: EventStore) -> None:
     """By the time of the file that stands for this process."""
     (file,) = [file for file in (store.home / "locks").iterdir() if file.name == f"{store.mark.name}.lock"]
     lease = await conversation(store)
@@ -226,7 +226,7 @@ async def test_a_fork_takes_what_belongs_to_its_events_and_then_what_follows(sto
     assert await store.count_conversations() == 5
 
 
-async def test_a_whole_conversation_is_made_when_it_is_stored_where_nothing_else_is_said(tmp_path: Path) -> None:
+async def test_a_stored_conversation_is_created_now_by_default(tmp_path: Path) -> None:
     async with EventStore(tmp_path, clock=lambda: AT) as store:
         _, blobs = take_out(MessageAction(content="see", image_urls=[url(png())]))
         await store.adopt(new("n"), [], blobs=blobs)
@@ -236,7 +236,7 @@ async def test_a_whole_conversation_is_made_when_it_is_stored_where_nothing_else
         await store.append(await store.acquire("n"), [said("on")])
 
 
-async def test_who_deletes_a_conversation_deletes_those_below_it_or_none(store: EventStore, tmp_path: Path) -> None:
+async def test_deleting_a_conversation_deletes_its_delegates_or_nothing(store: EventStore, tmp_path: Path) -> None:
     await conversation(store, "a", "root")
     await conversation(store, "b", "child", parent="a")
     await conversation(store, "c", "grandchild", parent="b")
@@ -277,9 +277,7 @@ def vocabulary(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(("indexed", "later"), [(3, 0), (3, 2), (0, 3), (500, 1), (1100, 0), (501, 700)])
-async def test_nothing_of_a_deleted_conversation_is_left_in_the_index(
-    store: EventStore, indexed: int, later: int
-) -> None:
+async def test_a_deleted_conversation_is_removed_from_the_index(store: EventStore, indexed: int, later: int) -> None:
     """However many pieces of it were indexed, and however much was not."""
     kept = await conversation(store, "kept", "stays 漢字")
     lease = await conversation(store, "c")
@@ -318,7 +316,7 @@ async def test_the_index_is_made_in_pieces_and_asks_after_each_round(store: Even
     "DELETE FROM conversations", "INSERT INTO indexed VALUES (1, 1)",
     "INSERT INTO indexed VALUES (1, 2)",
 ])  # fmt: skip
-async def test_a_piece_that_another_process_took_away_or_was_quicker_with_is_not_indexed(
+async def test_events_that_another_process_deleted_or_indexed_are_skipped(
     store: EventStore, change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the reading of the events and the writing of their words."""
@@ -337,7 +335,7 @@ async def test_a_piece_that_another_process_took_away_or_was_quicker_with_is_not
     assert vocabulary(store.path) == []
 
 
-async def test_a_damaged_index_is_not_made_anew_by_one_who_only_reads(store: EventStore) -> None:
+async def test_a_reader_does_not_rebuild_a_damaged_index(store: EventStore) -> None:
     await conversation(store, "c", "word")
     await store.index()
     async with EventReader(store.home) as reader:

@@ -19,7 +19,7 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("size", "is_none"), [(None, True), (0, True), (511, True), (512, False), (1000, False)])
-def test_a_log_beside_a_file_that_has_no_page_is_seen(tmp_path: Path, size: int | None, is_none: bool) -> None:
+def test_a_log_without_a_usable_database_is_reported(tmp_path: Path, size: int | None, is_none: bool) -> None:
     path = tmp_path / "handloom.db"
     if size is not None:
         path.write_bytes(b"x" * size)
@@ -36,7 +36,7 @@ def test_a_log_beside_a_file_that_has_no_page_is_seen(tmp_path: Path, size: int 
             refuse(path)
 
 
-def test_what_is_no_file_is_told_and_what_is_not_there_is_whole(tmp_path: Path) -> None:
+def test_a_missing_database_is_intact_and_a_folder_in_its_place_is_not(tmp_path: Path) -> None:
     path = tmp_path / "handloom.db"
     assert find_damage(path) == []
     refuse(path)
@@ -99,7 +99,7 @@ EVENTS_OF_4 = "DELETE FROM events WHERE conversation = 4"
          [(Part.FILE, f"it claims version {VERSION + 101}, but its tables differ")]),
     ],
 )  # fmt: skip
-def test_each_damage_is_told(home: Path, statements: list[str], told: list[tuple[Part, str]]) -> None:
+def test_each_kind_of_damage_is_reported(home: Path, statements: list[str], told: list[tuple[Part, str]]) -> None:
     damage(home, *statements)
     before = home.read_bytes()
     found = [(found.part, found.what) for found in find_damage(home)]
@@ -110,19 +110,19 @@ def test_each_damage_is_told(home: Path, statements: list[str], told: list[tuple
     assert home.read_bytes() == before
 
 
-def test_no_more_than_some_complaints_are_told(home: Path) -> None:
+def test_the_number_of_reported_damages_is_bounded(home: Path) -> None:
     damage(home, *(f"INSERT INTO leases VALUES ({key}, 1, NULL)" for key in range(100, 130)))
     assert len(find_damage(home)) == 20
 
 
 @pytest.mark.parametrize("ahead", [1, 100])
-def test_one_of_a_newer_handloom_is_no_damage(home: Path, ahead: int) -> None:
+def test_a_newer_version_is_not_damage(home: Path, ahead: int) -> None:
     damage(home, f"PRAGMA user_version = {VERSION + ahead}")
     with pytest.raises(StoreVersionError, match=f"version {VERSION + ahead}; this one knows {VERSION}"):
         find_damage(home)
 
 
-def test_a_file_that_is_something_else_is_told(home: Path) -> None:
+def test_a_file_that_is_not_a_database_is_reported(home: Path) -> None:
     home.write_bytes(b"something else " * 1000)
     (found,) = find_damage(home)
     assert found.part is Part.FILE

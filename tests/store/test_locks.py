@@ -13,7 +13,7 @@ from core.store.locks import FileLock, ProcessMark, is_running
 from tests.repeated import leaves_nothing
 
 
-def test_a_dead_owner_stays_dead_however_often_it_is_looked_at(tmp_path: Path) -> None:
+def test_a_dead_owner_stays_dead(tmp_path: Path) -> None:
     (tmp_path / "1-killed.lock").touch()
     leaves_nothing(lambda: is_running(tmp_path, "1-killed"))
     assert not is_running(tmp_path, "1-killed")
@@ -23,7 +23,7 @@ def test_a_dead_owner_stays_dead_however_often_it_is_looked_at(tmp_path: Path) -
     mark.release()
 
 
-def test_a_living_owner_is_alive_until_it_lets_go(tmp_path: Path) -> None:
+def test_an_owner_is_alive_until_it_releases_its_lock(tmp_path: Path) -> None:
     mark, other = ProcessMark(tmp_path), ProcessMark(tmp_path)
 
     def look() -> None:
@@ -53,7 +53,7 @@ def test_a_lock_that_is_taken_and_released_leaves_nothing(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("mine", "theirs", "is_free"), [(True, True, True), (True, False, False), (False, True, False)]
 )
-def test_a_lock_is_shared_only_where_both_share_it(tmp_path: Path, mine: bool, theirs: bool, is_free: bool) -> None:
+def test_a_lock_is_shared_only_if_both_take_it_shared(tmp_path: Path, mine: bool, theirs: bool, is_free: bool) -> None:
     one, other = FileLock(tmp_path / "l"), FileLock(tmp_path / "l")
     assert one.try_acquire(shared=mine)
     assert other.try_acquire(shared=theirs) is is_free
@@ -64,7 +64,7 @@ def test_a_lock_is_shared_only_where_both_share_it(tmp_path: Path, mine: bool, t
     assert stat.S_IMODE((tmp_path / "l").stat().st_mode) == 0o600
 
 
-def test_who_watches_a_lock_that_is_held_sees_it_ring(tmp_path: Path) -> None:
+def test_watchers_of_a_held_lock_are_notified(tmp_path: Path) -> None:
     mark, lock = ProcessMark(tmp_path), FileLock(tmp_path / "other")
     file = tmp_path / f"{mark.name}.lock"
     os.utime(file, (0, 0))

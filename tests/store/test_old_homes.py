@@ -82,7 +82,7 @@ async def test_its_events_are_those_of_the_newest_version(home: Path, tmp_path: 
     assert (picture.ref.width, picture.ref.height) == (16, 10)
 
 
-async def test_it_is_whole_and_found_by_search_and_goes_on(home: Path) -> None:
+async def test_it_is_intact_and_searchable_and_can_continue(home: Path) -> None:
     async with EventStore(home) as store:
         await store.index()
         assert [hit.event_id for hit in await store.search("pytest")] == [4, 3]

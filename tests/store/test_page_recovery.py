@@ -127,7 +127,7 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "old.db"
 
 
-def test_all_of_a_whole_database_is_saved(home: Path, tmp_path: Path) -> None:
+def test_everything_of_an_intact_database_is_recovered(home: Path, tmp_path: Path) -> None:
     done, found = saved(home)
     assert done == RecoveryResult(conversations=2, events=10, pictures=1)
     expected = rows(home)
@@ -138,13 +138,13 @@ def test_all_of_a_whole_database_is_saved(home: Path, tmp_path: Path) -> None:
         assert new.execute(statement).fetchall() == old.execute(statement).fetchall()
 
 
-def test_of_nothing_an_empty_database_is_made(tmp_path: Path) -> None:
+def test_a_missing_file_is_recovered_as_an_empty_database(tmp_path: Path) -> None:
     done, found = saved(tmp_path / "none.db")
     assert done == RecoveryResult()
     assert found == {table: [] for table in TABLES}
 
 
-def test_lost_events_in_the_middle_are_told_of(home: Path) -> None:
+def test_lost_events_are_replaced_by_an_error_that_names_them(home: Path) -> None:
     damage(home, "DELETE FROM events WHERE conversation = 3 AND id IN (1, 3)")
     damage(home, "DELETE FROM events WHERE conversation = 4 AND id IN (1, 2, 3)")
     done, found = saved(home)
@@ -162,7 +162,7 @@ def test_lost_events_in_the_middle_are_told_of(home: Path) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_a_conversation_that_lost_its_beginning_has_instructions(home: Path, count: int) -> None:
+def test_a_lost_beginning_is_replaced_by_instructions(home: Path, count: int) -> None:
     damage(home, f"DELETE FROM events WHERE conversation = 4 AND id < {count}")
     done, found = saved(home)
     assert done.lost == [LostRange(TWO, 0, count - 1)]
@@ -175,7 +175,7 @@ def test_a_conversation_that_lost_its_beginning_has_instructions(home: Path, cou
     assert all(each.source is EventSource.ENVIRONMENT for each in more)
 
 
-def test_a_conversation_that_lost_its_end_has_marks_up_to_its_length(home: Path) -> None:
+def test_a_lost_end_is_replaced_up_to_the_event_count(home: Path) -> None:
     damage(home, "DELETE FROM events WHERE conversation = 3 AND id = 4 OR conversation = 4")
     done, found = saved(home)
     assert done.lost == [LostRange(ONE, 4, 4), LostRange(TWO, 0, 4)]
@@ -188,7 +188,7 @@ def test_a_conversation_that_lost_its_end_has_marks_up_to_its_length(home: Path)
 
 
 @pytest.mark.parametrize("length", [5, 0, 4, 150_000, "many"])
-def test_a_length_that_cannot_be_is_not_believed(home: Path, length: int | str) -> None:
+def test_an_impossible_event_count_is_ignored(home: Path, length: int | str) -> None:
     damage(home, "CREATE TABLE c (a, b, c, d, e, f, g, h, i, j, k)", "DELETE FROM conversations WHERE key = 4")
     row = (None, TWO, "t", "", "", AT.isoformat(), "", None, "", "", length)
     damage(
@@ -200,7 +200,7 @@ def test_a_length_that_cannot_be_is_not_believed(home: Path, length: int | str) 
     assert done.nameless == (length == "many")
 
 
-def test_what_is_behind_a_gap_that_is_too_wide_is_left_out(home: Path) -> None:
+def test_events_after_a_too_wide_gap_are_left_out(home: Path) -> None:
     far = 150_000
     damage(home, ADD_EVENT, values=row_of_event(4, 5, envelope(TWO, far, MessageAction(content="far"))))
     done, found = saved(home)
@@ -224,7 +224,7 @@ def with_ids(path: Path, *pairs: tuple[str, int]) -> None:
         damage(path, "INSERT INTO i VALUES (?, ?)", values=pair)
 
 
-def test_a_conversation_whose_row_is_lost_is_known_by_its_events(home: Path) -> None:
+def test_a_conversation_without_its_row_is_recovered_from_its_events(home: Path) -> None:
     damage(home, "DELETE FROM conversations WHERE key = 4")
     done, found = saved(home)
     assert done == RecoveryResult(conversations=2, events=10, nameless=1, pictures=1)
@@ -246,7 +246,7 @@ def test_a_conversation_whose_row_is_lost_is_known_by_its_events(home: Path) -> 
     assert nameless[11] == sum(len(row[7]) for row in found["events"] if row[0] == 4)
 
 
-def test_its_id_is_in_the_index_where_that_is_left(home: Path) -> None:
+def test_the_id_of_a_lost_row_is_taken_from_the_index(home: Path) -> None:
     damage(home, "DELETE FROM conversations", "DELETE FROM events WHERE conversation = 4 AND id > 0")
     with_ids(home, (TWO, 4), ("x" * 32, 3), ("3" * 31, 3), ("3" * 33, 3))
     done, found = saved(home)
@@ -256,7 +256,7 @@ def test_its_id_is_in_the_index_where_that_is_left(home: Path) -> None:
     assert re.fullmatch("[0-9a-f]{32}", by_key[3])
 
 
-def test_a_single_event_of_nothing_that_is_known_is_left_out(home: Path) -> None:
+def test_a_single_event_of_an_unknown_conversation_is_left_out(home: Path) -> None:
     damage(home, ADD_EVENT, values=row_of_event(77, 5, envelope(TWO, 0)))
     done, found = saved(home)
     assert done == RecoveryResult(conversations=2, events=10, pictures=1)
@@ -321,7 +321,7 @@ def test_a_row_of_an_older_or_newer_database_is_a_conversation(tmp_path: Path, c
 
 
 @pytest.mark.parametrize("place", [2, 5, 14])
-def test_a_row_that_no_conversation_can_have_is_left_out(home: Path, place: int) -> None:
+def test_an_invalid_conversation_row_is_left_out(home: Path, place: int) -> None:
     row: list[Any] = [None, TWO, "t", "", "", AT.isoformat(), "", None, "", "", 5, 9, "", "", 0.0, "", "", None]
     row[place] = "no time, no number" if place > 2 else 5
     names = ", ".join(f"c{number}" for number in range(18))
@@ -343,32 +343,32 @@ def row_of(id: int = 3) -> tuple[Any, ...]:
     ("place", "value"),
     [(1, 99), (2, "yesterday"), (3, "nobody"), (4, 77), (4, None)],
 )
-def test_a_column_that_does_not_fit_the_body_is_put_right(place: int, value: Any) -> None:
+def test_a_column_that_does_not_match_the_body_is_corrected(place: int, value: Any) -> None:
     assert valid_row(row_of()) == row_of()
     assert valid_row((*row_of()[:place], value, *row_of()[place + 1 :])) == row_of()
 
 
-def test_a_row_that_fits_its_body_is_left_as_it_is() -> None:
+def test_a_valid_row_is_not_changed() -> None:
     """It may have been written in another way; only what cannot be is put right."""
     row = (*row_of()[:2], "2026-11-22 13:03", *row_of()[3:5], "observation:of_old", *row_of()[6:])
     assert valid_row(row) == row
 
 
 @pytest.mark.parametrize(("token", "kept"), [(0, 0), (-1, 0), (2**31, 2**31), (2**31 + 1, 2**31), (2**62, 2**31)])
-def test_a_token_that_cannot_be_is_made_one_that_can(token: int, kept: int) -> None:
+def test_an_invalid_lease_token_is_corrected(token: int, kept: int) -> None:
     row = row_of()
     assert valid_row((*row[:6], token, row[7])) == (*row[:6], kept, row[7])
     assert valid_row((*row[:2], "never", *row[3:6], token, row[7])) == (*row[:6], kept, row[7])
 
 
 @pytest.mark.parametrize(("key", "is_sound"), [(0, False), (-3, False), (1, True), (2**31 - 1, True), (2**31, False)])
-def test_a_number_of_a_conversation_has_bounds(key: int, is_sound: bool) -> None:
+def test_a_conversation_key_has_bounds(key: int, is_sound: bool) -> None:
     row = (key, *row_of()[1:])
     assert valid_row(row) == (row if is_sound else None)
 
 
 @pytest.mark.parametrize(("id", "is_sound"), [(0, True), (2**31 - 1, True), (2**31, False)])
-def test_an_id_of_an_event_has_bounds(id: int, is_sound: bool) -> None:
+def test_an_event_id_has_bounds(id: int, is_sound: bool) -> None:
     row = row_of_event(4, 5, envelope(TWO, id, MessageAction(content="x")))
     assert valid_row(row) == (row if is_sound else None)
 
@@ -384,7 +384,7 @@ def test_an_event_whose_body_cannot_be_read_is_lost(home: Path, body: str | byte
     assert (done.events, done.lost) == (9, [LostRange(TWO, 3, 3)])
 
 
-def test_an_event_that_is_there_twice_counts_once(home: Path) -> None:
+def test_a_duplicate_event_counts_once(home: Path) -> None:
     damage(home, "CREATE TABLE e (a, b, c, d, e, f, g, h)", "INSERT INTO e SELECT * FROM events WHERE id < 2")
     done, found = saved(home)
     assert done == RecoveryResult(conversations=2, events=10, pictures=1)
@@ -414,7 +414,7 @@ def test_a_picture_or_a_recording_that_cannot_be_used_is_left_out(home: Path) ->
     )
 
 
-def test_pictures_and_recordings_that_are_there_twice_count_once(home: Path) -> None:
+def test_duplicate_pictures_and_recordings_count_once(home: Path) -> None:
     damage(home, "CREATE TABLE b AS SELECT * FROM blobs", "CREATE TABLE r AS SELECT * FROM recordings")
     damage(home, "CREATE TABLE s AS SELECT * FROM spending")
     done, found = saved(home)

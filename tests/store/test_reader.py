@@ -94,7 +94,7 @@ ROWS = [row(-1, b"begin"), row(0, b"one ", b"two"), row(0, b"three"), row(2, b"f
         (-1, None, (3, 0), []),
     ],
 )
-async def test_a_recording_is_read_between_events_and_behind_a_row(
+async def test_a_recording_is_read_between_events_and_after_a_row(
     store: EventStore, after: int, before: int | None, beyond: RecordingRow | None, numbers: list[int]
 ) -> None:
     await store.record(await conversation(store), ROWS)
@@ -191,7 +191,7 @@ async def test_answers_of_delegates_come_with_their_result_and_nonsense_is_left_
     assert await store.answers("c", before=0) == await store.answers("nobody") == []
 
 
-async def test_an_answer_counts_once_however_many_events_came_of_it(store: EventStore) -> None:
+async def test_an_answer_with_several_events_counts_once(store: EventStore) -> None:
     run, failed = CmdRunAction(command="ls"), ErrorObservation(content="no")
     condensed = CondensationAction(forgotten_event_ids=[1])
     events: list[tuple[Event, EventSource, int | None]] = [
@@ -229,7 +229,7 @@ async def test_the_last_event_of_a_kind_is_found(
 # -- events and conversations --------------------------------------------------------------------------------------
 
 
-async def test_a_moment_of_a_filter_belongs_to_it_wherever_in_the_world_it_is_told(store: EventStore) -> None:
+async def test_a_time_filter_works_in_every_time_zone(store: EventStore) -> None:
     lease = await conversation(store)
     stored = [
         envelope for text in "abc" for envelope in await store.append(lease, [Draft(MessageAction(content=text), USER)])
@@ -242,7 +242,7 @@ async def test_a_moment_of_a_filter_belongs_to_it_wherever_in_the_world_it_is_to
     assert await store.read("c", limit=0) == await store.read("c", before=0) == []
 
 
-async def test_conversations_follow_one_another_in_pages_also_where_their_times_are_the_same(tmp_path: Path) -> None:
+async def test_pages_of_conversations_are_stable_for_equal_times(tmp_path: Path) -> None:
     moments = iter([AT + timedelta(minutes=minutes) for minutes in (3, 1, 2, 2, 2)])
     async with EventStore(tmp_path, clock=lambda: next(moments)) as store:
         for id in "abcde":
@@ -256,7 +256,7 @@ async def test_conversations_follow_one_another_in_pages_also_where_their_times_
         assert await store.conversations(conversation_id="d", where=ConversationFilter(model="other")) == []
 
 
-async def test_the_users_words_in_this_folder_come_first_and_those_of_delegates_not_at_all(store: EventStore) -> None:
+async def test_user_inputs_of_this_folder_come_first_without_delegates(store: EventStore) -> None:
     for id, folder, parent in (("here", "/w", ""), ("there", "/other", ""), ("delegate", "/w", "here")):
         lease = await store.create_conversation(id, title="", workspace=folder, model="m", parent=parent)
         drafts = [Draft(MessageAction(content=f"said {id}"), USER), Draft(CmdRunAction(command=f"ls {id}"), USER)]
@@ -268,7 +268,7 @@ async def test_the_users_words_in_this_folder_come_first_and_those_of_delegates_
 # -- search --------------------------------------------------------------------------------------------------------
 
 
-async def test_a_search_goes_on_past_events_that_only_seem_to_match(store: EventStore) -> None:
+async def test_a_search_skips_candidates_that_do_not_match(store: EventStore) -> None:
     """The index knows which words an event has, not their order: every second one is none."""
     await conversation(store, "c", *["one two" if number % 2 else "two one" for number in range(40)])
     await store.index()
@@ -293,7 +293,7 @@ async def test_a_search_in_one_conversation_finds_nothing_of_its_neighbours(stor
     assert len(await store.search("word")) == 6
 
 
-async def test_an_event_that_has_gone_is_no_hit(store: EventStore) -> None:
+async def test_a_deleted_event_is_not_found(store: EventStore) -> None:
     await conversation(store, "c", "word", "word")
     await store.index()
     await store._writer.connection.execute("DELETE FROM events WHERE id = 1")
@@ -361,7 +361,7 @@ async def test_a_connection_that_fails_leaves_the_home_to_others(
     assert sorted(file.name for file in (tmp_path / "locks").iterdir()) == ["schema.lock", "share.lock"]
 
 
-async def test_a_home_that_one_process_has_for_itself_is_refused_and_left_as_it_is(
+async def test_a_home_that_is_locked_exclusively_is_refused_unchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An older SQLite takes the home alone; whoever comes with a newer one is told whose is the older."""
@@ -380,7 +380,7 @@ async def test_a_home_that_one_process_has_for_itself_is_refused_and_left_as_it_
                 pass
 
 
-async def test_a_home_that_others_could_look_into_is_closed_to_them(tmp_path: Path) -> None:
+async def test_permissions_of_an_open_home_are_restricted(tmp_path: Path) -> None:
     home, locks, file = tmp_path / "a" / "home", tmp_path / "a" / "home" / "locks", tmp_path / "a/home/handloom.db"
     locks.mkdir(parents=True)
     file.touch()

@@ -50,7 +50,7 @@ def test_a_secret_is_masked_however_it_is_cut(size: int) -> None:
     assert kept == data.replace(SECRET.encode(), b"*" * len(SECRET))
 
 
-def test_an_action_without_end_is_recorded_up_to_a_bound_and_the_next_one_anew() -> None:
+def test_the_recording_of_each_action_is_bounded() -> None:
     of = recorder()
     for _ in range(MAX_BYTES // ROW_BYTES + 10):
         of.add(TerminalOutput(1, b"y" * ROW_BYTES), 0)
@@ -60,7 +60,7 @@ def test_an_action_without_end_is_recorded_up_to_a_bound_and_the_next_one_anew()
     assert sum(len(each.frame.data) for each in frames[:-2]) == MAX_BYTES
 
 
-async def test_what_could_not_be_stored_goes_with_the_next_event(
+async def test_frames_that_could_not_be_stored_go_with_the_next_event(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with EventStore(tmp_path / "home") as store:

@@ -48,7 +48,7 @@ def test_times_that_jump_are_kept_within_what_a_row_can_hold() -> None:
     ]
 
 
-def test_times_are_those_of_the_whole_world() -> None:
+def test_times_are_converted_to_utc() -> None:
     (row,) = rows_of([frame(3)])
     elsewhere = RecordedRow(3, AT.astimezone(timezone(timedelta(hours=5))), row.frames)
     assert [each.at.utcoffset() for each in frames_of(elsewhere)] == [timedelta(0)]
@@ -61,7 +61,7 @@ def test_the_head_of_a_row_is_its_first_frame_without_bytes() -> None:
     assert head_of(RecordedRow(3, AT, row.frames[:1024])) == frame(3, 0, b"", is_echo=True)
 
 
-def test_a_row_that_is_damaged_is_told() -> None:
+def test_a_damaged_row_raises() -> None:
     with pytest.raises(struct.error):
         list(frames_of(RecordedRow(3, AT, zlib.compress(b"short"))))
     with pytest.raises(zlib.error):

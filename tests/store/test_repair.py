@@ -42,7 +42,7 @@ def change(home: Path, *statements: str) -> None:
     connection.close()
 
 
-async def test_whatever_was_written_is_whole(tmp_path: Path) -> None:
+async def test_an_intact_database_has_no_damage(tmp_path: Path) -> None:
     await written(tmp_path, "one", "two")
     assert find_damage(tmp_path / "handloom.db") == []
 
@@ -57,7 +57,7 @@ async def test_whatever_was_written_is_whole(tmp_path: Path) -> None:
         ["DROP TABLE words_data"],
     ],
 )
-async def test_a_search_makes_a_damaged_index_anew(damage: list[str], tmp_path: Path) -> None:
+async def test_a_search_rebuilds_a_damaged_index(damage: list[str], tmp_path: Path) -> None:
     await written(tmp_path, "one", "two")
     change(tmp_path, *damage)
     assert {damage.part for damage in find_damage(tmp_path / "handloom.db")} == {Part.INDEX}
@@ -86,7 +86,7 @@ async def test_a_damaged_index_that_finds_nothing_is_seen_and_keeps_nobody_from_
         assert [hit.conversation_id for hit in await store.search("plain")] == ["two"]
 
 
-async def test_a_snapshot_that_does_not_fit_its_log_goes(tmp_path: Path) -> None:
+async def test_a_snapshot_that_does_not_match_its_log_is_deleted(tmp_path: Path) -> None:
     await written(tmp_path, "one")
     change(tmp_path, "INSERT INTO snapshots VALUES (1, 999, 'x', '{}')")
     damages = find_damage(tmp_path / "handloom.db")
@@ -95,7 +95,7 @@ async def test_a_snapshot_that_does_not_fit_its_log_goes(tmp_path: Path) -> None
     assert find_damage(tmp_path / "handloom.db") == []
 
 
-async def test_what_was_deleted_does_not_come_back(tmp_path: Path) -> None:
+async def test_deleted_data_is_not_recovered(tmp_path: Path) -> None:
     await written(tmp_path, "one", "two")
     async with EventStore(tmp_path) as store:
         await store.delete_conversation("one")
@@ -109,7 +109,7 @@ async def test_what_was_deleted_does_not_come_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_gone", [True, False])
-async def test_a_log_without_its_database_is_not_thrown_away(is_gone: bool, tmp_path: Path) -> None:
+async def test_a_write_ahead_log_without_its_database_is_recovered(is_gone: bool, tmp_path: Path) -> None:
     home, crashed = tmp_path / "home", tmp_path / "crashed"
     crashed.mkdir()
     async with EventStore(home) as store:
@@ -133,7 +133,7 @@ async def test_a_log_without_its_database_is_not_thrown_away(is_gone: bool, tmp_
         assert [envelope.event for envelope in await store.read(info.id)] == [MessageAction(content="kept")]
 
 
-async def test_a_switch_that_was_broken_off_is_ended_before_anybody_opens(
+async def test_an_interrupted_replacement_must_be_finished_before_opening(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await written(tmp_path, "one")
@@ -161,7 +161,7 @@ async def test_a_switch_that_was_broken_off_is_ended_before_anybody_opens(
         assert len(await store.read("one")) == len(TEXTS)
 
 
-async def test_without_room_for_the_new_database_nothing_is_changed(tmp_path: Path) -> None:
+async def test_a_full_disk_leaves_the_damaged_database_unchanged(tmp_path: Path) -> None:
     await written(tmp_path, "one")
     change(tmp_path, "DELETE FROM events WHERE id = 5")
     damaged, damages = (tmp_path / "handloom.db").read_bytes(), find_damage(tmp_path / "handloom.db")
@@ -190,7 +190,7 @@ def damaged(home: Path) -> Path:
 FILE = [Damage(Part.FILE, "it is something else")]
 
 
-def test_the_damaged_files_keep_their_bytes_under_a_name_that_is_free(tmp_path: Path) -> None:
+def test_the_damaged_files_are_saved_unchanged_under_an_unused_name(tmp_path: Path) -> None:
     for number, name in enumerate(["", "2", "3"]):
         file, log = damaged(tmp_path), tmp_path / "handloom.db-wal"
         log.write_bytes(b"log %d" % number)
@@ -208,13 +208,13 @@ def test_the_damaged_files_keep_their_bytes_under_a_name_that_is_free(tmp_path: 
     assert all(name.startswith("handloom.db.damaged-") for name in left)
 
 
-def test_a_name_whose_log_is_there_is_taken(tmp_path: Path) -> None:
+def test_a_name_with_an_existing_log_counts_as_used(tmp_path: Path) -> None:
     damaged(tmp_path)
     (tmp_path / "handloom.db.damaged-20261122-130000-wal").touch()
     assert repair(tmp_path, FILE, NOW).saved_as == tmp_path / "handloom.db.damaged-20261122-1300002"
 
 
-def test_nobody_mends_a_home_that_another_has_open(tmp_path: Path) -> None:
+def test_a_home_that_is_open_is_not_repaired(tmp_path: Path) -> None:
     file = damaged(tmp_path)
     (tmp_path / "locks").mkdir()
     lock = FileLock(tmp_path / "locks" / "share.lock")
@@ -230,13 +230,13 @@ def test_nobody_mends_a_home_that_another_has_open(tmp_path: Path) -> None:
     lock.release()
 
 
-def test_a_home_without_a_folder_for_locks_is_told(tmp_path: Path) -> None:
+def test_a_home_without_a_lock_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "locks").write_text("in the way")
     with pytest.raises(StoreError, match=r"locks cannot be used: File exists\. Make it writable"):
         repair(tmp_path, FILE, NOW)
 
 
-def test_a_link_to_a_database_stays_and_what_it_leads_to_is_mended(tmp_path: Path) -> None:
+def test_the_target_of_a_linked_database_is_repaired(tmp_path: Path) -> None:
     home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
     home.mkdir()
     elsewhere.mkdir()
@@ -253,7 +253,7 @@ def test_a_link_to_a_database_stays_and_what_it_leads_to_is_mended(tmp_path: Pat
     assert find_damage(link) == []
 
 
-def test_what_is_no_file_is_put_aside(tmp_path: Path) -> None:
+def test_a_folder_in_place_of_the_database_is_moved_away(tmp_path: Path) -> None:
     (tmp_path / "handloom.db").mkdir()
     (tmp_path / "mending").mkdir()
     (tmp_path / "mending" / "of one that was killed").touch()
@@ -265,13 +265,13 @@ def test_what_is_no_file_is_put_aside(tmp_path: Path) -> None:
     assert not (tmp_path / "mending").exists()
 
 
-def test_an_index_that_is_worse_than_it_looked_has_the_database_replaced(tmp_path: Path) -> None:
+def test_a_database_whose_index_cannot_be_rebuilt_is_replaced(tmp_path: Path) -> None:
     damaged(tmp_path)
     assert repair(tmp_path, [Damage(Part.INDEX, "it looks like one")], NOW).saved_as is not None
     assert find_damage(tmp_path / "handloom.db") == []
 
 
-def test_the_disk_has_each_step_before_the_next_one_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_step_is_synced_before_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A loss of power leaves what a kill leaves: files are on the disk before their names change, folders after."""
     home = tmp_path / "home"
     home.mkdir()

@@ -89,7 +89,7 @@ async def test_hits_come_newest_first_and_in_pages(store: EventStore) -> None:
     assert {hit.conversation_id for hit in await store.search("common", conversation_id="d")} == {"d"}
 
 
-async def test_the_index_stops_when_it_is_told_and_goes_on_later(store: EventStore) -> None:
+async def test_indexing_can_be_stopped_and_continued(store: EventStore) -> None:
     lease = await store.create_conversation("d", title="", workspace="/w", model="m")
     drafts = [
         Draft(CmdOutputObservation(content=f"line {number}", command=""), EventSource.ENVIRONMENT)
@@ -102,14 +102,14 @@ async def test_the_index_stops_when_it_is_told_and_goes_on_later(store: EventSto
     assert len(await store.search("line", limit=2000)) == 1200
 
 
-def test_what_machines_wrote_for_machines_is_not_found() -> None:
+def test_machine_data_is_not_indexed() -> None:
     body = '{"action":"run","source":"agent","args":{"command":"ls","thought":"why"},"llm_metrics":{"x":"no"}}'
     assert text_of(body) == "ls\nwhy"
     page = '{"observation":"browse","content":"seen","extras":{"screenshot":"no","axtree_object":{"a":"no"}}}'
     assert text_of(page) == "seen"
 
 
-def test_what_is_no_text_to_the_database_is_found_around_it() -> None:
+def test_text_around_characters_that_sqlite_refuses_is_found() -> None:
     body = json.dumps({"action": "message", "args": {"content": "left \ud800 right"}, "imported": {"parts": "way"}})
     assert text_of(body) == "left ? right"
 

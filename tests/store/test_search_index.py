@@ -134,7 +134,7 @@ class Failure(sqlite3.DatabaseError):
         (Failure("no such table: events"), False, False),
     ],
 )
-def test_a_failure_is_of_the_index_alone_or_not(
+def test_damage_of_the_index_is_told_from_other_errors(
     error: Exception | None, is_of_index: bool, when_deleting: bool
 ) -> None:
     assert is_damaged(error) is is_of_index

@@ -13,7 +13,7 @@ from core.store.sqlite import can_be_shared, connect, remedy, sqlite3, version
 @pytest.mark.parametrize(
     ("found", "is_fixed"), [((3, 51, 2), False), ((3, 51, 3), True), ((3, 52, 0), True), ((3, 7, 99), False)]
 )
-def test_a_database_is_shared_with_a_fixed_sqlite_only(found: tuple[int, int, int], is_fixed: bool) -> None:
+def test_a_database_is_shared_only_with_a_fixed_sqlite(found: tuple[int, int, int], is_fixed: bool) -> None:
     assert can_be_shared(found) is is_fixed
     assert can_be_shared() is can_be_shared(version())
 
@@ -30,7 +30,7 @@ def test_a_database_is_shared_with_a_fixed_sqlite_only(found: tuple[int, int, in
         ("disk I/O error", "Check the disk"),
     ],
 )
-def test_a_failure_is_told_with_what_to_do(told: str, answer: str) -> None:
+def test_errors_say_what_to_do(told: str, answer: str) -> None:
     assert answer in remedy(sqlite3.OperationalError(told))
 
 

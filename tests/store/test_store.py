@@ -143,7 +143,7 @@ async def test_spending_is_added_with_its_events(store: EventStore) -> None:
     assert (await store.spent()).calls == 4
 
 
-async def test_spending_is_told_day_by_day_with_the_newest_first(tmp_path: Path) -> None:
+async def test_spending_is_listed_by_day_with_the_newest_first(tmp_path: Path) -> None:
     now = [datetime(2026, 1, 1, 23, tzinfo=UTC)]
     async with EventStore(tmp_path / "home", clock=lambda: now[0]) as store:
         lease = await conversation(store)
@@ -165,7 +165,7 @@ async def test_events_of_all_conversations_are_counted_by_kind(store: EventStore
     assert await store.events_by_kind() == {"action:message": 3, "action:run": 2}
 
 
-async def test_those_to_whom_a_conversation_delegated_are_found_at_every_depth(store: EventStore) -> None:
+async def test_delegates_are_found_at_every_depth(store: EventStore) -> None:
     for name, parent in (("root", ""), ("child", "root"), ("grandchild", "child"), ("other", ""), ("self", "self")):
         await store.create_conversation(name, title="", workspace="/w", model="m", parent=parent)
     assert [info.id for info in await store.descendants("root")] == ["child", "grandchild"]
@@ -250,7 +250,7 @@ async def test_a_lease_is_taken_over_from_a_dead_owner_at_once(tmp_path: Path) -
         await store.append(lease, [said("now mine")])
 
 
-async def test_who_lost_the_lease_writes_nothing(store: EventStore) -> None:
+async def test_a_lost_lease_cannot_write(store: EventStore) -> None:
     lease = await conversation(store)
     other = await conversation(store, "other")
     await store._writer.connection.execute("UPDATE leases SET token = token + 1 WHERE conversation = ?", (lease.key,))
@@ -262,7 +262,7 @@ async def test_who_lost_the_lease_writes_nothing(store: EventStore) -> None:
     assert len(await store.read("other")) == 1
 
 
-async def test_an_unknown_or_taken_id_is_said(store: EventStore) -> None:
+async def test_unknown_and_taken_ids_are_refused(store: EventStore) -> None:
     await conversation(store)
     with pytest.raises(UsageError, match="no conversation nope"):
         await store.acquire("nope")
@@ -330,7 +330,7 @@ async def test_an_unusable_home_is_refused_with_what_to_do(tmp_path: Path) -> No
             pass
 
 
-async def test_a_full_disk_is_said_and_work_goes_on_when_there_is_room(store: EventStore) -> None:
+async def test_appends_succeed_again_after_a_full_disk(store: EventStore) -> None:
     lease = await conversation(store)
     rows = await store._writer.connection.execute_fetchall("PRAGMA page_count")
     pages = next(iter(rows))[0]
@@ -354,9 +354,7 @@ async def test_connections_that_failed_leave_nothing(store: EventStore) -> None:
     assert [e.id for e in await store.read("c")] == [0]
 
 
-async def test_what_the_user_said_is_looked_for_among_the_newest_events(
-    store: EventStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_user_inputs_are_read_from_the_newest_events(store: EventStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader_module, "_SAID_WITHIN", 5)
     lease = await conversation(store)
     document, answer = said(os.urandom(100_000).hex()), Draft(MessageAction(content="an answer"), AGENT)
@@ -367,7 +365,7 @@ async def test_what_the_user_said_is_looked_for_among_the_newest_events(
     assert await store.user_inputs(workspace="/w", limit=1) == ["newest"]
 
 
-async def test_a_refused_event_that_sqlite_finds_again_is_taken_back(
+async def test_a_failed_event_that_sqlite_recovers_is_deleted(
     store: EventStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A sync that fails leaves whole frames in the WAL, which a recovery takes for committed."""
@@ -387,7 +385,7 @@ async def test_a_refused_event_that_sqlite_finds_again_is_taken_back(
     assert [(e.id, e.event) for e in await store.read("c")] == [(0, MessageAction(content="again"))]
 
 
-async def test_a_bug_in_the_writing_is_told_and_the_writing_goes_on(
+async def test_a_bug_while_writing_fails_the_append_and_not_the_writer(
     store: EventStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lease = await conversation(store)
@@ -399,7 +397,7 @@ async def test_a_bug_in_the_writing_is_told_and_the_writing_goes_on(
     assert [e.id for e in await store.read("c")] == [0]
 
 
-async def test_what_another_owner_has_built_upon_is_not_taken_back(store: EventStore) -> None:
+async def test_a_recovered_event_of_another_owner_is_kept(store: EventStore) -> None:
     lease = await conversation(store)
     await store.append(lease, [said("refused"), said("and found again")])
     lease.next_id, lease.in_doubt = 0, True

@@ -36,7 +36,7 @@ from tests.store.test_blobs import png, url
 AT = datetime(2026, 11, 22, 13, 0, tzinfo=UTC)
 
 
-def test_what_work_has_cost_is_summed_up() -> None:
+def test_spending_is_added_up() -> None:
     assert Spent(1, 0.5, 2, 300, 4.5) + Spent(10, 0.25, 20, 7, 1.25) == Spent(11, 0.75, 22, 307, 5.75)
 
 
@@ -90,7 +90,7 @@ def test_the_row_of_an_event_has_its_parts_in_columns() -> None:
     assert row_of_event(7, 2, envelope, b"packed") == (*columns, b"packed")
 
 
-def test_what_is_told_of_a_conversation_is_written_with_its_key() -> None:
+def test_the_facts_of_a_conversation_are_written_with_its_key() -> None:
     assert BEFORE.row(9) == (9, "running", True, 1.5, "begun")
 
 
@@ -155,7 +155,7 @@ async def test_appends_that_wait_share_a_commit_of_a_thousand_events(
     assert (home.commits, home.leases[0].next_id) == (commits, sum(sizes))
 
 
-async def test_whoever_appends_is_answered_in_order_and_after_the_delivery(home: Home) -> None:
+async def test_appends_return_in_order_and_after_the_delivery(home: Home) -> None:
     seen: list[tuple[str, int]] = []
 
     def deliver(name: str) -> Any:
@@ -174,7 +174,7 @@ async def test_whoever_appends_is_answered_in_order_and_after_the_delivery(home:
     assert home.texts(2) == [(0, "other")]
 
 
-async def test_one_that_is_no_json_is_refused_alone_with_all_its_events(home: Home) -> None:
+async def test_an_append_that_is_not_json_is_refused_without_affecting_others(home: Home) -> None:
     lease = home.leases[0]
     appends: list[Sequence[Draft]] = [[said("one")], [said("refused"), BAD], [said("two")], [BAD]]
     answers = await asyncio.gather(*(home.writer.append(lease, drafts) for drafts in appends), return_exceptions=True)
@@ -185,7 +185,7 @@ async def test_one_that_is_no_json_is_refused_alone_with_all_its_events(home: Ho
     assert (home.commits, lease.in_doubt) == (1, False)
 
 
-async def test_one_whose_lease_is_lost_is_refused_and_the_others_are_stored(home: Home) -> None:
+async def test_an_append_without_a_valid_lease_is_refused_and_the_others_are_stored(home: Home) -> None:
     home.all("UPDATE leases SET token = 2 WHERE conversation = 1")
     mine, theirs = home.leases
     appends = [(theirs, "one"), (mine, "late"), (theirs, "two"), (mine, "late")]
@@ -218,7 +218,7 @@ async def test_a_commit_that_fails_leaves_nothing_of_any_append_and_the_next_one
     assert (a.next_id, b.next_id, home.commits) == (1, 0, 1)
 
 
-async def test_what_belongs_to_an_event_is_stored_with_it_or_not_at_all(home: Home) -> None:
+async def test_pictures_and_recordings_of_an_event_are_stored_with_it_or_not_at_all(home: Home) -> None:
     picture, blobs = take_out(MessageAction(content="look", image_urls=[url(png())]))
     row = RecordedRow(-1, AT, b"printed")
     draft = Draft(picture, EventSource.USER, spent=Spent(1, 0.5, 0, 10, 2.0), blobs=blobs, recorded=(row, row))
@@ -238,7 +238,7 @@ async def test_what_belongs_to_an_event_is_stored_with_it_or_not_at_all(home: Ho
     assert {table: home.all(table) for table in tables} == tables
 
 
-async def test_a_database_that_cannot_be_opened_again_is_told_until_it_can(home: Home, tmp_path: Path) -> None:
+async def test_appends_fail_until_the_database_can_be_reopened(home: Home, tmp_path: Path) -> None:
     """A failed write closes the connection; where no other can be had, writes are refused and nothing hangs."""
     lease = home.leases[0]
     await home.writer.connection.execute("PRAGMA query_only = true")
@@ -256,7 +256,7 @@ async def test_a_database_that_cannot_be_opened_again_is_told_until_it_can(home:
     assert home.texts() == [(0, "again")]
 
 
-async def test_who_writes_after_it_is_closed_is_refused_and_the_file_stays_closed(home: Home) -> None:
+async def test_writes_after_closing_are_refused_and_do_not_reopen_the_file(home: Home) -> None:
     await home.writer.finish()
     await home.writer.close()
     before = home.writer.connection

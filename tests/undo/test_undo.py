@@ -1,4 +1,4 @@
-"""A turn taken back, in the chat, in the files or in both, and that taken back: real folders, real checkpoints."""
+"""Undo and redo of a turn in the chat, in the files or in both, with real folders and checkpoints."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ async def test_turn_after_turn_is_taken_back_and_had_again_in_the_other_order(tm
         assert read(workspace) == before_two
         await session.undo.redo()
         assert read(workspace) == at_the_end
-        with pytest.raises(UsageError, match="no undo to take back"):
+        with pytest.raises(UsageError, match="nothing to redo"):
             await session.undo.redo()
         await is_consistent(session)
 
@@ -155,7 +155,7 @@ async def test_after_a_new_message_what_was_undone_stays_undone(tmp_path: Path) 
         await session.send("three")
         log = await rested(session)
         assert seen(log) == ["one", "three", "Answer of the third turn."]
-        with pytest.raises(UsageError, match="no undo to take back"):
+        with pytest.raises(UsageError, match="nothing to redo"):
             await session.undo.redo()
         assert [turn.text for turn in await session.undo.turns()] == ["three", "one"]
 
@@ -439,11 +439,11 @@ class Breaking(WorkspaceCheckpoints):
 
 
 async def test_where_files_cannot_be_looked_at_the_chat_is_taken_back_and_had_again_alone(tmp_path: Path) -> None:
-    why = "The files cannot be brought back. No room. Make some."
+    why = "The files cannot be restored. No room. Make some."
     async with conversation(tmp_path, TURNS, make=Breaking) as (session, store):
         assert isinstance(store, Breaking)
         await two_turns(session, tmp_path / "workspace")
-        with pytest.raises(UsageError, match="There is no undo to take back"):
+        with pytest.raises(UsageError, match="There is nothing to redo"):
             await session.undo.preview_redo()
         store.label = "before an undo"
         preview = await session.undo.preview()

@@ -1,4 +1,4 @@
-"""Undo as the user asks for it: at rest, after what a dead owner had begun is finished."""
+"""Undo at rest, after an undo of the last owner is finished."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files an undo brings back and which it leaves alone, on a log by itself and with checkpoints in memory."""
+"""Which files an undo restores and which it leaves alone, with a log and checkpoints in memory."""
 
 from __future__ import annotations
 
@@ -397,7 +397,7 @@ async def test_what_a_dead_owner_began_is_finished_or_nothing_of_it_was_done(
 
 async def test_a_redo_shows_what_it_brings_back_and_what_others_changed_since(tmp_path: Path) -> None:
     async with logged(tmp_path) as log:
-        with pytest.raises(UsageError, match="no undo to take back"):
+        with pytest.raises(UsageError, match="nothing to redo"):
             await log.undos.preview_redo()
         await log.undos.carry_out(await to_undo(log), chat=True, files=False, overwrite=False)
         alone = await log.undos.preview_redo()
@@ -412,4 +412,4 @@ async def test_a_redo_shows_what_it_brings_back_and_what_others_changed_since(tm
         action = log.states[0].undone[-1]
         assert (redo.redoes, redo.chat, redo.first, redo.events) == (action.id, False, 0, action.id)
         log.kept.broken = "changes"
-        assert (await log.undos.preview_redo()).why_no_files == "The files cannot be brought back. No room."
+        assert (await log.undos.preview_redo()).why_no_files == "The files cannot be restored. No room."

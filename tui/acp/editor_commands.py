@@ -10,7 +10,7 @@ from acp.schema import AvailableCommand, AvailableCommandInput, AvailableCommand
 from core.controller.exit_reasons import Way
 from core.memory.library import Gathered
 from core.session.agent_session import AgentSession
-from core.session.compaction import COMPACT, compact_wish
+from core.session.compaction import COMPACT, compact_argument
 from core.trust.folder_survey import Kind
 from tui.i18n import _
 from tui.prompt import slash_commands
@@ -63,8 +63,8 @@ def called(gathered: Gathered) -> dict[str, str]:
 
 
 async def carried_out(text: str, session: AgentSession) -> bool:
-    """Carry out a command of ours; False where it is a message. Raises as `WaysOut.take` and `AgentSession.compact`."""
-    if (keep := compact_wish(text)) is not None:
+    """Carry out one of our commands; False if it is a message. Raises as `Recovery.take` and `AgentSession.compact`."""
+    if (keep := compact_argument(text)) is not None:
         await session.compact(keep)
         return True
     line = slash_commands.parse(text.strip())

@@ -22,7 +22,7 @@ from core.errors import HandloomError
 from core.events import AgentState, Envelope, Frame, LLMMetrics, Status, TerminalOutput
 from core.security.confirmation import NOT_WANTED, Verdict
 from core.session.agent_session import AgentSession
-from core.session.compaction import came_of, compact_wish
+from core.session.compaction import compact_argument, last_condensation
 from core.stream import EventStreamSubscriber
 from tui.acp import editor_commands, permission_request
 from tui.acp.methods import INTERNAL_ERROR, INVALID_REQUEST
@@ -144,7 +144,10 @@ class Talk:
             if turn.is_cancelled:
                 await self.session.interrupt()
             is_answered = await self._see_through(self.session, turn)
-            if compact_wish(said.text) is not None and (done := await came_of(self.session, since)) is not None:
+            if (
+                compact_argument(said.text) is not None
+                and (done := await last_condensation(self.session, since)) is not None
+            ):
                 self.say(condensed(done))
             response = await self._response(turn, is_answered=is_answered)
             response.usage = usage_between(before, self.session.state.metrics.accumulated_token_usage)

@@ -36,7 +36,7 @@ from core.headless import run_task
 from core.home import home_folder
 from core.memory.library import MAX_INSTRUCTIONS_CHARS
 from core.security.confirmation import TAINT
-from core.session.compaction import compact_wish
+from core.session.compaction import compact_argument
 from core.settings.config import load
 from tui.cli.command_line import KEEPS_AGENT
 from tui.cli.output import YES, answer_to, can_ask, notice, say
@@ -98,7 +98,7 @@ async def run(options: argparse.Namespace) -> int:
     task = sys.stdin.read() if options.task == "-" else options.task
     if not task.strip():
         raise UsageError("The task is empty. Say what to do, or give - and write it to standard input.")
-    if compact_wish(task) is not None and not options.resume:
+    if compact_argument(task) is not None and not options.resume:
         raise UsageError("/compact condenses the history of a conversation. Name it: handloom run --resume ID /compact")
     if options.resume and options.repo:
         raise UsageError("A conversation keeps its repository. Give either --resume or --repo.")

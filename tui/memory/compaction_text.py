@@ -16,5 +16,5 @@ def condensed(action: CondensationAction) -> str:
         told = _("There is no summary: {why}. The model no longer sees {count} older events.")
         return told.format(why=sanitize_line(action.note, WHY_CELLS).rstrip("."), count=count)
     if not count:
-        return _("There is nothing to condense yet: the history is short.")
+        return _("Nothing to compact yet: the conversation is short.")
     return _("Condensed: a summary stands for {count} older events from your next message on.").format(count=count)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from core.errors import ExitStatus, HandloomError, UsageError
 from core.events import CONVERSATION_TITLE, Envelope, EventSource, Frame, MessageAction, Status
-from core.session.compaction import compact_wish
+from core.session.compaction import compact_argument
 from core.stream import EventStreamSubscriber
 from tui.i18n import _, in_words
 from tui.screen_reader.answers import TrustTalk, answer, asked_about, question_lines
@@ -233,7 +233,7 @@ class Reader:
             await session.planning.approve(tasks)
         elif state.awaiting is not None:
             await self._answer_question(text, state.awaiting)
-        elif (keep := compact_wish(text)) is not None:
+        elif (keep := compact_argument(text)) is not None:
             await session.compact(keep)
         else:
             await session.send(text)

@@ -72,7 +72,7 @@ def analyzers(chosen: Iterable[str] = OURS) -> list[Analyzer]:
             made.append(known[name]())
         except Exception as error:  # the boundary to foreign code
             why = f"{type(error).__name__}: {error}"
-            text = f"The analyzer {name!r} cannot be started: {why}. Take it out of the settings."
+            text = f"The analyzer {name!r} cannot be started: {why}. Remove it from the settings."
             raise ConfigurationError(text) from error
     return made
 

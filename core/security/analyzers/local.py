@@ -31,4 +31,4 @@ class ModelRating:
         if risk is ActionSecurityRisk.UNKNOWN:
             return None
         loud = risk is not ActionSecurityRisk.LOW
-        return Assessment(risk, (f"The model rates its action {risk.name}.",) if loud else ())
+        return Assessment(risk, (f"The model rated this action {risk.name}.",) if loud else ())

@@ -115,7 +115,7 @@ def check_test(values: Sequence[Value], *, evaluates: bool = True) -> None:
         elif text is None and value.is_many and value.is_foreign and not evaluates:
             raise NotUnderstoodError(value.shown, "a test")
         elif text is None and not evaluates and not _is_operand(values, at):  # -v evaluates a subscript
-            raise NotUnderstoodError(value.shown, "a word that may be an operator")
+            raise NotUnderstoodError(value.shown, "the word may be an operator")
 
 
 def _is_operand(values: Sequence[Value], at: int) -> bool:
@@ -153,7 +153,7 @@ def _shown(call: Call) -> None:
     """`type`, `jobs`, `umask` and the like with nothing but flags and names."""
     for value in call.args:
         if value.text is None and value.is_foreign and call.name == "wait":
-            raise call.fail(value, "which program it waits for")  # -p evaluates a subscript
+            raise call.fail(value, "the process that it waits for is unknown")  # -p evaluates a subscript
         if value.text is None and call.name in ("wait", "disown"):
             continue
         if value.text is None or not re.fullmatch(r"-[alnPtST]+|%?[\w.+][\w.+-]*", value.text):
@@ -164,7 +164,7 @@ def _source(call: Call) -> None:
     """`activate` of a virtual environment is known; no other script is."""
     path = call.args[0].text if len(call.args) == 1 else None
     if path is None or not _ACTIVATE.search(path):
-        raise call.fail(None, "a script that runs in this shell")
+        raise call.fail(None, "it runs a script in this shell")
     call.runs(call.args[0])
 
 
@@ -183,7 +183,7 @@ def _kill(call: Call) -> None:
         args = args[1:]
     for value in args:
         if value.text is None and value.is_foreign:
-            raise call.fail(value, "which program it ends")
+            raise call.fail(value, "the process that it ends is unknown")
         if value.text is not None and not re.fullmatch(r"[2-9]|[1-9]\d+|%\d+|%[%+-]?", value.text):
             call.rule("machine.kill")
     call.rule("machine.kill-one")

@@ -60,7 +60,7 @@ def expand(word: Word, shell: Shell, home: str, run: Run) -> Iterator[Value]:
             text, is_foreign = lookup(piece, shell, home)
             if text is not None:
                 if _GLOB.search(text) or "\\" in text:
-                    raise NotUnderstoodError(word.source, "a variable that holds a glob")
+                    raise NotUnderstoodError(word.source, "the variable holds a pattern")
                 yield from map(known, filter(None, re.split(r"[ \t\n]+", text)))
                 continue
             yield Value(None, word.source, is_foreign=is_foreign, is_many=piece.name not in NUMBERS,
@@ -82,7 +82,7 @@ def joined(word: Word, shell: Shell, home: str, run: Run, *, assigned: bool = Fa
             case Variable():
                 text, foreign = lookup(piece, shell, home)
                 if text is not None and not piece.quoted and not assigned and re.search(r"[\s*?\[\\]", text):
-                    raise NotUnderstoodError(word.source, "a variable that is split into words")
+                    raise NotUnderstoodError(word.source, "the variable is split into words")
                 is_glob = is_glob or (text is not None and bool(_GLOB.search(text)))
                 if text is None and piece.name in NUMBERS:
                     prefix = prefix or ["0"] * is_known
@@ -112,7 +112,7 @@ def lookup(piece: Variable, shell: Shell, home: str) -> tuple[str | None, bool]:
     if name in NUMBERS and not piece.is_changed:
         return None, False
     if not re.match(r"[A-Za-z_]", name):
-        raise NotUnderstoodError(f"${name}", "a variable of the shell itself")
+        raise NotUnderstoodError(f"${name}", "a special variable of the shell")
     if piece.is_changed:
         return None, True
     if name in shell.variables:

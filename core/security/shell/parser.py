@@ -315,14 +315,14 @@ class Parser(Scanner):
                 return None
             fd, operator, self.at = found[1], found[2], found.end()
         if start and self.text[start - 1] == "}" and not fd:
-            raise self.fail(start - 1, "a redirection behind }")
+            raise self.fail(start - 1, "a redirection after }")
         self._blanks()
         target = self.word()
         redirect = Redirect(operator, target, fd)
         if operator in ("<<", "<<-"):
             mark = target.literal
             if mark is None:
-                raise self.fail(start, "the mark of a heredoc")
+                raise self.fail(start, "the delimiter of a heredoc")
             self.heredocs.append((redirect, mark, not target.is_bare, operator == "<<-"))
         elif operator == "<<<":
             redirect.body = target

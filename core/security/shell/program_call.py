@@ -114,22 +114,22 @@ class Call:
         """What a path may be, absolute. Raises NotUnderstoodError where the text does not tell it."""
         text = value.text
         if text is None:
-            raise self.fail(value, "a path that is only known when it runs")
+            raise self.fail(value, "the path is only known at run time")
         if "\0" in text or "://" in text or _ABOVE.search(text):
-            raise self.fail(value, "a path through .., an address, or a NUL in a path")
+            raise self.fail(value, "a path through .., an address or a NUL in a path")
         places = self.findings.places
         if text.startswith("/"):
             found = [text]
         elif text == "~" or text.startswith("~/"):
             found = [places.home + text[1:]]
         elif not self.folders:
-            raise self.fail(value, "the current folder is not known")
+            raise self.fail(value, "the current folder is unknown")
         else:
             found = [f"{folder}/{text}" for folder in self.folders]
         paths = [places.resolve(path, None) or path for path in found]
         for path in paths:
             if _MAGIC.search(path) or self.shell.leads_through_link(path):
-                raise self.fail(value, "a path that leads elsewhere")
+                raise self.fail(value, "the path may lead elsewhere")
         return paths
 
     def reads(self, value: Value) -> None:
@@ -202,7 +202,7 @@ class Call:
                 self.findings.writing(path)
                 self.shell = self.shell.with_written(path)
         if value.is_glob:
-            raise self.fail(value, "a glob that is written to")
+            raise self.fail(value, "a pattern as the file to write")
 
     def makes_folder(self, value: Value) -> None:
         """A folder is made, which harms nobody at home."""
@@ -225,7 +225,7 @@ class Call:
         """A file or folder is removed."""
         if value.text is None:
             self.rule("destroy.variable", value.shown)
-            raise self.fail(value, "a path that is only known when it runs")
+            raise self.fail(value, "the path is only known at run time")
         for path in self.paths(value):
             self._removes(path, recursive=recursive)
 
@@ -282,7 +282,7 @@ class Call:
     def hands(self, value: Value) -> None:
         """A tool that runs a project's code is given a word; a path in it has to lie in the workspace."""
         if value.text is None and value.is_foreign:
-            raise self.fail(value, "a word that a command or a file may have chosen")
+            raise self.fail(value, "the value may come from a command or a file")
         for part in re.split(r"[=,:@\s]", value.start):
             if "://" in value.start or part.startswith(("/", "~")) or ".." in part:
                 for path in self.paths(Value(part, value.shown)):
@@ -322,7 +322,7 @@ class Call:
         """What is handed to a project's code: a path outside the workspace is taken to be read."""
         for value in values:
             if value.text is None and value.is_foreign:
-                raise self.fail(value, "a word that a command or a file may have chosen")
+                raise self.fail(value, "the value may come from a command or a file")
             path = re.sub(r"^(?:-[\w-]*=)?@?", "", value.start)
             if path.startswith(("/", "~/", "../")) and not _ABOVE.search(path):
                 self.reads(Value(path, value.shown, is_glob=value.is_glob))
@@ -342,7 +342,7 @@ class Call:
             self.reads(Value(path if path.startswith("/") else f"/{path.partition('/')[2]}", value.shown))
             return True
         if re.search(r"[\\\s\x00-\x1f]", start) or _AMBIGUOUS.match(start):
-            raise self.fail(value, "an address that can be read in two ways")
+            raise self.fail(value, "the address is ambiguous")
         host = host_of(start)
         if names_secret(value):
             self.rule("secret.sent", value.shown)
@@ -373,7 +373,7 @@ class Call:
     def script(self, value: Value) -> None:
         """It runs a text as shell commands, in a shell of its own."""
         if value.text is None:
-            raise self.fail(value, "commands that are only known when it runs")
+            raise self.fail(value, "the commands are only known at run time")
         folders = self.folders
         inner = self.shell.at(folders) if folders else self.shell
         inner = Shell(inner.folders, dict.fromkeys(inner.variables), inner.environment, inner.written, inner.links)

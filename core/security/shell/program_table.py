@@ -1,7 +1,8 @@
-"""The language of the table of programs: one line is one program, or one subcommand, with all that is known of it.
+"""The language of the tables of programs: one row describes one program or subcommand, with all its known effects.
 
     ~ head | -qvz -# -n= -c= --lines= | r*
-    names  | options               | operands | rules       (a line that begins with eight blanks carries one on)
+    names  | options               | operands | rules       (a line that begins with eight blanks continues a row)
+    [name]                          the rows below are subcommands, for programs with the operand `@name`
 
 An option is a cluster of flags (`-qv`), an option with a value (`-n=`, `--lines=`), with an optional one (`--color?`),
 a number (`-#`), or a long option with one dash (`-:run=`). Behind `=` stands what the value is, one letter:
@@ -21,7 +22,7 @@ Operands are the same letters or expressions, each with `?` or `*` behind it whe
     x a file with code, and its words       a words for the function, options too
     q all words for the function, without options of the row
 
-Rules are named each time the program is called; `!name` is a function of `special`. With `run.project`, the words and
+Rules are named each time the program is called; `!name` calls a function of HANDLERS. With `run.project`, the words and
 texts of the call name nothing outside the workspace.
 
 An option that is not written here is not understood, and neither is a shortened one. Names that begin with `~` have
@@ -60,7 +61,7 @@ class Row:
     options: dict[str, Option]
     operands: tuple[str, ...]
     rules: tuple[str, ...] = ()
-    special: str = ""
+    handler: str = ""
     is_plain: bool = False
     has_numbers: bool = False
 
@@ -85,8 +86,13 @@ class Given:
         return [value for given, value in self.operands if given == kind]
 
 
-def rows(table: str) -> Iterator[tuple[str, Row]]:
-    """The rows of a table, by their names."""
+def sections(table: str) -> tuple[dict[str, Row], dict[str, dict[str, Row]]]:
+    """The programs of a table by their names, and its tables of subcommands by theirs."""
+    programs, *rest = re.split(r"^\[(.+)\]\n", table, flags=re.MULTILINE)
+    return dict(_rows(programs)), {name: dict(_rows(text)) for name, text in zip(rest[::2], rest[1::2], strict=True)}
+
+
+def _rows(table: str) -> Iterator[tuple[str, Row]]:
     for line in re.sub(r"\n {8}", " ", table).strip().splitlines():
         names, options, operands, rules, *_ = [*map(str.strip, re.split(r"\s\|(?=\s|$)", line)), "", "", ""]
         made = _row(options, operands, rules, is_plain=names.startswith("~"))
@@ -105,10 +111,14 @@ def _row(options: str, operands: str, rules: str, *, is_plain: bool) -> Row:
             found[match[4].replace("-:", "-")] = Option()
         else:
             found |= {f"-{letter}": Option() for letter in match[5]}
-    special = next((name[1:] for name in named if name.startswith("!")), "")
+    handler = next((name[1:] for name in named if name.startswith("!")), "")
     assert all(name in RULES for name in named if not name.startswith("!")), (operands, rules)
     plain_rules = tuple(name for name in named if not name.startswith("!"))
-    return Row(found, tuple(operands.split()), plain_rules, special, is_plain, "-#" in options.split())
+    return Row(found, tuple(operands.split()), plain_rules, handler, is_plain, "-#" in options.split())
+
+
+Handler = Callable[[Call, Given], None]
+"""What a row cannot say of a program."""
 
 
 # -- matching a call ---------------------------------------------------------------------------------------------------
@@ -124,7 +134,7 @@ def matched(call: Call, row: Row, args: Sequence[Value]) -> Given:
         at += 1
         if is_over or (ends and row.operands[-1] == "q") or not _may_be_option(call, row, value):
             if ends and row.operands[-1] != "q" and _may_be_none(value):
-                raise call.fail(value, "a word that may be none")
+                raise call.fail(value, "the word may be empty")
             operands.append(value)
             if ends and len(operands) >= max(before, 1):
                 operands += args[at:]
@@ -156,7 +166,7 @@ def _checked(call: Call, kind: str, value: Value) -> None:
         if value.text is None or not re.fullmatch(kind.strip("/"), value.text):
             raise call.fail(value, f"an argument of {call.name}")
     elif value.text is None and value.is_foreign and kind not in ("u", "$", "@"):
-        raise call.fail(value, "a word that a command or a file may have chosen")
+        raise call.fail(value, "the value may come from a command or a file")
 
 
 def _may_be_none(value: Value) -> bool:
@@ -166,7 +176,7 @@ def _may_be_none(value: Value) -> bool:
 
 def _may_be_option(call: Call, row: Row, value: Value) -> bool:
     if value.is_glob and value.start[:1] in ("", "*", "?", "[") and not row.is_plain:
-        raise call.fail(value, "a glob that may be an option")
+        raise call.fail(value, "the pattern may expand to an option")
     return value.start.startswith("-") and value.text != "-"
 
 
@@ -209,7 +219,7 @@ def _short(call: Call, row: Row, value: Value, args: Sequence[Value], at: int, g
         if option is None or text[n + 1 : n + 2] == "=":
             raise call.fail(value, f"an option of {call.name}")
         if option.value == "=" and value.text is None and n + 1 == len(text):
-            raise call.fail(value, "a value that may be empty")
+            raise call.fail(value, "the value may be empty")
         if option.value and (n + 1 < len(text) or value.text is None):
             given.options.append((name, value.behind(n + 1)))
             return at
@@ -234,7 +244,7 @@ def _kinds(call: Call, row: Row, operands: list[Value], given: Given) -> list[tu
             found += [(plain, value) for value in operands]
             operands = []
         elif operands and operands[0].is_glob:
-            raise call.fail(operands[0], "a glob that may be several words")
+            raise call.fail(operands[0], "the pattern may expand to several words")
         elif operands:
             found.append((plain, operands.pop(0)))
         elif not kind.endswith("?"):
@@ -248,7 +258,7 @@ def _kinds(call: Call, row: Row, operands: list[Value], given: Given) -> list[tu
 
 
 def apply(call: Call, row: Row, given: Given) -> None:
-    """Say what a row says of a call, except what a special function does. Raises NotUnderstoodError."""
+    """Report the effects that a row names, without its handler's. Raises NotUnderstoodError."""
     for name, value in given.options:
         if value is not None and row.options[name].kind == "C":
             call.goes_to(value)
@@ -258,7 +268,7 @@ def apply(call: Call, row: Row, given: Given) -> None:
             call.project()
             for value in (value for kind, value in (*effects, *given.operands) if kind == "r"):
                 if value.text == "-" or any(path.startswith("/dev/") for path in call.paths(value)):
-                    raise call.fail(value, "what is piped to it")
+                    raise call.fail(value, "input from a pipe")
                 if any(map(call.shell.wrote, call.paths(value))):  # a list of packages or settings
                     call.rule("run.written", value.shown)
             for kind, value in [*((kind, value) for kind, value in effects if kind != "t"), *given.operands]:

@@ -16,9 +16,8 @@ from core.security.shell.expansion import Value, expand, joined
 from core.security.shell.parser import parse
 from core.security.shell.program_call import Call, Input
 from core.security.shell.program_table import Given, Row, apply, matched
-from core.security.shell.programs import PROGRAMS, SUBCOMMANDS
+from core.security.shell.programs import HANDLERS, PROGRAMS, SUBCOMMANDS
 from core.security.shell.shell_state import Shell, changes_shell, is_harmless, may_be_exported
-from core.security.shell.special import SPECIAL, Handler
 from core.security.shell.syntax import (
     Assignment,
     Background,
@@ -166,7 +165,7 @@ class Reader:
             if after == shell or after.lost:
                 return after
             shell = after
-        raise NotUnderstoodError("a loop", "each round changes the shell")
+        raise NotUnderstoodError("a loop", "each iteration changes the shell")
 
     def _test(self, node: Test, shell: Shell, stdin: Input, depth: int) -> Shell:
         try:
@@ -197,7 +196,9 @@ class Reader:
             prefix = "".join(f"{one.name}={one.value.source} " for one, _ in assigned)
             for one, value in assigned:
                 if not is_harmless(one.name, value.text):
-                    raise NotUnderstoodError(f"{one.name}={one.value.source}", "a variable that programs may obey")
+                    raise NotUnderstoodError(
+                        f"{one.name}={one.value.source}", "the variable may change what programs do"
+                    )
                 after = after.with_variable(one.name, None)  # scripts that the command runs see it
             if not values:
                 raise NotUnderstoodError(node.source, "no program")
@@ -220,7 +221,7 @@ class Reader:
             raise NotUnderstoodError(source, "nested too deeply")
         first = values[0]
         if first.text is None or first.is_glob or not first.text:
-            raise NotUnderstoodError(first.shown or source, "which program it is")
+            raise NotUnderstoodError(first.shown or source, "the program is unknown")
         call = Call(first.text, values[1:], self, shell, stdin, source, depth, folder)
         name = call.name = self._name(call, first)
         said = [name if "/" not in first.text else first.text, *(value.shown for value in values[1:])]
@@ -244,8 +245,7 @@ class Reader:
         given = matched(call, row, args)
         if not call.spelled:
             call.spelled.append(call.name)
-        handler: Handler | None = SPECIAL.get(row.special) if row.special else None
-        assert bool(handler) is bool(row.special), row.special
+        handler = HANDLERS[row.handler] if row.handler else None
         if row.operands and row.operands[-1].startswith("@"):
             apply(call, row, Given(given.options))
             if handler:
@@ -265,10 +265,7 @@ class Reader:
             raise call.fail(operands[0], f"a subcommand of {call.name}")
         row = found.get(verb or "-")
         if row is None:
-            if "*" in found:
-                row, operands = found["*"], [Value("", ""), *operands]
-            else:
-                raise call.fail(operands[0] if operands else None, f"a subcommand of {call.name}")
+            raise call.fail(operands[0] if operands else None, f"a subcommand of {call.name}")
         call.spelled.append(verb)
         self.findings.add(self.findings.spellings, " ".join([*call.spelled, *(v.shown for v in operands[1:])]))
         self.by_row(call, row, operands[1:])
@@ -291,7 +288,7 @@ class Reader:
         """A program that is not in the table; one that has the name of another may be that."""
         name = posixpath.basename(call.name)
         if any(value.text is None and (value.is_foreign or value.is_many) for value in call.args):
-            raise call.fail(None, "a program that is not in the table")
+            raise call.fail(None, "an unknown program")
         if "/" in call.name:
             call.runs(first)
             if row := PROGRAMS.get(name):
@@ -315,7 +312,7 @@ class Reader:
     def assign(self, name: str, value: Value | None, source: str, shell: Shell, *, exports: bool = False) -> Shell:
         """The shell with a variable set; None is a value that is not known. Raises NotUnderstoodError."""
         if changes_shell(name):
-            raise NotUnderstoodError(f"{name}={source}", "a variable of the shell itself")
+            raise NotUnderstoodError(f"{name}={source}", "a special variable of the shell")
         text = value.text if value is not None else None
         if (exports or may_be_exported(name)) and not is_harmless(name, text) and not shell.environment:
             shell = replace(shell, environment=f"{name}={source}"[:100])

@@ -33,7 +33,7 @@ class Scanner:
 
     def __init__(self, text: str, depth: int = 0) -> None:
         if found := _CONTROL.search(text):
-            raise NotUnderstoodError(repr(found[0]), "a control character or a strange blank")
+            raise NotUnderstoodError(repr(found[0]), "a control character or unusual whitespace")
         self.text = text
         self.at = 0
         self.depth = depth
@@ -92,16 +92,16 @@ class Scanner:
 
     def _escaped(self, pieces: list[Piece]) -> None:
         if self.at + 1 >= len(self.text):
-            raise self.fail(self.at, "nothing behind the backslash")
+            raise self.fail(self.at, "nothing after the backslash")
         if self.text[self.at + 1] == "\n":
-            raise self.fail(self.at - 1, "a line that is continued within a word")
+            raise self.fail(self.at - 1, "a line continuation within a word")
         pieces.append(Text(self.text[self.at + 1], quoted=True))
         self.at += 2
 
     def _single(self) -> Text:
         end = self.text.find("'", self.at + 1)
         if end < 0:
-            raise self.fail(self.at, "a quote is not closed")
+            raise self.fail(self.at, "an unclosed quote")
         text = self.text[self.at + 1 : end]
         self.at = end + 1
         return Text(text, quoted=True)
@@ -113,7 +113,7 @@ class Scanner:
         while True:
             if self.at >= len(self.text):
                 if close:
-                    raise self.fail(start - 1, "a quote is not closed")
+                    raise self.fail(start - 1, "an unclosed quote")
                 break
             here = self.text[self.at]
             if here == close:
@@ -121,7 +121,7 @@ class Scanner:
                 break
             if self.peek(2) == "\\\n":
                 if not close or self.text[self.at - 1] not in " \t":
-                    raise self.fail(self.at - 1, "a line that is continued within a word")
+                    raise self.fail(self.at - 1, "a line continuation within a word")
                 self.at += 2
             elif here == "\\" and self.peek(2)[1:] in ("$", "`", "\\", close or "$"):
                 literal.append(self.text[self.at + 1])
@@ -182,7 +182,7 @@ class Scanner:
         begin, end = self.at, self.text.find("}", self.at)
         inside = self.text[begin:end]
         if end < 0 or any(mark in inside for mark in "'\"\\`${\n"):
-            raise self.fail(start, "a default value that is no plain text")
+            raise self.fail(start, "the default value is not plain text")
         self.at = end + 1
         return Variable(found[1], quoted, Word((Text(inside, quoted=True),), inside))
 
@@ -191,7 +191,7 @@ class Scanner:
         self.at += 2
         while True:
             if self.at >= len(self.text):
-                raise self.fail(start, "a quote is not closed")
+                raise self.fail(start, "an unclosed quote")
             here = self.text[self.at]
             self.at += 1
             if here == "'":
@@ -214,7 +214,7 @@ class Scanner:
         start, end = self.at, self.text.find("`", self.at + 1)
         inside = self.text[start + 1 : end]
         if end < 0 or "\\" in inside or "<<" in inside or (quoted and re.search(r"['\"]", inside)):
-            raise self.fail(start, "backticks that are not closed, or with quotes in them")
+            raise self.fail(start, "unclosed backticks, or backticks with quotes in them")
         self.at = end + 1
         return Substitution(self.nested(inside), self.text[start : self.at], quoted)
 
@@ -234,7 +234,7 @@ class Scanner:
             start, lines = self.at, list[str]()
             while True:
                 if self.at >= len(self.text):
-                    raise self.fail(start, "a heredoc is not closed")
+                    raise self.fail(start, "an unclosed heredoc")
                 end = self.text.find("\n", self.at)
                 line = self.text[self.at : end if end >= 0 else len(self.text)]
                 self.at = end + 1 if end >= 0 else len(self.text)
@@ -242,7 +242,7 @@ class Scanner:
                 if line == mark:
                     break
                 if self.inside and line.lstrip().startswith(mark):
-                    raise self.fail(start, "a heredoc that may end early")
+                    raise self.fail(start, "the heredoc may end early")
                 lines.append(line + "\n")
             body = "".join(lines)
             redirect.body = Word((Text(body, quoted=True),) if is_quoted else self._expanded(body), body)

@@ -146,7 +146,7 @@ def test_plugins_are_sorted_and_bring_what_they_need() -> None:
 
 def test_plugins_that_need_each_other_are_refused() -> None:
     known = {"a": PluginRequirement("a", "m:f", ("b",)), "b": PluginRequirement("b", "m:f", ("a",))}
-    with pytest.raises(PluginError, match="plugins need each other: "):
+    with pytest.raises(PluginError, match="plugins depend on each other: "):
         in_order(["a"], known)
 
 
@@ -156,6 +156,6 @@ def test_an_unknown_plugin_is_named() -> None:
 
 
 def test_a_plugin_whose_code_is_missing_is_named(tmp_path: Path) -> None:
-    with pytest.raises(PluginError, match="the plugin 'x' cannot be had: ModuleNotFoundError"):
+    with pytest.raises(PluginError, match="the plugin 'x' cannot be loaded: ModuleNotFoundError"):
         PluginStartup([PluginRequirement("x", "no_such_module:f")], place(tmp_path))
     assert "no_such_module" not in sys.modules

@@ -80,7 +80,7 @@ class Obedient(ConversationManager):
         async def model(name: str, workspace: str) -> LLM:
             return llm
 
-        setattr(self._assembly, "model", model)  # noqa: B010
+        setattr(self.factory, "model", model)  # noqa: B010
 
 
 def placed(folder: Path) -> tuple[Path, Path]:

@@ -1,16 +1,82 @@
-"""Programs that search and filter, and those that start other programs."""
+"""Programs that list, search, print and filter, and those that start other programs."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from core.security.paths import Region
 from core.security.risk_rules import names
 from core.security.shell.expansion import Value
 from core.security.shell.program_call import Call, Input
-from core.security.shell.program_table import Given
+from core.security.shell.program_table import Given, Handler
 from core.security.shell.shell_state import is_harmless
+
+TABLE = """
+~ cat tac nl | -nbsAEvteT --number --show-all | r*
+~ head tail | -qvfF -# -n= -c= --lines= --bytes= --follow | r*
+~ wc | -lwcmL --lines --words --chars --bytes | r*
+  less more | -NRSXFi |
+~ ls | -laAbBcCdfFgGhHiklLmnNopqQrRsStTuUvwxXZ1 --all --almost-all --color? --full-time --reverse
+        --group-directories-first --human-readable --recursive --sort= --time-style= --directory --help | l*
+  tree | -adfhpsugDrt -L= -I= -P= --dirsfirst --prune --gitignore --noreport | l*
+~ stat | -Lft -c= --format= --printf= | l*
+~ file | -biL --mime --mime-type --brief | r*
+~ du | -abchkLmsx0 -d= --max-depth= --human-readable --summarize --apparent-size --total --exclude= | l*
+~ df | -ahHikmT --human-readable | l*
+~ basename dirname | -az -s= --suffix= | t*
+~ realpath readlink | -efmn --relative-to= | l*
+~ md5sum sha1sum sha256sum sha512sum cksum | -bt | r*
+~ cmp | -bls --silent --quiet | r r
+~ diff | -abBcdeiHNnpqrsuwy -# -U= -C= -I= -x= -W= --color? --brief --recursive --unified? --exclude= --stat
+        --ignore-all-space --ignore-space-change --side-by-side --suppress-common-lines | r r
+~ comm | -123 | r r
+~ cut | -sz -b= -c= -d= -f= --bytes= --characters= --delimiter= --fields= --complement | r*
+~ paste | -sd | r*
+~ column | -tnx -s= -c= | r*
+~ tr | -cCds --delete --squeeze-repeats | t t?
+~ seq | -w -s= | t*
+~ sleep | | t*
+~ yes | | t*
+  date | -uRI --iso-8601? --utc | /\\+.*/?
+~ uname arch nproc whoami groups tty uptime free lscpu lsb_release sw_vers locale | -abcghimnoprsv --all --human |
+  id | -ugnrG | /[\\w-]+/?
+  ps | -aAeflLFjTwx -o=/(?!.*environ)[a-z,%]+/ -p=/[\\d,]+/ -u=/\\w+/ -C=/[\\w.-]+/ --sort=/[\\w%-]+/ --no-headers
+        --forest | /auxw*|ax|axu/?
+  pgrep | -alfx -u=/\\w+/ | /[\\w.-]+/
+~ which whereis type | -a | t*
+  printenv | | /(?!.*(?i:key|token|secret|passw|auth|cred))[A-Z_]+/
+        /(?!.*(?i:key|token|secret|passw|auth|cred))[A-Z_]+/*
+~ true false clear | |
+~ grep egrep fgrep | -acEFGhHiIlLnoqrRsvwxzP -# -A= -B= -C= -m= -e=e --include= --exclude= --exclude-dir= --color?
+        --count --only-matching --recursive --ignore-case --invert-match --line-number --files-with-matches
+        --with-filename --no-filename --word-regexp --extended-regexp --fixed-strings --quiet --max-count=
+        --context= --after-context= --before-context= --regexp=e --line-buffered | p r* | !grep
+  rg | -acFHiIlnNoPqSsUuvwx0. -A= -B= -C= -m= -e=e -g= -t= -T= -j= -M= -r= --glob= --iglob= --type= --type-not=
+        --type-list --hidden --no-ignore --files-with-matches --count --ignore-case --smart-case --fixed-strings
+        --word-regexp --line-number --no-heading --heading --no-filename --color= --context= --max-count=
+        --max-depth= --multiline --only-matching --invert-match --json --stats --sort= --regexp=e --no-messages
+        --version | p r* | !grep
+  fd fdfind | -HIuasgFl1 -e= -t= -E= -d= --hidden --no-ignore --extension= --type= --exclude= --max-depth= | t? l*
+  find | | q | !find
+  jq | -acCejMnrRsS --arg=2 --argjson=2 --compact-output --raw-output --raw-input --null-input --slurp --sort-keys
+        --tab --indent= --exit-status | p r* | !jq
+  sed | -nErsuz -e=e -i? --in-place? --expression=e --quiet --regexp-extended | p r* | !sed
+  awk | -F= -v=/[a-z]\\w*=[\\w.,:-]*/ | p r* | !awk
+  sort | -bdfghiMnRrVcCmsuz -k= -t= --key= --field-separator= --unique --reverse --numeric-sort
+        --human-numeric-sort --version-sort | r*
+  uniq | -cdDiuz -f= -s= -w= --count --repeated --unique | r?
+  tee | -aip --append | w*
+  base64 | -di -w= --decode --wrap= | r?
+  xargs | -0rt -n=/\\d+/ -I= -L=/\\d+/ -P=/\\d+/ --null --no-run-if-empty | a | !xargs
+  env | | a | !env
+  nice | -n=/-?\\d+/ | $
+  nohup | | $ | !nohup
+  time | -p | $
+  timeout | -k=/[\\d.]+[smhd]?/ -s=/\\w+/ --preserve-status --foreground | /[\\d.]+[smhd]?/ $
+  stdbuf | -i=/\\w+/ -o=/\\w+/ -e=/\\w+/ | $
+  sudo | -EHn -u=/[\\w-]+/ | $ | rights.root
+"""
+"""See `core.security.shell.program_table` for the language."""
 
 _SECRETS = re.compile(r"id_rsa|id_ed25519|\.pem|credential|\.env$|secret|passw|\.aws|\.ssh|\.kube")
 _SECRET_TEXT = re.compile(r"BEGIN.*PRIVATE|AKIA|(?i:aws_secret)")
@@ -21,7 +87,7 @@ _REGENERATED = names(
     " *.tmp "
     "*.bak *.o *.class *.swp"
 )
-"""Names of what a search may remove: programs make it anew."""
+"""Names of files that a search may remove, because programs create them again."""
 
 
 def _grep(call: Call, given: Given) -> None:
@@ -42,7 +108,7 @@ def _find(call: Call, given: Given) -> None:
     roots = roots or [Value(".", ".")]
     for word in (*roots, *args):
         if word.is_glob and (word in args or word.start[:1] in "*?["):
-            raise call.fail(word, "a glob that may be an expression of find")
+            raise call.fail(word, "the pattern may expand to an expression of find")
     for root in roots:
         call.lists(root)
     narrowed, is_plain = "", True
@@ -64,7 +130,7 @@ def _find(call: Call, given: Given) -> None:
             if end < 2 or words[0] != "rm" or words[end - 1] != "{}" or any(
                 not re.fullmatch(r"-[rfv]+", text or "") for text in words[1 : end - 1]
             ):  # fmt: skip
-                raise call.fail(None, "what find runs")
+                raise call.fail(None, "what find runs is unknown")
             call.findings.add(call.findings.spellings, " ".join(text or "" for text in words[:end]))
             _found_removed(call, roots, narrowed if is_plain else "")
             del args[: end + 1]
@@ -116,7 +182,7 @@ def _sed(call: Call, given: Given) -> None:
     if given.has("-i", "--in-place"):
         suffixes = given.values("-i", "--in-place")
         if any(not re.fullmatch(r"[\w.~-]+", suffix.text or "") for suffix in suffixes):
-            raise call.fail(None, "the name of a copy that sed keeps")
+            raise call.fail(None, "the suffix of the backup that sed keeps")
         for value in given.of("r"):
             call.writes(value)
             call.empties(value)
@@ -138,7 +204,7 @@ def _awk(call: Call, given: Given) -> None:
 def _xargs(call: Call, given: Given) -> None:
     marks = given.values("-I")
     if marks and (len(marks) > 1 or not marks[0].text or given.has("-n", "-L")):  # the last of them counts
-        raise call.fail(None, "options of xargs that replace each other")
+        raise call.fail(None, "conflicting options of xargs")
     mark = marks[0].text if marks else None
     found = Value(None, "...", is_foreign=True, is_many=True)
     words = [found if mark and mark in one.start else one for one in given.of("a")]
@@ -151,7 +217,7 @@ def _env(call: Call, given: Given) -> None:
         given_value = words.pop(0)
         name = given_value.start.partition("=")[0]
         if not is_harmless(name, given_value.behind(len(name) + 1).text):
-            raise call.fail(None, "a variable that programs may obey")
+            raise call.fail(None, "the variable may change what programs do")
         call.shell = call.shell.with_variable(name, None)  # scripts that the command runs see it
     if not words:
         call.rule("secret.environment")
@@ -164,7 +230,7 @@ def _nohup(call: Call, given: Given) -> None:
     call.shell = call.shell.with_written(*(f"{folder}/nohup.out" for folder in call.folders))
 
 
-HANDLERS: dict[str, Callable[[Call, Given], None]] = {
+HANDLERS: dict[str, Handler] = {
     "grep": _grep,
     "find": _find,
     "jq": _jq,
@@ -174,4 +240,3 @@ HANDLERS: dict[str, Callable[[Call, Given], None]] = {
     "env": _env,
     "nohup": _nohup,
 }
-"""By their names in the table."""

@@ -1,16 +1,77 @@
-"""Programs of the network and of containers."""
+"""Programs for the network, containers and clusters."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from core.secrets.variable_names import is_secret_name
 from core.security.hosts import host_of, is_local
 from core.security.paths import Region
 from core.security.shell.expansion import Value
 from core.security.shell.program_call import Call, names_secret
-from core.security.shell.program_table import Given
+from core.security.shell.program_table import Given, Handler
+
+_BUILD = (
+    " -q -t= -f=r --tag= --file=r --build-arg= --target= --no-cache --pull --load --platform= --progress=/\\w+/"
+    " --label= --quiet --rm"
+)
+_CONTEXT = "/\\.\\x2f?|(?:\\.\\x2f)?\\w[\\w-]*(?:\\x2f[\\w.-]*)*/"
+_WORD = "/[\\w.@:\\x2f$-]+/"
+
+TABLE = f"""
+  openssl | | @openssl
+  curl | -sSfLIiOkvgGN#0123456 -o=w -d=t -F=t -T=t -H=t -X=t -u=t -A=t -e=t -w=/(?!.*%output)[^@]*/ -m= --output=w
+        --data=t
+        --data-raw=t --data-binary=t --data-urlencode=t --json=t --form=t --upload-file=t --header=t --request=t
+        --user=t --user-agent=t --referer=t --write-out=/(?!.*%output)[^@]*/ --max-time= --connect-timeout=
+        --retry= --retry-delay=
+        --retry-all-errors --url=u --silent --show-error --fail --fail-with-body --location --head --include
+        --remote-name --insecure --verbose --get --no-buffer --compressed --http1.1 --http2 --tlsv1.2 --tlsv1.3 --ipv4
+        --proto=/=https/ --create-dirs --version --help | u* | !curl
+  wget | -qcNv -O=w -P=w -U=t --output-document=w --directory-prefix=w --quiet --no-verbose --show-progress --continue
+        --tries= --timeout= --header=t --user-agent=t --no-check-certificate --spider --method=t --post-data=t
+        --post-file=t --version | u* | !curl
+  docker podman | --version | @docker
+  docker-compose | --version | @compose
+  kubectl | --version | @kubectl
+  gcloud | | @gcloud
+[openssl]
+  rand | -:hex -:base64 | /\\d+/
+  version | |
+[docker]
+  run | -ditP -e=t -p= -w= -u=/[\\w:$-]+/ --detach --interactive --tty --rm --init --name= --env=t --publish= --workdir=
+        --entrypoint= --platform= --memory= --cpus= -v= --volume= --pull=/\\w+/ | a | container.run !docker_run
+  build | {_BUILD} | {_CONTEXT} | container.run run.project
+  buildx | | @docker_buildx
+  compose | | @compose
+  container image volume network system | | @docker_group
+  ps images logs inspect version info top port diff history | -afqnst -n= --all --follow --tail= --format= --filter=
+        --quiet --no-trunc | t* | container.run
+  pull start stop restart tag | | {_WORD}* | container.run
+  rm rmi kill prune | -af | t* | destroy.containers
+  push | | t* | package.publish
+[docker_buildx]
+  build | {_BUILD} | {_CONTEXT} | container.run run.project
+[docker_group]
+  ls ps inspect df info logs | -aqv --all --quiet --format= --filter= | t* | container.run
+  create pull | | {_WORD} | container.run
+  prune rm remove | -af | t* | destroy.containers
+[compose]
+  ps logs ls images config top port version | -aqf --follow --tail= --all --services | {_WORD}* | container.run
+        run.project
+  up start restart stop build pull | -d --detach --build --no-cache --wait --quiet | {_WORD}* | container.run
+        run.project
+  down | --remove-orphans | | container.run run.project
+[kubectl]
+  get describe logs top version api-resources cluster-info explain | -Aw -n= -l= -c= -o=/(?!.*file=).*/
+        --namespace= --selector=
+        --output=/(?!.*file=).*/
+        --all-namespaces --watch --tail= --since= --previous --container= --context= --sort-by= --show-labels | t* |
+        cloud.read !cluster
+[gcloud]
+  config | | /get|get-value|list/ /project|account|core\\x2fproject/? | cloud.read
+"""
+"""See `core.security.shell.program_table` for the language."""
 
 _DATA = ("-d", "-F", "-T", "--data", "--data-raw", "--data-binary", "--data-urlencode", "--json", "--form",
          "--upload-file", "--post-data", "--post-file")  # fmt: skip
@@ -33,7 +94,7 @@ def _sent(call: Call, name: str, value: Value) -> bool:
     if (name in ("-F", "--form") and value.text is not None and not _FORM.fullmatch(value.text)) or (
         name in ("-T", "--upload-file") and re.search(r"[{\[]", value.start)
     ):
-        raise call.fail(value, "which files curl sends")
+        raise call.fail(value, "the files that curl sends are unknown")
     found = re.match(r"(?:[^=@]*=)?[@<](.*)|[^=@]+@(.*)", value.start, re.DOTALL)
     file = value.start if is_file else (found[1] or found[2] or "") if found else ""
     if (is_file or found) and file not in {"-", "."}:
@@ -93,7 +154,7 @@ def _docker_run(call: Call, given: Given) -> None:
     for value in mounts:
         source, colon, rest = value.start.partition(":")
         if not colon or value.text is None or not source:
-            raise call.fail(value, "what is mounted")
+            raise call.fail(value, "the mounted path is unknown")
         if not source.startswith((".", "/", "~")):
             continue
         path = Value(source, value.shown)
@@ -110,7 +171,7 @@ def _docker_run(call: Call, given: Given) -> None:
         if names_secret(value):
             call.rule("secret.sent", value.shown)
     if not words or words[0].start.startswith("-") or (mounts and (words[1:] or given.has("--entrypoint"))):
-        raise call.fail(None, "what a container runs")
+        raise call.fail(None, "what the container runs is unknown")
 
 
 def _cluster(call: Call, given: Given) -> None:
@@ -118,9 +179,8 @@ def _cluster(call: Call, given: Given) -> None:
         call.rule("secret.keyring")
 
 
-HANDLERS: dict[str, Callable[[Call, Given], None]] = {
+HANDLERS: dict[str, Handler] = {
     "curl": _curl,
     "docker_run": _docker_run,
     "cluster": _cluster,
 }
-"""By their names in the table."""

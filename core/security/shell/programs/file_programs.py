@@ -1,14 +1,28 @@
-"""Programs that remove, copy and link files, and change their rights."""
+"""Programs that create, copy, link and remove files, and change their permissions."""
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable
 
 from core.security.paths import Region
 from core.security.shell.expansion import Value
 from core.security.shell.program_call import Call
-from core.security.shell.program_table import Given
+from core.security.shell.program_table import Given, Handler
+
+TABLE = """
+~ mkdir | -pv -m=/0?[0-7][0145][0145]/ --parents --verbose | m*
+~ touch | -acm | w*
+~ rmdir | -pv | d*
+~ unlink | | d
+~ rm | -rRfivId --recursive --force --verbose | t* | !rm
+  cp | -afinpRruvLPT --recursive --verbose --force --no-clobber --archive | t* | !copy
+  mv | -finuv --verbose --force --no-clobber | t* | !copy
+  ln | | q | !link
+  chmod | -v | /0?[67][0145][0145]|[ua]?[+-]x|u[+-][rwx]+|g?o?-[rwx]+/ t* | !chmod
+  mktemp | -dqu |
+  zip | -rqvj9 | w r* | !zip
+"""
+"""See `core.security.shell.program_table` for the language."""
 
 _INSIDE = (Region.INSIDE, Region.TEMPORARY)
 
@@ -30,7 +44,7 @@ def _copy(call: Call, given: Given) -> None:
             or (given.has("-T") and given.has("-r", "-R", "-a"))
             or (value.is_glob and posixpath.basename(value.start).startswith((".", "[", "?")))
         ):
-            call.findings.not_understood(value.shown, "which hidden files it copies")
+            call.findings.not_understood(value.shown, "it may copy hidden files")
         for path in call.paths(value):
             if any(link.startswith(f"{path}/") for link in call.shell.links):
                 raise call.fail(value, "a folder with links")
@@ -88,11 +102,10 @@ def _zip(call: Call, given: Given) -> None:
             call.writes(Value(f"{value.text}.zip", value.shown))
 
 
-HANDLERS: dict[str, Callable[[Call, Given], None]] = {
+HANDLERS: dict[str, Handler] = {
     "rm": _rm,
     "copy": _copy,
     "link": _link,
     "chmod": _chmod,
     "zip": _zip,
 }
-"""By their names in the table."""
