@@ -39,7 +39,7 @@ class Plugin(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PluginContext:
     """Where a plugin works: the sandbox, seen from the action server."""
 
     working_dir: str

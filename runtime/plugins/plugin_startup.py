@@ -16,7 +16,7 @@ from aiohttp import web
 
 from core.events import Action, ErrorObservation, Observation, Status
 from core.plugin_requirements import PluginRequirement, load
-from runtime.plugins.base import Place, Plugin
+from runtime.plugins.base import Plugin, PluginContext
 from runtime.server.action_executor import Emit, Handler, Table
 
 log = logging.getLogger(__name__)
@@ -29,13 +29,13 @@ START_TIMEOUT_S = 60.0
 class PluginStartup:
     """The plugins of one server. Making one imports their code; raises PluginError, and ValueError as `merge` does."""
 
-    def __init__(self, requirements: Sequence[PluginRequirement], place: Place) -> None:
+    def __init__(self, requirements: Sequence[PluginRequirement], context: PluginContext) -> None:
         self.plugins: dict[str, Plugin] = {}
         self._needs = {requirement.name: requirement.needs for requirement in requirements}
         self._starts: dict[str, asyncio.Task[None]] = {}
         for requirement in requirements:
             needed = {name: self.plugins[name] for name in requirement.needs}
-            self.plugins[requirement.name] = load(requirement, requirement.make)(replace(place, plugins=needed))
+            self.plugins[requirement.name] = load(requirement, requirement.make)(replace(context, plugins=needed))
 
     @property
     def tables(self) -> list[Table]:

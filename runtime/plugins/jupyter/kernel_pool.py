@@ -12,7 +12,7 @@ import logging
 from collections.abc import Sequence
 from itertools import count
 
-from runtime.plugins.base import Place
+from runtime.plugins.base import PluginContext
 from runtime.plugins.jupyter.kernel import Kernel
 from runtime.plugins.jupyter.kernel_process import KernelError
 
@@ -22,11 +22,11 @@ ATTEMPTS = 3
 """To have a kernel: each may be killed before it is used."""
 
 
-class KernelSupply:
+class KernelPool:
     """Gives a kernel that lives. Belongs to one loop."""
 
-    def __init__(self, place: Place, preparations: Sequence[str]) -> None:
-        self._place = place
+    def __init__(self, context: PluginContext, preparations: Sequence[str]) -> None:
+        self._context = context
         self._preparations = preparations
         self._numbers = count(1)
         self._next: asyncio.Task[Kernel] | None = None
@@ -104,9 +104,9 @@ class KernelSupply:
         return self._next
 
     async def _start(self) -> Kernel:
-        place = self._place
+        context = self._context
         kernel = await Kernel.start(
-            place.folder / f"k{next(self._numbers)}", cwd=place.cwd(), environ=place.environ, umask=place.umask
+            context.folder / f"k{next(self._numbers)}", cwd=context.cwd(), environ=context.environ, umask=context.umask
         )
         try:
             for code in self._preparations:

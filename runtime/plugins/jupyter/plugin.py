@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from aiohttp import web
 
 from core.events import ErrorObservation, IPythonRunCellAction, IPythonRunCellObservation, Observation
-from runtime.plugins.base import Place
+from runtime.plugins.base import PluginContext
 from runtime.plugins.jupyter.cell_output import Cell
 from runtime.plugins.jupyter.kernel import End, Kernel
-from runtime.plugins.jupyter.kernel_pool import KernelSupply
+from runtime.plugins.jupyter.kernel_pool import KernelPool
 from runtime.plugins.jupyter.kernel_process import KernelError
 from runtime.plugins.jupyter.kernel_secrets import lent_to
 from runtime.server.action_executor import Emit, Table
@@ -35,10 +35,10 @@ class JupyterPlugin:
 
     routes: Sequence[web.RouteDef] = ()
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
+    def __init__(self, context: PluginContext) -> None:
+        self._context = context
         self._preparations: list[str] = []
-        self._supply = KernelSupply(place, self._preparations)
+        self._pool = KernelPool(context, self._preparations)
         self._turn = asyncio.Lock()
 
     @property
@@ -48,11 +48,11 @@ class JupyterPlugin:
     @property
     def kernel(self) -> Kernel | None:
         """The one in use, which may have ended."""
-        return self._supply.current
+        return self._pool.current
 
     async def spare_is_ready(self) -> None:
         """Wait until a warm kernel stands by; there is one after the first cell. Raises KernelError, OSError."""
-        await self._supply.spare_is_ready()
+        await self._pool.spare_is_ready()
 
     def prepare(self, code: str) -> None:
         """Have code executed in every kernel that is started from now on, before anybody uses it."""
@@ -61,29 +61,29 @@ class JupyterPlugin:
     async def start(self) -> None:
         """Have a kernel that listens. Raises KernelError, OSError."""
         async with self._turn:
-            await self._supply.kernel()
+            await self._pool.kernel()
 
     async def aclose(self) -> None:
-        await self._supply.aclose()
+        await self._pool.aclose()
 
     async def carry_out(self, action: IPythonRunCellAction, action_id: int, emit: Emit) -> Observation:
         """Run a cell. Cancelling interrupts it, or ends the kernel where it does not obey."""
         async with self._turn:
             try:
-                kernel, why = await self._supply.kernel()
+                kernel, why = await self._pool.kernel()
             except (KernelError, OSError) as error:
                 return ErrorObservation(content=NONE_TO_HAVE.format(why=error))
             lost_before = LOST_BEFORE.format(why=why) if why else ""
-            await self._place.outputs.make_room()
-            cell = Cell(action_id, self._place.outputs)
+            await self._context.outputs.make_room()
+            cell = Cell(action_id, self._context.outputs)
             try:
                 notes = await self._run(kernel, cell, action, emit)
             finally:
                 cell.close()
-            self._supply.keep_a_spare()
+            self._pool.keep_a_spare()
             content = lost_before + cell.told(*notes)
             if action.include_extra:
-                content += f"\n[Jupyter current working directory: {kernel.cwd or self._place.cwd()}]"
+                content += f"\n[Jupyter current working directory: {kernel.cwd or self._context.cwd()}]"
                 content += f"\n[Jupyter Python interpreter: {sys.executable}]"
             return IPythonRunCellObservation(content=content, code=action.code, image_urls=cell.image_urls or None)
 
@@ -98,12 +98,12 @@ class JupyterPlugin:
             notes.append(f"[Execution timed out ({timeout_s:g} seconds).]")
         if kernel.has_ended:
             notes.append(LOST.format(why=kernel.how_it_ended))
-            await self._supply.give_up()
+            await self._pool.give_up()
         return notes
 
     async def _follow_shell(self, kernel: Kernel, cell: Cell) -> None:
         """Send the kernel to where the shell is, when that has moved."""
-        folder = self._place.cwd()
+        folder = self._context.cwd()
         if folder != kernel.entered:
             await kernel.ask(f"__import__('os').chdir({folder!r})", cell)
             kernel.entered = folder
