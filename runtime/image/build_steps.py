@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import docker
 
 LAST_LINES = 12
-"""Of a failing step's output: enough for the reason, few enough for a screen."""
+"""Lines of a failed step's output that are shown."""
 ANOTHER_BASE = "Name another with --base, or as `base` under [docker] in config.toml."
 
 _NO_SUCH_IMAGE = re.compile(r"manifest unknown|not found|access denied|does not exist|invalid reference", re.IGNORECASE)
@@ -46,16 +46,16 @@ _STATUS = re.compile(r"returned a non-zero code: (\d+)")
 
 
 class EngineError(Exception):
-    """The engine refused, or its stream told of an error."""
+    """The engine refused a request, or reported an error in its stream."""
 
     def __init__(self, reason: str, status: int = 0) -> None:
         super().__init__(reason)
         self.status = status
-        """Of HTTP; 0 for an error within a stream that began well."""
+        """HTTP status; 0 for an error reported in the stream."""
 
 
 def base_failed(base: str, error: EngineError) -> HandloomError:
-    """The base is not on this machine and could not be fetched."""
+    """Return the error for a base that is not on this machine and could not be fetched."""
     reason = str(error)
     if _NO_SPACE.search(reason):
         return no_space()
@@ -70,7 +70,7 @@ def base_failed(base: str, error: EngineError) -> HandloomError:
 
 
 def step_failed(step: str, reason: str, said: Sequence[str]) -> RuntimeUnavailableError:
-    """A step of the build failed; `said` is what it printed."""
+    """Return the error for a failed build step; `said` are the lines that it printed."""
     if _NO_SPACE.search("\n".join([reason, *said])):
         return no_space()
     advice = (
@@ -85,7 +85,7 @@ def step_failed(step: str, reason: str, said: Sequence[str]) -> RuntimeUnavailab
 
 
 def no_space() -> RuntimeUnavailableError:
-    """The engine's disk is full."""
+    """Return the error for a full disk of the engine."""
     return RuntimeUnavailableError(
         "The container engine's disk is full. `docker system df` shows what fills it; make room, then try again."
     )
@@ -95,7 +95,7 @@ Message = Mapping[str, Any]
 
 
 class EngineStream:
-    """One request, read to its end by `follow`."""
+    """A streaming request to the engine that can be cancelled."""
 
     def __init__(
         self,
@@ -112,9 +112,9 @@ class EngineStream:
         self._given_up = Event()
 
     async def follow(self, take: Callable[[Message], None]) -> None:
-        """Take every message until the last. Raises EngineError, and what the SDK raises where the engine is gone.
+        """Send the request and pass on every message. Raises EngineError, and the SDK's errors if the engine is gone.
 
-        Cancelling waits for the thread, which ends at once when the engine has begun to answer.
+        Cancelling waits for the thread, which ends immediately once the engine has begun to answer.
         """
         loop = asyncio.get_running_loop()
         reading = asyncio.ensure_future(asyncio.to_thread(self._read, lambda m: loop.call_soon_threadsafe(take, m)))
@@ -124,7 +124,7 @@ class EngineStream:
             self._given_up.set()
             self._shut()
             await asyncio.wait([reading])
-            reading.exception()  # the connection's end, in whatever form it shows
+            reading.exception()  # mark as retrieved: it is caused by the closed connection
             raise
 
     def _read(self, take: Callable[[Message], object]) -> None:
@@ -139,7 +139,7 @@ class EngineStream:
                     take(json.loads(line))
 
     def _shut(self) -> None:
-        """Wake the thread that waits in a read."""
+        """Shut the connection down to wake the thread that is reading from it."""
         connection = getattr(self._response and self._response.raw, "connection", None)
         if (waiting := getattr(connection, "sock", None)) is not None:
             with suppress(OSError):
@@ -156,27 +156,27 @@ def _reason(response: Response) -> str:
 Say = Callable[[str], None]
 
 OURS = "handloom.image=sandbox"
-"""The label of every image that the Dockerfile begins, finished or not."""
+"""Label of every image from the Dockerfile, finished or not."""
 BASE_LABEL, CONTENT_LABEL = "handloom.base", "handloom.content"
-"""The labels of a finished one."""
+"""Labels of a finished image."""
 
 _STEP = re.compile(r"Step (\d+)/(\d+) : (.*)")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-"""Around what a step says on standard error."""
+"""Colours that the engine puts around a step's standard error."""
 _RUNS = " ---> Running in "
-"""Follows a step that is carried out, and none whose result is known."""
+"""Follows a step that is executed, but not a cached step."""
 _ENGINES_OWN = (" ---> ", "Removing intermediate container ")
-"""Begin lines that no program of a step printed."""
+"""Prefixes of the engine's own lines."""
 _TITLES = {
     "RUN sh /opt/handloom/build/packages": "Debian packages",
     "RUN python3 -m venv": "Python packages of the action server",
     "RUN /opt/handloom/bin/python -m compileall": "Handloom's own code",
 }
-"""What a step is about, by how it begins; the others take no time and are not told."""
+"""Titles of the slow steps by the beginning of the instruction. The other steps are not reported."""
 
 
 async def fetch(client: docker.DockerClient, base: str, say: Say) -> None:
-    """Get the base from its registry. Raises ConfigurationError, RuntimeUnavailableError."""
+    """Pull the base from its registry. Raises ConfigurationError, RuntimeUnavailableError."""
     say(f"Fetching {base}")
     repository, tag = utils.parse_repository_tag(base)
     failed: list[str] = []
@@ -198,7 +198,7 @@ async def fetch(client: docker.DockerClient, base: str, say: Say) -> None:
 
 
 def _credentials(client: docker.DockerClient, repository: str) -> dict[str, str]:
-    """What the user's `docker login` left for the registry; nothing for those that need none."""
+    """Return the headers with the credentials that `docker login` has stored for the registry, if any."""
     registry, _ = auth.resolve_repository_name(repository)
     found = auth.get_config_header(client.api, registry)
     return {"X-Registry-Auth": found.decode()} if found else {}
@@ -207,7 +207,7 @@ def _credentials(client: docker.DockerClient, repository: str) -> dict[str, str]
 async def run_steps(
     client: docker.DockerClient, base: str, recipe: Recipe, tag: str, say: Say, *, anew: bool = False
 ) -> None:
-    """Carry out the Dockerfile and name the image; `anew` repeats known steps. Raises RuntimeUnavailableError."""
+    """Build the Dockerfile and tag the image; `anew` disables the cache. Raises RuntimeUnavailableError."""
     context, content, ways = await asyncio.to_thread(lambda: (recipe.tar(), recipe.content(), proxies()))
     params = {
         "t": tag,
@@ -231,16 +231,16 @@ async def run_steps(
 
 
 def proxies() -> dict[str, str]:
-    """The proxies of the user's Docker configuration, by the names of their variables, for steps that fetch packages.
+    """Return the proxy variables of the user's Docker configuration, for steps that download packages.
 
-    The engine knows these names: neither the image's history nor its tag tells of them.
+    They are predefined build arguments, which appear neither in the image's history nor in its tag.
     """
     known = config.load_general_config().get("proxies", {}).get("default", {})
     return dict(ProxyConfig.from_dict(known).get_environment())
 
 
 class Progress:
-    """What a build says, followed: which step it is at, its last lines, and whether it failed."""
+    """Follows the messages of a build: the current step, its last lines, and whether it failed."""
 
     def __init__(self, say: Say) -> None:
         self.step = "preparing"
