@@ -13,7 +13,7 @@ from pathlib import Path
 
 from core.agent.agent_files import PROJECT_FOLDER, AgentFile, Allowed, read_project
 from core.agent.registry import AgentKind
-from core.mcp.agreements import Pins
+from core.mcp.agreements import Agreements
 from core.mcp.server_definitions import ServerSpec, of_project
 from core.mcp.server_status import ServerState
 from core.mcp.supervisor import Supervisor
@@ -30,7 +30,7 @@ class FolderTrust:
         self._gate = gate
         self._mcp = mcp
         self._allowed = Allowed(home)
-        self._pins = Pins(home)
+        self._agreements = Agreements(home)
 
     async def look(self, folder: str, along: Sequence[str] = ()) -> TrustState:
         """What a folder brings, and what of it is trusted; `along` are folders in it that count too. Never raises."""
@@ -67,10 +67,10 @@ class FolderTrust:
         if not shown.survey.of(Kind.MCP) or not self._is_as_shown(folder, shown):
             return []
         servers, _ = of_project(folder)
-        waiting = [spec for spec in servers if not self._pins.agreed(spec)]
+        waiting = [spec for spec in servers if not self._agreements.agreed(spec)]
         if self._mcp is None:
             for spec in waiting:
-                self._pins.agree(spec)
+                self._agreements.agree(spec)
         return [] if self._mcp is None else self._agree_to_idle(waiting)
 
     def _agree_to_idle(self, waiting: list[ServerSpec]) -> list[ServerSpec]:
@@ -83,7 +83,7 @@ class FolderTrust:
         ]  # fmt: skip
         for spec in waiting:
             if spec not in standing:
-                self._pins.agree(spec)
+                self._agreements.agree(spec)
         return standing
 
     def _is_as_shown(self, folder: str, shown: TrustState) -> bool:
@@ -121,7 +121,7 @@ class FolderTrust:
         names = {folder, str(Path(folder).expanduser().absolute()), os.path.realpath(folder)}
         for name in names:
             self._allowed.forget_below(name)
-            self._pins.forget_folder(name)
+            self._agreements.forget_folder(name)
         return self._gate.store.revoke(os.path.realpath(folder))
 
     def folders(self) -> dict[str, int]:
