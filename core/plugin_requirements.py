@@ -23,7 +23,7 @@ class PluginRequirement:
     name: str
     """The name in `--plugins` and in the settings."""
     make: str
-    """`module:callable`, used in the sandbox: takes a `runtime.plugins.base.Place` and returns a Plugin."""
+    """`module:callable`, used in the sandbox: takes a `runtime.plugins.base.PluginContext` and returns a Plugin."""
     needs: tuple[str, ...] = ()
     """The plugins that must be ready before it starts."""
     events: str = ""

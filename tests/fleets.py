@@ -7,15 +7,19 @@ from typing import Any
 
 from runtime.docker.container_spec import ContainerOptions
 from runtime.docker.docker_runtime import DockerRuntime
-from runtime.docker.warm_pool import Fleet
+from runtime.docker.warm_pool import WarmPool
 from runtime.isolation.confinement import Isolation
 from tests.containers import base_image, engine, sandbox_image
 
 
-def fleet(home: Path, isolation: Isolation | None = None, *, base: str = "", spares: int = 0, **options: Any) -> Fleet:
+def fleet(
+    home: Path, isolation: Isolation | None = None, *, base: str = "", spares: int = 0, **options: Any
+) -> WarmPool:
     """A fleet on the image of the tests, which is built at the first call. Blocks then for up to minutes."""
     sandbox_image()
-    return Fleet(home, ContainerOptions(base=base or base_image(), spares=spares, **options), isolation or Isolation())
+    return WarmPool(
+        home, ContainerOptions(base=base or base_image(), spares=spares, **options), isolation or Isolation()
+    )
 
 
 class Contained(DockerRuntime):
@@ -36,4 +40,4 @@ class Contained(DockerRuntime):
 
     async def aclose(self) -> None:
         await super().aclose()
-        await self._fleet.aclose()
+        await self._pool.aclose()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from core.settings.config import DockerSettings, RemoteSettings, SandboxSettings, Settings
     from core.store.conversations import ConversationInfo
     from runtime.docker.container_spec import ContainerOptions
-    from runtime.docker.warm_pool import Fleet
+    from runtime.docker.warm_pool import WarmPool
     from runtime.isolation.confinement import Isolation
 
 MB = 1024 * 1024
@@ -47,7 +47,7 @@ class Runtimes:
         self._settings = settings
         self._environ = environ
         self._spares = spares
-        self._fleet: Fleet | None = None
+        self._fleet: WarmPool | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -148,14 +148,14 @@ class Runtimes:
             assert self._fleet is not None
             self._fleet.warm(runtime)  # type: ignore[arg-type]
 
-    def _shared_fleet(self, settings: Settings) -> Fleet:
-        from runtime.docker.warm_pool import Fleet
+    def _shared_fleet(self, settings: Settings) -> WarmPool:
+        from runtime.docker.warm_pool import WarmPool
 
         if self._fleet is None:
             docker = settings.docker if self._spares else settings.docker.model_copy(update={"spares": 0})
             options = _container_options(docker, self._environ)
             isolation = isolation_of(settings.sandbox, self._home)
-            self._fleet = Fleet(self._home, options, isolation, _plugin_options(settings.sandbox))
+            self._fleet = WarmPool(self._home, options, isolation, _plugin_options(settings.sandbox))
         return self._fleet
 
 
@@ -177,9 +177,9 @@ def _remove(folder: Path) -> None:
 def _is_elsewhere(settings: Settings) -> bool:
     """Whether the work is not in the workspace's folder while it is done."""
     if settings.runtime == "docker":
-        from runtime.docker.engine import is_far
+        from runtime.docker.engine import is_remote
 
-        return is_far(settings.docker.engine)
+        return is_remote(settings.docker.engine)
     return settings.runtime == "remote"
 
 
@@ -228,9 +228,9 @@ def _plugin_options(settings: SandboxSettings) -> tuple[str, ...]:
 def _container_options(settings: DockerSettings, environ: Mapping[str, str]) -> ContainerOptions:
     """Raises ConfigurationError that names the setting."""
     from runtime.docker.container_spec import ContainerOptions
-    from runtime.docker.engine import is_far
+    from runtime.docker.engine import is_remote
 
-    far = is_far(settings.engine)
+    far = is_remote(settings.engine)
     return ContainerOptions(
         engine=settings.engine,
         image=settings.image,

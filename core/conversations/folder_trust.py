@@ -13,26 +13,26 @@ from pathlib import Path
 
 from core.agent.agent_files import PROJECT_FOLDER, AgentFile, Allowed, read_project
 from core.agent.registry import AgentKind
-from core.mcp.agreements import Pins
+from core.mcp.agreements import Agreements
 from core.mcp.server_definitions import ServerSpec, of_project
 from core.mcp.server_status import ServerState
 from core.mcp.supervisor import Supervisor
 from core.memory.library import Gathered, Own, gather
 from core.trust.folder_survey import Kind, Piece, survey_project
-from core.trust.trust_store import ALWAYS, NEVER, Gate, Standing
+from core.trust.trust_store import ALWAYS, NEVER, TrustPolicy, TrustState
 
 
 class FolderTrust:
     """The trusted folders of one home. Its methods do not wait for servers."""
 
-    def __init__(self, home: Path, own: Own, gate: Gate, mcp: Supervisor | None = None) -> None:
+    def __init__(self, home: Path, own: Own, gate: TrustPolicy, mcp: Supervisor | None = None) -> None:
         self._own = own
         self._gate = gate
         self._mcp = mcp
         self._allowed = Allowed(home)
-        self._pins = Pins(home)
+        self._agreements = Agreements(home)
 
-    async def look(self, folder: str, along: Sequence[str] = ()) -> Standing:
+    async def look(self, folder: str, along: Sequence[str] = ()) -> TrustState:
         """What a folder brings, and what of it is trusted; `along` are folders in it that count too. Never raises."""
         return await asyncio.to_thread(lambda: self._gate.standing(survey_project(folder, along)))
 
@@ -50,15 +50,15 @@ class FolderTrust:
         """Whether the user is asked; otherwise the setting decides."""
         return self._gate.mode not in (ALWAYS, NEVER)
 
-    async def give(self, folder: str, shown: Standing) -> None:
+    async def give(self, folder: str, shown: TrustState) -> None:
         """Trust what was shown of a folder, as it was then. Raises ConfigurationError."""
         servers = await asyncio.to_thread(self._give, folder, shown)
         if self._mcp is not None:
             for spec in servers:
                 await self._mcp.allow(spec.key, spec.fingerprint)
 
-    def _give(self, folder: str, shown: Standing) -> list[ServerSpec]:
-        self._gate.book.give(shown.survey.folder, shown.waiting)
+    def _give(self, folder: str, shown: TrustState) -> list[ServerSpec]:
+        self._gate.store.give(shown.survey.folder, shown.waiting)
         digests = {piece.path: piece.digest for piece in shown.survey.pieces}
         workspace = Path(folder).expanduser().absolute()
         for file in read_project(workspace)[0]:
@@ -67,10 +67,10 @@ class FolderTrust:
         if not shown.survey.of(Kind.MCP) or not self._is_as_shown(folder, shown):
             return []
         servers, _ = of_project(folder)
-        waiting = [spec for spec in servers if not self._pins.agreed(spec)]
+        waiting = [spec for spec in servers if not self._agreements.agreed(spec)]
         if self._mcp is None:
             for spec in waiting:
-                self._pins.agree(spec)
+                self._agreements.agree(spec)
         return [] if self._mcp is None else self._agree_to_idle(waiting)
 
     def _agree_to_idle(self, waiting: list[ServerSpec]) -> list[ServerSpec]:
@@ -83,10 +83,10 @@ class FolderTrust:
         ]  # fmt: skip
         for spec in waiting:
             if spec not in standing:
-                self._pins.agree(spec)
+                self._agreements.agree(spec)
         return standing
 
-    def _is_as_shown(self, folder: str, shown: Standing) -> bool:
+    def _is_as_shown(self, folder: str, shown: TrustState) -> bool:
         now = {piece.digest for piece in survey_project(folder).of(Kind.MCP)}
         return now == {piece.digest for piece in shown.survey.of(Kind.MCP)}
 
@@ -99,11 +99,11 @@ class FolderTrust:
         self._allowed.add(file)
         workspace = file.path.parents[len(PROJECT_FOLDER.parts)]
         piece = Piece(Kind.AGENT, file.path.relative_to(workspace).as_posix(), file.text)
-        self._gate.book.give(os.path.realpath(workspace), [piece])
+        self._gate.store.give(os.path.realpath(workspace), [piece])
 
-    async def refuse(self, shown: Standing) -> None:
+    async def refuse(self, shown: TrustState) -> None:
         """Do not trust what was shown, and do not ask again before it changes. Raises ConfigurationError."""
-        await asyncio.to_thread(self._gate.book.refuse, shown.survey.folder, shown.waiting)
+        await asyncio.to_thread(self._gate.store.refuse, shown.survey.folder, shown.waiting)
 
     async def revoke(self, folder: str) -> bool:
         """Revoke the trust in a folder, its agents and servers; returns whether there was any.
@@ -121,9 +121,9 @@ class FolderTrust:
         names = {folder, str(Path(folder).expanduser().absolute()), os.path.realpath(folder)}
         for name in names:
             self._allowed.forget_below(name)
-            self._pins.forget_folder(name)
-        return self._gate.book.revoke(os.path.realpath(folder))
+            self._agreements.forget_folder(name)
+        return self._gate.store.revoke(os.path.realpath(folder))
 
     def folders(self) -> dict[str, int]:
         """The trusted folders, with the number of their files. Blocks. Raises ConfigurationError."""
-        return self._gate.book.folders()
+        return self._gate.store.folders()

@@ -43,7 +43,7 @@ from core.settings.config import AgentSettings, DaySettings, Settings
 from core.store.conversations import ConversationInfo
 from core.store.event_store import EventStore
 from core.store.writer import Lease
-from core.trust.trust_store import Gate
+from core.trust.trust_store import TrustPolicy
 
 
 def condensing_of(llms: LLMRegistry, settings: Settings, workspace: str) -> Callable[[LLM], Condensing]:
@@ -110,7 +110,7 @@ class SessionFactory:
         self.mcp = Supervisor(home, lambda: settings().mcp, self.environ, before_server)
         """The MCP servers that all conversations share."""
         self.own = Own.of(home, self.environ)
-        self.gate = Gate(home, lambda: settings().trust.projects, lambda: settings().trust.disabled)
+        self.gate = TrustPolicy(home, lambda: settings().trust.projects, lambda: settings().trust.disabled)
         self.masker = self.llms.masker = Masker(values_of(settings(), self.environ))
         self._detector = Detector(self.masker, lambda: settings().secrets.shown_kinds)
         self.plugins: Sequence[PluginRequirement] = ()

@@ -1,6 +1,23 @@
-"""MCP servers: tools, resources and prompts of other programs, by the official SDK of the Model Context Protocol.
+"""MCP servers: tools, resources and prompts of other programs, through the official SDK of the Model Context Protocol.
 
-The SDK and every byte of a server stay in a child process, the MCP host (`host`, `connection`, `stdio`, `web`); here
-are the specifications (`servers`), what the user agreed to (`pins`), the supervisor (`supervisor`) and what a
-conversation has of it (`toolbox`). A server's texts are foreign: they are bounded and cleaned in the host.
+The SDK and all data of servers stay in a child process, the MCP host.
+
+In the host:
+
+    mcp_host            the process: reads orders, answers with lines
+    connection          one server: connect, list, call
+    transports          programs and addresses as streams for the SDK, with size limits
+    launch              becomes the server's program
+    catalogue, cleanup  what a server offers, cleaned and limited
+
+In Handloom:
+
+    server_definitions  servers in the settings and in the files of a workspace
+    agreements          which commands and tools the user has approved
+    server_status       the state of a server
+    supervisor          starts servers and retries; shared by all conversations
+    mcp_host_client     the host's process and its protocol
+    tool_registry       the tools of one conversation, and their calls
+
+Texts of servers are untrusted. The host cleans and limits them.
 """

@@ -1,8 +1,9 @@
-"""What the user agreed to: commands of projects, and the tools of every server as they were then.
+"""What the user has approved: commands of project servers, and the tools of all servers as they were then.
 
-Kept in the home, in `mcp.json`. A project's server is started only while its fingerprint is the one that was agreed to;
-a tool is offered only while its hash is. A user's own server needs no question, so its first list of tools is taken;
-so is that of a project's server right after the yes. All methods block; the file is written whole or not at all.
+Stored in `mcp.json` in the home folder. A project's server is only started while its fingerprint is the approved one,
+and a tool is only offered while its hash is. A user's own server needs no approval, so its first list of tools is
+approved automatically; so is that of a project's server right after the approval of its command. All methods block. The
+file is written atomically.
 """
 
 from __future__ import annotations
@@ -22,42 +23,42 @@ from core.regular_files import read_bytes
 NAME = "mcp.json"
 VERSION = 1
 KEPT_CHARS = 1_000
-"""Of a description, to show what has changed."""
+"""How much of a description is stored, to show what has changed."""
 
 
-class Pins:
-    """The file of one home."""
+class Agreements:
+    """The approvals in one home folder."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
 
     def agreed(self, spec: ServerSpec) -> bool:
-        """Whether this very command may be started. Raises ConfigurationError."""
+        """Whether exactly this command may be started. Raises ConfigurationError."""
         return not spec.folder or self._entry(self._read(), spec).get("agreed") is True
 
     def was_agreed(self, spec: ServerSpec) -> bool:
-        """Whether another command was agreed to for a server of this name. Raises ConfigurationError."""
+        """Whether another command was approved for a server of this name. Raises ConfigurationError."""
         return bool(self._read().get(spec.key, {}).get("agreed"))
 
     def agree(self, spec: ServerSpec) -> None:
-        """Let this very command be started; its tools are those that it then has. Raises ConfigurationError."""
+        """Approve exactly this command; the tools that it then has are approved too. Raises ConfigurationError."""
         self._change(spec, {"agreed": True})
 
     def forget(self, spec: ServerSpec) -> None:
-        """Take it back. Raises ConfigurationError."""
+        """Delete all approvals for a server. Raises ConfigurationError."""
         everything = self._read()
         everything.pop(spec.key, None)
         self._write(everything)
 
     def forget_folder(self, folder: str) -> None:
-        """Take back what was agreed to for the servers of a workspace. Raises ConfigurationError."""
+        """Delete all approvals for the servers of a workspace. Raises ConfigurationError."""
         everything = self._read()
         kept = {key: entry for key, entry in everything.items() if not key.endswith(f"@{folder}")}
         if len(kept) < len(everything):
             self._write(kept)
 
     def tools(self, spec: ServerSpec) -> dict[str, Mapping[str, str]] | None:
-        """The approved tools by name, each with `hash` and `about`; None before there were any.
+        """Return the approved tools by name, each with `hash` and `about`; None if none were ever approved.
 
         Raises ConfigurationError.
         """
@@ -65,12 +66,12 @@ class Pins:
         return tools if isinstance(tools, dict) else None
 
     def approve(self, spec: ServerSpec, tools: Sequence[Line]) -> None:
-        """Approve these tools as they are, and no others. Raises ConfigurationError."""
+        """Replace the approved tools by these. Raises ConfigurationError."""
         kept = {tool["name"]: {"hash": tool["hash"], "about": tool["about"][:KEPT_CHARS]} for tool in tools}
         self._change(spec, {"tools": kept})
 
     def _entry(self, everything: Mapping[str, Any], spec: ServerSpec) -> dict[str, Any]:
-        """What is known of a server with this very command; empty where it is another."""
+        """Return the entry of a server; empty if its command is another."""
         entry = everything.get(spec.key)
         if not isinstance(entry, dict) or entry.get("fingerprint") != spec.fingerprint:
             return {}

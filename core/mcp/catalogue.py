@@ -1,6 +1,6 @@
-"""What a server offers, as lines of the MCP host: tools, resources, prompts, each bounded and clean. Pure.
+"""Convert what a server offers and answers into lines of the MCP host: tools, prompts, resources, results. Pure.
 
-What a tool answered, as a line of the MCP host: one text and its pictures, bounded and clean. Pure.
+Every text is cleaned and limited.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from core.llm.host_protocol import Line
 from core.mcp.cleanup import MAX_DESCRIPTION_CHARS, clean, clean_line, digest, schema_of
 
 MAX_PAGES = 20
-"""Of one listing: a server whose pages never end is not listened to for ever."""
+"""Page limit of a listing, for servers whose pages never end."""
 MAX_TOOLS = 128
-"""Of one server: providers refuse a request with more."""
+"""Tools of one server: providers refuse requests with more."""
 MAX_TOOLS_CHARS = 512_000
-"""Of all tools of one server as JSON."""
+"""Size of all tools of one server as JSON."""
 MAX_TEXT_CHARS = 100_000
-"""Of what one answer says. What the model sees of it is less."""
+"""Text of one answer. The model sees less of it."""
 
 
 def tools_of(found: Sequence[Any]) -> tuple[list[Line], list[str]]:
-    """The tools that can be offered, and why others cannot, one line each.
+    """Return the usable tools, and a line for each unusable one.
 
-    The hash is of the tool as the server told it, so that a change is found in what is cut off here, and in its marks.
+    The hash covers the tool as the server sent it, so that changes in truncated parts and in annotations count.
     """
     tools: list[Line] = []
     left_out: list[str] = []
@@ -55,7 +55,7 @@ def tools_of(found: Sequence[Any]) -> tuple[list[Line], list[str]]:
 
 
 def _marks(annotations: Any) -> tuple[bool, bool]:
-    """Whether the server says in so many words that a tool changes nothing, and that it reaches nobody else."""
+    """Whether the annotations explicitly declare a tool read-only, and closed-world."""
     return (
         getattr(annotations, "read_only_hint", None) is True,
         getattr(annotations, "open_world_hint", None) is False,
@@ -63,7 +63,7 @@ def _marks(annotations: Any) -> tuple[bool, bool]:
 
 
 def prompt_of(prompt: Any) -> Line:
-    """A prompt that the user can have."""
+    """Convert the description of a prompt."""
     arguments = [
         {"name": argument.name, "about": clean_line(argument.description, 200), "required": bool(argument.required)}
         for argument in (prompt.arguments or [])[:20]
@@ -72,13 +72,13 @@ def prompt_of(prompt: Any) -> Line:
 
 
 def prompt_text(said: Any) -> str:
-    """What a prompt says, as one text: its messages one after the other, without pictures."""
+    """Join the messages of a prompt into one text, without images."""
     texts = [message.content.text for message in said.messages if message.content.type == "text"]
     return clean("\n\n".join(texts), MAX_TEXT_CHARS)
 
 
 def resource_of(read: Any) -> Line:
-    """What stands in a resource: its text, and its pictures as `data:` URLs."""
+    """Convert a resource: its text, and its images as `data:` URLs."""
     texts: list[str] = []
     images: list[str] = []
     for part in read.contents:
@@ -94,7 +94,7 @@ def resource_of(read: Any) -> Line:
 
 
 def is_base64(text: str) -> bool:
-    """Whether these are bytes in base64."""
+    """Whether a text is valid base64."""
     try:
         base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
@@ -106,7 +106,7 @@ EMPTY = "[The tool answered nothing.]"
 
 
 def result_of(result: Any) -> Line:
-    """The answer of a call. What is no text and no picture is named in the text."""
+    """Convert the result of a call. Content that is neither text nor image is named in the text."""
     texts: list[str] = []
     images: list[str] = []
     for part in result.content:

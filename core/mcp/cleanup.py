@@ -1,7 +1,7 @@
-"""Names, texts and schemas of servers in a form that models, providers and screens can take. Pure.
+"""Clean names, texts and schemas of servers for models, providers and screens. Pure.
 
-Whatever a server says is foreign. A text loses what no reader sees, a name keeps to the alphabet that every provider
-takes, and a schema that is too large or no object is refused.
+Everything from a server is untrusted. Invisible characters are removed from texts, names are reduced to the characters
+that every provider accepts, and schemas that are too large or not of an object are refused.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ import unicodedata
 from typing import Any
 
 MAX_NAME_CHARS = 64
-"""Providers refuse a longer name of a tool."""
+"""Providers refuse longer tool names."""
 MAX_DESCRIPTION_CHARS = 4_000
 MAX_SCHEMA_CHARS = 32_000
-"""Of one tool's schema as JSON: every one is sent with every request."""
+"""Limit for one tool's schema as JSON, because all schemas are sent with every request."""
 MAX_SCHEMA_DEPTH = 24
 SEPARATOR = "__"
-"""Between the name of a server and that of its tool; no tool of ours has it."""
+"""Separates the names of server and tool; no built-in tool's name contains it."""
 
 _UNSEEN = {"Cc", "Cf", "Cs", "Co"}
 
 
 def clean(text: Any, limit: int) -> str:
-    """The text without control and invisible characters, cut at `limit` characters; empty for what is no text."""
+    """Remove control and invisible characters, and truncate to `limit` characters; empty if it is not a string."""
     if not isinstance(text, str):
         return ""
     head = text[: limit + 1].replace("\r\n", "\n")
@@ -34,14 +34,14 @@ def clean(text: Any, limit: int) -> str:
 
 
 def clean_line(text: Any, limit: int) -> str:
-    """As `clean`, on one line."""
+    """Clean a text as `clean` does, and put it on one line."""
     return " ".join(clean(text, limit).split())
 
 
 def tool_name(server: str, tool: str) -> str:
-    """What a model calls a tool of a server: `server__tool`, of at most 64 safe characters.
+    """Return the name of a server's tool for models: `server__tool`, at most 64 safe characters.
 
-    A name that has to be changed ends in a part of its hash, so that two tools never become one.
+    A name that has to be changed ends with a part of its hash, so that names stay unique.
     """
     safe = re.sub(r"[^a-zA-Z0-9_-]", "_", tool)
     name = f"{server}{SEPARATOR}{safe}"
@@ -51,13 +51,13 @@ def tool_name(server: str, tool: str) -> str:
 
 
 def digest(value: Any) -> str:
-    """SHA-256 of a JSON value, in hexadecimal; the same whatever the order of keys."""
+    """Return the SHA-256 of a JSON value in hexadecimal, independent of the order of keys."""
     data = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, default=str)
     return hashlib.sha256(data.encode()).hexdigest()
 
 
 def schema_of(value: Any) -> dict[str, Any] | None:
-    """A tool's schema as providers take it; None where it is no object's, too large or too deep."""
+    """Return a tool's schema in a form that providers accept; None if it is not an object's, too large or too deep."""
     if not isinstance(value, dict) or value.get("type", "object") != "object" or _depth(value) > MAX_SCHEMA_DEPTH:
         return None
     properties = value.get("properties", {})
@@ -71,7 +71,7 @@ def schema_of(value: Any) -> dict[str, Any] | None:
 
 
 def _depth(value: Any) -> int:
-    """How deep a JSON value is; stops counting soon above what is allowed."""
+    """Return the depth of a JSON value; stops counting above the limit."""
     level, deepest = [value], 0
     while level and deepest <= MAX_SCHEMA_DEPTH:
         deepest += 1

@@ -1,8 +1,8 @@
-"""One server in the MCP host: connected, kept open, asked, and watched until it ends.
+"""One server in the MCP host: connects to it, lists what it offers, carries out calls, and notices its end.
 
-It connects once; who started the host decides whether and when it does so again. Whatever the server offers is listed
-anew at most once a second, however often it says that it changed. Sampling, elicitation and roots are refused: the
-SDK does that for whoever brings no handler. Everything that leaves is bounded and clean.
+It connects once; the supervisor decides about retries. Offers are listed at most once a second, however often the
+server reports changes. Sampling, elicitation and roots are refused, which is the SDK's default without handlers. All
+output is cleaned and limited.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from core.mcp.cleanup import clean_line
 from core.mcp.transports import address, program
 
 RELIST_S = 1.0
-"""Between two listings: a server that changes its tools without end is not asked without end."""
+"""Minimum interval of listings, for servers that report changes all the time."""
 MAX_MESSAGES = 200
-"""That a server may send within FLOOD_S; whoever sends more is read no faster."""
+"""Messages that are read from a server within FLOOD_S."""
 FLOOD_S = 0.2
 _CHANGES = (ToolListChangedNotification, PromptListChangedNotification, ResourceListChangedNotification)
 
 
 class Trouble(Exception):
-    """Why a server did not do what it was asked for, for people."""
+    """A request failed; the text says why, for users."""
 
 
 class Connection:
-    """A connection by the order that asked for it. `run` it once; it ends with the connection."""
+    """One connection, made by a `connect` order. Call `run` once; it returns when the connection ends."""
 
     def __init__(self, order: Line, say: Callable[[Line], None]) -> None:
         self._order = order
@@ -57,7 +57,7 @@ class Connection:
         self._given_up: set[asyncio.Future[Any]] = set()
 
     async def run(self) -> None:
-        """Connect, say what there is, and stay until the server ends or this is cancelled."""
+        """Connect, report the offers, and stay until the server ends or this is cancelled."""
         try:
             mode = "legacy"  # what nearly all speak; who speaks only a newer version says so
             try:
@@ -84,7 +84,7 @@ class Connection:
                 await self._stay(client)
 
     async def _stay(self, client: Client) -> None:
-        """List again whenever something changed, until the server is gone."""
+        """List the offers after each change, until the server is gone."""
         while not self._ended:
             await self._stir.wait()
             self._stir.clear()
@@ -94,7 +94,7 @@ class Connection:
                     await self._list(client)
 
     async def _list(self, client: Client) -> None:
-        """Say what the server offers."""
+        """Report what the server offers."""
         has = client.server_capabilities
         found, cursor = [], None
         for _ in range(MAX_PAGES if has.tools is not None else 0):
@@ -116,12 +116,12 @@ class Connection:
         )
 
     async def _note(self, message: Any) -> None:
-        """Take a notice of the server: only that something changed is of interest."""
+        """Handle a notification: only list changes matter."""
         if isinstance(message, _CHANGES):
             self._stir.set()
 
     def _fail(self) -> None:
-        """Say that it is over, as soon as that is known; what is left to be put in order is nobody's matter."""
+        """Report the end as soon as it is known, before the cleanup."""
         self._client = None
         if not self._has_failed:
             self._has_failed = True
@@ -147,7 +147,7 @@ class Connection:
 
     @asynccontextmanager
     async def _watched(self) -> AsyncIterator[tuple[Any, Any]]:
-        """The streams to the server, read no faster than is reasonable; their end ends the connection."""
+        """Yield the rate-limited streams to the server. Their end ends the connection."""
         async with self._transport() as (read, write):
             to_session, from_server = anyio.create_memory_object_stream[Any](0)
 
@@ -175,7 +175,7 @@ class Connection:
     # -- what is asked of it -------------------------------------------------------------------------------------------
 
     async def answer(self, order: Line) -> Line:
-        """Carry out one order; the line that answers it comes back. Raises Trouble. Cancelling reaches the server."""
+        """Carry out one order and return the answer's line. Raises Trouble. Cancelling cancels it in the server."""
         client = self._client
         if client is None:
             raise Trouble(self._reason or "It is not connected.")
@@ -220,7 +220,7 @@ class Connection:
         return {"resources": resources, "patterns": patterns}
 
     async def _patiently(self, client: Client, asked: Awaitable[Any]) -> Any:
-        """What comes of a request, for as long as the server shows signs of life. Raises Trouble."""
+        """Wait for a request as long as the server answers pings. Raises Trouble."""
         work = asyncio.ensure_future(asked)
         started, patience_s = time.monotonic(), self._order["patience_s"]
         try:
@@ -241,7 +241,7 @@ class Connection:
                 self._keep(work)
 
     def _keep(self, task: asyncio.Future[Any]) -> None:
-        """Keep a task that nobody waits for until it ends, and take what it raises."""
+        """Keep a background task until it ends, and retrieve its exception."""
         self._given_up.add(task)
 
         def forget(done: asyncio.Future[Any]) -> None:
@@ -253,7 +253,7 @@ class Connection:
 
 
 async def _sign_of_life(client: Client) -> None:
-    """Return once the server answers anything, an error too."""
+    """Ping the server; an error is an answer too."""
     with suppress(MCPError):
         if client.session.initialize_result is not None:
             await client.session.send_ping()
@@ -262,14 +262,14 @@ async def _sign_of_life(client: Client) -> None:
 
 
 def _asks_for_newer(error: BaseException) -> bool:
-    """Whether a server refused the handshake because it speaks newer versions only."""
+    """Whether a server refused the handshake because it only supports newer protocol versions."""
     if isinstance(error, BaseExceptionGroup):
         return any(map(_asks_for_newer, error.exceptions))
     return isinstance(error, MCPError) and error.code in (-32022, -32601)
 
 
 def told(error: BaseException) -> str:
-    """What an error says, on one line, for people; of several the first."""
+    """Return an error's text on one line, for users; the first of a group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, MCPError) and error.code == CONNECTION_CLOSED:

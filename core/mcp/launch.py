@@ -1,7 +1,7 @@
-"""Becomes a server: takes the host's bounds off, ties its life to the host's, and runs the program.
+"""Becomes a server's program: removes the host's resource limits, ties its life to the host's, and executes it.
 
-`python -I -S launch.py PROGRAM ARGS...`. Run as a file, in the process that will be the server, so that nothing has to
-happen between fork and exec. Standard library only.
+`python -I -S launch.py PROGRAM ARGS...`, run as a file in the process that becomes the server, so that no code runs
+between fork and exec. Standard library only.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    """Become the program. Ends with 127 and a line on standard error where that cannot be."""
+    """Execute the program. Exits with 127 and a line on standard error if that fails."""
     for limit in (resource.RLIMIT_DATA, resource.RLIMIT_CORE):
         _, hard = resource.getrlimit(limit)
         resource.setrlimit(limit, (hard, hard))
-    if sys.platform == "linux":  # elsewhere the end of its input has to do
+    if sys.platform == "linux":  # on other systems the end of its input must suffice
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     try:
         os.execv(sys.argv[1], sys.argv[1:])  # noqa: S606  # the user's program, by an argument list

@@ -1,21 +1,21 @@
-"""The MCP host: a child process that holds the SDK and talks to all servers.
+"""The MCP host: a child process that contains the SDK and connects to all servers.
 
 `python -m core.mcp.mcp_host` reads lines from standard input and answers on standard output, as the model host does:
 
     to the host
-    {"type": "connect", "key": ..., "transport": ..., ...}     connect a server once; said again, anew
-    {"type": "disconnect", "key": ...}                         end it; nothing more is said about it
+    {"type": "connect", "key": ..., "transport": ..., ...}     connect a server; again, to reconnect
+    {"type": "disconnect", "key": ...}                         end it; no more lines about it
     {"type": "call" | "resources" | "read" | "prompts" | "prompt", "id": 7, "key": ..., ...}
-    {"type": "cancel", "id": 7}                                ends what was asked, in the server too
+    {"type": "cancel", "id": 7}                                cancels a request, in the server too
     {"type": "ping", "id": 8}
 
     from the host
-    {"type": "offers", "key": ..., "tools": [...], ...}        it is ready, or what it offers has changed
-    {"type": "failed", "key": ..., "reason": ...}              it could not be connected, or it ended
+    {"type": "offers", "key": ..., "tools": [...], ...}        it is ready, or its offers have changed
+    {"type": "failed", "key": ..., "reason": ...}              it could not be connected, or has ended
     {"type": "done", "id": 7, ...} | {"type": "error", "id": 7, "message": ...} | {"type": "pong", "id": 8}
 
-It ends when its input does, and every server with it. Its memory is bounded; it knows of no key but those that a
-`connect` brings, and writes no log.
+It ends with its input and then ends all servers. Its memory is limited. It only knows API keys that a `connect`
+contains, and writes no log.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from typing import BinaryIO
 from core.llm.host_protocol import Line, decode, encode
 
 MAX_LINE_BYTES = 8 * 1024 * 1024
-"""Of a line between Handloom and its MCP host: several times what a server may say at once."""
+"""Limit for a line between Handloom and the host: several times the limit for a server's message."""
 MAX_MEMORY_BYTES = 1024 * 1024 * 1024
-"""Of the host itself; what it starts has its own bounds."""
+"""Memory limit of the host itself; servers are not limited by it."""
 END_S = 3.0
 """How long servers may take to end with the host."""
 
@@ -40,7 +40,7 @@ END_S = 3.0
 def main() -> None:
     """Serve until standard input ends."""
     output = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # standard output is for lines alone, whatever a library prints
+    os.dup2(2, 1)  # standard output only carries lines, whatever a library prints
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     resource.setrlimit(resource.RLIMIT_DATA, (MAX_MEMORY_BYTES, resource.getrlimit(resource.RLIMIT_DATA)[1]))
     logging.disable(logging.CRITICAL)
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 class _Host:
-    """The serving side: one task for each server, and one for each thing that is asked."""
+    """The host: one task for each server, and one for each request."""
 
     def __init__(self, output: BinaryIO) -> None:
         self._output = output
@@ -63,7 +63,7 @@ class _Host:
         self._ending: set[asyncio.Task[None]] = set()
 
     async def serve(self) -> None:
-        """Take lines until there are no more; then every server is ended."""
+        """Handle lines until the input ends, then end all servers."""
         reader = asyncio.StreamReader(limit=MAX_LINE_BYTES)
         loop = asyncio.get_running_loop()
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
@@ -99,7 +99,7 @@ class _Host:
             task.add_done_callback(self._ending.discard)
 
     async def _answer(self, order: Line) -> None:
-        """Carry out what was asked and say how it went. Says nothing of what was cancelled."""
+        """Carry out a request and answer it. Does not answer a cancelled one."""
         number, key = order["id"], order.get("key", "")
         try:
             if key not in self._connections:
@@ -109,11 +109,11 @@ class _Host:
             self._say({"type": "done", "id": number, **said})
         except BrokenPipeError:
             raise
-        except Exception as error:  # noqa: BLE001  # the boundary to servers: whatever is raised becomes a line
+        except Exception as error:  # noqa: BLE001  # boundary to servers: every exception becomes a line
             self._say({"type": "error", "id": number, "message": str(error)})
 
     def _say_of(self, connection: object, line: Line) -> None:
-        """Say something of a server, unless another connection to it has taken its place."""
+        """Send a line about a server, unless this connection was replaced."""
         if self._connections.get(line["key"], (None, None))[0] is connection:
             self._say(line)
 

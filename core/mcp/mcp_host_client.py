@@ -1,7 +1,7 @@
-"""The way to the MCP host: a child process, started when a server is wanted, started again when it died.
+"""HostClient: the MCP host's process, started when a server is needed and restarted after it has died.
 
-What servers say about themselves comes unasked, to `on_line`; what was asked is answered to who asked. When the host
-dies, everything that was asked has failed, and `on_end` is told. The SDK is never imported here.
+Unrequested lines about servers go to `on_line`; answers go to the caller of `ask`. When the host dies, all pending
+requests fail and `on_end` is called. The SDK is never imported here.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from core.interpreter import start_command
 from core.llm.host_protocol import Line, decode, encode
 
 MAX_LINE_BYTES = 8 * 1024 * 1024
-"""As the host has it."""
+"""The same limit as in the host."""
 PULSE_S = 2.0
-"""Between two looks at whether the host still answers anything, while something is asked."""
+"""Interval of health checks while requests are pending."""
 HUNG_S = 5.0
-"""A host that is silent for so long is hung, on a busy machine, too."""
+"""A host that is silent for this time hangs, even on a busy machine."""
 END_S = 4.0
-"""How long it may take to end with its servers."""
+"""How long the host may take to end with its servers."""
 
 
 class ServerError(Exception):
-    """What was asked of a server did not happen; the text says why, for people and for models."""
+    """A request to a server failed; the text says why, for users and models."""
 
 
 class MCPHost:
-    """The child process. Close it with `aclose`."""
+    """A connection to the host's process. Close it with `aclose`."""
 
     def __init__(self, on_line: Callable[[Line], None], on_end: Callable[[], None], environ: Mapping[str, str]) -> None:
         self._on_line, self._on_end = on_line, on_end
@@ -50,7 +50,7 @@ class MCPHost:
         return self._process.pid if running and self._process else None
 
     async def tell(self, order: Line) -> None:
-        """Give an order that is not answered. Raises ServerError where there is no host."""
+        """Send an order without an answer. Raises ServerError if there is no host."""
         process = await self._running()
         assert process.stdin is not None
         process.stdin.write(encode(order))
@@ -58,9 +58,9 @@ class MCPHost:
             await process.stdin.drain()
 
     async def ask(self, order: Line) -> Line:
-        """What comes of an order; the host knows how long that may take. Raises ServerError.
+        """Send an order and return its answer. The host enforces timeouts. Raises ServerError.
 
-        Cancelling returns at once, and ends it in the host and in the server.
+        Cancelling returns immediately, and cancels the order in the host and in the server.
         """
         number = next(self._numbers)
         answer: asyncio.Future[Line] = asyncio.get_running_loop().create_future()
@@ -85,7 +85,7 @@ class MCPHost:
         return line
 
     async def aclose(self) -> None:
-        """End the host, and every server with it. May be called twice."""
+        """End the host with all its servers. May be called twice."""
         self._is_closing = True
         async with self._starting:
             process, reading = self._process, self._reading
@@ -117,7 +117,7 @@ class MCPHost:
             return self._process
 
     async def _start(self) -> asyncio.subprocess.Process:
-        """As the model host is started: from where this was loaded, in a session of its own, without any key."""
+        """Start the process like the model host: from this installation, in a new session, without any API keys."""
         try:
             return await asyncio.create_subprocess_exec(
                 *start_command("core.mcp.mcp_host"),

@@ -1,10 +1,10 @@
-"""Which servers there are: the user's own from the settings, and those that a workspace names in its files.
+"""The definitions of MCP servers: the user's own in the settings, and those in the files of a workspace.
 
-These are `.mcp.json`, and the files of editors, `.cursor/mcp.json` and `.vscode/mcp.json`, in their forms.
+The files are `.mcp.json`, and those of editors, `.cursor/mcp.json` and `.vscode/mcp.json`, in their formats.
 
-A specification says all that is needed to start a server, but for the values of variables. What a project names is
-foreign: it is bounded, shown whole before anything of it is started, and known by its fingerprint, into which the files
-of the workspace go that its command names. Reading blocks.
+A definition contains everything needed to start a server except the values of variables. Definitions of a project are
+untrusted: they are limited, shown completely before anything is started, and identified by a fingerprint, which
+includes the files of the workspace that the command names. Reading blocks.
 """
 
 from __future__ import annotations
@@ -27,16 +27,15 @@ from core.trust.folder_reader import FolderReader, UnreadableError
 
 FILE = ".mcp.json"
 FILES = {FILE: "mcpServers", ".cursor/mcp.json": "mcpServers", ".vscode/mcp.json": "servers"}
-"""Where a workspace names its servers, and the table there; what stands first wins. Agents in a sandbox with walls
-cannot write them."""
+"""The files in a workspace and the table with the servers; the first file wins. Sandboxed agents cannot write them."""
 MAX_FILE_BYTES = 256 * 1024
 MAX_SERVERS = 32
 MAX_COMMAND_CHARS = 2_000
-"""Of a project's command with its variables: a longer one is not read before somebody says yes to it."""
+"""Limit for a project's command with its variables: users cannot review a longer one."""
 MAX_HASHED_BYTES = 4 * 1024 * 1024
 _NAME = re.compile(r"[A-Za-z0-9]+([_-][A-Za-z0-9]+)*")
 _EDITORS = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}|\$\{(workspaceFolder|input:[^}]*)\}")
-"""What editors fill in."""
+"""Variables that editors replace."""
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _FLOATING = {
     "npx": re.compile(r"(@[^@/]+/)?[^@/]+(@latest)?"),
@@ -44,42 +43,42 @@ _FLOATING = {
     "uvx": re.compile(r"[^@=<>]+(@latest)?"),
     "pipx": re.compile(r"[^@=<>]+"),
 }
-"""By the program that fetches another: what names one without its version."""
+"""By package runner: matches a package without a fixed version."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSpec:
-    """How a server is started or reached."""
+    """How to start a server or connect to it."""
 
     name: str
     folder: str = ""
-    """The workspace that names it; empty for the user's own."""
+    """The workspace that defines it; empty for the user's own servers."""
     command: tuple[str, ...] = ()
     environ: Mapping[str, str] = field(default_factory=dict)
-    """Variables for it, whose values may hold `${NAME}` of Handloom's environment."""
+    """Environment variables, whose values may refer to Handloom's environment as `${NAME}`."""
     url: str = ""
     transport: str = "stdio"
     headers: Mapping[str, str] = field(default_factory=dict)
-    """As `environ`."""
+    """HTTP headers, with variables as in `environ`."""
     start_s: float = 30.0
     patience_s: float = 4.0
     timeout_s: float = 300.0
     files: str = ""
-    """What identifies the files of the workspace that the command names."""
+    """Digests of the workspace's files that the command names."""
 
     @property
     def key(self) -> str:
-        """What it is called among all servers of this process."""
+        """Unique key among the servers of this process."""
         return f"{self.name}@{self.folder}" if self.folder else self.name
 
     @property
     def fingerprint(self) -> str:
-        """What changes with anything that would be run or reached."""
+        """A hash that changes with anything that would be run or contacted."""
         return digest([self.command, dict(self.environ), self.url, self.transport, dict(self.headers), self.files])
 
     @property
     def shown(self) -> str:
-        """The whole command as a shell would take it, or the address with its headers; not clean: nothing is hidden."""
+        """The complete shell command, or the address with its headers. Not cleaned, so that nothing is hidden."""
         pairs = self.headers if self.url else self.environ
         said = " ".join(f"{name}={shlex.quote(value)}" for name, value in pairs.items())
         what = self.url or shlex.join(self.command)
@@ -87,13 +86,13 @@ class ServerSpec:
 
     @property
     def floats(self) -> bool:
-        """Whether it fetches a program without saying in which version."""
+        """Whether it downloads a program without a fixed version."""
         pattern = _FLOATING.get(Path(self.command[0]).name) if self.command else None
         named = [part for part in self.command[1:] if not part.startswith("-") and part != "run"]
         return pattern is not None and bool(named) and pattern.fullmatch(named[0]) is not None
 
     def order(self, environ: Mapping[str, str]) -> Line:
-        """The order that connects it, with the values of its variables. Raises ValueError where one is missing."""
+        """Return the order to connect it, with the values of variables. Raises ValueError if one is missing."""
 
         def whole(value: str) -> str:
             if missing := [name for name in _VARIABLE.findall(value) if name not in environ]:
@@ -116,7 +115,7 @@ class ServerSpec:
 
 
 def of_user(settings: MCPSettings) -> list[ServerSpec]:
-    """The user's own servers that are not switched off."""
+    """Return the user's own servers that are enabled."""
     return [_of_settings(name, one) for name, one in settings.servers.items() if one.enabled]
 
 
@@ -136,9 +135,9 @@ def _of_settings(name: str, one: MCPServerSettings) -> ServerSpec:
 
 
 def of_project(folder: str) -> tuple[list[ServerSpec], list[str]]:
-    """The servers that the files of a workspace name, and what is wrong with these or with others. Blocks.
+    """Return the servers in the files of a workspace, and a line for each problem. Blocks.
 
-    One that several files name is that of the first; where they differ, that is among what is wrong.
+    If several files define the same server, the first one wins; a difference is one of the problems.
     """
     specs: dict[str, ServerSpec] = {}
     problems: list[str] = []
@@ -160,7 +159,7 @@ def of_project(folder: str) -> tuple[list[ServerSpec], list[str]]:
 
 
 def _table(folder: str, file: str, where: str) -> dict[str, Any]:
-    """What a file says of servers; nothing where there is none.
+    """Read the table of servers from a file; empty if there is no file.
 
     Raises OSError, ValueError, RecursionError, UnreadableError.
     """
@@ -179,7 +178,7 @@ def _table(folder: str, file: str, where: str) -> dict[str, Any]:
 
 
 def _of_file(name: str, said: Any, folder: str) -> ServerSpec:
-    """A server as other programs name theirs, too. Raises ValueError, TypeError."""
+    """Parse a server in the common format. Raises ValueError, TypeError."""
     if not _NAME.fullmatch(name) or len(name) > 32:
         raise ValueError("a server is named by letters, digits, - and _, at most 32")
     if not isinstance(said, dict):
@@ -208,7 +207,7 @@ def _of_file(name: str, said: Any, folder: str) -> ServerSpec:
 
 
 def _filled(value: Any, folder: str) -> Any:
-    """A value with what editors fill in as we write it. Raises ValueError for what they would ask the user for."""
+    """Convert an editor's variables to ours. Raises ValueError for variables for which editors ask the user."""
     match value:
         case str():
             return _EDITORS.sub(lambda found: _as_ours(found, folder), value)
@@ -241,7 +240,7 @@ def _text(value: Any) -> str:
 
 
 def _hashes(command: list[str], folder: Path) -> Iterator[str]:
-    """Of each file of the workspace that a part of the command names, what identifies it as it is."""
+    """Return the digest of each workspace file that the command names."""
     for part in command:
         path = folder / part
         try:

@@ -1,4 +1,4 @@
-"""How a server stands: connecting, ready, failed or waiting for the user, and what it offers. Data alone."""
+"""The state of a server: connecting, ready, failed or waiting for consent, and what it offers. Data only."""
 
 from __future__ import annotations
 
@@ -13,55 +13,55 @@ from core.mcp.server_definitions import ServerSpec
 
 CONSENT = "needs your consent before it starts (/mcp)"
 CONSENT_AGAIN = "; its command, or a file that it names, has changed"
-"""What is announced of a server of a project that may not start yet."""
+"""Announcements for a server of a project that may not be started yet."""
 
 
 class ServerState(StrEnum):
-    """How a server stands."""
+    """The state of a server."""
 
     CONNECTING = "connecting"
     READY = "ready"
     FAILED = "failed"
     CONSENT = "consent"
-    """It stands in a project's file, and the user has not said yes to its command."""
+    """It is defined in a project's file, and the user has not approved its command."""
     OFF = "off"
-    """The settings have it not started."""
+    """It is disabled in the settings."""
 
 
 @dataclass
 class Server:
-    """A server as it stands; the supervisor alone changes it."""
+    """The state of one server, only changed by the supervisor."""
 
     spec: ServerSpec
     state: ServerState = ServerState.CONNECTING
     reason: str = ""
-    """Why it failed; of one that waits for consent, that its command is another than the one agreed to."""
+    """Why it failed; for a server that waits for consent, that its approved command has changed."""
     tools: list[Line] = field(default_factory=list)
-    """Approved and offered, by name."""
+    """The approved tools that are offered, by name."""
     changed: list[tuple[Line, str]] = field(default_factory=list)
-    """Blocked until approved, each with its description as it was approved; empty for one that is new."""
+    """Blocked tools, each with the description that was approved before; empty for a new tool."""
     left_out: list[str] = field(default_factory=list)
     has_resources: bool = False
     has_prompts: bool = False
     failures: int = 0
     told: str = ""
-    """What was announced of it last, as long as it holds."""
+    """The last announcement, as long as it applies."""
     attempt: int = 0
-    """Which connection it is, among all that were ever begun: the last words of an earlier one do not count."""
+    """Number of the current connection, so that late lines of an earlier one are ignored."""
     since: float = 0.0
-    """When it last became ready, by the clock of the loop."""
+    """When it last became ready, by the event loop's clock."""
     again: asyncio.TimerHandle | None = None
 
     @property
     def key(self) -> str:
-        """What it is called among all."""
+        """Unique key of the server."""
         return self.spec.key
 
 
 Listener = Callable[[Server, str], None]
-"""Takes a server that has changed and what is to be announced of it; empty for what needs no words."""
+"""Takes a changed server and an announcement, which may be empty."""
 
 
 def name_of(server: Server, tool: Line) -> str:
-    """What models call a tool."""
+    """Return the name of a tool for models."""
     return tool_name(server.spec.name, str(tool["name"]))

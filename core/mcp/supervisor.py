@@ -1,9 +1,9 @@
-"""The supervisor: which servers run, in which state, with which tools; all conversations of one process share them.
+"""The supervisor: starts MCP servers, keeps their state and tools, and retries. All conversations share it.
 
-A server is connected in the background as soon as a conversation is opened where it counts, all of them at once, and
-stays. One that ends or cannot be connected is tried again, later each time, and that is announced; after some failures
-in a row it waits for the user. A tool whose hash is not the approved one is blocked until the user says yes. Nothing of
-a project is started before that, either. Asking it never waits for a slow server longer than told here.
+Servers are connected in the background when a conversation is opened to which they belong, all at once, and stay. A
+server that ends or cannot be connected is retried with growing delays, and this is announced; after several failures in
+a row it waits for the user. A tool whose hash was not approved is blocked until the user approves it. Servers of a
+project are only started after the user's approval. No call waits longer for a slow server than its timeout.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from typing import Any
 
 from core.errors import ConfigurationError, HandloomError
 from core.llm.host_protocol import Line
-from core.mcp.agreements import Pins
+from core.mcp.agreements import Agreements
 from core.mcp.mcp_host_client import MCPHost, ServerError
 from core.mcp.server_definitions import of_project, of_user
 from core.mcp.server_status import CONSENT, CONSENT_AGAIN, Listener, Server, ServerState
 from core.settings.mcp_settings import MCPSettings
 
 BACK_OFF_S = (0.5, 2.0, 5.0, 15.0, 30.0, 60.0)
-"""Before each further try; after the last one a server waits for the user."""
+"""Delays before retries; after the last one a server waits for the user."""
 STEADY_S = 60.0
-"""A server that was ready for so long has had no failure before."""
+"""After this time in the ready state, earlier failures are forgotten."""
 
 
 BeforeServer = Callable[[str], Sequence[str]]
-"""The words before the command of a server that a workspace names, which isolate it. Blocks; raises HandloomError."""
+"""Returns the command prefix that isolates a workspace's server. Blocks; raises HandloomError."""
 
 
 class Supervisor:
-    """The servers of one process. `settings` gives them as they stand; `aclose` ends all.
+    """The servers of one process. `settings` returns the current ones; `aclose` ends all.
 
-    `before` isolates the programs of projects; without it they run on this machine, as the user's own always do.
+    `before` isolates the programs of projects; without it they run unsandboxed, as the user's own servers always do.
     """
 
     def __init__(
@@ -47,11 +47,11 @@ class Supervisor:
         before: BeforeServer = lambda folder: (),
     ) -> None:
         self._settings, self._environ, self._before = settings, environ, before
-        self._pins = Pins(home)
+        self._agreements = Agreements(home)
         self._host = MCPHost(self._on_line, self._on_end, environ)
         self._servers: dict[str, Server] = {}
         self.problems: dict[str, list[str]] = {}
-        """By workspace, what is wrong with its file."""
+        """Problems of the files, by workspace."""
         self.listeners: set[Listener] = set()
         self._opening = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -62,7 +62,7 @@ class Supervisor:
     # -- which there are -----------------------------------------------------------------------------------------------
 
     async def open(self, folder: str) -> None:
-        """Have the servers that count in a workspace started, as far as they may. Does not wait for them."""
+        """Start the permitted servers of a workspace without waiting for them."""
         async with self._opening:
             settings = self._settings()
             found, problems = await asyncio.to_thread(of_project, folder)
@@ -82,12 +82,12 @@ class Supervisor:
                 await self._begin(server)
 
     def at(self, folder: str) -> list[Server]:
-        """The servers that count in a workspace, by name."""
+        """Return the servers of a workspace by name."""
         here = [server for server in self._servers.values() if server.spec.folder in ("", folder)]
         return sorted(here, key=lambda server: server.spec.name)
 
     async def settled(self, folder: str, wait_s: float) -> None:
-        """Return once no server of a workspace is connecting, or after so many seconds."""
+        """Wait until no server of a workspace is connecting, or the time is over."""
 
         def is_settled() -> bool:
             return not any(server.state is ServerState.CONNECTING for server in self.at(folder))
@@ -107,13 +107,13 @@ class Supervisor:
     # -- start and end -------------------------------------------------------------------------------------------------
 
     async def _begin(self, server: Server) -> None:
-        """Connect it, unless the user has to say something first."""
+        """Connect a server, unless it needs the user's consent."""
         if server.spec.folder and self._settings().project_servers == "never":
             self._set(server, ServerState.OFF)
             return
         try:
-            if not await asyncio.to_thread(self._pins.agreed, server.spec):
-                again = await asyncio.to_thread(self._pins.was_agreed, server.spec)
+            if not await asyncio.to_thread(self._agreements.agreed, server.spec):
+                again = await asyncio.to_thread(self._agreements.was_agreed, server.spec)
                 said = CONSENT + (CONSENT_AGAIN if again else "")
                 self._set(server, ServerState.CONSENT, "changed" if again else "", announce=said)
                 return
@@ -138,7 +138,7 @@ class Supervisor:
             self._set(server, ServerState.FAILED, str(error), announce=f"cannot be started: {error}")
 
     async def _try_again(self, server: Server) -> None:
-        """Connect it; one of a project only while its file, and the scripts that this names, are what was agreed to."""
+        """Connect a server; one of a project only if its definition and the scripts that it names were approved."""
         if server.spec.folder:
             found, _ = await asyncio.to_thread(of_project, server.spec.folder)
             if server.spec.fingerprint not in {spec.fingerprint for spec in found}:
@@ -154,7 +154,7 @@ class Supervisor:
             await self._host.tell({"type": "disconnect", "key": server.key})
 
     async def restart(self, key: str) -> None:
-        """End a server and connect it anew, whatever happened before; also one whose file has changed."""
+        """End a server and connect it again, also if its definition has changed."""
         if (server := self._servers.get(key)) is None:
             return
         server.failures = 0
@@ -166,7 +166,7 @@ class Supervisor:
         await self.open(server.spec.folder)
 
     async def aclose(self) -> None:
-        """End every server and the host. May be called twice."""
+        """End all servers and the host. May be called twice."""
         self._is_closing = True
         for server in self._servers.values():
             self._cancel_timer(server)
@@ -178,19 +178,19 @@ class Supervisor:
     # -- what the user says --------------------------------------------------------------------------------------------
 
     async def allow(self, key: str, fingerprint: str) -> None:
-        """Say yes to the command that was shown, which has this fingerprint. Raises ConfigurationError."""
+        """Approve the command with this fingerprint, which was shown. Raises ConfigurationError."""
         server = self._servers.get(key)
         if server is None or server.state is not ServerState.CONSENT or server.spec.fingerprint != fingerprint:
             return
-        await asyncio.to_thread(self._pins.agree, server.spec)
+        await asyncio.to_thread(self._agreements.agree, server.spec)
         await self._try_again(server)
 
     async def approve(self, key: str, hashes: Sequence[str]) -> None:
-        """Say yes to the changed tools that were shown, which have these hashes. Raises ConfigurationError."""
+        """Approve the changed tools with these hashes, which were shown. Raises ConfigurationError."""
         if (server := self._servers.get(key)) is None:
             return
         seen = [tool for tool, _ in server.changed if tool["hash"] in hashes]
-        await asyncio.to_thread(self._pins.approve, server.spec, [*server.tools, *seen])
+        await asyncio.to_thread(self._agreements.approve, server.spec, [*server.tools, *seen])
         server.tools = sorted([*server.tools, *seen], key=lambda tool: str(tool["name"]))
         server.changed = [(tool, before) for tool, before in server.changed if tool not in seen]
         self._set(server, server.state)
@@ -212,12 +212,12 @@ class Supervisor:
                 self._failed(server, "The MCP host ended.")
 
     async def _take_offers(self, server: Server, line: Line) -> None:
-        """Compare what it offers with what was approved, and offer what is the same."""
+        """Compare the server's tools with the approved ones, and offer those that are equal."""
         tools: list[Line] = sorted(line["tools"], key=lambda tool: str(tool["name"]))
         try:
-            approved = await asyncio.to_thread(self._pins.tools, server.spec)
+            approved = await asyncio.to_thread(self._agreements.tools, server.spec)
             if approved is None:
-                await asyncio.to_thread(self._pins.approve, server.spec, tools)
+                await asyncio.to_thread(self._agreements.approve, server.spec, tools)
         except ConfigurationError as error:
             self._set(server, ServerState.FAILED, str(error), announce=str(error))
             return
@@ -239,7 +239,7 @@ class Supervisor:
         self._set(server, ServerState.READY, announce=words)
 
     def _failed(self, server: Server, reason: str) -> None:
-        """Try again later, unless it has failed too often."""
+        """Retry later, unless the server has failed too often."""
         if server.state is ServerState.READY and time.monotonic() - server.since > STEADY_S:
             server.failures = 0
         number, server.failures = server.failures, server.failures + 1
@@ -257,9 +257,9 @@ class Supervisor:
     # -- what is asked of servers --------------------------------------------------------------------------------------
 
     async def ask(self, server: Server, order: Line) -> Line:
-        """Have a server do something; what comes of it. Raises ServerError. Cancelling reaches the server.
+        """Send an order to a server and return the answer. Raises ServerError. Cancelling cancels it in the server.
 
-        One that is just coming back is waited for, no longer than its patience.
+        Waits for a server that is reconnecting, but not longer than its timeout.
         """
         if server.state is not ServerState.READY:
             await self._back(server)
@@ -286,14 +286,14 @@ class Supervisor:
             return
 
     async def prompts(self, key: str) -> list[Line]:
-        """The prompts that a server offers, for the user. Raises ServerError."""
+        """Return the prompts of a server. Raises ServerError."""
         server = self._servers.get(key)
         if server is None or not server.has_prompts:
             return []
         return list((await self.ask(server, {"type": "prompts"}))["prompts"])
 
     async def prompt(self, key: str, name: str, arguments: Mapping[str, str]) -> str:
-        """What a prompt says. Raises ServerError."""
+        """Return the text of a prompt. Raises ServerError."""
         server = self._servers[key]
         order: Line = {"type": "prompt", "name": name, "arguments": dict(arguments)}
         return str((await self.ask(server, order))["text"])

@@ -1,9 +1,9 @@
-"""What a conversation has of the MCP servers: tools for its agent, and whoever carries out their calls.
+"""The MCP tools of one conversation, and how their calls are carried out.
 
-A tool of a server becomes an MCPAction, as in OpenHands V0; each is answered by exactly one observation: an
-MCPObservation with what the tool said, or an ErrorObservation where it could not be asked. Resources come by two tools
-of ours. What the agent may read there is what the server has listed, or of a scheme that it has listed; never a file
-outside of the workspace, and never a page of the web that it did not list.
+A tool call becomes an MCPAction, as in OpenHands V0, and is answered by exactly one observation: an MCPObservation with
+the tool's answer, or an ErrorObservation if the server could not be asked. Two tools of Handloom read resources. The
+agent may read resources that the server has listed, and resources of a scheme that it has listed, but no file outside
+the workspace and no web page that the server has not listed.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from core.mcp.supervisor import Supervisor
 
 LIST, READ = "mcp_list_resources", "mcp_read_resource"
 FAILED = "MCP$FAILED"
-"""Id of the error of a call that no tool answered."""
+"""Id of the error of a call that no tool has answered."""
 FIRST_WAIT_S = 2.0
-"""How long the first answer of a conversation waits for servers that are still connecting."""
+"""How long the first model call of a conversation waits for servers that are still connecting."""
 MAX_OFFERED = 100
-"""Tools of servers that a model is told of: providers take no more than 128 in all."""
+"""Limit for MCP tools in a model call: providers accept at most 128 tools in total."""
 TOO_MANY = "STATUS$MCP_TOO_MANY"
 TOO_MANY_TEXT = "MCP servers: {count} tools are left out, by name, because a model takes {limit}. Have fewer servers."
 _SERVER = {"type": "string", "description": "The server's name."}
@@ -36,18 +36,18 @@ _SERVER = {"type": "string", "description": "The server's name."}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MCPTool(Tool):
-    """A tool whose parameters a server has described; the server itself checks what they are given."""
+    """A tool with a server's schema. The server validates the arguments."""
 
     whole: Mapping[str, Any] = field(default_factory=dict)
     """Its schema."""
 
     def schema(self) -> dict[str, Any]:
-        """The tool as a model is told of it."""
+        """The definition for the model."""
         function = {"name": self.name, "description": self.description, "parameters": dict(self.whole)}
         return {"type": "function", "function": function}
 
     def action_of(self, arguments: Mapping[str, Any]) -> Action:
-        """The call. Raises InvalidCall where an argument is missing."""
+        """Convert a call to an action. Raises InvalidCall if an argument is missing."""
         for name in self.required:
             if name not in arguments:
                 raise InvalidCall(f'Missing required argument "{name}" in tool call {self.name}')
@@ -55,7 +55,7 @@ class MCPTool(Tool):
 
 
 class Toolbox:
-    """Of one conversation, which works in `folder`."""
+    """The MCP tools of one conversation, which works in `folder`."""
 
     def __init__(self, supervisor: Supervisor, folder: str) -> None:
         self._supervisor = supervisor
@@ -65,7 +65,7 @@ class Toolbox:
         self._tell: Callable[[Status], None] = lambda status: None
 
     def watch(self, tell: Callable[[Status], None]) -> None:
-        """Tell what becomes of the servers from now on, and what still holds of what was told before."""
+        """Report status changes of the servers from now on, and the status messages that still apply."""
         self._tell = tell
         self._tell_all()
         self._supervisor.listeners.add(self._on_server)
@@ -76,7 +76,7 @@ class Toolbox:
                 self._tell(Status("error", _status_id(server), server.told))
 
     def unwatch(self) -> None:
-        """Tell nothing any more. May be called twice."""
+        """Stop reporting. May be called twice."""
         self._supervisor.listeners.discard(self._on_server)
 
     def _on_server(self, server: Server, words: str) -> None:
@@ -88,7 +88,7 @@ class Toolbox:
             self._tell(Status("info", _status_id(server), ""))
 
     async def tools(self) -> Sequence[Tool]:
-        """The tools as they are offered at this moment, by name; the first time, servers may take FIRST_WAIT_S."""
+        """Return the tools that are offered now, by name. The first call waits up to FIRST_WAIT_S for servers."""
         if not self._has_waited:
             self._has_waited = True
             await self._supervisor.settled(self._folder, FIRST_WAIT_S)
@@ -106,9 +106,9 @@ class Toolbox:
         return offered[:MAX_OFFERED]
 
     def harmless(self) -> frozenset[str]:
-        """The tools whose servers say that they change nothing and reach nobody else, as models call them.
+        """Return the names of the tools that their servers declare read-only and closed-world.
 
-        A server that is ready is one that the user wants, with the tools that were approved; its word counts so far.
+        Servers that are ready were enabled by the user, with approved tools, so these declarations are trusted.
         """
         return frozenset(
             name_of(server, tool)
@@ -118,7 +118,7 @@ class Toolbox:
         )
 
     async def call(self, action: MCPAction) -> Observation:
-        """Carry out a call. Cancelling reaches the server."""
+        """Carry out a call. Cancelling also cancels it in the server."""
         try:
             said = await self._asked(action)
         except ServerError as error:
@@ -148,7 +148,7 @@ class Toolbox:
         return [one for one in self._supervisor.at(self._folder) if one.state is ServerState.READY]
 
     def _named(self, name: str) -> Server:
-        """A server with resources. Raises ServerError."""
+        """Return a server with resources. Raises ServerError."""
         there = [server for server in self._ready() if server.has_resources]
         for server in there:
             if server.spec.name == name:
@@ -157,7 +157,7 @@ class Toolbox:
         raise ServerError(f"No MCP server {name!r} with resources is ready. There are: {names}.")
 
     def _tool(self, name: str) -> tuple[Server, str]:
-        """The server that has a tool, and the tool's own name there. Raises ServerError where none has it."""
+        """Return the server of a tool and the tool's original name. Raises ServerError if no server has it."""
         for server in self._supervisor.at(self._folder):
             for tool in [*server.tools, *(tool for tool, _ in server.changed)]:
                 if name_of(server, tool) == name:
@@ -193,7 +193,7 @@ def _listing(listed: Line) -> str:
 
 
 def _check_uri(uri: str, listed: Line, folder: str) -> None:
-    """Raise ServerError for what the agent may not read through a server. Blocks."""
+    """Raise ServerError for a resource that the agent may not read. Blocks."""
     known = {one["uri"] for one in listed["resources"]}
     schemes = {urlsplit(text).scheme for text in [*known, *listed["patterns"]]}
     parts = urlsplit(uri)

@@ -1,13 +1,11 @@
-"""A server as a program of ours: its pipes as the streams that the SDK reads, with a bound on everything.
+"""Transports to servers: programs and HTTP as streams that the SDK reads, with size limits. Used in the host.
 
-In place of the SDK's own transport, which reads a line of any length. A line beyond the bound, and the end of its
-output, end the connection; what the server wrote last on standard error goes into the reason. However it ends, nothing
-that the program started in its session is left. Used in the MCP host.
+For programs this replaces the SDK's transport, which reads lines of any length. A line beyond the limit, or the end of
+the output, ends the connection; the last lines of standard error become part of the reason. Nothing that the program
+started in its session is left.
 
-A server at an address: the SDK's transports over HTTP, with a bound on what an answer may hold.
-
-Event streams are bounded by the SDK, an event at a time; every other answer here, and none may come compressed, so
-that a small one cannot become a large one. Used in the MCP host.
+Over HTTP the SDK's transports are used. The SDK limits each event of an event stream; all other answers are limited
+here and must not be compressed, so that a small one cannot become a large one.
 """
 
 from __future__ import annotations
@@ -32,19 +30,19 @@ from mcp_types import jsonrpc_message_adapter
 from core.mcp.cleanup import clean_line
 
 MAX_LINE_BYTES = 1024 * 1024
-"""Of one message of a server."""
+"""Limit for one message of a server."""
 KEPT_BYTES = 2_000
-"""Of what a server writes on standard error: the last words say why it ended."""
+"""Size of the end of standard error that is kept as the reason for an end."""
 END_S = 1.0
-"""How long a program may take to end once its input is closed, and again once it was asked to."""
+"""How long a program may take to end after its input is closed, and again after SIGTERM."""
 LAUNCH = Path(__file__).with_name("launch.py")
 
 Tell = Callable[[str], None]
-"""Takes why the connection ended, for people; the first one counts."""
+"""Takes the reason why the connection ended, for users. The first one counts."""
 
 
 class _Program:
-    """The running program and the three tasks at its pipes."""
+    """A running program, and the tasks that read and write its pipes."""
 
     def __init__(self, process: asyncio.subprocess.Process, tell: Tell) -> None:
         self.process = process
@@ -52,7 +50,7 @@ class _Program:
         self._last_words = b""
 
     async def read(self, messages: Any) -> None:
-        """Hand on what it says, a message a line; what is no message is left out, a half line too."""
+        """Forward the messages in its output, one a line. Other lines and an incomplete last line are ignored."""
         assert self.process.stdout is not None
         async with messages:
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -67,7 +65,7 @@ class _Program:
                 await self._tell_end()
 
     async def _tell_end(self) -> None:
-        """Say how it ended, as far as that is known."""
+        """Report how it ended, as far as that is known."""
         status = None
         with suppress(TimeoutError):
             async with asyncio.timeout(END_S):
@@ -77,7 +75,7 @@ class _Program:
         self._tell(f"{how}; it said: {said}" if said else f"{how}.")
 
     async def write(self, messages: Any) -> None:
-        """Tell it what there is to be told, until its input is closed."""
+        """Write messages to its input until that is closed."""
         assert self.process.stdin is not None
         with suppress(ConnectionError):
             async with messages:
@@ -87,13 +85,13 @@ class _Program:
                     await self.process.stdin.drain()
 
     async def listen(self) -> None:
-        """Keep its last words on standard error."""
+        """Keep the end of its standard error."""
         assert self.process.stderr is not None
         while data := await self.process.stderr.read(4096):
             self._last_words = (self._last_words + data)[-KEPT_BYTES:]
 
     async def end(self) -> None:
-        """Have it end: by its input, by a wish, by force."""
+        """End the program: close its input, then send SIGTERM, then SIGKILL."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         for number in (None, signal.SIGTERM):
@@ -110,7 +108,7 @@ class _Program:
 async def program(
     command: Sequence[str], environ: Mapping[str, str], folder: str, tell: Tell
 ) -> AsyncIterator[tuple[Any, Any]]:
-    """The streams to a program that is started for them and ended with them. Raises OSError."""
+    """Start a program and yield its streams; it ends with the context. Raises OSError."""
     path = shutil.which(command[0], path=environ.get("PATH"))
     if path is None and os.sep in command[0]:
         path = str(Path(folder) / command[0])
@@ -143,13 +141,13 @@ async def program(
 
 
 def kill(process: asyncio.subprocess.Process, number: int = signal.SIGKILL) -> None:
-    """A signal to the program and all of its session."""
+    """Send a signal to the program and its session."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)
 
 
 def _message_of(data: bytes) -> SessionMessage | None:
-    """The message in a line; None where it holds none, such as a line of a log."""
+    """Parse the message in a line; None if it contains none, such as a log line."""
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(data, by_name=False))
     except (ValueError, RecursionError):
@@ -158,11 +156,11 @@ def _message_of(data: bytes) -> SessionMessage | None:
 
 CONNECT_S = 10.0
 READ_S = 300.0
-"""How long an event stream may be silent; calls have bounds of their own."""
+"""How long an event stream may be silent; calls have their own timeouts."""
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """A body that ends with an error beyond the bound."""
+    """A response body that fails beyond the size limit."""
 
     def __init__(self, body: Any) -> None:
         self._body = body
@@ -180,7 +178,7 @@ class _Bounded(httpx2.AsyncByteStream):
 
 
 async def _bound(response: httpx2.Response) -> None:
-    """Put the bound around the body of an answer before anyone reads it."""
+    """Wrap the body of a response with the size limit before it is read."""
     if response.headers.get("content-encoding", "identity") != "identity":
         raise httpx2.ReadError("it answered compressed, which it was not asked for")
     if not response.headers.get("content-type", "").startswith("text/event-stream"):
@@ -199,7 +197,7 @@ def _client(headers: Mapping[str, str] | None = None, timeout: Any = None, auth:
 
 @asynccontextmanager
 async def address(url: str, transport: str, headers: Mapping[str, str]) -> AsyncIterator[tuple[Any, Any]]:
-    """The streams to a server at an address. Raises what httpx2 raises."""
+    """Yield the streams to a server at an address. Raises the errors of httpx2."""
     if transport == "sse":
         async with sse_client(
             url, headers=dict(headers), timeout=CONNECT_S, sse_read_timeout=READ_S, httpx_client_factory=_client

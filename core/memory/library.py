@@ -21,7 +21,7 @@ from core.memory.microagents import Microagent, Use, brings_up, folded
 from core.memory.skills import Skill
 from core.trust.folder_survey import MICROAGENTS, Kind, Piece, Survey, survey_home, survey_openhands, survey_project
 from core.trust.hook_file import Hook, hooks_of
-from core.trust.trust_store import Gate, Standing
+from core.trust.trust_store import TrustPolicy, TrustState
 
 T = TypeVar("T")
 PROJECT, YOURS = "the project's", "yours"
@@ -193,7 +193,7 @@ class Gathered:
     """All that was found."""
 
     library: Library
-    standing: Standing
+    standing: TrustState
     own_hooks: tuple[Hook, ...] = ()
     project_hooks: tuple[Hook, ...] = ()
 
@@ -205,7 +205,7 @@ class Gathered:
 
 def gather(
     own: Own,
-    gate: Gate,
+    gate: TrustPolicy,
     folder: str | Path,
     *,
     along: Iterable[str] = (),

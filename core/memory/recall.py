@@ -42,7 +42,7 @@ from core.store.reader import EventFilter
 from core.stream import EventStream
 from core.trust.folder_reader import FolderReader, UnreadableError
 from core.trust.folder_survey import Kind, Survey, survey_project
-from core.trust.trust_store import ALWAYS, NEVER, Gate
+from core.trust.trust_store import ALWAYS, NEVER, TrustPolicy
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class Recollection:
         self,
         *,
         own: Own | None,
-        gate: Gate,
+        gate: TrustPolicy,
         info: ConversationInfo,
         runtime: Runtime,
         stream: EventStream,
@@ -211,7 +211,7 @@ class Recollection:
         top = self.sandbox_folder
         if self._runtime.workspace_host and self._gate.mode == ALWAYS:
             standing = self._gate.standing(survey_project(self.folder, along))
-            self._gate.book.give(standing.survey.folder, standing.waiting)
+            self._gate.store.give(standing.survey.folder, standing.waiting)
         home_place = "" if self._runtime.is_elsewhere else "/"
 
         def own_place(path: Path) -> str:

@@ -49,7 +49,7 @@ from core.store.conversations import ConversationInfo
 from core.store.event_store import EventStore
 from core.store.writer import Lease
 from core.stream import EventStream
-from core.trust.trust_store import ASK, Gate
+from core.trust.trust_store import ASK, TrustPolicy
 from core.undo.undo_service import UndoService
 
 POLICY_STATUS = "STATUS$POLICY"
@@ -86,7 +86,7 @@ class SessionParts:
         comes_back: bool = True,
         past: Past | None = None,
         own: Own | None = None,
-        gate: Gate | None = None,
+        gate: TrustPolicy | None = None,
         security: SecuritySettings = SecuritySettings(),  # noqa: B008  # frozen
     ) -> None:
         self.runtime, self.toolbox, self.comes_back = runtime, toolbox, comes_back
@@ -113,7 +113,7 @@ class SessionParts:
         self.setup = Setup(info=info, settings=sandbox, runtime=runtime, stream=stream, frames=frames, spawn=spawn)
         self.recollection = Recollection(
             own=own,
-            gate=gate or Gate(store.home, lambda: ASK),
+            gate=gate or TrustPolicy(store.home, lambda: ASK),
             info=info,
             runtime=runtime,
             stream=stream,

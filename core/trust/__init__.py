@@ -1,5 +1,5 @@
-"""Trust of folders: what a project brings that would direct an agent or run something, and whether the user said yes.
+"""Trust in project folders: files that would instruct an agent or run something, and whether the user approved them.
 
-Invariant: of what lies in a folder, nothing counts but what the user was shown, to the letter. See
-`core.trust.folder_survey` for what is looked for, and `core.trust.trust_store` for where a yes is kept.
+Invariant: nothing in a folder has an effect unless the user was shown exactly this text. `core.trust.folder_survey`
+finds the files, and `core.trust.trust_store` stores the approvals.
 """

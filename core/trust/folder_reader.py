@@ -1,8 +1,8 @@
-"""Files below a folder, read without following a link out of it, without waiting, and never more than is asked for.
+"""FolderReader: reads files in a folder with a size limit, without following links out of it and without blocking.
 
-Whoever works in the folder may put a link, a FIFO or a device into the way at any moment. So each folder on a path is
-opened from the one above it, and only a regular file is read. One link is followed: the last part of a path, where it
-names another file of the same folder or below. Blocks.
+A program in the folder may replace a file by a link, a FIFO or a device at any moment. So each folder on a path is
+opened from its parent, and only regular files are read. One link is followed: the last part of a path, if it points
+to another file in the same folder or below. Calls block.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ _LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _GONE = (errno.ENOENT, errno.ENOTDIR)
 MAX_NAMES = 20_000
-"""Of one folder that are looked at; the rest is left out, whatever it is."""
+"""Limit for the entries of one folder; the rest is ignored."""
 
 
 class UnreadableError(Exception):
-    """A file that is there and is not read; the text says why."""
+    """A file exists but is not read; the text says why."""
 
 
 class Name(NamedTuple):
-    """What a folder holds under a name."""
+    """An entry of a folder."""
 
     name: str
     is_folder: bool
 
 
 class FolderReader:
-    """The files below a folder, which is held open. Raises OSError where it cannot be; use as a context manager.
+    """Reads files in a folder, which it keeps open. A context manager. Raises OSError if the folder cannot be opened.
 
-    `links` are followed where the folder is the user's own.
+    With `links`, all links are followed: for the user's own folders.
     """
 
     def __init__(self, folder: str | Path, *, links: bool = False) -> None:
@@ -52,9 +52,9 @@ class FolderReader:
         os.close(self._root)
 
     def read(self, path: str, max_bytes: int) -> bytes | None:
-        """The content of a regular file; None where there is nothing of this name.
+        """Return the content of a regular file; None if there is none.
 
-        Raises UnreadableError for a link that leads out, for what is no file, is too long, or may not be read.
+        Raises UnreadableError for a link out of the folder, a special file, or a file that is too large or unreadable.
         """
         return self._read(path, max_bytes, hops=1)
 
@@ -64,7 +64,7 @@ class FolderReader:
                 found = os.stat(name, dir_fd=folder, follow_symlinks=not self._stay)
                 if stat.S_ISLNK(found.st_mode):
                     target = os.readlink(name, dir_fd=folder)
-                elif stat.S_ISREG(found.st_mode):  # opening a device can do something
+                elif stat.S_ISREG(found.st_mode):  # opening a device can have effects
                     return self._content(folder, name, max_bytes)
                 else:
                     raise UnreadableError("no regular file")
@@ -90,9 +90,9 @@ class FolderReader:
         raise UnreadableError(f"more than {max_bytes // 1024} KB. Shorten it.")
 
     def names(self, path: str) -> list[Name]:
-        """What a folder holds, by name, at most MAX_NAMES; nothing where it is none. Links are left out.
+        """Return the entries of a folder by name, at most MAX_NAMES; empty if there is no such folder.
 
-        Raises UnreadableError where it is a link, or may not be read.
+        Raises UnreadableError if it is a link or may not be read.
         """
         try:
             with self._above(path) as (above, name):
@@ -123,7 +123,7 @@ class FolderReader:
 
     @contextmanager
     def _above(self, path: str) -> Iterator[tuple[int, str]]:
-        """The folder that a path ends in, open, and the name there. Raises OSError."""
+        """Open the parent folder of a path; yields its descriptor and the name in it. Raises OSError."""
         *above, name = path.split("/")
         if not name or {name, *above} & {"", ".", ".."} or "\0" in path:
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
@@ -139,7 +139,7 @@ class FolderReader:
 
 
 def _inside(path: str, target: str) -> str | None:
-    """What a link names, from the top; None where that is not at its own place or below."""
+    """Return a link's target, relative to the root; None if it is not in the link's folder or below."""
     parts = target.split("/")
     if {"", ".", ".."} & set(parts):
         return None

@@ -1,7 +1,7 @@
-"""The survey: all that a project brings which would direct an agent here, or run something, as texts.
+"""The survey of a folder: the texts of all files that would instruct an agent or run something.
 
-What is found is foreign: it is bounded in number, size and time, and nothing of it is parsed here or does anything. A
-piece is known by its path and the hash of its text. Blocks; the reader never waits for a file.
+The files are untrusted: their number, size and reading time are limited, and they are neither parsed nor executed here.
+A piece is identified by its path and the hash of its text. Calls block, but never wait for a file.
 
 Follows the sources of OpenHands V0 (`openhands/microagent`, `openhands/runtime/base.py`), the common `AGENTS.md`, and
 folders of skills as other agents have them.
@@ -20,7 +20,7 @@ from pathlib import Path
 from core.trust.folder_reader import FolderReader, Name, UnreadableError
 
 AGENTS_FILES = ("AGENTS.md", "agents.md", "AGENT.md", "agent.md")
-"""The first that is there counts."""
+"""Only the first that exists is used."""
 RULES_FILES = (".openhands_instructions", ".cursorrules", ".handloom/instructions.md")
 MICROAGENTS = (".openhands/microagents", ".handloom/microagents")
 SKILLS = (".handloom/skills", ".agents/skills", ".openhands/skills")
@@ -31,24 +31,24 @@ HOOKS = ".handloom/hooks.toml"
 MCP = ".mcp.json"
 
 MAX_BYTES = 64 * 1024
-"""Of one file: what nobody can read through is not said yes to."""
+"""Limit for one file: users cannot review a longer one."""
 MAX_MCP_BYTES = 256 * 1024
 MAX_FILES = 200
-"""Of one kind."""
+"""Limit for one kind."""
 MAX_TOTAL_BYTES = 2 * 1024 * 1024
 MAX_S = 2.0
-"""A folder on a slow disk or network must not hold up a message for longer."""
+"""A folder on a slow disk or network must not delay a message any longer."""
 MAX_DEPTH = 3
-"""Folders below that of the microagents."""
+"""Levels of subfolders that are searched for microagents."""
 MAX_ALONG = 32
-"""Folders between the top and where the work is."""
+"""Limit for the folders between the project's root and the working folder."""
 
 
 Clock = Callable[[], float]
 
 
 class Kind(StrEnum):
-    """What a piece is for."""
+    """The purpose of a piece."""
 
     INSTRUCTIONS = "instructions"
     MICROAGENT = "microagent"
@@ -61,25 +61,25 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One file. Foreign where it is a project's."""
+    """One file with its text, which is untrusted if it comes from a project."""
 
     kind: Kind
     path: str
-    """From the top of its folder, with slashes."""
+    """Relative to the folder, with slashes."""
     text: str = field(repr=False)
 
     @property
     def digest(self) -> str:
-        """Of the whole text."""
+        """SHA-256 of the text."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What a folder holds, in the order in which it counts, and what is wrong with the rest, a line each."""
+    """The pieces of a folder in order of precedence, and a line for each problem."""
 
     folder: str
-    """Resolved: what trust goes by."""
+    """The resolved path, which identifies the folder."""
     pieces: tuple[Piece, ...] = ()
     problems: tuple[str, ...] = ()
 
@@ -89,7 +89,7 @@ class Survey:
 
 
 def survey_project(folder: str | Path, along: Iterable[str] = (), clock: Clock = time.monotonic) -> Survey:
-    """What a project brings. `along` are folders in it, from its top, whose AGENTS.md counts as well. Never raises."""
+    """Survey a project. `along` are subfolders, from the top, whose AGENTS.md is included. Never raises."""
     resolved = os.path.realpath(folder)
     try:
         with FolderReader(resolved) as reader:
@@ -112,12 +112,12 @@ def survey_project(folder: str | Path, along: Iterable[str] = (), clock: Clock =
 
 
 def survey_home(home: Path, clock: Clock = time.monotonic) -> Survey:
-    """What the user keeps in Handloom's own home, as a project would in `.handloom`. Never raises."""
+    """Survey Handloom's home folder, which has the layout of a project's `.handloom`. Never raises."""
     return _survey_own(home, clock, agents_file=True)
 
 
 def survey_openhands(folder: Path, clock: Clock = time.monotonic) -> Survey:
-    """What the user keeps in `~/.openhands`. Never raises."""
+    """Survey `~/.openhands`. Never raises."""
     return _survey_own(folder, clock, agents_file=False)
 
 
@@ -138,7 +138,7 @@ def _survey_own(folder: Path, clock: Clock, *, agents_file: bool) -> Survey:
 
 
 class Look:
-    """One look through a folder, with what it may still take. Lives for one survey."""
+    """Collects the pieces of one survey within the limits."""
 
     def __init__(self, reader: FolderReader, clock: Clock) -> None:
         self.pieces: list[Piece] = []
@@ -150,7 +150,7 @@ class Look:
         self._is_told = False
 
     def take(self, kind: Kind, path: str, max_bytes: int = MAX_BYTES) -> bool:
-        """Take a file where it is there; what is wrong with it is a problem. Says whether there is one."""
+        """Add a file, or a problem if it cannot be read. Returns whether the file exists."""
         if self._is_over():
             return False
         try:
@@ -170,21 +170,21 @@ class Look:
         return True
 
     def first(self, kind: Kind, paths: Iterable[str]) -> None:
-        """Take the first of these files that is there."""
+        """Add the first of these files that exists."""
         for path in paths:
             if self.take(kind, path):
                 return
 
     def microagents(self, place: str) -> None:
-        """Take the Markdown files of a folder and of those below it; a README is for people."""
+        """Add the Markdown files of a folder and its subfolders, except READMEs."""
         self._many(Kind.MICROAGENT, place, list(self._markdown(place, MAX_DEPTH)))
 
     def folder(self, kind: Kind, place: str) -> None:
-        """Take the Markdown files of a folder."""
+        """Add the Markdown files of a folder."""
         self._many(kind, place, list(self._markdown(place, 0)))
 
     def skills(self, place: str) -> None:
-        """Take what describes each skill: a file in a folder of its own."""
+        """Add the SKILL.md of each subfolder."""
         names = [name.name for name in self._names(place) if name.is_folder and not name.name.startswith(".")]
         self._many(Kind.SKILL, place, [f"{place}/{name}/{SKILL_FILE}" for name in names])
 

@@ -1,13 +1,13 @@
-"""Hooks: commands around what an agent does, as a file `hooks.toml` names them. Pure.
+"""Parse `hooks.toml`: commands that run around an agent's actions. Pure.
 
     [[hook]]
     event = "before_action"          # or after_action, conversation_start, conversation_end
     command = "check-what-it-runs"
-    actions = ["run", "edit"]        # optional; all else
+    actions = ["run", "edit"]        # optional; default: all
     timeout_s = 10                   # optional
 
-Each gets one JSON object on its standard input. One before an action may deny it: it ends with status 2, and says why
-on standard error.
+Each hook gets one JSON object on standard input. A hook before an action can deny it with exit status 2 and a reason on
+standard error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from enum import StrEnum
 from typing import Any
 
 DENIES = 2
-"""The exit status by which a hook denies an action."""
+"""Exit status with which a hook denies an action."""
 MAX_HOOKS = 32
 MAX_COMMAND_CHARS = 2_000
 DEFAULT_S, MAX_S = 10.0, 300.0
@@ -26,7 +26,7 @@ _KEYS = frozenset({"event", "command", "actions", "timeout_s"})
 
 
 class Moment(StrEnum):
-    """When a hook is run."""
+    """When a hook runs."""
 
     BEFORE_ACTION = "before_action"
     AFTER_ACTION = "after_action"
@@ -36,21 +36,21 @@ class Moment(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """One command."""
+    """A command and the occasions on which it runs."""
 
     moment: Moment
     command: str
     actions: tuple[str, ...] = ()
-    """Kinds of actions, as the log names them; none is all."""
+    """Action types as in the event log; empty for all."""
     timeout_s: float = DEFAULT_S
 
     def wants(self, kind: str) -> bool:
-        """Whether it is run around an action of this kind."""
+        """Whether the hook runs for actions of this type."""
         return not self.actions or kind in self.actions
 
 
 def hooks_of(text: str) -> tuple[list[Hook], list[str]]:
-    """The hooks that a file names, in its order, and what is wrong with others, a line each."""
+    """Return the valid hooks of a file in order, and a line for each problem."""
     try:
         said = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
@@ -71,7 +71,7 @@ def hooks_of(text: str) -> tuple[list[Hook], list[str]]:
 
 
 def _hook(said: Any) -> Hook:
-    """One hook. Raises ValueError with what to do."""
+    """Parse one hook. Raises ValueError with a message for the user."""
     if not isinstance(said, dict):
         raise ValueError("it is a table with event and command")
     if unknown := sorted(set(said) - _KEYS):

@@ -1,10 +1,11 @@
-"""The book of trust: which folders the user said yes to, and to which texts in them.
+"""Which files in which folders the user has approved or refused.
 
-Kept in `trust.json` of the home, which nobody else may read. A folder is known by its resolved path, a piece by its
-path and the hash of its text; so what changes, or is added, waits for another yes. A no is remembered as well, for the
-same texts: nobody is asked twice. A book that cannot be read trusts nothing. All methods block.
+TrustStore keeps the answers in `trust.json` in the home folder, readable only by its owner. A folder is identified by
+its resolved path, a piece by its path and the hash of its text, so changed and new files need another approval.
+Refusals are stored as well, so that nobody is asked twice about the same text. If the file cannot be read, nothing is
+trusted.
 
-The gate: what of a project counts in this process, by the book and by the setting. Its methods block.
+TrustPolicy combines the store with the setting trust.projects. All methods block.
 """
 
 from __future__ import annotations
@@ -27,21 +28,21 @@ MAX_FOLDERS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """How the pieces of a folder stand with the user."""
+class TrustState:
+    """The pieces of a folder by the user's answers."""
 
     survey: Survey
     trusted: tuple[Piece, ...] = ()
     waiting: tuple[Piece, ...] = ()
-    """Those that the user has not said yes to, as they are."""
+    """Pieces that the user has not approved with their current text."""
     is_asked: bool = True
-    """Whether the user was asked about all that waits, and said no."""
+    """Whether the user has refused all waiting pieces."""
     changed: frozenset[str] = field(default_factory=frozenset)
-    """Paths of those that wait and had a yes when they were otherwise."""
+    """Paths of waiting pieces that were approved with another text."""
 
     @property
     def is_open(self) -> bool:
-        """Whether there is something to ask."""
+        """Whether the user should be asked."""
         return bool(self.waiting) and not self.is_asked
 
     def of(self, *kinds: Kind) -> list[Piece]:
@@ -49,27 +50,27 @@ class Standing:
         return [piece for piece in self.trusted if piece.kind in kinds]
 
 
-class Book:
-    """The book of one home."""
+class TrustStore:
+    """The stored answers of one home folder."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
 
-    def standing(self, survey: Survey) -> Standing:
-        """How what was found stands. Raises ConfigurationError where the book cannot be read."""
+    def standing(self, survey: Survey) -> TrustState:
+        """Look up the answers for the pieces of a survey. Raises ConfigurationError if the file cannot be read."""
         entry = self._read().get(survey.folder, {})
         yes, no = entry.get("yes", {}), entry.get("no", {})
         trusted = tuple(piece for piece in survey.pieces if yes.get(piece.path) == piece.digest)
         waiting = tuple(piece for piece in survey.pieces if yes.get(piece.path) != piece.digest)
         is_asked = all(no.get(piece.path) == piece.digest for piece in waiting)
-        return Standing(survey, trusted, waiting, is_asked, frozenset(p.path for p in waiting if p.path in yes))
+        return TrustState(survey, trusted, waiting, is_asked, frozenset(p.path for p in waiting if p.path in yes))
 
     def give(self, folder: str, pieces: Iterable[Piece]) -> None:
-        """The user has read these, and says yes. Raises ConfigurationError."""
+        """Store the approval of these pieces. Raises ConfigurationError."""
         self._answer(folder, pieces, "yes", "no")
 
     def refuse(self, folder: str, pieces: Iterable[Piece]) -> None:
-        """The user was asked about these, and says no. Raises ConfigurationError."""
+        """Store the refusal of these pieces. Raises ConfigurationError."""
         self._answer(folder, pieces, "no", "yes")
 
     def _answer(self, folder: str, pieces: Iterable[Piece], what: str, other: str) -> None:
@@ -78,11 +79,11 @@ class Book:
         said = {piece.path: piece.digest for piece in pieces}
         entry[what] = {**entry.get(what, {}), **said}
         entry[other] = {path: digest for path, digest in entry.get(other, {}).items() if path not in said}
-        folders[folder] = entry  # the latest last, so that the oldest are the ones that go
+        folders[folder] = entry  # the newest last, because the oldest are dropped
         self._write(dict(list(folders.items())[-MAX_FOLDERS:]))
 
     def revoke(self, folder: str) -> bool:
-        """Take everything back that was said of a folder; says whether there was a yes. Raises ConfigurationError."""
+        """Delete all answers for a folder. Returns whether it had approvals. Raises ConfigurationError."""
         folders = self._read()
         entry = folders.pop(folder, None)
         if entry is not None:
@@ -90,7 +91,7 @@ class Book:
         return bool(entry and entry.get("yes"))
 
     def folders(self) -> dict[str, int]:
-        """The trusted folders, with how many files of each have a yes. Raises ConfigurationError."""
+        """Return the number of approved files by folder. Raises ConfigurationError."""
         return {folder: len(entry["yes"]) for folder, entry in self._read().items() if entry.get("yes")}
 
     def _read(self) -> dict[str, dict[str, dict[str, str]]]:
@@ -119,38 +120,38 @@ class Book:
 
 
 def _entry(said: Any) -> dict[str, dict[str, str]]:
-    """One folder's lines. Raises TypeError, AttributeError."""
+    """Parse the entry of one folder. Raises TypeError, AttributeError."""
     return {what: {str(path): str(digest) for path, digest in said.get(what, {}).items()} for what in ("yes", "no")}
 
 
 ASK, ALWAYS, NEVER = "ask", "always", "never"
-"""What the setting trust.projects may be."""
+"""Values of the setting trust.projects."""
 
 
-class Gate:
-    """Of one home. `mode` and `disabled`, the names of what is never told, are the settings as they stand."""
+class TrustPolicy:
+    """The trust of one home folder. `mode` and `disabled` return current settings."""
 
     def __init__(self, home: Path, mode: Callable[[], str], disabled: Callable[[], Collection[str]] = tuple) -> None:
-        self.book = Book(home)
+        self.store = TrustStore(home)
         self._mode = mode
         self._disabled = disabled
 
     @property
     def disabled(self) -> Collection[str]:
-        """Names of microagents and skills that are never told, whoever brings them."""
+        """Names of microagents and skills that are never used, wherever they come from."""
         return self._disabled()
 
     @property
     def mode(self) -> str:
-        """The setting as it stands."""
+        """The current value of trust.projects."""
         return self._mode()
 
-    def standing(self, survey: Survey) -> Standing:
-        """How what was found stands; where nothing of projects counts, or the book is broken, nothing has a yes."""
+    def standing(self, survey: Survey) -> TrustState:
+        """Look up the answers for a survey. Approves nothing if the setting is NEVER or the file is unreadable."""
         if self.mode == NEVER:
-            return Standing(survey, waiting=survey.pieces)
+            return TrustState(survey, waiting=survey.pieces)
         try:
-            return self.book.standing(survey)
+            return self.store.standing(survey)
         except ConfigurationError as error:
-            told = replace(survey, problems=(*survey.problems, str(error)))
-            return Standing(told, waiting=survey.pieces)
+            reported = replace(survey, problems=(*survey.problems, str(error)))
+            return TrustState(reported, waiting=survey.pieces)

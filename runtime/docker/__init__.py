@@ -1,18 +1,17 @@
-"""The runtime `docker`: a container for each conversation.
+"""The runtime `docker`: one container for each conversation.
 
-    runtime         DockerRuntime, which a conversation talks to
-    fleet           what all containers of one home share: the engine, the locks, what was left behind, the warm pool
-    launching       a container made, started, and its server answering; or found again
-    reach           what differs by where the engine is: near, or far
-    near            an engine of this machine: folders are mounted
-    far             an engine elsewhere: the workspace is copied there and back, the link may break
-    carrying        what goes there
-    bringing        what comes back
-    passage         a socket here that leads to one in a container; dialing makes its connections
-    container       one container at the engine: its state, and why it is gone
-    specification   how a container is made: mounts, limits, hardening. Pure
-    folder          what the host keeps of one sandbox, and who holds it
+    docker_runtime    DockerRuntime, the runtime of a conversation
+    warm_pool         containers of one home folder: names, spares, removal of what was left behind
+    container_launch  create a container and wait for its server, or reattach to an existing one
+    container_spec    mounts, limits and hardening of a container. Pure
+    container         one container at the engine: its status, and why it is gone
+    sandbox_folder    the files of one sandbox on the host, and its lock
+    engine            connect to the engine, locally or through ssh
+    engine_access     the operations that depend on whether the engine sees this machine's files
+    remote_engine     an engine that does not: the workspace is copied there and back
+    upload, download  copying the workspace
+    tunnel            a socket on this machine that leads to one in a container
 
-A container is disposable: what has to last lies in the workspace and in the sandbox's folder, on the host; with an
-engine elsewhere, in volumes until it is here. So a container that stopped is never started again; it is replaced.
+A container is disposable: everything lasting is in the workspace and in the sandbox's folder on the host; with a remote
+engine, in volumes until it is copied back. So a stopped container is never started again but replaced.
 """

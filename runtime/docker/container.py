@@ -1,7 +1,7 @@
-"""One container at the engine: what it does at our wish, how it stands, and why it is gone.
+"""One container: pause, resume, remove, its status, and why it is gone.
 
-Calls to the engine block, so each runs in a worker thread; none is made while an action goes its way. Invariant: what
-the engine says is either an answer, or a RuntimeUnavailableError that says what to do next.
+Calls to the engine block, so each runs in a worker thread; none is made during an action. Every failure is a
+RuntimeUnavailableError that says what to do next.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ T = TypeVar("T")
 
 Status = Literal["created", "running", "paused", "restarting", "removing", "exited", "dead", "gone"]
 AGAIN_S = 0.2
-"""An engine that has just carried out the opposite needs a moment."""
+"""Delay before a retry, because an engine that has just done the opposite needs a moment."""
 KILLED = (137, 143)
 LOG_LINES = 3
 SETTLES_S = 0.5
-"""The engine hears of a container's end some ten milliseconds after those who were connected to it."""
+"""The engine notices a container's end some ten milliseconds after its clients do."""
 PAUSED = "its container was paused from outside"
 
 
-async def asked(ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What a blocking call to the engine gives. Raises RuntimeUnavailableError, and `docker.errors.NotFound` as it is.
+async def call_engine(ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run a blocking call to the engine in a thread. Raises RuntimeUnavailableError and `docker.errors.NotFound`.
 
-    Cancelling does not end the call, only the waiting for it.
+    Cancelling does not end the call.
     """
     import requests
     from docker import errors
@@ -49,14 +49,14 @@ async def asked(ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
 
 
 def gone(why: str) -> str:
-    """What the user is told of a sandbox that ended, or does not answer."""
+    """Return the message to the user about a sandbox that has ended or does not answer."""
     if why == PAUSED:
         return "The sandbox does not answer, because its container was paused from outside. The next action resumes it."
     return f"The sandbox is gone ({why}). Send a message to start a new one; files in the workspace are kept."
 
 
 def refused(said: str) -> str:
-    """What the user is told of an engine's refusal."""
+    """Return the message to the user about a request that the engine has refused."""
     said = said.strip().rstrip(".")
     if "no space left on device" in said:
         return f"The disk of the container engine is full ({said}). Free some of it, then try again."
@@ -64,7 +64,7 @@ def refused(said: str) -> str:
 
 
 class Container:
-    """One container. `name` is for people and for finding it again, `id` for the engine."""
+    """One container. It is found again by its `name`; calls to the engine use its `id`."""
 
     def __init__(self, client: docker.DockerClient, id: str, name: str) -> None:
         self._client = client
@@ -72,26 +72,26 @@ class Container:
         self.name = name
 
     async def inspected(self) -> dict[str, Any] | None:
-        """All that the engine knows of it; None where it is gone. Raises RuntimeUnavailableError."""
+        """Return the engine's description; None if the container is gone. Raises RuntimeUnavailableError."""
         from docker import errors
 
         try:
-            found: dict[str, Any] = await asked(self._client.api.inspect_container, self.id)
+            found: dict[str, Any] = await call_engine(self._client.api.inspect_container, self.id)
         except errors.NotFound:
             return None
         return found
 
     async def status(self) -> Status:
-        """How it stands. Raises RuntimeUnavailableError."""
+        """Return the container's status. Raises RuntimeUnavailableError."""
         found = await self.inspected()
         return "gone" if found is None else found["State"]["Status"]
 
     async def pause(self) -> None:
-        """Freeze everything in it. Raises RuntimeUnavailableError."""
+        """Freeze all its processes. Raises RuntimeUnavailableError."""
         await self._until("paused", self._client.api.pause)
 
     async def unpause(self) -> None:
-        """Let everything in it go on. Raises RuntimeUnavailableError."""
+        """Resume all its processes. Raises RuntimeUnavailableError."""
         await self._until("running", self._client.api.unpause)
 
     async def _until(self, status: Status, change: Callable[[str], None]) -> None:
@@ -99,7 +99,7 @@ class Container:
 
         for last in (False, True):
             try:
-                await asked(change, self.id)
+                await call_engine(change, self.id)
                 return
             except (RuntimeUnavailableError, errors.NotFound) as error:
                 now = await self.status()
@@ -110,24 +110,24 @@ class Container:
                 await asyncio.sleep(AGAIN_S)
 
     async def rename(self, name: str) -> None:
-        """Give it another name. Raises RuntimeUnavailableError."""
+        """Rename the container. Raises RuntimeUnavailableError."""
         from docker import errors
 
         try:
-            await asked(self._client.api.rename, self.id, name)
+            await call_engine(self._client.api.rename, self.id, name)
         except errors.NotFound as error:
             raise RuntimeUnavailableError("Its container was removed from outside. Try again.") from error
         self.name = name
 
     async def remove(self) -> None:
-        """Kill everything in it and take it away; one that is gone is gone. Raises RuntimeUnavailableError."""
+        """Kill its processes and remove it, if it still exists. Raises RuntimeUnavailableError."""
         from docker import errors
 
         with suppress(errors.NotFound):
-            await asked(self._client.api.remove_container, self.id, v=True, force=True)
+            await call_engine(self._client.api.remove_container, self.id, v=True, force=True)
 
     async def why_gone(self) -> str:
-        """Why its server does not answer, to be put in brackets. Never raises."""
+        """Return why its server does not answer, for use in brackets. Never raises."""
         try:
             return await self._why_gone()
         except RuntimeUnavailableError:
@@ -155,15 +155,15 @@ class Container:
                 return f"its server ended with status {state.get('ExitCode')}: {said}"
 
     async def _after(self, change: str) -> dict[str, Any] | None:
-        """As `inspected`, after a moment in which the engine may notice this change. Raises RuntimeUnavailableError."""
+        """Give the engine a moment to notice this change, then inspect. Raises RuntimeUnavailableError."""
         from docker import errors
 
         with suppress(RuntimeUnavailableError, errors.NotFound):
-            await asked(self._client.api.wait, self.id, timeout=SETTLES_S, condition=change)
+            await call_engine(self._client.api.wait, self.id, timeout=SETTLES_S, condition=change)
         return await self.inspected()
 
     async def _last_words(self) -> str:
-        with suppress(Exception):  # the boundary to an engine that may be failing: there is something else to tell
+        with suppress(Exception):  # boundary to an engine that may be failing; the log is only an addition
             log: bytes = await asyncio.to_thread(self._client.api.logs, self.id, tail=LOG_LINES)
             return log.decode("utf-8", "replace").strip().rpartition("\n")[2]
         return ""

@@ -1,7 +1,7 @@
-"""A container with a server that answers: made anew, or found again.
+"""Get a container whose server answers: create one, or reattach to an existing one.
 
-A new one is ready when its server says so on its standard output, which is followed: nothing is asked for again and
-again. What fails on the way leaves neither container nor socket.
+A new container is ready when its server prints so on standard output, which is followed instead of polling. A failed
+launch leaves neither container nor socket.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from core.errors import RuntimeUnavailableError
 from core.sandbox_types import Say, silently
 from runtime.cancellation import run_to_completion
-from runtime.docker.container import Container, asked, refused
+from runtime.docker.container import Container, call_engine, refused
 from runtime.docker.container_spec import HOME_LABEL, SPECIFICATION_LABEL, Specification
-from runtime.docker.engine_access import Reach
+from runtime.docker.engine_access import EngineAccess
 from runtime.docker.sandbox_folder import SandboxFolder
 from runtime.isolation import protected_paths
 
@@ -27,30 +27,30 @@ if TYPE_CHECKING:
     from runtime.client import ActionExecutionClient
 
 START_TIMEOUT_S = 60.0
-"""A cold disk and a busy machine; half a second is usual."""
+"""Enough for a cold disk on a busy machine; half a second is usual."""
 READY = b"ready "
 
 
 @dataclass
 class Launched:
-    """A container whose server answers, and what belongs to it."""
+    """A container whose server answers, with its client, folder and specification."""
 
     container: Container
     client: ActionExecutionClient
     folder: SandboxFolder
     specification: Specification
     engine: docker.DockerClient
-    told: list[str] = field(default_factory=list)
-    """What the user should know of what was left there before."""
-    is_let_go: bool = False
-    """Whether it is we who end it, or do not want it any more."""
+    messages: list[str] = field(default_factory=list)
+    """Lines for the user about work that an earlier sandbox had left."""
+    is_released: bool = False
+    """Whether this process has ended or given up the container."""
     held: protected_paths.HeldMounts | None = None
-    """The mount points of one that waits for its conversation; the guard of that holds them afterwards."""
+    """The mount points of a spare container; the workspace guard of its conversation holds them afterwards."""
 
 
 async def launch(
     engine: docker.DockerClient,
-    reach: Reach,
+    access: EngineAccess,
     folder: SandboxFolder,
     specification: Specification,
     *,
@@ -58,10 +58,10 @@ async def launch(
     home: str,
     say: Say = silently,
 ) -> Launched:
-    """Make a container for a folder that is held. Raises RuntimeUnavailableError; then nothing is left of it."""
+    """Create a container for a locked folder. Raises RuntimeUnavailableError and leaves nothing behind."""
     from docker import errors
 
-    told = await reach.furnish(engine, folder, specification, name, say)
+    messages = await access.prepare(engine, folder, specification, name, say)
     parameters = specification.parameters(name, home, folder.path)
     say("Making the container")
     creating = asyncio.ensure_future(_created(engine, name, parameters, home))
@@ -77,16 +77,16 @@ async def launch(
     try:
         say("Starting the container")
         await _started(engine, container)
-        client = await _connected(engine, reach, container, folder)
+        client = await _connected(engine, access, container, folder)
     except BaseException:
         await run_to_completion(container.remove())
         raise
-    return Launched(container, client, folder, specification, engine, told)
+    return Launched(container, client, folder, specification, engine, messages)
 
 
 async def _not_made(creating: asyncio.Future[Container]) -> None:
-    """Take away what is being made, once it is there: the engine cannot be told to stop."""
-    with suppress(Exception):  # the boundary to an engine that may be failing: nobody waits for this container
+    """Remove a container that is being created, once it exists, because the engine cannot cancel that."""
+    with suppress(Exception):  # boundary to an engine that may be failing; nobody waits for this container
         await (await creating).remove()
 
 
@@ -103,17 +103,17 @@ async def _created(engine: docker.DockerClient, name: str, parameters: Mapping[s
                 return None
             raise
 
-    id = await asked(create)
+    id = await call_engine(create)
     if id is None:
-        await _make_way(engine, name, home)
-        id = await asked(create)
+        await _remove_own(engine, name, home)
+        id = await call_engine(create)
     if id is None:
         raise RuntimeUnavailableError(f"Another program made a container with the name {name}. Try again.")
     return Container(engine, id, name)
 
 
-async def _make_way(engine: docker.DockerClient, name: str, home: str) -> None:
-    """Remove the container that has our name, if it is one of ours. Raises RuntimeUnavailableError if it is not."""
+async def _remove_own(engine: docker.DockerClient, name: str, home: str) -> None:
+    """Remove Handloom's container of this name. Raises RuntimeUnavailableError if it belongs to another program."""
     found = await find(engine, name)
     if found is None:
         return
@@ -127,11 +127,11 @@ async def _make_way(engine: docker.DockerClient, name: str, home: str) -> None:
 
 
 async def find(engine: docker.DockerClient, name: str) -> tuple[Container, Mapping[str, str]] | None:
-    """The container of that name, and its labels. Raises RuntimeUnavailableError."""
+    """Return the container of this name and its labels, or None. Raises RuntimeUnavailableError."""
     from docker import errors
 
     try:
-        found = await asked(engine.api.inspect_container, name)
+        found = await call_engine(engine.api.inspect_container, name)
     except errors.NotFound:
         return None
     return Container(engine, found["Id"], name), found["Config"]["Labels"] or {}
@@ -142,11 +142,11 @@ async def _started(engine: docker.DockerClient, container: Container) -> None:
     from docker import errors
 
     def run() -> bytes:
-        """What was said by a server that ended before it was ready; empty where it is ready."""
+        """Return the output of a server that ended before it was ready; empty if it is ready."""
         engine.api.start(container.id)
         url = f"{engine.api.base_url}/v{engine.api.api_version}/containers/{container.id}/logs"
         said = b""
-        # Not the SDK's own way to read a log, which leaves its socket open.
+        # The SDK's function for logs leaves its socket open.
         with engine.api.get(url, params={"follow": 1, "stdout": 1, "stderr": 1}, stream=True) as log:
             for piece in log.iter_content(None):
                 said += piece
@@ -156,7 +156,7 @@ async def _started(engine: docker.DockerClient, container: Container) -> None:
 
     try:
         async with asyncio.timeout(START_TIMEOUT_S):
-            said = (await asked(run)).decode("utf-8", "replace").strip().rpartition("\n")[2]
+            said = (await call_engine(run)).decode("utf-8", "replace").strip().rpartition("\n")[2]
     except TimeoutError as error:
         raise RuntimeUnavailableError("The sandbox did not start in time. Try again.") from error
     except errors.NotFound as error:
@@ -166,42 +166,42 @@ async def _started(engine: docker.DockerClient, container: Container) -> None:
 
 
 async def _connected(
-    engine: docker.DockerClient, reach: Reach, container: Container, folder: SandboxFolder
+    engine: docker.DockerClient, access: EngineAccess, container: Container, folder: SandboxFolder
 ) -> ActionExecutionClient:
-    """Raises RuntimeUnavailableError where the server does not take our key."""
-    client = await reach.connect(engine, container, folder)
+    """Connect to the server. Raises RuntimeUnavailableError if it does not accept our key."""
+    client = await access.connect(engine, container, folder)
     if await client.alive():
         return client
     await client.aclose()
     raise RuntimeUnavailableError("The sandbox does not answer. Try again.")
 
 
-async def found_again(
+async def reattach(
     engine: docker.DockerClient,
-    reach: Reach,
+    access: EngineAccess,
     folder: SandboxFolder,
     specification: Specification,
     *,
     name: str,
     home: str,
 ) -> Launched | None:
-    """The container that an earlier process left for this folder, where it serves as well as a new one.
+    """Return the container that an earlier process has left for this folder, if its specification is the same.
 
-    One that does not is removed. Raises RuntimeUnavailableError.
+    Otherwise the container is removed. Raises RuntimeUnavailableError.
     """
     found = await find(engine, name)
     if found is None:
         return None
     container, labels = found
     if labels.get(HOME_LABEL) != home:
-        return None  # not ours: `launch` says so
+        return None  # not Handloom's: `launch` reports it
     if labels.get(SPECIFICATION_LABEL) == specification.key:
         try:
             if await container.status() == "paused":
                 await container.unpause()
-            client = await _connected(engine, reach, container, folder)
+            client = await _connected(engine, access, container, folder)
             return Launched(container, client, folder, specification, engine)
-        except RuntimeUnavailableError:  # its server died, or it is another one's: a new one takes its place
+        except RuntimeUnavailableError:  # its server has died or has another key: a new container replaces it
             pass
     await container.remove()
     return None

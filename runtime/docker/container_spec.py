@@ -1,8 +1,8 @@
-"""How a container is made: what it sees, what it may use, and what it cannot do. Pure.
+"""The specification of a container: mounts, limits and hardening. Pure.
 
-Two containers of the same specification can stand in for one another, which is what the warm pool relies on. Follows
-the engine's own advice and what was tried against it: no capability, no new privileges, a root file system that cannot
-be written, no network, and limits on memory, processors and processes.
+Two containers with the same specification are interchangeable, which the warm pool relies on. Hardening: no
+capabilities, no new privileges, a read-only root file system, no network, and limits on memory, processors and
+processes.
 """
 
 from __future__ import annotations
@@ -21,56 +21,57 @@ from runtime.isolation import protected_paths
 from runtime.isolation.cgroups import Limits
 
 INSIDE = "/run/handloom"
-"""Where the container finds the folder of its sockets."""
+"""The folder for sockets in the container."""
 SOCKET = "s"
 KEY = "key"
 WAY_OUT = "way-out"
 STATE = "state"
 HOME = "/home/agent"
 HOME_LABEL, SPECIFICATION_LABEL = "handloom.home", "handloom.specification"
-"""A container is ours by its home's label; whose it is, its name says, which changes when a spare one is taken."""
+"""HOME_LABEL marks Handloom's containers. Their name says to which conversation they belong, and changes when a spare
+one is used."""
 COURIER_LABEL = "handloom.courier"
-"""Of a container that carries files for the sandbox with this token."""
+"""Label of a container for file transfer; its value is the sandbox's token."""
 COURIER = ".courier"
-"""Ends the name of a container that carries files."""
+"""Suffix of the name of a container for file transfer."""
 COPY_LABEL = "handloom.copy"
-"""Of a volume with a workspace: which copy of it."""
+"""Label of a volume with a workspace; its value is the id of the upload."""
 GB = 1024**3
 TMP_BYTES = 2 * GB
-"""Of each temporary file system; they count as memory."""
+"""Size of each temporary file system; they count as memory."""
 LOG_BYTES = "1m"
-"""The server says little; what it says must not fill the engine's disk."""
+"""Size limit of the server's log on the engine's disk."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerOptions:
-    """What the user may choose about containers."""
+    """The user's settings for containers."""
 
     engine: str = ""
-    """Where the engine listens, as in DOCKER_HOST; empty takes that, or the system's."""
+    """Address of the engine, as in DOCKER_HOST; if empty, DOCKER_HOST or the system's default."""
     image: str = ""
-    """An image with an action server in it; empty takes the one that `handloom image build` makes."""
+    """An image with an action server; if empty, the one that `handloom image build` makes."""
     base: str = ""
-    """What that one is built on; empty takes the default."""
+    """The base of that image; if empty, the default."""
     network: str = "none"
-    """A network of the engine's. `none` leaves the filtering proxy as the only way out."""
+    """A network of the engine. With `none` the filtering proxy is the only network access."""
     extra_hosts: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     volumes: Sequence[tuple[str, str, bool]] = ()
-    """Folders of the host, where they are seen, and whether they can be written."""
+    """Folders of the host, their paths in the container, and whether they are writable."""
     gpus: int = 0
-    """How many; -1 for all."""
+    """Number of GPUs; -1 for all."""
     spares: int = 1
-    """Containers that wait for the next conversation of the same folder."""
+    """Number of warm containers for the next conversation in the same folder."""
     on_close: str = "remove"
-    """`remove`, `pause` or `run`: what becomes of a container whose conversation is closed."""
+    """What happens to the container of a closed conversation: `remove`, `pause` or `run`."""
     idle_s: float = 3600.0
-    """After so long without a screen, a container ends by itself."""
+    """A container ends automatically after this time without a connection."""
 
 
 @dataclass(frozen=True)
 class Specification:
-    """Everything that makes one container differ from another but its name and the folder of its sockets."""
+    """Everything that distinguishes a container, except its name and the folder for its sockets."""
 
     image: str
     workspace: Path
@@ -78,46 +79,47 @@ class Specification:
     options: ContainerOptions
     limits: Limits = field(default_factory=Limits)
     mounts: tuple[protected_paths.Mount, ...] = ()
-    """What protects the workspace, in order."""
+    """The mounts that protect the workspace, in order."""
     identities: tuple[tuple[int, int], ...] = ()
-    """Of what is mounted there: one that was replaced on the host is mounted no more."""
+    """Device and inode of the mounted files, so that a replaced file makes another specification."""
     opened: tuple[Path, ...] = ()
-    """Folders beside the workspace that its git needs."""
+    """Folders outside the workspace that its git needs."""
     readable: tuple[Path, ...] = ()
     hidden: tuple[Path, ...] = ()
-    """Folders that are out of sight even where they lie in what is seen."""
+    """Folders that are hidden even inside visible folders."""
     allowed_hosts: tuple[str, ...] = ()
-    """Whom the proxy lets it call; without any there is no proxy."""
+    """Hosts that the proxy allows; without any there is no proxy."""
     server_options: tuple[str, ...] = ()
-    is_far: bool = False
-    """Whether the engine sees nothing of this machine: then the workspace is a volume of its own."""
-    kept_back: tuple[str, ...] = ()
-    """Paths of the workspace that do not come back from there."""
+    is_remote: bool = False
+    """Whether the engine is remote, so that the workspace is copied to a volume."""
+    excluded_paths: tuple[str, ...] = ()
+    """Paths of the workspace that are not copied back."""
 
     def placeholders(self) -> protected_paths.Mounts:
-        """What has to be there for the container's mounts, and for as long."""
+        """Return the placeholder files that must exist as long as the container's mounts."""
         made = [mount.path for mount in self.mounts if mount.is_placeholder]
         return protected_paths.Mounts(placeholders=made, guarded=[mount.path for mount in self.mounts])
 
     @property
     def key(self) -> str:
-        """The same for containers that can stand in for one another."""
+        """A hash that is equal for interchangeable containers."""
         return hashlib.sha256(repr((self._common(Path("/"), ""), self.identities)).encode()).hexdigest()[:16]
 
     def command(self) -> list[str]:
-        """The action server's."""
+        """Return the action server's command."""
         limits = {"--max-file": self.limits.file_bytes, "--min-free": self.limits.free_bytes}
         return [
             *SERVER,
             *("--working-dir", str(self.workspace), "--uds", f"{INSIDE}/{SOCKET}", "--key-file", f"{INSIDE}/{KEY}"),
             *("--state-dir", f"{INSIDE}/{STATE}", "--filter-calls", "--idle-exit", f"{self.options.idle_s:g}"),
             *(word for name, most in limits.items() if most is not None for word in (name, str(most))),
-            *(("--proxy", f"{INSIDE}/{WAY_OUT}") if self.allowed_hosts and not self.is_far else ()),
+            *(("--proxy", f"{INSIDE}/{WAY_OUT}") if self.allowed_hosts and not self.is_remote else ()),
             *self.server_options,
         ]
 
     def parameters(self, name: str, home: str, folder: Path) -> dict[str, Any]:
-        """The arguments of the SDK's `containers.create`; `home` labels it, `folder` is the sandbox's on the host."""
+        """Return arguments for the SDK's `containers.create`; `home` is the label's value, `folder` the sandbox's
+        folder on the host."""
         labels = {HOME_LABEL: home, SPECIFICATION_LABEL: self.key}
         return {**self._common(folder, name), "name": name, "labels": labels}
 
@@ -131,7 +133,7 @@ class Specification:
             "user": f"{uid}:{gid}",
             "working_dir": str(self.workspace),
             "environment": {**self.options.environment, "HOME": HOME, "GIT_CONFIG_GLOBAL": f"{INSIDE}/gitconfig"},
-            "init": True,  # takes away the processes that nobody waits for
+            "init": True,  # reaps orphaned processes
             "detach": True,
             "cap_drop": ["ALL"],
             "security_opt": ["no-new-privileges"],
@@ -148,7 +150,7 @@ class Specification:
                 "/var/tmp": f"rw,nosuid,nodev,exec,size={TMP_BYTES},mode=1777",  # noqa: S108
                 HOME: f"rw,nosuid,nodev,exec,size={TMP_BYTES},mode=0700,uid={uid},gid={gid}",
             },
-            "mounts": self._far_mounts(name) if self.is_far else self._mounts(folder),
+            "mounts": self._remote_mounts(name) if self.is_remote else self._mounts(folder),
             "device_requests": self._devices(),
             "log_config": LogConfig(type=LogConfig.types.JSON, config={"max-size": LOG_BYTES, "max-file": "1"}),
         }
@@ -166,12 +168,12 @@ class Specification:
         shown = (self.workspace, *self.opened, *self.readable)
         hidden = [path for path in self.hidden if any(path.is_relative_to(place) for place in shown)]
         guards = [_guarded(mount) for mount in self.mounts]
-        targets = {mount["Target"] for mount in guards}  # the engine takes one mount for each place
+        targets = {mount["Target"] for mount in guards}  # the engine accepts one mount per target
         seen = [mount for mount in seen if mount["Target"] not in targets]
         return [_empty(Path("/sys/kernel")), *seen, *(_empty(path) for path in hidden), *guards]
 
-    def _far_mounts(self, name: str) -> list[Mount]:
-        """Volumes of the engine's, and folders of the machine that it is on."""
+    def _remote_mounts(self, name: str) -> list[Mount]:
+        """Return the mounts for a remote engine: its volumes, and folders of its machine."""
         work, run = volumes(name)
         named = [
             _bind(Path(source), target, read_only=not writable) for source, target, writable in self.options.volumes
@@ -179,7 +181,7 @@ class Specification:
         return [_empty(Path("/sys/kernel")), _volume(run, INSIDE), _volume(work, self.workspace), *named]
 
     def courier(self, name: str, labels: Mapping[str, str], folder: str, places: tuple[str, str]) -> dict[str, Any]:
-        """The arguments for a container that is never started, and has the volumes in these places of a folder."""
+        """Return arguments for a container for file transfer, which has the volumes in these subfolders of `folder`."""
         seen = volumes(name.removesuffix(COURIER))
         return {
             "image": self.image,
@@ -195,7 +197,7 @@ class Specification:
 
 
 def volumes(name: str) -> tuple[str, str]:
-    """The volumes of the container of this name, at an engine elsewhere: the workspace's, and that of its sockets."""
+    """Return the names of a container's volumes at a remote engine: for the workspace and for the sockets."""
     return f"{name}.work", f"{name}.run"
 
 

@@ -1,8 +1,8 @@
-"""DockerRuntime: the action server in a container, which outlives the screen where that is killed.
+"""DockerRuntime: the action server in a container, which survives if Handloom is killed.
 
-The workspace is at the same path inside as outside. While an action runs, the server is asked every few seconds whether
-it is there; where it is not, the engine is asked why. A container that was paused from outside is resumed by the next
-action; one that stopped, died or was removed is replaced by a new one.
+The workspace has the same path inside and outside. While an action runs, the server's health is checked every few
+seconds; if it does not answer, the engine is asked why. A container that was paused from outside is resumed by the next
+action. One that stopped, died or was removed is replaced by a new one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from runtime.docker.container import Container
 from runtime.docker.container_launch import Launched
 from runtime.docker.container_spec import WAY_OUT, Specification
 from runtime.docker.sandbox_folder import SandboxFolder
-from runtime.docker.warm_pool import Fleet
+from runtime.docker.warm_pool import WarmPool
 from runtime.isolation.bubblewrap import sandbox_user
 from runtime.isolation.cgroups import described
 from runtime.isolation.egress_proxy import EgressProcess, egress_process
@@ -37,27 +37,27 @@ if TYPE_CHECKING:
 
 
 class DockerRuntime(ServerRuntime):
-    """Carries out actions in a container of `fleet`. Implements core.protocols.Runtime.
+    """Carries out actions in a container of `pool`. Implements core.protocols.Runtime.
 
-    `options` go to the server as they are.
+    `options` are passed to the server unchanged.
     """
 
     isolation = "docker"
     why_open = ""
 
-    def __init__(self, fleet: Fleet, working_dir: str | Path, *, options: tuple[str, ...] = ()) -> None:
+    def __init__(self, pool: WarmPool, working_dir: str | Path, *, options: tuple[str, ...] = ()) -> None:
         super().__init__()
-        self._fleet = fleet
+        self._pool = pool
         self._working_dir = Path(working_dir).resolve()
         self._options = options
-        self._isolation = fleet.isolation
+        self._isolation = pool.isolation
         self._token, self._is_kept = secrets.token_hex(8), False
         self._guard = WorkspaceGuard(self._working_dir, self._isolation.protected_paths)
         self._around = AsyncExitStack()
         self._launched: Launched | None = None
         self._way_out: EgressProcess | None = None
-        self._told: list[str] = []
-        """What is to be known of the way back from an engine elsewhere."""
+        self._messages: list[str] = []
+        """Lines about the download from a remote engine."""
 
     @property
     def working_dir(self) -> str:
@@ -65,69 +65,69 @@ class DockerRuntime(ServerRuntime):
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether the workspace there is a copy; see core.protocols.Runtime."""
-        return self._fleet.reach.is_far
+        """Whether the sandbox works on a copy of the workspace; see core.protocols.Runtime."""
+        return self._pool.access.is_remote
 
     @property
     def container_name(self) -> str | None:
-        """The name of the container while there is one."""
+        """The name of the container, or None."""
         return self._launched.container.name if self._launched is not None else None
 
     @property
     def container(self) -> Container:
-        """The container, which there must be."""
+        """The container. Only available while there is one."""
         assert self._launched is not None
         return self._launched.container
 
     def allow(self, *, host: str = "", folder: str = "") -> None:
-        """Let what runs inside call this host or read this folder, from the next start on."""
+        """Allow the sandbox to call this host or to read this folder from the next start on."""
         self._isolation = self._isolation.allowing(host, folder)
 
     def deny(self, denied: Callable[[], Denials]) -> None:
-        """Enforce what this says at each start; see core.protocols.Runtime."""
+        """Enforce these denials, read at each start; see core.protocols.Runtime."""
         self._guard.denied = denied
 
     def keep(self, folder: Path) -> None:
-        """Be the sandbox of this name, which finds again what an earlier one of the same name left."""
+        """Use the sandbox of this name, and reattach to what an earlier process has left of it."""
         self._token, self._is_kept = folder.name, True
         self._guard.kept = folder.with_name(f"{folder.name}.before")
 
     async def left_behind(self) -> list[str]:
-        """What is in the workspace since the conversation began that this machine would carry out, a line each."""
+        """Return a line for each new file in the workspace that the user's programs would execute."""
         return await asyncio.to_thread(self._guard.left_behind)
 
     async def put_back(self, name: str) -> str:
-        """Give a file that was moved aside its name again; see core.protocols.Runtime."""
+        """Restore the name of a file that was moved aside; see core.protocols.Runtime."""
         return await asyncio.to_thread(self._guard.put_back, name)
 
     async def _moved_aside(self) -> list[str]:
         return await asyncio.to_thread(self._guard.move_aside)
 
     async def came_back(self) -> list[str]:
-        """What did not come back from an engine elsewhere as it was there, or not at all, a line each."""
-        return list(self._told)
+        """Return a line for each file that was not copied back from a remote engine as it was there."""
+        return list(self._messages)
 
     async def specified(self) -> Specification:
-        """How the container is to be made, as the workspace is now; its mount points are held from here on.
+        """Return the specification for the workspace as it is now, and hold its mount points from now on.
 
         Raises RuntimeUnavailableError.
         """
-        image = await self._fleet.image()
+        image = await self._pool.image()
         return await asyncio.to_thread(self._specified, image)
 
     def _specified(self, image: str) -> Specification:
         if not self._working_dir.is_dir():
-            raise RuntimeUnavailableError(f"The workspace {self._working_dir} is no folder. Choose another one.")
+            raise RuntimeUnavailableError(f"The workspace {self._working_dir} is not a folder. Choose another one.")
         isolation = self._isolation
         user = sandbox_user(self._working_dir)
-        is_far = self._fleet.reach.is_far
+        is_remote = self._pool.access.is_remote
         sight = Visibility(
             readable=tuple(path.expanduser().resolve() for path in isolation.readable_paths),
             hidden=tuple(path.resolve() for path in isolation.hidden_paths),
         )
         try:
             self._guard.look()
-            found = Mounts() if is_far else self._guard.mounts(sight)
+            found = Mounts() if is_remote else self._guard.mounts(sight)
             self._guard.hold(found, user)
         except (ProtectionError, OSError) as error:
             raise RuntimeUnavailableError(f"The workspace cannot be protected: {error}.") from error
@@ -135,8 +135,8 @@ class DockerRuntime(ServerRuntime):
         return Specification(
             image=image,
             workspace=self._working_dir,
-            user=_of_image() if is_far else user or _ourselves(),
-            options=replace(self._fleet.options, network="none") if denies_all else self._fleet.options,
+            user=_of_image() if is_remote else user or _ourselves(),
+            options=replace(self._pool.options, network="none") if denies_all else self._pool.options,
             limits=isolation.limits,
             mounts=tuple(found.mounts),
             identities=self._guard.identities(),
@@ -144,20 +144,18 @@ class DockerRuntime(ServerRuntime):
             readable=sight.readable,
             hidden=sight.hidden,
             allowed_hosts=tuple(isolation.allowed_hosts),
-            server_options=(*self._fleet.server_options, *self._options),
-            is_far=is_far,
-            kept_back=tuple(isolation.protected_paths),
+            server_options=(*self._pool.server_options, *self._options),
+            is_remote=is_remote,
+            excluded_paths=tuple(isolation.protected_paths),
         )
 
     async def _open(self, say: Say) -> ActionExecutionClient:
         specification = await self.specified()
         self._limits = tuple(described(specification.limits))
-        launched = self._launched = await self._fleet.take(self._token, specification, say)
-        self._tell(launched.told)
-        if specification.allowed_hosts and specification.is_far:
-            say(
-                "The container engine is elsewhere, so allowed hosts cannot be called: give it a docker.network instead"
-            )
+        launched = self._launched = await self._pool.take(self._token, specification, say)
+        self._add_messages(launched.messages)
+        if specification.allowed_hosts and specification.is_remote:
+            say("Allowed hosts do not work with a remote container engine: set docker.network instead")
         elif specification.allowed_hosts:
             socket = launched.folder.inside / WAY_OUT
             hosts, user = specification.allowed_hosts, specification.user if os.getuid() == 0 else None
@@ -170,25 +168,25 @@ class DockerRuntime(ServerRuntime):
         await self._around.aclose()
         self._around = AsyncExitStack()
         if launched is not None:
-            launched.is_let_go = True
+            launched.is_released = True
             try:
-                self._tell(await self._fleet.reach.end(launched))
+                self._add_messages(await self._pool.access.end(launched))
             finally:
                 await asyncio.to_thread(self._leave, launched.folder)
         await asyncio.to_thread(self._guard.release)
 
-    def _tell(self, lines: list[str]) -> None:
-        self._told = list(dict.fromkeys([*self._told, *lines]))
+    def _add_messages(self, lines: list[str]) -> None:
+        self._messages = list(dict.fromkeys([*self._messages, *lines]))
 
     def _leave(self, folder: SandboxFolder) -> None:
         if self._is_kept or folder.is_needed:
-            folder.let_go()
+            folder.release()
         else:
             folder.remove()
 
     async def rest(self) -> None:
-        """What the settings say becomes of it: removed, frozen, or left to run until nobody has come for long."""
-        on_close = self._fleet.options.on_close
+        """Remove the container, pause it, or leave it running, as `docker.on_close` says."""
+        on_close = self._pool.options.on_close
         if on_close == "remove":
             await self.aclose()
             return
@@ -196,25 +194,25 @@ class DockerRuntime(ServerRuntime):
             launched, self._launched = self._launched, None
             try:
                 if launched is not None:
-                    launched.is_let_go = True
+                    launched.is_released = True
                     if on_close == "pause":
                         await launched.container.pause()
-                    self._tell(await self._fleet.reach.fetch(launched))
+                    self._add_messages(await self._pool.access.fetch(launched))
             finally:
                 if launched is not None:
-                    launched.folder.let_go()
+                    launched.folder.release()
                 await asyncio.to_thread(self._guard.release, leave=True)
                 await run_to_completion(self._end())
 
     async def _revived(self) -> bool:
-        """Resume a container that was paused from outside; one that runs elsewhere may be behind a link that broke."""
+        """Resume a container that was paused from outside. Returns whether the sandbox may still be used."""
         if self._launched is None:
             return False
         status = await self._launched.container.status()
         if status == "paused":
             await self._launched.container.unpause()
             return True
-        return status == "running" and self._fleet.reach.is_far
+        return status == "running" and self._pool.access.is_remote
 
     async def _remarks(self) -> list[str]:
         return self._way_out.take_denied() if self._way_out is not None else []
@@ -226,11 +224,11 @@ class DockerRuntime(ServerRuntime):
         self, client: ActionExecutionClient, action: Action, action_id: int, on_frame: Callable[[Frame], None]
     ) -> Observation:
         assert self._launched is not None
-        return await self._fleet.reach.execute(self._launched, action, action_id, on_frame)
+        return await self._pool.access.execute(self._launched, action, action_id, on_frame)
 
 
 def _of_image() -> tuple[int, int]:
-    """Whom the image knows by name: in a workspace of its own, the sandbox may be anybody."""
+    """The user of the image, because the sandbox has its own copy of the workspace."""
     from runtime.image.build_context import User
 
     user = User.of_host()

@@ -1,17 +1,16 @@
-"""The way to the container engine: DOCKER_HOST, else the system's own socket, as the SDK finds them, and ssh.
+"""Connect to the container engine: at DOCKER_HOST, the SDK's default socket, or another machine through ssh.
 
-An engine is far where it may run on another machine: then it sees no file and no socket of this one.
+An engine is remote if it may run on another machine, because then it does not see files and sockets of this one.
 
-A container engine on another machine, reached with ssh: a connection is a process `docker system dial-stdio` there.
-
-The user's own ssh does it, so keys, agents, jump hosts and known hosts are those of `~/.ssh/config`. It never asks: it
-has no terminal, and a host that is not known is refused. The process has one end of a pair of sockets for its input and
-output; the other end is the connection. Invariant: whoever closes a connection ends its process, and so does whoever
-ends without closing it, for then ssh finds its input at an end.
+For `ssh://` addresses a connection is a process `docker system dial-stdio` on the other machine, run by the user's own
+ssh, so keys, agents, jump hosts and known hosts are those of `~/.ssh/config`. It never asks anything: it has no
+terminal, and an unknown host is refused. One end of a socket pair is the process's input and output, the other end is
+the connection. Closing the connection ends the process; if Handloom dies, ssh ends because its input is closed.
 """
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 from contextlib import suppress
@@ -23,45 +22,38 @@ import urllib3
 from docker import DockerClient
 from urllib3.connection import HTTPConnection
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-import os
-from typing import TYPE_CHECKING
-
 from core.errors import RuntimeUnavailableError
 
 if TYPE_CHECKING:
-    import docker
-
+    from collections.abc import Mapping
 
 OPTIONS = (
     *("-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ClearAllForwardings=yes"),
-    # a link that drops everything in silence is a broken one
+    # detect a link that silently drops packets
     *("-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"),
 )
 DIAL = ("docker", "system", "dial-stdio")
 OLDEST = "1.24"
-"""A version that the SDK knows, for the question which one the engine has."""
+"""An API version that the SDK supports, used to ask the engine for its version."""
 BASE_URL = "http://engine.invalid:1"
 """The name is never looked up: no connection is made to it."""
 
 
 def command(url: str) -> list[str]:
-    """The command whose input and output are a connection to the engine at `ssh://[USER@]HOST[:PORT]`.
+    """Return the command that connects its input and output to the engine at `ssh://[USER@]HOST[:PORT]`.
 
-    Raises ValueError for what is no such address.
+    Raises ValueError for another address.
     """
     parts = urlsplit(url)
     if parts.scheme != "ssh" or not parts.hostname or parts.path.strip("/") or parts.password:
-        raise ValueError(f"{url} is no address such as ssh://user@host:22")
+        raise ValueError(f"{url} is not an address such as ssh://user@host:22")
     user = ("-l", parts.username) if parts.username else ()
     port = ("-p", str(parts.port)) if parts.port else ()
     return ["ssh", *OPTIONS, *user, *port, "--", parts.hostname, *DIAL]
 
 
 def client(url: str, within_s: int) -> DockerClient:
-    """A client of the engine there; the caller closes it. Blocks. Raises OSError, and what the SDK raises."""
+    """Return a client of the engine at an ssh address. The caller closes it. Blocks. Raises OSError and SDK errors."""
     try:
         adapter = _Adapter(command(url), within_s)
     except ValueError as error:
@@ -82,7 +74,7 @@ def _client(adapter: _Adapter, within_s: int, version: str) -> DockerClient:
 
 
 def _ask_why(url: str, within_s: float) -> None:
-    """Raise OSError with what ssh says where it is ssh that fails."""
+    """Raise OSError with ssh's message if ssh fails."""
     try:
         done = subprocess.run(
             command(url), stdin=subprocess.DEVNULL, capture_output=True, timeout=within_s, check=False
@@ -90,12 +82,12 @@ def _ask_why(url: str, within_s: float) -> None:
     except subprocess.TimeoutExpired as error:
         raise OSError(None, str(error)) from error
     if done.returncode != 0:
-        said = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2].strip()
-        raise OSError(None, said or f"ssh ended with status {done.returncode}")
+        last = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2].strip()
+        raise OSError(None, last or f"ssh ended with status {done.returncode}")
 
 
 class _Connection(HTTPConnection):
-    """A connection over a process."""
+    """An HTTP connection through the input and output of a process."""
 
     def __init__(self, command: list[str], within_s: float) -> None:
         super().__init__("localhost", timeout=within_s)
@@ -135,7 +127,7 @@ class _Pool(urllib3.HTTPConnectionPool):
 
 
 class _Adapter(requests.adapters.HTTPAdapter):
-    """What makes a session of `requests` go over processes, whatever the address says."""
+    """Makes a session of `requests` use processes as connections, whatever the URL."""
 
     def __init__(self, command: list[str], within_s: float) -> None:
         super().__init__()
@@ -155,33 +147,32 @@ class _Adapter(requests.adapters.HTTPAdapter):
 SYSTEMS_OWN = "unix:///var/run/docker.sock"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 ANSWER_WITHIN_S = 60
-"""A busy engine takes seconds to make a container."""
+"""Timeout for an answer; a busy engine takes seconds to create a container."""
 
 
 def address(host: str = "") -> str:
-    """Where the engine listens: `host`, else DOCKER_HOST, else the system's own socket."""
+    """Return the engine's address: `host`, else DOCKER_HOST, else the default socket."""
     return host or os.environ.get("DOCKER_HOST") or SYSTEMS_OWN
 
 
-def is_far(host: str = "") -> bool:
-    """Whether the engine there may be another machine's. ssh is far also where it leads back to this one."""
+def is_remote(host: str = "") -> bool:
+    """Whether the engine may run on another machine. An ssh address always counts as remote."""
     parts = urlsplit(address(host))
     if parts.scheme in ("unix", "npipe", "http+unix", ""):
         return False
     return parts.scheme == "ssh" or parts.hostname not in LOOPBACK
 
 
-def connect(host: str = "", within_s: int = ANSWER_WITHIN_S) -> docker.DockerClient:
-    """A client of an engine that answers; the caller closes it. `host` is as DOCKER_HOST, and wins over it.
+def connect(host: str = "", within_s: int = ANSWER_WITHIN_S) -> DockerClient:
+    """Return a client of a responding engine. The caller closes it. `host` takes precedence over DOCKER_HOST.
 
     Every answer may take `within_s` seconds. Blocks. Raises RuntimeUnavailableError.
     """
-    import docker  # 0.2 s, for those who use containers
-    import requests
+    import docker
 
     try:
         host = address(host)
-        _knock(host)
+        _check_socket(host)
         if host.startswith("ssh://"):
             return client(host, within_s)
         environ = {**os.environ, "DOCKER_HOST": host}
@@ -190,15 +181,15 @@ def connect(host: str = "", within_s: int = ANSWER_WITHIN_S) -> docker.DockerCli
         raise engine_gone(error) from error
 
 
-def _knock(host: str) -> None:
-    """Raise OSError where nobody listens; the SDK would find out, too, and leave its socket open."""
+def _check_socket(host: str) -> None:
+    """Raise OSError if nothing listens; in that case the SDK would leave its socket open."""
     if host.startswith("unix://"):
-        with socket.socket(socket.AF_UNIX) as door:
-            door.connect(host.removeprefix("unix://"))
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.connect(host.removeprefix("unix://"))
 
 
 def engine_gone(error: BaseException) -> RuntimeUnavailableError:
-    """No engine answers, or it stopped answering."""
+    """Return the error for an engine that does not answer."""
     return RuntimeUnavailableError(
         f"The container engine does not answer ({_reason(error)}). "
         "Start Docker, or set DOCKER_HOST to where it listens, then try again."
@@ -206,11 +197,11 @@ def engine_gone(error: BaseException) -> RuntimeUnavailableError:
 
 
 def _reason(error: BaseException) -> str:
-    """The system's word for it, which lies beneath those of three libraries; else the outermost."""
-    beneath: BaseException | None = error
-    while beneath is not None:
-        for part in (beneath, *beneath.args):
+    """Return the operating system's message, which three libraries wrap; else the outermost message."""
+    cause: BaseException | None = error
+    while cause is not None:
+        for part in (cause, *cause.args):
             if isinstance(part, OSError) and part.strerror:
                 return part.strerror
-        beneath = beneath.__cause__ or beneath.__context__
+        cause = cause.__cause__ or cause.__context__
     return str(error)

@@ -1,12 +1,12 @@
-"""An engine that sees no file and no socket of this machine: another machine's, or one in a virtual machine.
+"""RemoteEngine: an engine that sees no files and sockets of this machine, on another machine or in a virtual machine.
 
-The workspace is copied into a volume of the engine before a container is made, and what the sandbox changed is copied
-back when the container ends or rests; `carrying` says what goes, `bringing` what comes. Files travel through a
-`courier`, a container that is made and never started, so that they can also be fetched where nothing runs any more. The
-client's connections lead through `passage`, and a link that breaks is ReconnectingClient's to survive.
+The workspace is copied into a volume of the engine before a container is created (`upload`), and the sandbox's changes
+are copied back when the container ends or is suspended (`download`). Files are transferred through a courier, a
+container that is created but never started, so that they can be fetched even if nothing runs any more. Connections go
+through a `tunnel`, and the client survives a broken link.
 
-Invariants: while files are at the engine that may not have been fetched, the sandbox's folder holds the list of what
-went there, and volumes go only after it; and an archive of which something was not taken over stays in that folder.
+Invariants: as long as files at the engine may not have been fetched, the sandbox's folder holds the record of the
+upload, and volumes are removed after the record; an archive that was not applied completely stays in that folder.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from core.events import Action, Frame, Observation
 from core.sandbox_types import Say
 from runtime.cancellation import run_to_completion
 from runtime.docker import upload
-from runtime.docker.container import PAUSED, Container, asked, gone
+from runtime.docker.container import PAUSED, Container, call_engine, gone
 from runtime.docker.container_spec import (
     COPY_LABEL,
     COURIER,
@@ -38,9 +38,9 @@ from runtime.docker.container_spec import (
     Specification,
     volumes,
 )
-from runtime.docker.download import ArchiveError, Brought, bring
+from runtime.docker.download import ArchiveError, DownloadResult, apply_download
 from runtime.docker.sandbox_folder import SandboxFolder
-from runtime.docker.tunnel import Passage
+from runtime.docker.tunnel import Tunnel
 from runtime.reconnecting_client import PATIENCE_S, ReconnectingClient, Why
 
 if TYPE_CHECKING:
@@ -50,34 +50,34 @@ if TYPE_CHECKING:
     from runtime.docker.container_launch import Launched
 
 COURIERS = "/courier"
-"""Where the courier has the volumes."""
+"""The folder in the courier in which the volumes are mounted."""
 WORK, RUN = "work", "run"
 STATE_ARCHIVE = "state.tar"
 ARCHIVE_BYTES = 2 * upload.MAX_TOTAL_BYTES
-"""Of what comes back: caches come along, and are left out here."""
+"""Limit for a download, which includes caches that are skipped here."""
 WHY_S = 5.0
 ENDED = ("exited", "dead", "removing", "created")
 
 
-class FarClient(ReconnectingClient):
-    """A ReconnectingClient with a passage of its own, which is closed with it."""
+class TunnelClient(ReconnectingClient):
+    """A client that closes its tunnel when it is closed."""
 
-    def __init__(self, key: str, socket: str, passage: Passage, *, patience_s: float, why: Why) -> None:
+    def __init__(self, key: str, socket: str, tunnel: Tunnel, *, patience_s: float, why: Why) -> None:
         super().__init__(key, uds=socket, patience_s=patience_s, why=why)
-        self._passage = passage
+        self._tunnel = tunnel
 
     async def aclose(self) -> None:
         await super().aclose()
-        await self._passage.aclose()
+        await self._tunnel.aclose()
 
 
-class Far:
-    """Implements `reach.Reach` for the engine at `url`.
+class RemoteEngine:
+    """Implements `access.EngineAccess` for the engine at `url`.
 
     `home` is the label of what is made there; a link that is broken is tried again for `patience_s`.
     """
 
-    is_far = True
+    is_remote = True
 
     def __init__(self, url: str, home: str, patience_s: float = PATIENCE_S) -> None:
         self._url = url
@@ -86,7 +86,7 @@ class Far:
 
     # -- the workspace -----------------------------------------------------------------------------------------------
 
-    async def furnish(
+    async def prepare(
         self,
         engine: docker.DockerClient,
         folder: SandboxFolder,
@@ -94,23 +94,23 @@ class Far:
         name: str,
         say: Say,
     ) -> list[str]:
-        """Copy the workspace to the engine. What an earlier sandbox left there is fetched first."""
-        told: list[str] = []
+        """Copy the workspace to the engine, after fetching what an earlier sandbox left there."""
+        messages: list[str] = []
         if await asyncio.to_thread(folder.carried.exists):
             say("Fetching what the last sandbox left at the engine")
-            told = await self._fetched(engine, folder, specification, name)
+            messages = await self._fetched(engine, folder, specification, name)
             await asyncio.to_thread(folder.carried.unlink)
         await self._remove_volumes(engine, name)
-        await asyncio.to_thread(folder.furnish, specification.user)
+        await asyncio.to_thread(folder.prepare, specification.user)
         archive = folder.path / "going.tar"
         try:
             packed = await asyncio.to_thread(_pack, archive, folder, specification)
             say(_described(packed))
             labels = {HOME_LABEL: self._home, COPY_LABEL: packed.id}
             for volume in volumes(name):
-                await asked(engine.api.create_volume, volume, labels=labels)
+                await call_engine(engine.api.create_volume, volume, labels=labels)
             async with self._courier(engine, folder, specification, name) as courier:
-                await asked(partial(_send, engine, courier, archive))
+                await call_engine(partial(_send, engine, courier, archive))
             await asyncio.to_thread(packed.write, folder.carried)
         except OSError as error:
             raise RuntimeUnavailableError(
@@ -118,10 +118,10 @@ class Far:
             ) from error
         finally:
             await asyncio.to_thread(archive.unlink, missing_ok=True)
-        return told
+        return messages
 
     async def fetch(self, launched: Launched) -> list[str]:
-        """Copy back what changed. Where that fails, it stays at the engine, and the answer says so."""
+        """Copy changes back. If that fails, they stay at the engine, and the returned line says so."""
         try:
             return await self._fetched(
                 launched.engine, launched.folder, launched.specification, launched.container.name
@@ -130,73 +130,73 @@ class Far:
             return [_not_fetched(launched, error)]
 
     async def end(self, launched: Launched) -> list[str]:
-        """End the container, copy back what changed, and remove the volumes: each only after the one before."""
+        """Remove the container, then copy changes back, then remove the volumes."""
         engine, folder, name = launched.engine, launched.folder, launched.container.name
         try:
             await launched.container.remove()
-            told = await self._fetched(engine, folder, launched.specification, name)
+            messages = await self._fetched(engine, folder, launched.specification, name)
         except RuntimeUnavailableError as error:
             return [_not_fetched(launched, error)]
         await asyncio.to_thread(folder.carried.unlink)
         with suppress(RuntimeUnavailableError):  # the next start removes them
             await self._remove_volumes(engine, name)
-        return told
+        return messages
 
     async def _fetched(
         self, engine: docker.DockerClient, folder: SandboxFolder, specification: Specification, name: str
     ) -> list[str]:
-        """Raises RuntimeUnavailableError; then everything is still at the engine."""
+        """Copy changes back. Raises RuntimeUnavailableError; then everything is still at the engine."""
         from docker import errors
 
         packed = await asyncio.to_thread(upload.Packed.read, folder.carried)
         await self._check(engine, folder, name, packed)
         try:
             async with self._courier(engine, folder, specification, name) as courier:
-                await self._check(engine, folder, name, packed)  # the courier would have had a volume made
-                await asked(partial(_receive, engine, courier, WORK, folder.coming))
+                await self._check(engine, folder, name, packed)  # creating the courier may have created the volume
+                await call_engine(partial(_receive, engine, courier, WORK, folder.coming))
                 with suppress(errors.NotFound, RuntimeUnavailableError, OSError):  # the sandbox may have removed it
-                    await asked(partial(_receive, engine, courier, f"{RUN}/{STATE}", folder.path / STATE_ARCHIVE))
+                    await call_engine(partial(_receive, engine, courier, f"{RUN}/{STATE}", folder.path / STATE_ARCHIVE))
                     await asyncio.to_thread(_take_state, folder)
-            brought = await asyncio.to_thread(_taken_over, folder, specification, packed or upload.Packed())
+            result = await asyncio.to_thread(_taken_over, folder, specification, packed or upload.Packed())
         except (ArchiveError, OSError, errors.NotFound) as error:
             raise RuntimeUnavailableError(f"What the sandbox changed cannot be fetched: {error}.") from error
-        told = brought.told()
-        if brought.is_whole:
+        messages = result.messages()
+        if result.is_whole:
             await asyncio.to_thread(folder.coming.unlink)
         else:
-            told.append(f"{specification.workspace}: what did not come back is kept in {folder.coming}.")
-        return told
+            messages.append(f"{specification.workspace}: what was not copied back is kept in {folder.coming}.")
+        return messages
 
     async def _check(
         self, engine: docker.DockerClient, folder: SandboxFolder, name: str, packed: upload.Packed | None
     ) -> None:
-        """Raise RuntimeUnavailableError unless this engine has the volume that this copy went into: in an empty one,
+        """Raise RuntimeUnavailableError unless this engine has the volume with this upload: with an empty volume,
         everything would look as if the sandbox had removed it."""
         from docker import errors
 
         volume, found = volumes(name)[0], None
         with suppress(errors.NotFound):
-            found = (await asked(engine.api.inspect_volume, volume))["Labels"] or {}
+            found = (await call_engine(engine.api.inspect_volume, volume))["Labels"] or {}
         if found is None or (packed is not None and found.get(COPY_LABEL) != packed.id):
             raise RuntimeUnavailableError(
-                f"The volume {volume}, in which the last sandbox has left its work, is not at this container engine. "
-                f"Name the engine that has it (docker.engine, DOCKER_HOST), or remove {folder.carried} to do without."
+                f"The volume {volume} with the work of the last sandbox is not at this container engine. "
+                f"Set docker.engine or DOCKER_HOST to the engine that has it, or remove {folder.carried} to discard it."
             )
 
     @asynccontextmanager
     async def _courier(
         self, engine: docker.DockerClient, folder: SandboxFolder, specification: Specification, name: str
     ) -> AsyncIterator[str]:
-        """The id of a container that has the volumes, and is there for as long as it is needed."""
+        """Create a container with the volumes and yield its id; it is removed at the end."""
         from docker import errors
 
         parameters = specification.courier(
             name + COURIER, {HOME_LABEL: self._home, COURIER_LABEL: folder.token}, COURIERS, (WORK, RUN)
         )
-        with suppress(errors.NotFound, RuntimeUnavailableError):  # of one that was left behind
-            await asked(engine.api.remove_container, parameters["name"], force=True)
+        with suppress(errors.NotFound, RuntimeUnavailableError):  # a courier that a killed process has left
+            await call_engine(engine.api.remove_container, parameters["name"], force=True)
         try:
-            made = await asked(partial(engine.containers.create, **parameters))
+            made = await call_engine(partial(engine.containers.create, **parameters))
         except errors.NotFound as error:
             raise RuntimeUnavailableError(
                 f"The image {specification.image} is not there. Make it with: handloom image build"
@@ -211,7 +211,7 @@ class Far:
 
         for volume in volumes(name):
             with suppress(errors.NotFound):
-                await asked(engine.api.remove_volume, volume)
+                await call_engine(engine.api.remove_volume, volume)
 
     # -- the link ----------------------------------------------------------------------------------------------------
 
@@ -219,15 +219,15 @@ class Far:
         self, engine: docker.DockerClient, container: Container, folder: SandboxFolder
     ) -> ActionExecutionClient:
         command = ("socat", "-", f"UNIX-CONNECT:{INSIDE}/{SOCKET}")
-        passage = Passage(self._url, engine.api.api_version, container.id, command, folder.socket())
-        await asyncio.to_thread(Path(folder.socket()).unlink, missing_ok=True)  # an earlier process's
+        tunnel = Tunnel(self._url, engine.api.api_version, container.id, command, folder.socket())
+        await asyncio.to_thread(Path(folder.socket()).unlink, missing_ok=True)  # of an earlier process
         try:
-            await passage.open()
+            await tunnel.open()
         except OSError as error:
             raise RuntimeUnavailableError(f"{folder.socket()} cannot be used: {error.strerror}. Try again.") from error
         key = await asyncio.to_thread(folder.key)
         why = partial(_why, container)
-        return FarClient(key, folder.socket(), passage, patience_s=self._patience_s, why=why)
+        return TunnelClient(key, folder.socket(), tunnel, patience_s=self._patience_s, why=why)
 
     async def execute(
         self, launched: Launched, action: Action, action_id: int, on_frame: Callable[[Frame], None]
@@ -244,7 +244,7 @@ def _not_fetched(launched: Launched, error: RuntimeUnavailableError) -> str:
 
 
 async def _why(container: Container) -> str:
-    """Why the link is broken. Raises RuntimeUnavailableError where the container is, and it is no use to wait."""
+    """Return why the link is broken. Raises RuntimeUnavailableError if the container has ended."""
     try:
         async with asyncio.timeout(WHY_S):
             status = await container.status()
@@ -258,10 +258,10 @@ async def _why(container: Container) -> str:
 
 
 def _described(packed: upload.Packed) -> str:
-    said = f"Copying {len(packed.files):,} files ({packed.size / upload.MB:,.1f} MB) to the container engine"
+    text = f"Copying {len(packed.files):,} files ({packed.size / upload.MB:,.1f} MB) to the container engine"
     if packed.left_out:
-        said += f"; {len(packed.left_out)} that are too long or cannot be read stay here"
-    return said
+        text += f"; skipping {len(packed.left_out)} that are too large or cannot be read"
+    return text
 
 
 def _pack(archive: Path, folder: SandboxFolder, specification: Specification) -> upload.Packed:
@@ -278,7 +278,7 @@ def _send(engine: docker.DockerClient, courier: str, archive: Path) -> None:
 
 
 def _receive(engine: docker.DockerClient, courier: str, place: str, archive: Path) -> None:
-    """Fetch a folder of the volumes. Raises OSError where it is too long."""
+    """Download a folder of the volumes. Raises OSError if it is too large."""
     pieces, _ = engine.api.get_archive(courier, f"{COURIERS}/{place}")
     size = 0
     with open(_private(archive), "wb") as file:
@@ -295,21 +295,21 @@ def _take_state(folder: SandboxFolder) -> None:
     shutil.rmtree(state, ignore_errors=True)
     state.mkdir(0o700)
     with suppress(ArchiveError, tarfile.TarError):
-        bring(archive, STATE, state, upload.Packed(), ())
+        apply_download(archive, STATE, state, upload.Packed(), ())
     archive.unlink()
 
 
-def _taken_over(folder: SandboxFolder, specification: Specification, packed: upload.Packed) -> Brought:
-    """Without the list of what went, nothing is known to be unchanged, and everything that differs is kept twice."""
+def _taken_over(folder: SandboxFolder, specification: Specification, packed: upload.Packed) -> DownloadResult:
+    """Apply the download. Without a record of the upload, every file that differs is kept in both versions."""
     try:
-        brought = bring(folder.coming, WORK, specification.workspace, packed, specification.kept_back)
+        result = apply_download(folder.coming, WORK, specification.workspace, packed, specification.excluded_paths)
     except tarfile.TarError as error:
         raise ArchiveError(f"it is damaged: {error}") from error
-    upload.Packed(brought.now, id=packed.id).write(folder.carried)
-    return brought
+    upload.Packed(result.now, id=packed.id).write(folder.carried)
+    return result
 
 
 def _private(file: Path) -> int:
-    """A new file that nobody else reads, open for writing."""
+    """Create a private file and return its descriptor, open for writing."""
     file.unlink(missing_ok=True)
     return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

@@ -1,14 +1,14 @@
-"""What the host keeps of one sandbox: its key, its sockets, and a lock that says whose it is.
+"""SandboxFolder: the files of one sandbox on the host: its key, its sockets, and a lock.
 
-    lock            held by the process whose conversation it serves, and let go of however that ends
-    socket          which socket the server made; out of the container's sight, too
-    key             for the next process that finds the container; out of the container's sight
-    passwd, group   who the container's processes are
-    inside/         seen in the container as /run/handloom: the socket, and what outlasts the container
-    carried.json    what was copied to an engine elsewhere
-    coming.tar      what came back from there and was not taken over
+    lock            held by the process whose conversation uses the sandbox; the kernel releases it when that ends
+    socket          identifies the socket that the server created; not visible in the container
+    key             for the next process that reattaches to the container; not visible in the container
+    passwd, group   the users in the container
+    inside/         mounted in the container as /run/handloom: the socket, and state that outlives the container
+    carried.json    the record of an upload to a remote engine
+    coming.tar      a download from there that was not applied completely
 
-Invariant: whoever holds the lock alone decides about the container. All calls block for milliseconds.
+Invariant: only the process that holds the lock changes the container. All calls block for milliseconds.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from runtime.isolation import git_config
 SUFFIX = ".docker"
 SPARE = "spare-"
 NOTED = "socket"
-"""Which socket the server made."""
+"""The file that identifies the server's socket."""
 SOCKET_PATH_BYTES = 100
 """macOS takes 104 for the path of a socket, Linux 108."""
 
 
 class HeldError(Exception):
-    """Another process has this sandbox."""
+    """Another process uses this sandbox."""
 
 
 class SandboxFolder:
-    """The folder of the sandbox `token` below `parent`, made when it is first held."""
+    """The folder of the sandbox `token` in `parent`, created when it is first locked."""
 
     def __init__(self, parent: Path, token: str) -> None:
         self.token = token
@@ -53,17 +53,17 @@ class SandboxFolder:
 
     @property
     def carried(self) -> Path:
-        """The list of what was copied to an engine elsewhere; there for as long as something may have to be fetched."""
+        """The record of an upload. It exists as long as there may be something to download."""
         return self.path / "carried.json"
 
     @property
     def coming(self) -> Path:
-        """The archive of what was fetched; stays where something of it was not taken over."""
+        """The downloaded archive. It is kept if it was not applied completely."""
         return self.path / "coming.tar"
 
     @property
     def is_needed(self) -> bool:
-        """Whether work lies in it, or can be found by it, that is nowhere else."""
+        """Whether the folder holds or leads to work that exists nowhere else."""
         return self.carried.exists() or self.coming.exists()
 
     def hold(self) -> None:
@@ -80,15 +80,15 @@ class SandboxFolder:
             raise
         self._lock = lock
 
-    def let_go(self) -> None:
-        """Give the lock back. May be called twice."""
+    def release(self) -> None:
+        """Release the lock. May be called twice."""
         for fd in (self._inside, self._lock, self._server):
             if fd is not None:
                 os.close(fd)
         self._inside = self._lock = self._server = None
 
-    def furnish(self, user: tuple[int, int]) -> None:
-        """Put everything there that a new container needs, with a new key. Raises OSError."""
+    def prepare(self, user: tuple[int, int]) -> None:
+        """Create the files for a new container, with a new key. Raises OSError."""
         uid, gid = user
         for path in (self.inside / KEY, self.inside / SOCKET, self.path / NOTED):
             path.unlink(missing_ok=True)
@@ -107,13 +107,13 @@ class SandboxFolder:
                 os.chown(path, uid, gid, follow_symlinks=False)
 
     def key(self) -> str:
-        """The key of the container that was started last; empty where it is not known."""
+        """Return the key of the newest container; empty if unknown."""
         with suppress(OSError, UnicodeDecodeError):
             return (self.path / KEY).read_text("ascii")
         return ""
 
     def socket(self) -> str:
-        """The path of the server's socket; where that is too long, by a descriptor that stays open until `let_go`."""
+        """Return the path of the server's socket; if it is too long, through a descriptor open until `release`."""
         path = self.inside / SOCKET
         if len(os.fsencode(path)) <= SOCKET_PATH_BYTES:
             return str(path)
@@ -122,13 +122,13 @@ class SandboxFolder:
         return f"/proc/self/fd/{self._inside}/{SOCKET}"
 
     def server(self) -> str:
-        """The way to the server's socket inode, by a descriptor that stays open until `let_go`.
+        """Return a path to the server's socket through a descriptor that stays open until `release`.
 
-        What the container puts in its place later, a link or a socket of its own, is not reached. The socket is the one
-        that was there when the server said that it is ready, before any command ran; a later process of ours compares
-        it with what was noted then. Raises OSError.
+        A link or another socket that the container puts in its place later is never used. The socket is the one that
+        existed when the server became ready, before any command ran. A later process compares it with the file NOTED.
+        Raises OSError.
         """
-        if not hasattr(os, "O_PATH"):  # no Linux: what runs in the engine's virtual machine makes no socket here
+        if not hasattr(os, "O_PATH"):  # macOS: programs in the engine's virtual machine cannot create sockets here
             return self.socket()
         path = self.inside / SOCKET
         if self._server is None:
@@ -143,20 +143,20 @@ class SandboxFolder:
             self._server = opened
         return f"/proc/self/fd/{self._server}"
 
-    def become(self, token: str) -> None:
-        """Serve another sandbox from here on, which has none yet. Raises OSError where it has."""
+    def assign(self, token: str) -> None:
+        """Rename the folder to that of another sandbox. Raises OSError if that exists."""
         target = self.path.with_name(f"{token}{SUFFIX}")
         self.path.rename(target)
         self.path, self.token = target, token
 
     def remove(self) -> None:
-        """Take all of it away, also what should outlast the container."""
-        self.let_go()
+        """Remove the folder, including the state that outlives the container."""
+        self.release()
         shutil.rmtree(self.path, ignore_errors=True)
 
 
 def _write_new(file: Path, text: str) -> None:
-    """Raises FileExistsError."""
+    """Write a new private file. Raises FileExistsError."""
     with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w", encoding="ascii") as new:
         new.write(text)
 

@@ -1,14 +1,10 @@
-"""A passage: a socket of this machine that leads to one in a container, through the engine, wherever that is.
+"""Tunnel: a socket on this machine that leads to a socket in a container of a remote engine.
 
-Each connection is one program in the container that hands bytes on, started when the connection is made and there for
-as long as it is. Invariant: a connection ends when its other end does, so that who has one on this machine sees what
-befalls the link.
+Each connection runs one program in the container that forwards bytes, and ends when either end closes, so that clients
+notice a broken link.
 
-A connection to the container engine for whoever speaks with it himself, and a program in a container over it.
-
-The SDK's connections are for questions and answers, in threads. What lasts for as long as a conversation is here: a
-connection of its own on the loop, over the same ways. Invariant: at the end of the `with` the connection is closed, and
-the ssh that carried it has ended.
+The SDK uses blocking connections in threads. Connections that last as long as a conversation are made here, on the
+event loop, with the same addresses. After `open_connection` the connection is closed and its ssh process has ended.
 """
 
 from __future__ import annotations
@@ -26,7 +22,7 @@ from urllib.parse import urlsplit
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 HEAD_BYTES = 8
-"""Before each piece of a program's output: which stream it is of, and how long it is."""
+"""Size of the header of each piece of a program's output, with stream and length."""
 STDOUT = 1
 MAX_ANSWER_BYTES = 64 * 1024
 PORT, TLS_PORT = 2375, 2376
@@ -34,12 +30,12 @@ CONNECT_S = 10.0
 
 
 class NoStreamError(OSError):
-    """The engine does not give what it was asked for; the text says why."""
+    """The engine refused a stream; the text says why."""
 
 
 @asynccontextmanager
-async def dialed(url: str) -> AsyncIterator[Streams]:
-    """A connection to the engine at an address such as DOCKER_HOST has. Raises OSError."""
+async def open_connection(url: str) -> AsyncIterator[Streams]:
+    """Connect to the engine at an address as in DOCKER_HOST. Raises OSError."""
     parts = urlsplit(url)
     if parts.scheme == "ssh":
         async with _over_ssh(url) as streams:
@@ -88,7 +84,7 @@ async def _over_ssh(url: str) -> AsyncIterator[Streams]:
 
 
 def _tls(scheme: str) -> ssl.SSLContext | None:
-    """As the environment says for the engine's other clients: DOCKER_TLS_VERIFY, DOCKER_CERT_PATH. Raises OSError."""
+    """Read DOCKER_TLS_VERIFY and DOCKER_CERT_PATH like other clients of the engine. Raises OSError."""
     verify = os.environ.get("DOCKER_TLS_VERIFY", "")
     folder = Path(os.environ.get("DOCKER_CERT_PATH") or Path.home() / ".docker")
     if scheme != "https" and not verify:
@@ -101,10 +97,7 @@ def _tls(scheme: str) -> ssl.SSLContext | None:
 
 
 async def run(streams: Streams, version: str, container: str, command: Sequence[str]) -> None:
-    """Start a program in a container; from here on the connection is its input and, in pieces, its output.
-
-    Raises OSError.
-    """
+    """Start a program in a container. The connection becomes its input and, in pieces, its output. Raises OSError."""
     asked = {"AttachStdin": True, "AttachStdout": True, "AttachStderr": False, "Tty": False, "Cmd": list(command)}
     status, said = await _ask(streams, f"/v{version}/containers/{container}/exec", asked)
     if status != 201:
@@ -116,7 +109,7 @@ async def run(streams: Streams, version: str, container: str, command: Sequence[
 
 
 async def _ask(streams: Streams, path: str, body: object, *, upgrade: bool = False) -> tuple[int, bytes]:
-    """One request, and the status and content of its answer; of one that is upgraded, the content is the stream."""
+    """Send a request and return the status and content of its answer. After an upgrade, the stream is the content."""
     reader, writer = streams
     data = json.dumps(body).encode()
     lines = [f"POST {path} HTTP/1.1", "Host: docker", "Content-Type: application/json", f"Content-Length: {len(data)}"]
@@ -132,12 +125,12 @@ async def _ask(streams: Streams, path: str, body: object, *, upgrade: bool = Fal
             return status, b""
         content = await reader.readexactly(min(int(fields.get("content-length", "0")), MAX_ANSWER_BYTES))
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError, IndexError) as error:
-        raise NoStreamError("the engine's answer breaks off") from error
+        raise NoStreamError("the engine's answer is incomplete") from error
     return status, content
 
 
 async def output(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
-    """What the program prints, piece by piece, without the marks between the pieces. Raises OSError."""
+    """Yield the program's output without the headers of the pieces. Raises OSError."""
     while True:
         try:
             head = await reader.readexactly(HEAD_BYTES)
@@ -154,13 +147,13 @@ async def output(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
 
 PIECE_BYTES = 64 * 1024
 START_S = 20.0
-"""For a link that drops everything in silence: until the program runs, nobody notices that the near side has gone."""
+"""Timeout for starting the program on a link that silently drops packets; until then no end of a client is noticed."""
 
 
-class Passage:
-    """Leads from `socket`, a path where nothing is yet, to what `command` in the container is connected to.
+class Tunnel:
+    """Forwards connections to the new socket `socket` to `command` in the container, from `open` to `aclose`.
 
-    `url` is the engine's address, `version` that of its API, `container` the id. Open it, and close it in the end.
+    `url` is the engine's address, `version` the version of its API, `container` the container's id.
     """
 
     def __init__(self, url: str, version: str, container: str, command: Sequence[str], socket: str) -> None:
@@ -173,7 +166,7 @@ class Passage:
         self._passing: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
-        """Let connections through from here on. Raises OSError."""
+        """Listen for connections. Raises OSError."""
         self._server = await asyncio.start_unix_server(self._pass, self._socket)
 
     async def aclose(self) -> None:
@@ -190,36 +183,36 @@ class Passage:
         assert task is not None
         self._passing.add(task)
         try:
-            async with dialed(self._url) as far:
+            async with open_connection(self._url) as engine:
                 async with asyncio.timeout(START_S):
-                    await run(far, self._version, self._container, self._command)
-                await _either((reader, writer), far)
+                    await run(engine, self._version, self._container, self._command)
+                await _relay((reader, writer), engine)
         except (OSError, asyncio.CancelledError):
-            pass  # who is connected sees the end of it; cancelled by `aclose` alone
+            pass  # the client sees the end of its connection; only `aclose` cancels
         finally:
             self._passing.discard(task)
             writer.close()
 
 
-async def _either(near: Streams, far: Streams) -> None:
-    """Hand bytes on both ways until one side ends."""
-    ways = {asyncio.create_task(_there(near[0], far[1])), asyncio.create_task(_back(far[0], near[1]))}
+async def _relay(client: Streams, engine: Streams) -> None:
+    """Forward bytes in both directions until one side ends."""
+    tasks = {asyncio.create_task(_send(client[0], engine[1])), asyncio.create_task(_receive(engine[0], client[1]))}
     try:
-        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for way in ways:
-            way.cancel()
-        await asyncio.gather(*ways, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _there(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _send(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     with suppress(OSError):
         while data := await reader.read(PIECE_BYTES):
             writer.write(data)
             await writer.drain()
 
 
-async def _back(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _receive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     with suppress(OSError):
         async for data in output(reader):
             writer.write(data)

@@ -1,8 +1,8 @@
-"""A workspace on its way to an engine elsewhere: what is packed, and what is known of it afterwards.
+"""Pack a workspace for a remote engine, and record what was packed.
 
-Left out is what can be made again (CACHES, and folders with a CACHEDIR.TAG), what the sandbox may not see, and files
-that are longer than MAX_FILE_BYTES. Symbolic links are packed as links and never followed. Invariant: what was packed
-is in the list of it, with its digest, so that what comes back can be told from what went. Blocks.
+Left out are folders that can be recreated (CACHES, and folders with a CACHEDIR.TAG), hidden paths, and files larger
+than MAX_FILE_BYTES. Symbolic links are packed as links and never followed. Invariant: the record holds the digest of
+every packed file, so that changes can be recognised afterwards. Blocks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from runtime.workspace_files import FILE, LINK, PROGRAM
 
 MB = 1024 * 1024
 MAX_FILE_BYTES = 256 * MB
-"""Of one file, both ways; each is in memory once."""
+"""Limit for one file in both directions; each is held in memory."""
 MAX_TOTAL_BYTES = 4096 * MB
 MAX_FILES = 200_000
 CACHES = frozenset(
@@ -34,34 +34,35 @@ CACHES = frozenset(
         *(".pytest_cache", ".gradle", ".terraform"),
     }
 )
-"""Folders that are made again by those who need them, and that seldom fit another machine."""
+"""Folders that tools recreate, and that seldom work on another machine."""
 CACHE_TAG = "CACHEDIR.TAG"
 STAGE = ".handloom-coming-"
-"""Begins the name of a folder in which files wait that come back."""
+"""Prefix of the staging folder for files that are copied back."""
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass
 class Packed:
-    """What went to the engine: the digest of each file by its path beneath the workspace."""
+    """The record of an upload."""
 
     files: dict[str, str] = field(default_factory=dict)
+    """Digest of each file by its path in the workspace."""
     size: int = 0
-    """Bytes, of all of them."""
+    """Total size in bytes."""
     left_out: list[str] = field(default_factory=list)
-    """Files that are too long, or could not be read."""
+    """Files that are too large or could not be read."""
     id: str = field(default_factory=lambda: secrets.token_hex(8))
-    """Of the copy, by which the volume that it went into is known again."""
+    """Identifies the copy; the volume has it as a label."""
 
     def write(self, file: Path) -> None:
-        """Keep it, whole or not at all. Raises OSError."""
+        """Write the record atomically. Raises OSError."""
         new = file.with_name(f"{file.name}.new")
         new.write_text(json.dumps({"files": self.files, "id": self.id}), "utf-8")
         new.replace(file)
 
     @classmethod
     def read(cls, file: Path) -> Packed | None:
-        """What was kept; None where nothing was, or it is damaged."""
+        """Read a record; None if there is none or it is damaged."""
         with suppress(OSError, ValueError, KeyError, TypeError):
             kept = json.loads(file.read_text("utf-8"))
             return cls(dict(kept["files"]), id=str(kept["id"]))
@@ -69,14 +70,14 @@ class Packed:
 
 
 def digest(mode: int, content: bytes) -> str:
-    """What tells one file from another: its kind and what is in it."""
+    """Return the digest of a file's mode and content."""
     return f"{mode:o}:{hashlib.sha256(content).hexdigest()}"
 
 
 def pack(workspace: Path, hidden: Iterable[Path], archive: tarfile.TarFile, top: str, user: tuple[int, int]) -> Packed:
-    """Put the workspace into an archive, as the folder `top` that belongs to `user`.
+    """Add the workspace to an archive as the folder `top` that belongs to `user`.
 
-    Raises RuntimeUnavailableError where it is too large, OSError.
+    Raises RuntimeUnavailableError if it is too large, OSError.
     """
     out_of_sight = {str(path) for path in hidden}
     packing = _Packing(archive, top, user)
@@ -94,7 +95,7 @@ def pack(workspace: Path, hidden: Iterable[Path], archive: tarfile.TarFile, top:
 
 
 class _Packing:
-    """One workspace on its way into an archive."""
+    """Adds one workspace to an archive."""
 
     def __init__(self, archive: tarfile.TarFile, top: str, user: tuple[int, int]) -> None:
         self._archive = archive
@@ -106,7 +107,7 @@ class _Packing:
         self._archive.addfile(self._entry(below.rstrip("/"), os.fstat(fd), tarfile.DIRTYPE))
 
     def add_file(self, path: str, name: str, fd: int) -> None:
-        """Put a file or link in. Raises RuntimeUnavailableError where that makes too much of it."""
+        """Add a file or link. Raises RuntimeUnavailableError if the workspace is too large."""
         packed = self.packed
         try:
             status, mode, content = _content(name, fd)
@@ -126,9 +127,9 @@ class _Packing:
         packed.size += len(content)
         if packed.size > MAX_TOTAL_BYTES or len(packed.files) > MAX_FILES:
             raise RuntimeUnavailableError(
-                "The workspace is too large for a container engine elsewhere: more than "
-                f"{MAX_TOTAL_BYTES // MB} MB or {MAX_FILES} files would have to be copied. Choose a smaller folder, or "
-                "an engine of this machine."
+                "The workspace is too large for a remote container engine: more than "
+                f"{MAX_TOTAL_BYTES // MB} MB or {MAX_FILES} files would have to be copied. Choose a smaller folder or "
+                "an engine on this machine."
             )
 
     def _entry(self, path: str, status: os.stat_result, kind: bytes) -> tarfile.TarInfo:
@@ -141,11 +142,11 @@ class _Packing:
 
 
 def _content(name: str, fd: int) -> tuple[os.stat_result, int, bytes | None]:
-    """How a file stands, its kind and content; no content where it is neither file nor link. Raises OSError."""
+    """Return a file's status, mode and content; the content is None for special files. Raises OSError."""
     status = _status(name, fd)
     if stat.S_ISLNK(status.st_mode):
         return status, LINK, os.fsencode(os.readlink(name, dir_fd=fd))
-    if not stat.S_ISREG(status.st_mode):  # opening a device can do something
+    if not stat.S_ISREG(status.st_mode):  # opening a device can have effects
         return status, FILE, None
     with open(os.open(name, _READ, dir_fd=fd), "rb") as file:
         status = os.fstat(file.fileno())
@@ -158,7 +159,7 @@ def _content(name: str, fd: int) -> tuple[os.stat_result, int, bytes | None]:
 
 
 def pack_folder(folder: Path, archive: tarfile.TarFile, top: str, user: tuple[int, int]) -> None:
-    """Put a folder of our own into an archive, as it is but for its owner. Raises OSError."""
+    """Add one of Handloom's own folders to an archive with another owner. Raises OSError."""
 
     def owned(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
         entry.uid, entry.gid, entry.uname, entry.gname = *user, "", ""
@@ -168,7 +169,7 @@ def pack_folder(folder: Path, archive: tarfile.TarFile, top: str, user: tuple[in
 
 
 def archive_to(file: IO[bytes]) -> tarfile.TarFile:
-    """An archive to be written, in which names are bytes, as they are in a folder."""
+    """Open an archive for writing that preserves file names that are not valid UTF-8."""
     return tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT, encoding="utf-8", errors="surrogateescape")
 
 

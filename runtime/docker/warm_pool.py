@@ -1,14 +1,10 @@
-"""Fleet: what all containers of one home share.
+"""WarmPool: the engine client, the container names and the spare containers of one home folder.
 
-The engine, whose client is made when it is first needed; the names and labels by which containers are found again; the
-warm pool. Invariants: a container is touched only by the process that holds its folder's lock; whatever carries our
-label and nobody holds was left behind, and is taken away once the engine answers, unless a conversation may still
-come back for it.
+Invariants: only the process that holds the lock of a sandbox's folder touches its container. A container with our label
+whose lock nobody holds was left behind; it is removed once the engine answers, unless its conversation may be resumed.
 
-Sandboxes whose conversations were deleted while their engine did not answer, so that their containers go later.
-
-A file for each below the sandboxes of the home, which holds the address of its engine: another engine that answers
-says nothing about it. All calls block for milliseconds.
+DeferredRemovals records sandboxes whose conversations were deleted while their engine did not answer: one file for
+each, which holds the engine's address, so that a process that uses the same engine removes their containers later.
 """
 
 from __future__ import annotations
@@ -27,12 +23,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from core.errors import HandloomError, OutOfReachError, RuntimeUnavailableError
 from core.sandbox_types import Say
-from runtime.docker.container import Container, asked
-from runtime.docker.container_launch import Launched, found_again, launch
+from runtime.docker.container import Container, call_engine
+from runtime.docker.container_launch import Launched, launch, reattach
 from runtime.docker.container_spec import COURIER, COURIER_LABEL, HOME_LABEL, ContainerOptions, Specification, volumes
-from runtime.docker.engine import address, is_far
-from runtime.docker.engine_access import Reach
-from runtime.docker.local_engine import Near
+from runtime.docker.engine import address, is_remote
+from runtime.docker.engine_access import EngineAccess, LocalEngine
 from runtime.docker.sandbox_folder import SPARE, SUFFIX, HeldError, SandboxFolder
 from runtime.isolation import protected_paths
 from runtime.isolation.bubblewrap import sandbox_user
@@ -45,15 +40,15 @@ if TYPE_CHECKING:
 FOLDER = "forgotten"
 
 
-class Forgotten:
-    """Those at the engine at this address."""
+class DeferredRemovals:
+    """Sandboxes to be removed at the engine with this address. Calls block for milliseconds."""
 
     def __init__(self, parent: Path, engine: str) -> None:
         self._folder = parent / FOLDER
         self._engine = engine
 
     def add(self, token: str) -> None:
-        """Note a sandbox down. On the disk when this returns. Raises OSError."""
+        """Record a sandbox; it is on the disk when this returns. Raises OSError."""
         self._folder.mkdir(0o700, parents=True, exist_ok=True)
         with open(self._folder / token, "w", encoding="utf-8") as file:
             file.write(self._engine)
@@ -61,13 +56,13 @@ class Forgotten:
             os.fsync(file.fileno())
 
     def tokens(self) -> list[str]:
-        """Those whose containers are still to go. Raises OSError."""
+        """Return the sandboxes whose containers are still to be removed. Raises OSError."""
         if not self._folder.is_dir():
             return []
         return [path.name for path in self._folder.iterdir() if path.read_text("utf-8", "replace") == self._engine]
 
     def remove(self, token: str) -> None:
-        """Its container is gone. Raises OSError."""
+        """Delete the record of a sandbox whose container was removed. Raises OSError."""
         (self._folder / token).unlink(missing_ok=True)
 
 
@@ -75,23 +70,23 @@ log = logging.getLogger(__name__)
 
 PREFIX = "handloom"
 _NO_NAME = re.compile(r"[^a-zA-Z0-9_.-]+")
-"""What the engine does not let stand in a name."""
+"""Characters that the engine does not allow in a name."""
 HELD_S = 3.0
-"""For how long a sandbox that somebody holds is waited for."""
+"""How long to wait for the lock of a sandbox."""
 PAUSED_S = 7 * 24 * 3600.0
-"""After so long a paused container is taken away: its conversation does not come back for it."""
+"""After this time a paused container is removed."""
 
 
 class Warmable(Protocol):
-    """A runtime that says how its container would be made, and holds what that rests on until it is closed."""
+    """A runtime that can return the specification of its container, and holds its mount points until it is closed."""
 
     async def specified(self) -> Specification: ...
 
     async def aclose(self) -> None: ...
 
 
-class Fleet:
-    """The containers of the home `home`. Belongs to one loop; close it at the end."""
+class WarmPool:
+    """The containers of the home folder `home`. Belongs to one event loop, and must be closed."""
 
     def __init__(
         self, home: Path, options: ContainerOptions, isolation: Isolation, server_options: tuple[str, ...] = ()
@@ -101,10 +96,10 @@ class Fleet:
         self.isolation = isolation
         self.server_options = server_options
         self.label = hashlib.sha256(str(home.resolve()).encode()).hexdigest()[:12]
-        self.reach = _reach(address(options.engine), self.label)
-        self._spares_wanted = 0 if self.reach.is_far else options.spares
-        """A spare one elsewhere would have a copy of a workspace that has changed since."""
-        self._forgotten = Forgotten(self.parent, address(options.engine))
+        self.access = _engine_access(address(options.engine), self.label)
+        self._spares_wanted = 0 if self.access.is_remote else options.spares
+        """A spare container at a remote engine would have an outdated copy of the workspace."""
+        self._deferred = DeferredRemovals(self.parent, address(options.engine))
         self._client: docker.DockerClient | None = None
         self._connecting = asyncio.Lock()
         self._spares: list[Launched] = []
@@ -112,7 +107,7 @@ class Fleet:
         self._is_closed = False
 
     async def aclose(self) -> None:
-        """Remove the spares and let go of the engine; containers of conversations stay. May be called twice."""
+        """Remove the spares and close the engine's client. Containers of conversations stay. May be called twice."""
         self._is_closed = True
         for task in self._tasks:
             task.cancel()
@@ -121,7 +116,7 @@ class Fleet:
         self._spares.clear()
         client, self._client = self._client, None
         if client is not None:
-            await self._reconcile(client)  # what could not be removed while the engine was away
+            await self._reconcile(client)  # remove what could not be removed while the engine did not answer
             await asyncio.to_thread(client.close)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -130,14 +125,14 @@ class Fleet:
         task.add_done_callback(self._tasks.discard)
 
     async def settled(self) -> None:
-        """Return when spares are there and what was left behind is taken away, as far as it can be."""
+        """Wait until background work is done: creating spares and removing what was left behind."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
     # -- the engine --------------------------------------------------------------------------------------------------
 
     async def engine(self) -> docker.DockerClient:
-        """The engine's client. Raises RuntimeUnavailableError where none answers."""
+        """Return the engine's client, connected at the first call. Raises RuntimeUnavailableError if none answers."""
         from runtime.docker.engine import connect
 
         async with self._connecting:
@@ -147,7 +142,7 @@ class Fleet:
             return self._client
 
     async def image(self) -> str:
-        """The image to make containers from. Raises RuntimeUnavailableError where there is none yet."""
+        """Return the image for containers. Raises RuntimeUnavailableError if it was not built yet."""
         if self.options.image:
             return self.options.image
         from runtime.image import DEFAULT_BASE, find
@@ -160,21 +155,21 @@ class Fleet:
         return found
 
     def name(self, token: str) -> str:
-        """What the container of a sandbox is called."""
+        """Return the name of a sandbox's container."""
         return f"{PREFIX}-{self.label[:6]}-{_NO_NAME.sub('-', token)}"
 
     # -- one container for a conversation ------------------------------------------------------------------------------
 
     async def take(self, token: str, specification: Specification, say: Say) -> Launched:
-        """A container for the sandbox `token`: the one it had, a spare one, or a new one.
+        """Return a container for the sandbox `token`: its existing one, a spare one, or a new one.
 
-        Raises RuntimeUnavailableError, also where another process has that sandbox.
+        Raises RuntimeUnavailableError, also if another process uses the sandbox.
         """
         folder = SandboxFolder(self.parent, token)
         try:
             is_new = not await asyncio.to_thread(folder.path.exists)
             spare = await self._spare(specification) if is_new else None
-            launched = await (self._made_over(spare, token) if spare else self._launched(folder, specification, say))
+            launched = await (self._assigned(spare, token) if spare else self._launched(folder, specification, say))
         except OSError as error:
             why = error.strerror or error
             raise RuntimeUnavailableError(f"The sandbox's folder {folder.path} cannot be used: {why}.") from error
@@ -182,20 +177,20 @@ class Fleet:
         return launched
 
     async def _launched(self, folder: SandboxFolder, specification: Specification, say: Say) -> Launched:
-        """The container that is there for this folder, or a new one. Raises RuntimeUnavailableError, OSError."""
+        """Reattach to the container of this folder, or create one. Raises RuntimeUnavailableError, OSError."""
         await _hold(folder)
         try:
-            engine, reach, name = await self.engine(), self.reach, self.name(folder.token)
-            found = await found_again(engine, reach, folder, specification, name=name, home=self.label)
-            return found or await launch(engine, reach, folder, specification, name=name, home=self.label, say=say)
+            engine, access, name = await self.engine(), self.access, self.name(folder.token)
+            found = await reattach(engine, access, folder, specification, name=name, home=self.label)
+            return found or await launch(engine, access, folder, specification, name=name, home=self.label, say=say)
         except BaseException:
-            folder.let_go()
+            folder.release()
             raise
 
-    async def _made_over(self, spare: Launched, token: str) -> Launched:
-        """A spare container as that of the sandbox `token`. Raises RuntimeUnavailableError, OSError."""
+    async def _assigned(self, spare: Launched, token: str) -> Launched:
+        """Assign a spare container to the sandbox `token`. Raises RuntimeUnavailableError, OSError."""
         try:
-            await asyncio.to_thread(spare.folder.become, token)
+            await asyncio.to_thread(spare.folder.assign, token)
             await spare.container.rename(self.name(token))
         except (OSError, RuntimeUnavailableError):
             await self._discard(spare)
@@ -205,10 +200,10 @@ class Fleet:
         return spare
 
     async def forget(self, token: str, *, later: bool = False) -> None:
-        """Remove the container of the sandbox `token` with its volumes, and its folder; none of them is no error.
+        """Remove the container of the sandbox `token` with its volumes and its folder, as far as they exist.
 
-        Where `later`, what an engine that does not answer has goes once it answers. Raises OutOfReachError where it
-        does not, RuntimeUnavailableError where another process has the sandbox, OSError.
+        If the engine does not answer, raises OutOfReachError, or with `later` removes the container once it answers.
+        Raises RuntimeUnavailableError if another process uses the sandbox, OSError.
         """
         folder = SandboxFolder(self.parent, token)
         await _hold(folder)
@@ -216,7 +211,7 @@ class Fleet:
             await self._remove_contained(token, later=later)
             await asyncio.to_thread(folder.remove)
         finally:
-            folder.let_go()
+            folder.release()
 
     async def _remove_contained(self, token: str, *, later: bool) -> None:
         try:
@@ -227,24 +222,24 @@ class Fleet:
                     f"{error} To delete the conversation all the same, and have its container removed once the engine "
                     f"answers: handloom delete --without-engine {token}"
                 ) from error
-            await asyncio.to_thread(self._forgotten.add, token)
+            await asyncio.to_thread(self._deferred.add, token)
 
     async def _remove_all(self, engine: docker.DockerClient, name: str) -> None:
-        """Take away what carries this name at the engine and is ours. Raises RuntimeUnavailableError."""
+        """Remove Handloom's containers and volumes of this name. Raises RuntimeUnavailableError."""
         from docker import errors
 
         ours = {"label": f"{HOME_LABEL}={self.label}"}
-        for summary in await asked(engine.api.containers, all=True, filters=ours):
+        for summary in await call_engine(engine.api.containers, all=True, filters=ours):
             if summary["Names"][0].lstrip("/").removesuffix(COURIER) == name:
                 await Container(engine, summary["Id"], name).remove()
         for volume in volumes(name):
             with suppress(errors.NotFound):
-                await asked(engine.api.remove_volume, volume)
+                await call_engine(engine.api.remove_volume, volume)
 
     # -- the warm pool -----------------------------------------------------------------------------------------------
 
     def warm(self, runtime: Warmable) -> None:
-        """Have a spare container for a conversation with such a runtime, which is not started."""
+        """Create a spare container in the background for a conversation with such a runtime, which is not started."""
         if self._spares_wanted and not self._is_closed:
             self._spawn(self._fill_for(runtime))
 
@@ -261,7 +256,7 @@ class Fleet:
             self._spawn(self._fill(specification))
 
     async def _fill(self, specification: Specification) -> None:
-        """Make what is missing of this specification; those of others that are too many go."""
+        """Create the missing spares of this specification, and remove surplus spares of others."""
         try:
             while sum(spare.specification.key == specification.key for spare in self._spares) < self._spares_wanted:
                 spare = await self._launch_spare(specification)
@@ -282,7 +277,7 @@ class Fleet:
             await asyncio.to_thread(folder.hold)
             engine = await self.engine()
             name = self.name(folder.token)
-            spare = await launch(engine, self.reach, folder, specification, name=name, home=self.label)
+            spare = await launch(engine, self.access, folder, specification, name=name, home=self.label)
             spare.held = held
         except BaseException:
             held.close()
@@ -291,7 +286,7 @@ class Fleet:
         return spare
 
     async def _spare(self, specification: Specification) -> Launched | None:
-        """A spare one that is well; those that are not go."""
+        """Return a healthy spare container; unhealthy ones are removed."""
         for spare in [spare for spare in self._spares if spare.specification.key == specification.key]:
             self._spares.remove(spare)
             if await spare.client.alive():
@@ -310,26 +305,26 @@ class Fleet:
     # -- what was left behind ------------------------------------------------------------------------------------------
 
     async def _reconcile(self, engine: docker.DockerClient) -> None:
-        """Take away what a process that was killed has left, and keep what a conversation may come back for."""
+        """Remove what killed processes have left, except containers whose conversations may be resumed."""
         try:
-            for token in await asyncio.to_thread(self._forgotten.tokens):
+            for token in await asyncio.to_thread(self._deferred.tokens):
                 await self._remove_all(engine, self.name(token))
-                await asyncio.to_thread(self._forgotten.remove, token)
-            found = await asked(engine.api.containers, all=True, filters={"label": f"{HOME_LABEL}={self.label}"})
+                await asyncio.to_thread(self._deferred.remove, token)
+            found = await call_engine(engine.api.containers, all=True, filters={"label": f"{HOME_LABEL}={self.label}"})
             for summary in found:
-                await self._look_after(engine, summary)
+                await self._clean_up(engine, summary)
             await asyncio.to_thread(self._remove_folders)
         except (HandloomError, OSError) as error:
             log.warning("containers that were left behind stay: %s", error)
 
-    async def _look_after(self, engine: docker.DockerClient, summary: dict[str, Any]) -> None:
+    async def _clean_up(self, engine: docker.DockerClient, summary: dict[str, Any]) -> None:
         name = summary["Names"][0].lstrip("/")
         token = summary["Labels"].get(COURIER_LABEL) or name.removeprefix(self.name(""))
         folder = SandboxFolder(self.parent, token)
         try:
             await asyncio.to_thread(folder.hold)
         except HeldError:
-            return  # somebody works with it
+            return  # another process uses it
         try:
             may_come_back = not token.startswith(SPARE)
             is_old = time.time() - (await asyncio.to_thread(folder.path.stat)).st_mtime > PAUSED_S
@@ -339,10 +334,10 @@ class Fleet:
             if token.startswith(SPARE):
                 await asyncio.to_thread(folder.remove)
         finally:
-            folder.let_go()
+            folder.release()
 
     def _remove_folders(self) -> None:
-        """Those of spares that nobody holds; a container of theirs is gone already. Blocks."""
+        """Remove the folders of spares that nobody holds. Their containers are already gone. Blocks."""
         for path in self.parent.glob(f"{SPARE}*{SUFFIX}"):
             folder = SandboxFolder(self.parent, path.name.removesuffix(SUFFIX))
             with suppress(HeldError, OSError):
@@ -351,9 +346,9 @@ class Fleet:
 
 
 async def _hold(folder: SandboxFolder) -> None:
-    """Take the lock of a folder. Raises RuntimeUnavailableError where another process keeps it, OSError.
+    """Lock a folder. Raises RuntimeUnavailableError if another process keeps the lock, OSError.
 
-    A process that starts holds each sandbox of the home for a moment, to see what was left behind; so this waits.
+    Waits up to HELD_S, because a starting process briefly locks each sandbox to see what was left behind.
     """
     gives_up_at = time.monotonic() + HELD_S
     while True:
@@ -369,9 +364,9 @@ async def _hold(folder: SandboxFolder) -> None:
             return
 
 
-def _reach(url: str, home: str) -> Reach:
-    if is_far(url):
-        from runtime.docker.remote_engine import Far  # with its client, which takes a moment
+def _engine_access(url: str, home: str) -> EngineAccess:
+    if is_remote(url):
+        from runtime.docker.remote_engine import RemoteEngine  # slow to import
 
-        return Far(url, home)
-    return Near()
+        return RemoteEngine(url, home)
+    return LocalEngine()

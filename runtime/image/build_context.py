@@ -1,8 +1,8 @@
-"""What goes into the sandbox's image: our code, the locked packages, the user, and the tag that is made from all of it.
+"""The content of the sandbox's image: Handloom's code, the locked packages, the user, and the tag computed from them.
 
-Holds that the same content has the same tag on every machine: files are taken by name and bytes, never by time, mode or
-owner. The sandbox gets what runs in it and nothing else: of `core` the vocabulary, of `runtime` all but the launchers
-that have a folder of their own; no settings, no store, no screen, no model.
+Invariant: the same content has the same tag on every machine, because only names and bytes of files count, not times,
+modes or owners. The image only contains what runs in it: the event types of `core`, and `runtime` without image and
+docker; no settings, no store, no screen, no models.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from functools import lru_cache
 from pathlib import Path
 
 REPOSITORY = "handloom-sandbox"
-"""What our images are called; the tag follows after a colon."""
+"""Name of Handloom's images, before the colon and the tag."""
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
-"""The folder of the packages: the working copy's, or that of installed packages."""
+"""The folder with the packages `core` and `runtime`: the working copy, or site-packages."""
 CODE = (
     "core/__init__.py",
     "core/errors.py",
@@ -34,51 +34,51 @@ CODE = (
     "core/sandbox_types.py",
     "runtime",
 )
-"""Files and folders that the action server imports, and little more; a test follows its imports."""
+"""Files and folders that the action server imports, and little more. A test checks its imports."""
 LEFT_OUT = ("runtime/image", "runtime/docker")
 SUFFIXES = frozenset({".py", ".js", ".json", ".toml", ".txt", ".md"})
-"""Of files that are part of a package; editors and interpreters leave others beside them."""
+"""Suffixes of files that belong to a package; other files are left by editors and interpreters."""
 BUILD = ("packages", "requirements.lock")
 NOT_ROOT = 1000
-"""The user's number where Handloom runs as root: nothing in a sandbox does."""
+"""The user id if Handloom runs as root, because nothing in a sandbox runs as root."""
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Whom the image's programs run as: numbers, for the host knows files by them."""
+    """The user of the image's programs, by the numbers that own files on the host."""
 
     uid: int
     gid: int
 
     @classmethod
     def of_host(cls) -> User:
-        """Who runs Handloom, and never root."""
+        """Return the user who runs Handloom, but never root."""
         return cls(os.getuid() or NOT_ROOT, os.getgid() or NOT_ROOT)
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Everything of an image but its base."""
+    """Everything that an image consists of, except its base."""
 
     user: User
     repository: str = REPOSITORY
     root: Path = ROOT
 
     def content(self) -> str:
-        """The digest of all that goes in but the base. Reads files again only where one changed: some milliseconds."""
+        """Return the digest of everything but the base. Takes some milliseconds if no file has changed."""
         stats = tuple((name, str(file), _version(file)) for name, file in self._files())
         return _digest(stats, self.user)
 
     def tag(self, base: str) -> str:
-        """The image's name with its tag; `base` is the base's id, or its name where it is not on this machine."""
+        """Return the image's name with its tag; `base` is the base's id, or its name if it is not on this machine."""
         return f"{self.repository}:{hashlib.sha256(f'{self.content()} {base}'.encode()).hexdigest()[:12]}"
 
     def named(self, tag: str) -> bool:
-        """Whether a tag is one of this recipe's, whatever its content."""
+        """Whether a tag belongs to this repository, whatever its content."""
         return tag.startswith(f"{self.repository}:")
 
     def tar(self) -> bytes:
-        """The build context. Reads and packs some two hundred files: some ten milliseconds."""
+        """Return the build context as a tar archive. Packs some two hundred files in some ten milliseconds."""
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w") as tar:
             for name, file in self._files():
@@ -89,7 +89,7 @@ class Recipe:
         return packed.getvalue()
 
     def _files(self) -> Iterator[tuple[str, Path]]:
-        """Each by its name in the context, in a fixed order."""
+        """Yield name in the context and path of each file, in a fixed order."""
         yield "Dockerfile", HERE / "Dockerfile"
         for name in BUILD:
             yield f"build/{name}", HERE / name
@@ -109,7 +109,7 @@ def _version(file: Path) -> tuple[int, int]:
 
 @lru_cache(maxsize=4)
 def _digest(stats: tuple[tuple[str, str, tuple[int, int]], ...], user: User) -> str:
-    """Keyed by what changes with every write, so that an unchanged file is read once in a process's life."""
+    """Compute the digest. Cached by modification times and sizes, so that unchanged files are read once."""
     digest = hashlib.sha256(f"{user.uid} {user.gid}\n".encode())
     for name, file, _ in stats:
         data = Path(file).read_bytes()

@@ -1,53 +1,101 @@
-"""What the engine is asked to do for an image: fetch the base, carry out the Dockerfile. Its words become progress.
+"""The engine's part of building the sandbox's image: fetch the base, run the Dockerfile, report progress and errors.
 
-The requests are the engine's own (`POST /images/create`, `POST /build`, version 1: the builder that every engine has),
-because those of the SDK cannot be cancelled.
-
-One request to the engine whose answer is a stream of JSON objects, such as the progress of a build.
-
-The SDK blocks while the engine says nothing, so a worker thread reads; what it reads is taken on the event loop, in
-order. Cancelling shuts the connection, upon which the engine gives up what it was asked for and the thread ends.
+EngineStream makes one streaming request to the engine that can be cancelled. Errors become errors of core/errors.py in
+one or two sentences that say what to do next; the engine distinguishes kinds of errors by their text alone.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 import socket
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from threading import Event
 from typing import TYPE_CHECKING, Any
-
-from runtime.image.image_errors import EngineError
-
-if TYPE_CHECKING:
-    import docker
-    from requests import Response
-
-
-import re
-from collections import deque
-from typing import TYPE_CHECKING
 
 import requests
 from docker import auth, errors, utils
 from docker.utils import config
 from docker.utils.proxy import ProxyConfig
 
+from core.errors import ConfigurationError, HandloomError, RuntimeUnavailableError
 from runtime.docker.engine import engine_gone
 from runtime.image.build_context import Recipe
-from runtime.image.image_errors import LAST_LINES, base_failed, step_failed
 
 if TYPE_CHECKING:
     import docker
+    from requests import Response
+if TYPE_CHECKING:
+    import docker
+
+LAST_LINES = 12
+"""Lines of a failed step's output that are shown."""
+ANOTHER_BASE = "Name another with --base, or as `base` under [docker] in config.toml."
+
+_NO_SUCH_IMAGE = re.compile(r"manifest unknown|not found|access denied|does not exist|invalid reference", re.IGNORECASE)
+_NO_SPACE = re.compile(r"no space left on device", re.IGNORECASE)
+_NO_NETWORK = re.compile(
+    r"temporary failure resolving|could not resolve|name resolution|name or service not known|no such host"
+    r"|network is unreachable|connection refused|NewConnectionError|connection timed out|i/o timeout",
+    re.IGNORECASE,
+)
+_STATUS = re.compile(r"returned a non-zero code: (\d+)")
+
+
+class EngineError(Exception):
+    """The engine refused a request, or reported an error in its stream."""
+
+    def __init__(self, reason: str, status: int = 0) -> None:
+        super().__init__(reason)
+        self.status = status
+        """HTTP status; 0 for an error reported in the stream."""
+
+
+def base_failed(base: str, error: EngineError) -> HandloomError:
+    """Return the error for a base that is not on this machine and could not be fetched."""
+    reason = str(error)
+    if _NO_SPACE.search(reason):
+        return no_space()
+    if error.status in (400, 404) or (_NO_SUCH_IMAGE.search(reason) and not _NO_NETWORK.search(reason)):
+        return ConfigurationError(
+            f"There is no image {base} here or in its registry, or it wants a `docker login`. {ANOTHER_BASE}"
+        )
+    return RuntimeUnavailableError(
+        f"The image {base} is not on this machine and cannot be fetched ({reason}). "
+        "Connect to the network and try again, or name an image that is here with --base."
+    )
+
+
+def step_failed(step: str, reason: str, said: Sequence[str]) -> RuntimeUnavailableError:
+    """Return the error for a failed build step; `said` are the lines that it printed."""
+    if _NO_SPACE.search("\n".join([reason, *said])):
+        return no_space()
+    advice = (
+        "The build has no network. Connect and try again, or take a base that has all packages."
+        if _NO_NETWORK.search("\n".join(said))
+        else f"Try again, or take another base. {ANOTHER_BASE}"
+    )
+    status = _STATUS.search(reason)
+    how = f"ended with status {status[1]}" if status else f"failed ({reason})"
+    last = "".join(f"\n    {line}" for line in said[-LAST_LINES:])
+    return RuntimeUnavailableError(f"The image was not built: the step “{step}” {how}.{last}\n{advice}")
+
+
+def no_space() -> RuntimeUnavailableError:
+    """Return the error for a full disk of the engine."""
+    return RuntimeUnavailableError(
+        "The container engine's disk is full. `docker system df` shows what fills it; make room, then try again."
+    )
 
 
 Message = Mapping[str, Any]
 
 
 class EngineStream:
-    """One request, read to its end by `follow`."""
+    """A streaming request to the engine that can be cancelled."""
 
     def __init__(
         self,
@@ -64,9 +112,9 @@ class EngineStream:
         self._given_up = Event()
 
     async def follow(self, take: Callable[[Message], None]) -> None:
-        """Take every message until the last. Raises EngineError, and what the SDK raises where the engine is gone.
+        """Send the request and pass on every message. Raises EngineError, and the SDK's errors if the engine is gone.
 
-        Cancelling waits for the thread, which ends at once when the engine has begun to answer.
+        Cancelling waits for the thread, which ends immediately once the engine has begun to answer.
         """
         loop = asyncio.get_running_loop()
         reading = asyncio.ensure_future(asyncio.to_thread(self._read, lambda m: loop.call_soon_threadsafe(take, m)))
@@ -76,7 +124,7 @@ class EngineStream:
             self._given_up.set()
             self._shut()
             await asyncio.wait([reading])
-            reading.exception()  # the connection's end, in whatever form it shows
+            reading.exception()  # mark as retrieved: it is caused by the closed connection
             raise
 
     def _read(self, take: Callable[[Message], object]) -> None:
@@ -91,7 +139,7 @@ class EngineStream:
                     take(json.loads(line))
 
     def _shut(self) -> None:
-        """Wake the thread that waits in a read."""
+        """Shut the connection down to wake the thread that is reading from it."""
         connection = getattr(self._response and self._response.raw, "connection", None)
         if (waiting := getattr(connection, "sock", None)) is not None:
             with suppress(OSError):
@@ -108,27 +156,27 @@ def _reason(response: Response) -> str:
 Say = Callable[[str], None]
 
 OURS = "handloom.image=sandbox"
-"""The label of every image that the Dockerfile begins, finished or not."""
+"""Label of every image from the Dockerfile, finished or not."""
 BASE_LABEL, CONTENT_LABEL = "handloom.base", "handloom.content"
-"""The labels of a finished one."""
+"""Labels of a finished image."""
 
 _STEP = re.compile(r"Step (\d+)/(\d+) : (.*)")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-"""Around what a step says on standard error."""
+"""Colours that the engine puts around a step's standard error."""
 _RUNS = " ---> Running in "
-"""Follows a step that is carried out, and none whose result is known."""
+"""Follows a step that is executed, but not a cached step."""
 _ENGINES_OWN = (" ---> ", "Removing intermediate container ")
-"""Begin lines that no program of a step printed."""
+"""Prefixes of the engine's own lines."""
 _TITLES = {
     "RUN sh /opt/handloom/build/packages": "Debian packages",
     "RUN python3 -m venv": "Python packages of the action server",
     "RUN /opt/handloom/bin/python -m compileall": "Handloom's own code",
 }
-"""What a step is about, by how it begins; the others take no time and are not told."""
+"""Titles of the slow steps by the beginning of the instruction. The other steps are not reported."""
 
 
 async def fetch(client: docker.DockerClient, base: str, say: Say) -> None:
-    """Get the base from its registry. Raises ConfigurationError, RuntimeUnavailableError."""
+    """Pull the base from its registry. Raises ConfigurationError, RuntimeUnavailableError."""
     say(f"Fetching {base}")
     repository, tag = utils.parse_repository_tag(base)
     failed: list[str] = []
@@ -150,7 +198,7 @@ async def fetch(client: docker.DockerClient, base: str, say: Say) -> None:
 
 
 def _credentials(client: docker.DockerClient, repository: str) -> dict[str, str]:
-    """What the user's `docker login` left for the registry; nothing for those that need none."""
+    """Return the headers with the credentials that `docker login` has stored for the registry, if any."""
     registry, _ = auth.resolve_repository_name(repository)
     found = auth.get_config_header(client.api, registry)
     return {"X-Registry-Auth": found.decode()} if found else {}
@@ -159,7 +207,7 @@ def _credentials(client: docker.DockerClient, repository: str) -> dict[str, str]
 async def run_steps(
     client: docker.DockerClient, base: str, recipe: Recipe, tag: str, say: Say, *, anew: bool = False
 ) -> None:
-    """Carry out the Dockerfile and name the image; `anew` repeats known steps. Raises RuntimeUnavailableError."""
+    """Build the Dockerfile and tag the image; `anew` disables the cache. Raises RuntimeUnavailableError."""
     context, content, ways = await asyncio.to_thread(lambda: (recipe.tar(), recipe.content(), proxies()))
     params = {
         "t": tag,
@@ -183,16 +231,16 @@ async def run_steps(
 
 
 def proxies() -> dict[str, str]:
-    """The proxies of the user's Docker configuration, by the names of their variables, for steps that fetch packages.
+    """Return the proxy variables of the user's Docker configuration, for steps that download packages.
 
-    The engine knows these names: neither the image's history nor its tag tells of them.
+    They are predefined build arguments, which appear neither in the image's history nor in its tag.
     """
     known = config.load_general_config().get("proxies", {}).get("default", {})
     return dict(ProxyConfig.from_dict(known).get_environment())
 
 
 class Progress:
-    """What a build says, followed: which step it is at, its last lines, and whether it failed."""
+    """Follows the messages of a build: the current step, its last lines, and whether it failed."""
 
     def __init__(self, say: Say) -> None:
         self.step = "preparing"

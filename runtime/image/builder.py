@@ -1,7 +1,7 @@
-"""The sandbox's image: find it, build it, and take away what it replaced.
+"""Find and build the sandbox's image, and remove the images that it replaces.
 
-Holds that an image under our tag is whole: the engine gives it its name after the last step. Builds of the same content
-end in the same tag, so two at once do the same work and harm nothing. Calls to the engine run in worker threads.
+An image with our tag is complete, because the engine tags it after the last step. Builds of the same content have the
+same tag, so concurrent builds do no harm. Calls to the engine run in worker threads.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ Given = TypeVar("Given")
 Arguments = TypeVarTuple("Arguments")
 
 KEPT_S = 3600.0
-"""How long an image stays that was replaced: another Handloom may be about to make a container from it."""
+"""How long a replaced image is kept, because another process may be about to create a container from it."""
 UNFINISHED_S = 3 * 3600.0
-"""How long one without a name stays: it may be a step of a build that goes on, and no build takes that long."""
+"""How long an image without a name is kept, because it may belong to a running build."""
 
 
 async def current_tag(client: docker.DockerClient, base: str, recipe: Recipe | None = None) -> str:
-    """The tag that `build` would give. Raises RuntimeUnavailableError where no engine answers."""
+    """Return the tag that `build` would give. Raises RuntimeUnavailableError if no engine answers."""
     return await _asked(_tag, client, base, recipe or Recipe(User.of_host()))
 
 
 async def find(client: docker.DockerClient, base: str, recipe: Recipe | None = None) -> str | None:
-    """The image that `build` would make, if it is there; some milliseconds. Raises as `current_tag`."""
+    """Return the image that `build` would make, if it exists. Takes some milliseconds. Raises as `current_tag`."""
     return await _asked(_found, client, base, recipe or Recipe(User.of_host()))
 
 
@@ -51,12 +51,12 @@ async def build(
     recipe: Recipe | None = None,
     force: bool = False,
 ) -> str:
-    """Make the image unless it is there, and give its tag. `say` gets each step as it begins, on the event loop.
+    """Build the image unless it exists, and return its tag. `say` gets each step as it begins, on the event loop.
 
-    Without a recipe, it is that of this Handloom for the user who runs it. `force` repeats every step. Images that it
-    replaces, older than an hour and used by no container, are removed.
-    Cancelling ends the build at the engine; nothing half is left under a tag. Raises ConfigurationError for a base that
-    cannot be had, RuntimeUnavailableError for an engine, a network, a disk or a step that fails.
+    The default recipe is the running code, for the current user. `force` repeats every step. Replaced images are
+    removed if they are older than an hour and no container uses them. Cancelling ends the build at the engine and
+    leaves no incomplete image under a tag. Raises ConfigurationError for a base that does not exist, and
+    RuntimeUnavailableError if the engine, the network, the disk or a step fails.
     """
     recipe = recipe or Recipe(User.of_host())
     if not force and (there := await _asked(_found, client, base, recipe)):
@@ -69,11 +69,11 @@ async def build(
     return tag
 
 
-# -- what is there -----------------------------------------------------------------------------------------------------
+# -- existing images ---------------------------------------------------------------------------------------------------
 
 
 async def _asked(ask: Callable[[*Arguments], Given], *arguments: *Arguments) -> Given:
-    """What a blocking question to the engine gives. Raises RuntimeUnavailableError."""
+    """Run a blocking call to the engine in a thread. Raises RuntimeUnavailableError."""
     try:
         return await asyncio.to_thread(ask, *arguments)
     except (errors.DockerException, requests.RequestException) as error:
@@ -85,7 +85,7 @@ def _image(client: docker.DockerClient, name: str) -> Image | None:
         return client.images.get(name)
     except errors.ImageNotFound:
         return None
-    except errors.APIError as error:  # a name that can be none
+    except errors.APIError as error:  # an invalid name
         if error.is_client_error():
             return None
         raise
@@ -101,7 +101,7 @@ def _tag(client: docker.DockerClient, base: str, recipe: Recipe) -> str:
 
 
 def _found(client: docker.DockerClient, base: str, recipe: Recipe) -> str | None:
-    """The tag of the image that is there; where its base was removed since, by what it says of itself."""
+    """Return the tag of the existing image; found by its labels if its base was removed."""
     base_id = _base_id(client, base)
     if base_id is not None:
         tag = recipe.tag(base_id)
@@ -111,7 +111,7 @@ def _found(client: docker.DockerClient, base: str, recipe: Recipe) -> str | None
 
 
 def _remove_replaced(client: docker.DockerClient, base: str, recipe: Recipe, tag: str) -> None:
-    """Remove what was built on the same base before, and what builds left that failed or were cancelled."""
+    """Remove older images on the same base, and the remains of failed or cancelled builds."""
     for found in _listed(client, [OURS]):
         is_left = not found.tags and found.age_s > UNFINISHED_S
         is_ours = found.labels.get(BASE_LABEL) == base and all(map(recipe.named, found.tags))
@@ -123,7 +123,7 @@ def _remove_replaced(client: docker.DockerClient, base: str, recipe: Recipe, tag
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """An image as the engine lists it."""
+    """An image in the engine's list."""
 
     id: str
     tags: list[str]
@@ -132,7 +132,7 @@ class _Listed:
 
 
 def _listed(client: docker.DockerClient, labels: list[str]) -> list[_Listed]:
-    """The images with all of these labels. The SDK's own list asks for each again, and one may go meanwhile."""
+    """Return the images with all of these labels. The SDK's own function fails if one is removed meanwhile."""
     return [
         _Listed(
             id=found["Id"],

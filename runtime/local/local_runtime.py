@@ -1,9 +1,9 @@
-"""LocalRuntime: the action server as a child process, on the user's own machine.
+"""LocalRuntime: the action server as a child process on the user's machine.
 
-What separates it from the machine is its `confinement`; where that is open, `isolation` is `none`, and its commands
-have the user's rights. What it promises in any case is an end: the server holds the read side of a pipe whose other
-side is ours, so it and everything that it started end when we do, however we end. The server's socket is made here and
-handed to it open, so that nothing in the sandbox can put another one, or a link, in its place.
+Its `confinement` isolates it; without one, `isolation` is `none` and commands have the user's permissions. In any case
+the server reads from a pipe of this process, so it and everything that it started end when this process ends, for
+whatever reason. The server's socket is created here and passed to it open, so that nothing in the sandbox can replace
+it with another one or a link.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     from runtime.client import ActionExecutionClient
 
 START_TIMEOUT_S = 20.0
-"""A cold disk can take seconds; a server that is well is ready in a third of one."""
+"""A start usually takes a third of a second, and seconds with a cold disk."""
 END_TIMEOUT_S = 3.0
-"""The server gives itself two seconds."""
+"""The server's own limit is two seconds."""
 
 
 class LocalRuntime(ServerRuntime):
     """Carries out actions on this machine. Implements core.protocols.Runtime.
 
-    `options` go to the server as they are, such as `--no-change-timeout`. Making one blocks for some ten milliseconds
-    where isolation is wished for.
+    `options` are passed to the server unchanged, such as `--no-change-timeout`. With isolation, the constructor blocks
+    for some ten milliseconds.
     """
 
     def __init__(
@@ -60,19 +60,19 @@ class LocalRuntime(ServerRuntime):
 
     @property
     def why_open(self) -> str:
-        """Why there is no isolation although it is wished for; empty otherwise."""
+        """Why there is no isolation although it was requested; empty otherwise."""
         return self._confinement.why_open
 
     def allow(self, *, host: str = "", folder: str = "") -> None:
-        """Let what runs inside call this host or read this folder, from the next start on."""
+        """Allow the sandbox to call this host or to read this folder from the next start on."""
         self._confinement.allow(host, folder)
 
     def deny(self, denied: Callable[[], Denials]) -> None:
-        """Enforce what this says at each start; see core.protocols.Runtime."""
+        """Enforce these denials, read at each start; see core.protocols.Runtime."""
         self._confinement.deny(denied)
 
     def keep(self, folder: Path) -> None:
-        """Keep the way back of edits in this folder, from the next start on."""
+        """Store the undo history of edits in this folder from the next start on."""
         self._confinement.state = folder
 
     @property
@@ -81,15 +81,15 @@ class LocalRuntime(ServerRuntime):
 
     @property
     def server_pid(self) -> int | None:
-        """The server's process while there is one."""
+        """The server's process id, or None."""
         return self._server.pid if self._server is not None else None
 
     async def left_behind(self) -> list[str]:
-        """What is in the workspace since the conversation began that this machine would carry out, a line each."""
+        """Return a line for each new file in the workspace that the user's programs would execute."""
         return await asyncio.to_thread(self._confinement.left_behind)
 
     async def put_back(self, name: str) -> str:
-        """Give a file that was moved aside its name again; see core.protocols.Runtime."""
+        """Restore the name of a file that was moved aside; see core.protocols.Runtime."""
         return await asyncio.to_thread(self._confinement.put_back, name)
 
     async def _moved_aside(self) -> list[str]:
@@ -103,9 +103,9 @@ class LocalRuntime(ServerRuntime):
 
     async def _open(self, say: Say) -> ActionExecutionClient:
         if not await asyncio.to_thread(self._working_dir.is_dir):
-            raise RuntimeUnavailableError(f"The workspace {self._working_dir} is no folder. Choose another one.")
+            raise RuntimeUnavailableError(f"The workspace {self._working_dir} is not a folder. Choose another one.")
         await asyncio.to_thread(remove_abandoned)
-        folder = self._folder = SessionFolder()  # in a thread, a start that is cancelled would leave it behind
+        folder = self._folder = SessionFolder()  # not in a thread: a cancelled start would leave it behind
         key = secrets.token_hex(32)
         key_file = folder.inside / "key"
         _write_key(key_file, key)
@@ -113,7 +113,7 @@ class LocalRuntime(ServerRuntime):
         self._limits = launch.limits
         with folder.log.open("wb") as stderr, _bound(folder.socket) as listener:
             await run_to_completion(self._make_server(launch, folder, listener, key_file, stderr))
-        client = await asyncio.to_thread(import_module, "runtime.client")  # 0.1 s, while the server does the same
+        client = await asyncio.to_thread(import_module, "runtime.client")  # 0.1 s, while the server starts
         assert self._server is not None
         assert self._server.stdout is not None
         try:
@@ -122,8 +122,10 @@ class LocalRuntime(ServerRuntime):
         except TimeoutError:
             ready = b""
         if not ready:
-            said = (await asyncio.to_thread(folder.log.read_text, "utf-8", "replace")).strip().rpartition("\n")[2]
-            raise RuntimeUnavailableError(f"The local runtime did not start: {said or 'it said nothing'}. Try again.")
+            last = (await asyncio.to_thread(folder.log.read_text, "utf-8", "replace")).strip().rpartition("\n")[2]
+            raise RuntimeUnavailableError(
+                f"The local runtime did not start: {last or 'it printed nothing'}. Try again."
+            )
         opened: ActionExecutionClient = client.ActionExecutionClient(key, uds=str(folder.socket))
         return opened
 
@@ -167,7 +169,7 @@ class LocalRuntime(ServerRuntime):
 
 
 async def _end_process(server: asyncio.subprocess.Process) -> None:
-    """Let go of its lifeline, upon which it kills what it started; SIGKILL for one that does not end."""
+    """Close the pipe, so that the server kills what it started and ends; send SIGKILL if it does not."""
     assert server.stdin is not None
     server.stdin.close()
     try:
@@ -180,7 +182,7 @@ async def _end_process(server: asyncio.subprocess.Process) -> None:
 
 
 def _bound(path: Path) -> socket.socket:
-    """A socket on this path, for its owner alone; nobody listens yet. Raises OSError."""
+    """Bind a private socket to this path, without listening. Raises OSError."""
     bound = socket.socket(socket.AF_UNIX)
     bound.bind(str(path))
     path.chmod(0o600)

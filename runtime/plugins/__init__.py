@@ -1,9 +1,12 @@
-"""The plugins: what a sandbox can do beyond shell, files and plan.
+"""Plugins: what a sandbox can do in addition to shell, files and plan.
 
-A plugin is one file or folder beside this one and one entry in `core.plugin_requirements.OURS`; those of other packages
-are found by their entry point. Two that claim one action are refused when the server starts.
+A plugin is a file or folder in this folder and an entry in `core.plugin_requirements.OURS`. Plugins of other packages
+are found by their entry point. The server refuses to start with two plugins that claim the same action.
 
-    base        what a plugin is, and what it is given
-    browser     one Chromium that the agent drives and the user can watch
-    startup     starts them in order, beside the server, and lets their actions wait for that
+    base            the Plugin protocol, and the context that a plugin gets
+    plugin_startup  starts the plugins in order; their actions wait until they are ready
+    agent_skills    functions for reading and searching files, in every kernel
+    browser         one Chromium that the agent controls and the user can watch
+    jupyter         Python cells in a kernel
+    vscode          an editor in the user's browser
 """

@@ -1,4 +1,4 @@
-"""What a plugin is, and what it is given."""
+"""The protocol of a plugin, and the context that it gets."""
 
 from __future__ import annotations
 
@@ -14,46 +14,46 @@ from runtime.server.outputs import Outputs
 
 
 class Plugin(Protocol):
-    """Something that carries out actions, and is started and ended with the server."""
+    """Carries out actions, and is started and ended with the action server."""
 
     @property
     def table(self) -> Table:
-        """Its rows; complete before `start`. A handler is called only after `start` has returned."""
+        """The handlers by action type, complete before `start`. They are only called after `start` has returned."""
         ...
 
     @property
     def routes(self) -> Sequence[web.RouteDef]:
-        """Its own routes, which are there from the start and say themselves what they cannot do yet."""
+        """HTTP routes of the plugin. They are served before `start` has returned."""
         ...
 
     async def start(self) -> None:
-        """Make it ready. Raises what keeps it from that, which is then the answer to its actions.
+        """Prepare to carry out actions. If it raises, its actions are answered with the error.
 
-        May be called again after it raised. Cancelling ends what was started.
+        May be called again after it raised. Cancelling ends whatever was started.
         """
         ...
 
     async def aclose(self) -> None:
-        """End it and everything that it started, within two seconds. May be called without `start`, and twice."""
+        """End the plugin and its processes within two seconds. May be called without `start`, and twice."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a plugin works: the sandbox, seen from the action server."""
+class PluginContext:
+    """The sandbox in which a plugin works, as the action server sees it."""
 
     working_dir: str
     folder: Path
-    """Private to the server, removed with it, and short enough for the paths of sockets."""
+    """A private folder, removed with the server. Its path is short enough for the paths of sockets."""
     cwd: Callable[[], str]
-    """Where the agent's shell is at this moment."""
+    """Returns the current folder of the agent's shell."""
     environ: Mapping[str, str]
-    """What programs of the agent are started with; names the proxy where there is one."""
+    """The environment of the agent's programs; names the proxy if there is one."""
     umask: int = 0o022
-    """For what the agent's programs make."""
+    """The umask of the agent's programs."""
     outputs: Outputs = field(default_factory=Outputs)
-    """Where what programs print is kept whole."""
+    """Stores the complete output of programs."""
     data: Path | None = None
-    """The session's own data folder, which outlasts the server; None where nothing does."""
+    """The session's data folder, which outlives the server, or None."""
     plugins: Mapping[str, Plugin] = field(default_factory=dict)
-    """Those that it needs, by name; ready when it is started."""
+    """The required plugins by name. They are ready when this plugin is started."""

@@ -1,7 +1,7 @@
-"""PluginStartup: starts the plugins in order, beside the server, and lets their actions wait for that.
+"""PluginStartup: starts the plugins in order while the server already runs.
 
-The server takes actions at once; one whose plugin is not ready waits for it, and is told why where it cannot be
-started. A start that failed is tried again by the next action.
+The server accepts actions immediately. An action waits until its plugin is ready, and gets an error observation if the
+plugin cannot be started. The next action tries again.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from aiohttp import web
 
 from core.events import Action, ErrorObservation, Observation, Status
 from core.plugin_requirements import PluginRequirement, load
-from runtime.plugins.base import Place, Plugin
+from runtime.plugins.base import Plugin, PluginContext
 from runtime.server.action_executor import Emit, Handler, Table
 
 log = logging.getLogger(__name__)
 
 STARTING = "STATUS$PLUGIN_STARTING"
-"""Id of the notice while an action waits for its plugin."""
+"""Id of the status message while an action waits for its plugin."""
 START_TIMEOUT_S = 60.0
 
 
 class PluginStartup:
-    """The plugins of one server. Making one imports their code; raises PluginError, and ValueError as `merge` does."""
+    """The plugins of one server. The constructor imports their code. Raises PluginError, and ValueError as `merge`."""
 
-    def __init__(self, requirements: Sequence[PluginRequirement], place: Place) -> None:
+    def __init__(self, requirements: Sequence[PluginRequirement], context: PluginContext) -> None:
         self.plugins: dict[str, Plugin] = {}
         self._needs = {requirement.name: requirement.needs for requirement in requirements}
         self._starts: dict[str, asyncio.Task[None]] = {}
         for requirement in requirements:
             needed = {name: self.plugins[name] for name in requirement.needs}
-            self.plugins[requirement.name] = load(requirement, requirement.make)(replace(place, plugins=needed))
+            self.plugins[requirement.name] = load(requirement, requirement.make)(replace(context, plugins=needed))
 
     @property
     def tables(self) -> list[Table]:
-        """The rows of all, whose actions wait until their plugin is ready."""
+        """The handlers of all plugins, which wait until their plugin is ready."""
         return [self._waiting(name, plugin.table) for name, plugin in self.plugins.items()]
 
     @property
@@ -47,19 +47,19 @@ class PluginStartup:
         return list(chain.from_iterable(plugin.routes for plugin in self.plugins.values()))
 
     def begin(self) -> None:
-        """Start all of them, without waiting."""
+        """Start all plugins without waiting."""
         for name in self.plugins:
             self._begin(name)
 
     async def ready(self, name: str) -> None:
-        """Wait until one is ready, starting it where nobody did. Raises what keeps it from that.
+        """Start a plugin if needed and wait until it is ready. Raises the error of its start.
 
-        Cancelling ends the waiting, not the start.
+        Cancelling does not cancel the start.
         """
         await asyncio.shield(self._begin(name))
 
     async def aclose(self) -> None:
-        """End all of them, those that need others first."""
+        """End all plugins, dependents first."""
         starts = list(self._starts.values())
         for start in starts:
             start.cancel()
@@ -67,8 +67,8 @@ class PluginStartup:
         for name, plugin in reversed(self.plugins.items()):
             try:
                 await plugin.aclose()
-            except Exception:  # the boundary to foreign code; the others have to end as well
-                log.exception("the plugin %s did not end well", name)
+            except Exception:  # boundary to third-party code; the other plugins must end too
+                log.exception("the plugin %s failed to end", name)
 
     def _begin(self, name: str) -> asyncio.Task[None]:
         start = self._starts.get(name)

@@ -1,7 +1,7 @@
-"""Where a remote server is and how it is believed: address, key, certificate. Checked before anything is sent.
+"""Address, key and certificate of a remote action server, checked before anything is sent.
 
-Invariants: beyond this machine nothing is said but over TLS to somebody whose certificate was verified; the key comes
-from a file of its owner's alone or from the environment, and stands in no address, no log and no message.
+Invariants: data only leaves this machine over TLS to a server whose certificate was verified; the key comes from a
+private file or from the environment, and appears in no address, log or message.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from core.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True)
 class RemoteAddress:
-    """An address that was checked."""
+    """A validated address of a remote server."""
 
     url: str
-    """Without a slash at its end."""
+    """Without a trailing slash."""
     host: str
     is_secure: bool
-    """Whether it is spoken to over TLS."""
+    """Whether connections use TLS."""
 
 
 def parsed(url: str) -> RemoteAddress:
-    """The address in a setting. Raises ConfigurationError, which repeats nothing that may be a password."""
+    """Validate the address in a setting. Raises ConfigurationError, whose text never quotes a possible password."""
     if not url:
         raise ConfigurationError(
             "There is no remote runtime. Set remote.url to its address, such as https://HOST:8443."
@@ -38,21 +38,21 @@ def parsed(url: str) -> RemoteAddress:
         parts = urlsplit(url)
         host, _ = parts.hostname or "", parts.port
     except ValueError:
-        raise ConfigurationError("remote.url is no address. Write it as https://HOST:PORT.") from None
+        raise ConfigurationError("remote.url is not a valid address. Write it as https://HOST:PORT.") from None
     if parts.username is not None or parts.password is not None:
-        raise ConfigurationError("remote.url has a user or a password in it. Take it out: the key has its own place.")
+        raise ConfigurationError("remote.url contains a user name or a password. Remove it: the key has a setting.")
     if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
-        raise ConfigurationError("remote.url is no address of a server. Write it as https://HOST:PORT.")
+        raise ConfigurationError("remote.url is not the address of a server. Write it as https://HOST:PORT.")
     if parts.scheme == "http" and not _is_loopback(host):
         raise ConfigurationError(
-            f"{host} is another machine, and over http others could read along. Set remote.url to https://..., or make "
-            "a tunnel and give its address on this machine."
+            f"{host} is another machine, and http is not encrypted. Set remote.url to https://..., or open "
+            "a tunnel and set its address on this machine."
         )
     return RemoteAddress(url.rstrip("/"), host, parts.scheme == "https")
 
 
 def key_from(environ: Mapping[str, str], name: str, file: Path | None) -> str:
-    """The server's key, from the file where one is named, else from the environment. Blocks.
+    """Read the server's key from the file if one is set, else from the environment. Blocks.
 
     Raises ConfigurationError.
     """
@@ -62,27 +62,31 @@ def key_from(environ: Mapping[str, str], name: str, file: Path | None) -> str:
     else:
         try:
             if stat.S_IMODE(file.expanduser().stat().st_mode) & 0o077:
-                raise ConfigurationError(f"Others may read {file}, the key of the remote runtime. chmod 600 it.")
+                raise ConfigurationError(
+                    f"Other users can read {file}, the key of the remote runtime. Run chmod 600 on it."
+                )
             key = file.expanduser().read_text("ascii").strip()
         except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is no text"
+            reason = error.strerror if isinstance(error, OSError) else "it is not text"
             raise ConfigurationError(f"The key of the remote runtime cannot be read from {where}: {reason}.") from None
     if not key:
-        raise ConfigurationError(f"The remote runtime has no key. Put the one of its server into {where}.")
+        raise ConfigurationError(f"The remote runtime has no key. Put the key of its server into {where}.")
     if not (key.isascii() and key.isprintable() and " " not in key):
-        raise ConfigurationError(f"What is in {where} is no key. Put the one of the server there, and nothing else.")
+        raise ConfigurationError(f"The content of {where} is not a key. Put only the key of the server there.")
     return key
 
 
 def trust(ca_file: Path | None) -> ssl.SSLContext:
-    """Whose certificates are believed: the file's alone, else those that the system believes. Blocks.
+    """Return a TLS context that trusts the authorities in the file, else those of the system. Blocks.
 
     Raises ConfigurationError.
     """
     try:
         return ssl.create_default_context(cafile=None if ca_file is None else str(ca_file.expanduser()))
     except OSError as error:  # ssl.SSLError is one
-        raise ConfigurationError(f"{ca_file} (remote.ca_file) is no file of certificates: {error.strerror}.") from error
+        raise ConfigurationError(
+            f"{ca_file} (remote.ca_file) is not a file of certificates: {error.strerror}."
+        ) from error
 
 
 def _is_loopback(host: str) -> bool:

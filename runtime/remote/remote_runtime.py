@@ -1,10 +1,9 @@
-"""RemoteRuntime: an action server on another machine, by its address and its key.
+"""RemoteRuntime: an action server on another machine, given by its address and its key.
 
-The server is not ours: it is neither started nor stopped here. It is claimed by one conversation at a time, for it has
-one shell; `aclose` hands it back, which ends everything that was started for us, background jobs too, and the server
-begins anew for the next. Where Handloom is killed, or the link is broken at the end, jobs go on: the same conversation
-finds them again, and another may have the server after ten minutes without us. What is on this machine is in nobody's
-reach there.
+Handloom neither starts nor stops the server. One conversation at a time claims it, because it has one shell. `aclose`
+returns it, which ends everything that was started for the conversation, including background jobs. If Handloom is
+killed, or the link is broken at the end, jobs go on: the same conversation finds them again, and another one can claim
+the server after ten minutes without a connection. The server has no access to this machine.
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ from runtime.server_runtime import ServerRuntime
 
 OWNER_FILE = "owner"
 STAY_S = 60.0
-"""Between two signs of life; the server waits for ten minutes."""
+"""Interval of health checks; the server waits for ten minutes."""
 DEFAULT_WORKING_DIR = "/workspace"
 
 
 class RemoteRuntime(ServerRuntime):
     """Carries out actions on another machine. Implements core.protocols.Runtime.
 
-    `read_key` is called at each start and may block. `working_dir` is what is said before the first one: the server
-    knows it better. A link that is broken is tried again for `patience_s`.
+    `read_key` is called at each start and may block. `working_dir` is used until the server has reported its own. A
+    broken link is retried for `patience_s`.
     """
 
     isolation = "remote"
@@ -70,30 +69,30 @@ class RemoteRuntime(ServerRuntime):
 
     @property
     def workspace_host(self) -> str:  # type: ignore[override]
-        """The server, by its address."""
+        """The address of the server."""
         return self._address.url.partition("://")[2]
 
     @property
     def web_hosts(self) -> Mapping[str, int]:  # type: ignore[override]
-        """What the server was told of at its start; nothing before ours."""
+        """The hosts that the server was started with; empty before this runtime is started."""
         return self._web_hosts
 
     def allow(self, *, host: str = "", folder: str = "") -> None:
-        """What the other machine may reach is its own matter, and our folders are not there."""
+        """Do nothing: the other machine controls its network access, and this machine's folders are not there."""
 
     def deny(self, denied: Callable[[], Denials]) -> None:
-        """What separates the other machine is its own matter, so rules are only read."""
+        """Do nothing: isolation is the responsibility of the other machine."""
 
     def keep(self, folder: Path) -> None:
-        """Keep the name of this conversation in this folder, so that it finds its server again after a crash."""
+        """Store the conversation's owner name in this folder, so that it finds its server again after a crash."""
         self._kept = folder
 
     async def left_behind(self) -> list[str]:
-        """Nothing: no file of this machine is in reach there."""
+        """Return nothing: the server cannot change this machine's files."""
         return []
 
     async def aclose(self) -> None:
-        """Hand the server back, which ends everything that was started for us. May be called twice."""
+        """Return the server, which ends everything that was started for this conversation. May be called twice."""
         async with self._starting:
             await run_to_completion(self._hand_back())
 
@@ -125,7 +124,7 @@ class RemoteRuntime(ServerRuntime):
         return client
 
     async def _shut(self) -> None:
-        """Let go of the link; the server stays ours until it is handed back."""
+        """Close the link. The server stays claimed until it is returned."""
         self._lasting = None
         staying, self._staying = self._staying, None
         if staying is not None:
@@ -133,46 +132,46 @@ class RemoteRuntime(ServerRuntime):
             await asyncio.gather(staying, return_exceptions=True)
 
     async def _claim(self, client: ReconnectingClient) -> None:
-        """Make the server ours. A link that was there before is waited for. Raises RuntimeUnavailableError."""
+        """Claim the server, with retries if the link was open before. Raises RuntimeUnavailableError."""
         url, host = self._address.url, self._address.host
         try:
             await client.claim(self._patience_s if self._was_open else 0.0)
         except aiohttp.ClientConnectorCertificateError as error:
             raise RuntimeUnavailableError(
-                f"The certificate of {host} is not believed: {_verdict(error)}. Name the file of its authority in "
-                "remote.ca_file, and call it by a name that stands in the certificate."
+                f"The certificate of {host} is not trusted: {_verdict(error)}. Set remote.ca_file to the file of its "
+                "authority, and use a host name that the certificate contains."
             ) from error
         except aiohttp.ClientConnectorSSLError as error:
             raise RuntimeUnavailableError(
-                f"What answers at {url} speaks no TLS that is safe. Start the server with --tls-cert and --tls-key, or "
+                f"The server at {url} does not support secure TLS. Start it with --tls-cert and --tls-key, or "
                 "correct remote.url."
             ) from error
         except aiohttp.ClientConnectorError as error:
             raise RuntimeUnavailableError(
-                f"Nobody answers at {url}: {error.os_error.strerror or error.os_error}. Start the server there, or "
+                f"Nothing answers at {url}: {error.os_error.strerror or error.os_error}. Start the server there, or "
                 "correct remote.url."
             ) from error
         except (aiohttp.ClientError, OSError) as error:
             raise RuntimeUnavailableError(
-                f"What answers at {url} is no action server, or the link breaks at once. Look whether one runs there."
+                f"The server at {url} is not an action server, or the link breaks immediately. Check what runs there."
             ) from error
 
 
 def _verdict(error: aiohttp.ClientConnectorCertificateError) -> str:
-    """What is wrong with a certificate, in the words of who verified it."""
+    """Return the TLS library's reason for rejecting a certificate."""
     found = error.certificate_error
     return found.verify_message if isinstance(found, ssl.SSLCertVerificationError) else str(found)
 
 
 async def _stay(client: ReconnectingClient) -> None:
-    """Be heard of now and then, so that nobody takes the server away from a conversation that rests."""
+    """Send health checks, so that no other conversation can claim the server while this one is idle."""
     while True:
         await asyncio.sleep(STAY_S)
         await client.alive()
 
 
 def _own_name(folder: Path | None) -> str:
-    """What the server knows this conversation by: a secret of its own, the same again after a crash. Blocks."""
+    """Return the secret that identifies this conversation to the server, the same after a crash. Blocks."""
     name = secrets.token_hex(16)
     if folder is None:
         return name

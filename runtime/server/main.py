@@ -30,7 +30,7 @@ from pathlib import Path
 from aiohttp import web
 
 from core.plugin_requirements import required
-from runtime.plugins.base import Place
+from runtime.plugins.base import PluginContext
 from runtime.plugins.plugin_startup import PluginStartup
 from runtime.protocol import is_web_host
 from runtime.server import processes
@@ -120,8 +120,8 @@ async def _serve(
     asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, processes.reap_orphans)
     files, tasks = Files(lambda: bash.cwd, umask, options.root, options.history), TaskList(options.session_dir)
     private = Path(tempfile.mkdtemp(prefix="p", dir=options.private_dir))
-    place = Place(working_dir, private, lambda: bash.cwd, environ, umask, outputs, options.state_dir)
-    plugins = PluginStartup(options.plugins, place)
+    context = PluginContext(working_dir, private, lambda: bash.cwd, environ, umask, outputs, options.state_dir)
+    plugins = PluginStartup(options.plugins, context)
     shortage = ShortageWatch(working_dir, options.min_free)
     executor = ActionExecutor([bash.table, files.table, tasks.table, *plugins.tables], shortage)
     routes = [*TerminalRoutes(bash).table, *plugins.routes]

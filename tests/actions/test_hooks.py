@@ -50,7 +50,7 @@ from core.settings.config import SandboxSettings, Settings
 from core.store.conversations import ConversationInfo
 from core.trust.folder_survey import survey_project
 from core.trust.hook_file import Hook, Moment
-from core.trust.trust_store import Gate
+from core.trust.trust_store import TrustPolicy
 from tests.actions.pipelines import through
 from tests.doubles import FINISH, ScriptedRuntime, bash, write_script
 from tests.streams import heard, opened_stream
@@ -255,9 +255,9 @@ async def alone(
     home.mkdir(mode=0o700)
     (home / "hooks.toml").write_text(own)
     (workspace / ".handloom/hooks.toml").write_text(project)
-    gate = Gate(home, lambda: "ask")
+    gate = TrustPolicy(home, lambda: "ask")
     standing = gate.standing(survey_project(workspace))
-    gate.book.give(standing.survey.folder, standing.waiting)
+    gate.store.give(standing.survey.folder, standing.waiting)
     runtime, frames, now = runtime or ScriptedRuntime(ended(0)), Frames(), datetime.now(UTC)
     async with opened_stream(tmp_path / "store") as stream:
         recollection = kind(

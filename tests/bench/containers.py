@@ -16,7 +16,7 @@ from core.errors import RuntimeUnavailableError
 from core.events import CmdOutputObservation, CmdRunAction
 from runtime.docker.container_spec import ContainerOptions
 from runtime.docker.docker_runtime import DockerRuntime
-from runtime.docker.warm_pool import Fleet
+from runtime.docker.warm_pool import WarmPool
 from runtime.isolation.confinement import Isolation
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import folder, milliseconds_since
@@ -60,11 +60,11 @@ async def _measure(home: Path, workspace: Path) -> list[Figure]:
     ]
 
 
-def _fleet(home: Path, *, spares: int) -> Fleet:
-    return Fleet(home, ContainerOptions(base=base_image(), spares=spares), Isolation())
+def _fleet(home: Path, *, spares: int) -> WarmPool:
+    return WarmPool(home, ContainerOptions(base=base_image(), spares=spares), Isolation())
 
 
-async def _starts(fleet: Fleet, workspace: Path) -> list[float]:
+async def _starts(fleet: WarmPool, workspace: Path) -> list[float]:
     """Of conversations, one after the other; the first one, for which nothing can be ready, does not count."""
     taken = []
     for _ in range(STARTS + 1):
@@ -84,7 +84,7 @@ async def _answers(runtime: DockerRuntime) -> None:
     assert isinstance(observation, CmdOutputObservation)
 
 
-async def _pauses(fleet: Fleet, workspace: Path) -> tuple[list[float], list[float], list[float], list[float]]:
+async def _pauses(fleet: WarmPool, workspace: Path) -> tuple[list[float], list[float], list[float], list[float]]:
     """Ours to pause, ours to resume; the engine's own."""
     runtime = DockerRuntime(fleet, workspace)
     await runtime.start()

@@ -14,7 +14,7 @@ from time import perf_counter
 from jupyter_client.manager import AsyncKernelManager
 
 from core.events import Frame, IPythonRunCellAction, IPythonRunCellObservation
-from runtime.plugins.base import Place
+from runtime.plugins.base import PluginContext
 from runtime.plugins.jupyter.plugin import JupyterPlugin
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import folder, milliseconds_since
@@ -111,7 +111,7 @@ async def _under_load(place: Path) -> Figure:
 
 def _plugin(place: Path, name: str) -> JupyterPlugin:
     (place / name).mkdir()
-    return JupyterPlugin(Place(str(place), place / name, lambda: str(place), dict(os.environ)))
+    return JupyterPlugin(PluginContext(str(place), place / name, lambda: str(place), dict(os.environ)))
 
 
 async def _cell(plugin: JupyterPlugin, code: str) -> str:

@@ -31,7 +31,7 @@ from core.events import TaskTrackingObservation as Planned
 from core.security.confirmation import NOT_WANTED
 from core.settings.screen_settings import ScreenSettings
 from core.trust.folder_survey import Kind, Piece, Survey
-from core.trust.trust_store import Standing
+from core.trust.trust_store import TrustState
 from tests.campaign.trial import WORKERS, Facts, Result, Violation, check, run_trials
 from tests.tui.workspace.running_app import Running, running
 from tui.agents.screen import ReadFirstScreen
@@ -145,7 +145,7 @@ def _dialog(make: Callable[[], TrustScreen | AnswersScreen[Any]]) -> Callable[[R
 
 def _trust() -> TrustScreen:
     pieces = (Piece(Kind.INSTRUCTIONS, "AGENTS.md", "Be kind.\n"), Piece(Kind.HOOKS, "hooks.toml", "run = 'x'\n"))
-    return TrustScreen(Standing(Survey("/work", pieces), waiting=pieces), asks=True)
+    return TrustScreen(TrustState(Survey("/work", pieces), waiting=pieces), asks=True)
 
 
 KINDS: dict[str, Callable[[Running], Awaitable[None]]] = {

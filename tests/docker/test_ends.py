@@ -225,7 +225,7 @@ class TestStarting:
         with pytest.raises(RuntimeUnavailableError, match=r"did not start: .*no plugin is called 'nonsense'"):
             await runtime.start()
         await runtime.aclose()
-        assert left_over(runtime._fleet.name("")) == []
+        assert left_over(runtime._pool.name("")) == []
 
     async def test_a_name_that_is_taken_is_told_and_left_alone(self, place: Place) -> None:
         assert isinstance(place.runtime, DockerRuntime)
@@ -274,7 +274,7 @@ class TestTheScreenThatStartedIt:
         screen.send_signal(signal.SIGKILL)
         await screen.wait()
         runtime = Contained(workspace)
-        runtime._fleet = fleet(home)
+        runtime._pool = fleet(home)
         runtime.keep(home / "sandboxes" / "conversation")
         await runtime.start()
         assert container_of(runtime) == name
@@ -327,17 +327,17 @@ class TestTheFleet:
         owner = DockerRuntime(fleet(home), workspace)
         owner.keep(home / "sandboxes" / "in-use")
         await owner.start()
-        labels = {HOME_LABEL: owner._fleet.label}
+        labels = {HOME_LABEL: owner._pool.label}
         with engine() as client:
             for name in ("spare-1", "ended-1"):
-                client.containers.create(sandbox_image(), "true", name=owner._fleet.name(name), labels=labels)
+                client.containers.create(sandbox_image(), "true", name=owner._pool.name(name), labels=labels)
         another = fleet(home)
         await another.engine()
         await another.settled()
-        assert left_over(owner._fleet.name("")) == [container_of(owner)]
+        assert left_over(owner._pool.name("")) == [container_of(owner)]
         assert (await run(owner, "echo well")).content == "well"
         await owner.aclose()
-        for each in (another, owner._fleet):
+        for each in (another, owner._pool):
             await each.aclose()
 
     async def test_a_spare_one_serves_the_next_conversation_and_another_takes_its_place(

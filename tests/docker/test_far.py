@@ -52,7 +52,7 @@ async def runtime(elsewhere: Elsewhere, workspace: Path) -> AsyncIterator[Contai
     """Started; neither container nor volume of it is left in the end."""
     runtime = conversation(elsewhere, workspace)
     await runtime.start()
-    prefix = runtime._fleet.name("")
+    prefix = runtime._pool.name("")
     yield runtime
     await runtime.aclose()
     assert (left_over(prefix), volumes(prefix)) == ([], [])
@@ -108,10 +108,10 @@ class TestTheWorkspace:
         assert not (workspace / ".git" / "hooks").exists()
         assert not (workspace / ".vscode").exists()
         told = "\n".join(await runtime.came_back())
-        assert ".vscode/tasks.json: did not come back" in told
-        assert ".git/hooks/pre-commit: did not come back" in told
-        kept = next(runtime._fleet.parent.glob("*/coming.tar"))
-        assert f"what did not come back is kept in {kept}" in told
+        assert ".vscode/tasks.json: was not copied back" in told
+        assert ".git/hooks/pre-commit: was not copied back" in told
+        kept = next(runtime._pool.parent.glob("*/coming.tar"))
+        assert f"what was not copied back is kept in {kept}" in told
         log = await asyncio.create_subprocess_exec(
             *("git", "-c", "safe.directory=*", "-C", str(workspace), "log", "--format=%s"),
             stdout=asyncio.subprocess.PIPE,
@@ -228,7 +228,7 @@ class TestEnds:
                     await runtime.start()
                 client.api.create_volume(f"{name}.work", labels=labels)
         assert (workspace / "notes").read_text() == "mine\n"
-        next(runtime._fleet.parent.glob("*/carried.json")).unlink()
+        next(runtime._pool.parent.glob("*/carried.json")).unlink()
         await runtime.start()
         await runtime.aclose()
         assert (left_over(name), volumes(name)) == ([], [])
@@ -299,8 +299,8 @@ class TestWhoCannotBeReached:
         ("url", "why"),
         [
             ("ssh://127.0.0.1:1", "Connection refused"),
-            ("ssh://-oProxyCommand=touch", "is no address|not"),
-            ("ssh://", "is no address such as ssh://user@host:22"),
+            ("ssh://-oProxyCommand=touch", "is not an address|not"),
+            ("ssh://", "is not an address such as ssh://user@host:22"),
         ],
     )
     async def test_it_is_said_why(self, elsewhere: Elsewhere, url: str, why: str) -> None:
@@ -314,6 +314,6 @@ class TestWhoCannotBeReached:
 
 
 def test_a_fleet_elsewhere_has_no_spares(elsewhere: Elsewhere, workspace: Path) -> None:
-    fleet = Contained(workspace, engine=elsewhere.url, spares=3)._fleet
-    assert DockerRuntime(fleet, workspace)._fleet.reach.is_far
+    fleet = Contained(workspace, engine=elsewhere.url, spares=3)._pool
+    assert DockerRuntime(fleet, workspace)._pool.access.is_remote
     assert fleet._spares_wanted == 0

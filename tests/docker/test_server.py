@@ -46,7 +46,7 @@ class Contained:
         assert isinstance(observation, CmdOutputObservation), observation
         return observation
 
-    async def told(self, command: str) -> str:
+    async def messages(self, command: str) -> str:
         """What the model reads, also where the command could not even be begun."""
         observation = await self.client.execute(CmdRunAction(command=command, timeout=20), 1, Watcher())
         return observation.to_agent_text() if isinstance(observation, CmdOutputObservation) else observation.content
@@ -55,7 +55,7 @@ class Contained:
         """What the model reads of a command; nothing where it is interrupted, as it is not done in time."""
         with suppress(TimeoutError):
             async with asyncio.timeout(3):
-                return await self.told(command)
+                return await self.messages(command)
         return ""
 
 
@@ -92,7 +92,7 @@ async def test_a_fork_bomb_that_leaves_no_room_is_ended_and_told(contained: Cont
     told = await contained.gives_up(STUBBORN_BOMBS[kind])
     async with asyncio.timeout(60):
         while PROCESSES_RAN_OUT not in told:
-            told = await contained.told("ls / | sort | cat")
+            told = await contained.messages("ls / | sort | cat")
     assert "works 3" in (await contained.run(WORKS)).content
     assert await contained.client.jobs() == []
 
@@ -101,13 +101,13 @@ async def test_a_fork_bomb_that_leaves_no_room_is_ended_and_told(contained: Cont
 async def test_after_a_fork_bomb_commands_work(contained: Contained, kind: str) -> None:
     await contained.gives_up(OTHER_BOMBS[kind])
     async with asyncio.timeout(60):
-        while "works 3" not in await contained.told(WORKS):
+        while "works 3" not in await contained.messages(WORKS):
             pass
 
 
 async def test_where_another_command_takes_the_room_meanwhile_what_runs_is_ended(contained: Contained) -> None:
     await contained.run(f"(sleep 2; exec python3 -c '{STUBBORN}') &")
-    assert PROCESSES_RAN_OUT in await contained.told("sleep 18")
+    assert PROCESSES_RAN_OUT in await contained.messages("sleep 18")
     assert "works 3" in (await contained.run(WORKS)).content
 
 

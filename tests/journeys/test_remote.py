@@ -45,7 +45,7 @@ def test_what_is_missing_is_said_before_anything_happens(tmp_path: Path) -> None
     words = ("run", "look", "--runtime", "remote", "--model", write_script(tmp_path, WORK))
     insecure = handloom(tmp_path, "http://sandbox.example", HANDLOOM_REMOTE_KEY=KEY)(*words)
     assert insecure.status == 2
-    assert "others could read along" in insecure.err
+    assert "http is not encrypted" in insecure.err
     assert "no remote runtime. Set remote.url" in handloom(tmp_path, "", HANDLOOM_REMOTE_KEY=KEY)(*words).err
     without_key = handloom(tmp_path, "https://127.0.0.1:1")(*words)
     assert without_key.status == 1

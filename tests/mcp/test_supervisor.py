@@ -485,9 +485,9 @@ async def test_a_missing_variable_is_told(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_written_says_what_to_do(tmp_path: Path) -> None:
-    from core.mcp.agreements import Pins
+    from core.mcp.agreements import Agreements
     from core.mcp.server_definitions import ServerSpec
 
     (tmp_path / "home").write_text("no folder")
     with pytest.raises(ConfigurationError, match=r"try again|Move it away"):
-        Pins(tmp_path / "home").agree(ServerSpec("s", "/work", ("a",)))
+        Agreements(tmp_path / "home").agree(ServerSpec("s", "/work", ("a",)))

@@ -44,7 +44,7 @@ from core.secrets import PLACEHOLDER, Masker
 from core.store.conversations import ConversationInfo
 from core.stream import EventStream
 from core.trust.folder_survey import Kind, Piece, Survey
-from core.trust.trust_store import Gate
+from core.trust.trust_store import TrustPolicy
 from tests.doubles import ScriptedRuntime
 from tests.streams import heard, opened_stream
 
@@ -110,7 +110,7 @@ async def recollecting(
     async with opened_stream(tmp_path / "store") as stream:
         recollection = Recollection(
             own=Own(tmp_path / "home") if is_known else None,
-            gate=Gate(tmp_path / "home", lambda: mode),
+            gate=TrustPolicy(tmp_path / "home", lambda: mode),
             info=ConversationInfo("c", "", str(tmp_path / "workspace"), "m", now, now, 0, repository=repository),
             runtime=runtime or ScriptedRuntime(),
             stream=stream,
@@ -168,7 +168,7 @@ async def test_what_waits_for_a_yes_and_what_is_broken_is_told_once_for_each_sta
         assert "as it was before" not in notices[0][2]
         gathered = recollection.gathered
         assert gathered is not None
-        recollection._gate.book.give(gathered.standing.survey.folder, gathered.standing.waiting)
+        recollection._gate.store.give(gathered.standing.survey.folder, gathered.standing.waiting)
         await recollection.refresh()
         (_, lines) = notices[1:]
         assert notices[1] == ("info", UNTRUSTED, "")

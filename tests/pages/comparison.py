@@ -17,7 +17,7 @@ from typing import Any
 
 from PIL import Image, ImageChops
 
-from runtime.plugins.browser import axtree, set_of_marks
+from runtime.plugins.browser import axtree, page_observation
 
 State = dict[str, Any]
 
@@ -55,7 +55,7 @@ def of_what_is_made(made: dict[str, Any], styles: list[dict[str, Any]]) -> Itera
         ours = axtree.flatten(made["tree"], made["properties"], axtree.Style(**style))
         for line in difflib.unified_diff(text.split("\n"), ours.split("\n"), lineterm="", n=0):
             yield f"{style}: {line}"
-    marked = set_of_marks.with_marks(base64.b64decode(made["picture"]), made["properties"])
+    marked = page_observation.draw_marks(base64.b64decode(made["picture"]), made["properties"])
     theirs = Image.open(BytesIO(base64.b64decode(made["marked"]))).convert("RGB")
     differs = ImageChops.difference(theirs, Image.open(BytesIO(marked)).convert("RGB")).getbbox()
     if differs:

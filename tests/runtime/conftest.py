@@ -18,7 +18,7 @@ from core.events import CmdOutputObservation, CmdRunAction, Frame, TerminalOutpu
 from core.plugin_requirements import OURS, required
 from runtime.client import ActionExecutionClient
 from runtime.local.local_runtime import LocalRuntime
-from runtime.plugins.base import Place
+from runtime.plugins.base import PluginContext
 from runtime.plugins.plugin_startup import PluginStartup
 from runtime.server.action_executor import ActionExecutor
 from runtime.server.answer_cache import TIMES, Times
@@ -82,10 +82,10 @@ class Shell:
         return await self.session.carry_out(action, action_id, self.watcher.emit)
 
 
-def place(folder: Path, **fields: Any) -> Place:
+def place(folder: Path, **fields: Any) -> PluginContext:
     """Where a plugin works that a test makes by itself."""
     values: dict[str, Any] = {"folder": folder, "cwd": lambda: str(folder), "environ": dict(os.environ)}
-    return Place(str(folder), **{**values, **fields})
+    return PluginContext(str(folder), **{**values, **fields})
 
 
 def every_plugin(folder: Path) -> PluginStartup:

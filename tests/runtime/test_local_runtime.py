@@ -51,7 +51,7 @@ async def test_the_working_folder_cannot_replace_the_servers_modules(tmp_path: P
 
 
 async def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeUnavailableError, match=r"is no folder\. Choose another one"):
+    with pytest.raises(RuntimeUnavailableError, match=r"is not a folder\. Choose another one"):
         await LocalRuntime(tmp_path / "none").start()
 
 

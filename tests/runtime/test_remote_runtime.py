@@ -67,17 +67,17 @@ class TestAddress:
         ("url", "said"),
         [
             ("", "Set remote.url"),
-            ("sandbox.example", "no address of a server"),
-            ("ftp://sandbox.example", "no address of a server"),
-            ("https://", "no address of a server"),
-            ("https://sandbox.example:port", "no address"),
-            ("https://sandbox.example/?key=x", "no address of a server"),
-            ("https://user@sandbox.example", "has a user or a password in it"),
-            (f"https://user:{CANARY}@sandbox.example", "has a user or a password in it"),
-            (f"https://:{CANARY}@[bad", "no address"),
-            ("http://sandbox.example", "others could read along"),
-            ("http://10.0.0.1:80", "others could read along"),
-            ("http://127.0.0.1.evil.example", "others could read along"),
+            ("sandbox.example", "not the address of a server"),
+            ("ftp://sandbox.example", "not the address of a server"),
+            ("https://", "not the address of a server"),
+            ("https://sandbox.example:port", "not a valid address"),
+            ("https://sandbox.example/?key=x", "not the address of a server"),
+            ("https://user@sandbox.example", "contains a user name or a password"),
+            (f"https://user:{CANARY}@sandbox.example", "contains a user name or a password"),
+            (f"https://:{CANARY}@[bad", "not a valid address"),
+            ("http://sandbox.example", "http is not encrypted"),
+            ("http://10.0.0.1:80", "http is not encrypted"),
+            ("http://127.0.0.1.evil.example", "http is not encrypted"),
         ],
     )
     def test_one_that_is_not_safe_is_refused_without_repeating_a_password(self, url: str, said: str) -> None:
@@ -111,10 +111,10 @@ class TestKey:
             assert CANARY not in str(raised.value)
             return str(raised.value)
 
-        assert "Others may read" in said(CANARY, 0o644)
+        assert "Other users can read" in said(CANARY, 0o644)
         assert "has no key" in said(" \n")
-        assert "is no key" in said(f"{CANARY}\r\nX-Header: x")
-        assert "it is no text" in said(CANARY.encode() + b"\xff")
+        assert "is not a key" in said(f"{CANARY}\r\nX-Header: x")
+        assert "it is not text" in said(CANARY.encode() + b"\xff")
         file.unlink()
         with pytest.raises(ConfigurationError, match=r"cannot be read from the file .*: No such file"):
             key_from({}, "NAME", file)
@@ -152,7 +152,7 @@ class TestKey:
 class TestWhoAnswers:
     async def test_nobody(self) -> None:
         assert await refusal(NOWHERE) == (
-            f"Nobody answers at {NOWHERE}: Connect call failed ('127.0.0.1', 1). Start the server there, or correct "
+            f"Nothing answers at {NOWHERE}: Connect call failed ('127.0.0.1', 1). Start the server there, or correct "
             "remote.url."
         )
 
@@ -188,8 +188,8 @@ class TestWhoAnswers:
         server = await asyncio.start_server(babble, "127.0.0.1", 0)
         async with server:
             port = server.sockets[0].getsockname()[1]
-            assert "is no action server, or the link breaks" in await refusal(f"http://127.0.0.1:{port}")
-            assert "speaks no TLS" in await refusal(f"https://127.0.0.1:{port}")
+            assert "is not an action server, or the link breaks" in await refusal(f"http://127.0.0.1:{port}")
+            assert "does not support secure TLS" in await refusal(f"https://127.0.0.1:{port}")
 
 
 class TestCertificates:
@@ -212,12 +212,12 @@ class TestCertificates:
 
     async def test_of_an_authority_that_nobody_knows(self, process: Process, authority: Authority) -> None:
         said = await refusal(self.secure(process, authority, "IP:127.0.0.1"))
-        assert said.startswith("The certificate of 127.0.0.1 is not believed: unable to get local issuer certificate.")
-        assert "Name the file of its authority in remote.ca_file" in said
+        assert said.startswith("The certificate of 127.0.0.1 is not trusted: unable to get local issuer certificate.")
+        assert "Set remote.ca_file to the file of its authority" in said
 
     async def test_of_another_authority(self, process: Process, authority: Authority, tmp_path: Path) -> None:
         other = Authority(tmp_path / "other").certificate
-        assert "is not believed" in await refusal(self.secure(process, authority, "IP:127.0.0.1"), ca_file=other)
+        assert "is not trusted" in await refusal(self.secure(process, authority, "IP:127.0.0.1"), ca_file=other)
 
     async def test_of_another_name(self, process: Process, authority: Authority) -> None:
         said = await refusal(self.secure(process, authority, "DNS:other.example"), ca_file=authority.certificate)
@@ -231,7 +231,7 @@ class TestCertificates:
         for file, content in ((tmp_path / "nothing", None), (tmp_path / "text", "text")):
             if content is not None:
                 file.write_text(content)
-            assert "is no file of certificates" in await refusal("https://127.0.0.1:1", ca_file=file)
+            assert "is not a file of certificates" in await refusal("https://127.0.0.1:1", ca_file=file)
 
 
 class TestWhoseItIs:

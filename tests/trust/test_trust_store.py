@@ -9,7 +9,7 @@ import pytest
 
 from core.errors import ConfigurationError
 from core.trust.folder_survey import survey_project
-from core.trust.trust_store import ALWAYS, ASK, NAME, NEVER, Book, Gate
+from core.trust.trust_store import ALWAYS, ASK, NAME, NEVER, TrustPolicy, TrustStore
 
 
 @pytest.fixture
@@ -21,11 +21,11 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def book(tmp_path: Path) -> Book:
-    return Book(tmp_path / "home")
+def book(tmp_path: Path) -> TrustStore:
+    return TrustStore(tmp_path / "home")
 
 
-def test_a_yes_holds_until_something_changes(folder: Path, book: Book, tmp_path: Path) -> None:
+def test_a_yes_holds_until_something_changes(folder: Path, book: TrustStore, tmp_path: Path) -> None:
     standing = book.standing(survey_project(folder))
     assert (standing.trusted, standing.is_open) == ((), True)
     book.give(standing.survey.folder, standing.waiting)
@@ -41,7 +41,7 @@ def test_a_yes_holds_until_something_changes(folder: Path, book: Book, tmp_path:
     assert stat.S_IMODE((tmp_path / "home" / NAME).stat().st_mode) == 0o600
 
 
-def test_a_no_is_remembered_for_the_same_texts(folder: Path, book: Book) -> None:
+def test_a_no_is_remembered_for_the_same_texts(folder: Path, book: TrustStore) -> None:
     standing = book.standing(survey_project(folder))
     book.refuse(standing.survey.folder, standing.waiting)
     standing = book.standing(survey_project(folder))
@@ -50,7 +50,7 @@ def test_a_no_is_remembered_for_the_same_texts(folder: Path, book: Book) -> None
     assert book.standing(survey_project(folder)).is_open
 
 
-def test_it_goes_by_the_resolved_path(folder: Path, book: Book, tmp_path: Path) -> None:
+def test_it_goes_by_the_resolved_path(folder: Path, book: TrustStore, tmp_path: Path) -> None:
     survey = survey_project(folder)
     book.give(survey.folder, survey.pieces)
     (tmp_path / "link").symlink_to(folder)
@@ -61,7 +61,7 @@ def test_it_goes_by_the_resolved_path(folder: Path, book: Book, tmp_path: Path) 
     assert not book.standing(survey_project(other)).trusted
 
 
-def test_it_can_be_taken_back(folder: Path, book: Book) -> None:
+def test_it_can_be_taken_back(folder: Path, book: TrustStore) -> None:
     survey = survey_project(folder)
     book.give(survey.folder, survey.pieces)
     assert book.folders() == {survey.folder: 1}
@@ -73,22 +73,24 @@ def test_it_can_be_taken_back(folder: Path, book: Book) -> None:
 
 @pytest.mark.parametrize("text", ["{", '{"version": 2, "folders": {}}', "[]", '{"version": 1, "folders": {"/": 1}}',
                                   "[" * 100_000])  # fmt: skip
-def test_a_broken_book_trusts_nothing_and_says_what_to_do(folder: Path, book: Book, tmp_path: Path, text: str) -> None:
+def test_a_broken_book_trusts_nothing_and_says_what_to_do(
+    folder: Path, book: TrustStore, tmp_path: Path, text: str
+) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / NAME).write_text(text)
     survey = survey_project(folder)
     with pytest.raises(ConfigurationError, match="Move it away"):
         book.standing(survey)
-    standing = Gate(tmp_path / "home", lambda: ASK).standing(survey)
+    standing = TrustPolicy(tmp_path / "home", lambda: ASK).standing(survey)
     assert standing.trusted == ()
     assert "Move it away" in standing.survey.problems[0]
 
 
 def test_the_setting_never_wins_over_the_book(folder: Path, tmp_path: Path) -> None:
     mode = ASK
-    gate = Gate(tmp_path / "home", lambda: mode)
+    gate = TrustPolicy(tmp_path / "home", lambda: mode)
     survey = survey_project(folder)
-    gate.book.give(survey.folder, survey.pieces)
+    gate.store.give(survey.folder, survey.pieces)
     assert gate.standing(survey).trusted
     mode = NEVER
     assert gate.standing(survey).trusted == ()

@@ -55,7 +55,7 @@ from core.store.conversations import ConversationFilter, ConversationInfo
 from core.store.event_rows import kind_of
 from core.store.reader import EventFilter, Which
 from core.stream import EventStreamSubscriber
-from core.trust.trust_store import ASK, Gate
+from core.trust.trust_store import ASK, TrustPolicy
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 METRICS = LLMMetrics(
@@ -642,7 +642,7 @@ class ManagerDouble:
 
     def __post_init__(self) -> None:
         self.store = StoreDouble(self)
-        self.trust = FolderTrust(self.home, Own(self.home), Gate(self.home, lambda: ASK))
+        self.trust = FolderTrust(self.home, Own(self.home), TrustPolicy(self.home, lambda: ASK))
 
     async def learn_secrets(self) -> None:
         """There is nothing to mask."""

@@ -38,7 +38,7 @@ from core.home import CONFIG
 from core.llm.factory import create_llm, offers
 from core.llm.model_host_client import ModelHost
 from core.llm.providers import key_variables_of
-from core.mcp.agreements import Pins
+from core.mcp.agreements import Agreements
 from core.mcp.server_definitions import ServerSpec, of_project, of_user
 from core.secrets.backends import wrong_mode
 from core.secrets.vault import INDEX, VALUES, Vault
@@ -239,9 +239,9 @@ def servers(patient: Patient) -> Finding:
         )
     if not specs:
         return Finding(Mark.OK, _("none is configured"))
-    pins = Pins(patient.home)
+    agreements = Agreements(patient.home)
     try:
-        waiting = [spec for spec in specs if not pins.agreed(spec)]
+        waiting = [spec for spec in specs if not agreements.agreed(spec)]
     except ConfigurationError as error:
         return Finding(Mark.NOTE, sanitize_line(str(error), NAMES_CELLS), _("Then approve the servers anew."))
     path = inherited(patient.environ).get("PATH")

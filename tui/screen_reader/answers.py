@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from core.security.suggested_rules import Reach
     from core.session.agent_session import AgentSession
     from core.trust.folder_survey import Piece
-    from core.trust.trust_store import Standing
+    from core.trust.trust_store import TrustState
 
 SCOPES = {str(scope): scope for scope in Scope}
 LINE_CELLS = 300
@@ -110,7 +110,7 @@ class TrustTalk:
     def __init__(self, trust: FolderTrust, folder: Callable[[], str]) -> None:
         self._trust, self._folder_of = trust, folder
         self._folder = ""
-        self._standing: Standing | None = None
+        self._standing: TrustState | None = None
 
     @property
     def is_open(self) -> bool:
@@ -133,7 +133,7 @@ class TrustTalk:
             return [_("This folder brings nothing that would need your yes.")]
         return self._ask(standing)
 
-    def _ask(self, standing: Standing) -> list[str]:
+    def _ask(self, standing: TrustState) -> list[str]:
         self._standing = standing
         folder = sanitize_line(standing.survey.folder, LINE_CELLS)
         if not standing.waiting:

@@ -16,7 +16,7 @@ from core.errors import ConfigurationError, ExitStatus, UsageError
 from core.home import home_folder
 from core.memory.library import Own
 from core.settings.config import load
-from core.trust.trust_store import Gate, Standing
+from core.trust.trust_store import TrustPolicy, TrustState
 from tui.cli.output import can_ask, is_confirmed, notice, say
 from tui.i18n import _
 from tui.terminal_io.sanitizer import sanitize, sanitize_line
@@ -29,7 +29,7 @@ def trust(options: argparse.Namespace) -> int:
     """List, give or revoke. Raises UsageError, ConfigurationError."""
     home = home_folder(os.environ)
     settings = load(home, os.environ)
-    trusting = FolderTrust(home, Own.of(home, os.environ), Gate(home, lambda: settings.trust.projects))
+    trusting = FolderTrust(home, Own.of(home, os.environ), TrustPolicy(home, lambda: settings.trust.projects))
     match options.step:
         case "list":
             return _list(trusting, as_json=options.json)
@@ -77,7 +77,7 @@ async def _give(trusting: FolderTrust, folder: str, *, is_sure: bool) -> int:
     return ExitStatus.FINISHED
 
 
-def _show(standing: Standing) -> None:
+def _show(standing: TrustState) -> None:
     for piece in standing.waiting:
         say(sanitize_line(f"== {piece.path} ({piece.kind})", WIDTH))
         say(sanitize(piece.text))

@@ -11,7 +11,7 @@ from tui.workspace.frame import Frame
 
 if TYPE_CHECKING:
     from core.conversations.conversation_manager import ConversationManager
-    from core.trust.trust_store import Standing
+    from core.trust.trust_store import TrustState
     from tui.trust.screen import TrustScreen
 
 
@@ -57,7 +57,7 @@ class FolderTrust(Frame):
                 await tab.session.recollection.refresh()
 
     async def _take_answer(
-        self, manager: ConversationManager, folder: str, standing: Standing, screen: TrustScreen, answer: bool | None
+        self, manager: ConversationManager, folder: str, standing: TrustState, screen: TrustScreen, answer: bool | None
     ) -> None:
         if answer:
             await manager.trust.give(folder, standing)

@@ -24,7 +24,7 @@ from tui.terminal_io.sanitizer import sanitize, sanitize_line
 
 if TYPE_CHECKING:
     from core.trust.folder_survey import Piece
-    from core.trust.trust_store import Standing
+    from core.trust.trust_store import TrustState
 
 PATH_CELLS = 70
 SHOWN_PROBLEMS = 5
@@ -84,7 +84,7 @@ class TrustScreen(GuardedScreen[bool | None]):
         Binding("pageup", "page(-1)", show=False, priority=True),
     ]
 
-    def __init__(self, standing: Standing, *, asks: bool) -> None:
+    def __init__(self, standing: TrustState, *, asks: bool) -> None:
         """`asks` where a no is an answer, too, and is remembered."""
         super().__init__()
         self._standing, self._asks = standing, asks
@@ -170,7 +170,7 @@ class TrustScreen(GuardedScreen[bool | None]):
         self.dismiss(False if self._asks and self._standing.waiting else None)
 
 
-def _line(piece: Piece, standing: Standing) -> Content:
+def _line(piece: Piece, standing: TrustState) -> Content:
     waits = piece in standing.waiting
     mark = ("● ", "$text-warning") if waits else ("✓ ", "$text-success")
     return Content.assemble(

@@ -8,7 +8,7 @@ from pathlib import Path
 from aiohttp import web
 
 from core.plugin_requirements import PluginError
-from runtime.plugins.base import Place
+from runtime.plugins.base import PluginContext
 from runtime.plugins.jupyter.plugin import JupyterPlugin
 from runtime.server.action_executor import Table
 
@@ -22,9 +22,9 @@ class AgentSkillsPlugin:
     routes: Sequence[web.RouteDef] = ()
     table: Table = {}
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, context: PluginContext) -> None:
         """Raises PluginError where the kernel is not JupyterPlugin's."""
-        jupyter = place.plugins.get("jupyter")
+        jupyter = context.plugins.get("jupyter")
         if not isinstance(jupyter, JupyterPlugin):
             raise PluginError("the plugin 'agent_skills' needs the plugin 'jupyter'")
         jupyter.prepare(f"__import__('sys').path.append({str(FOLDER)!r})\nfrom agentskills import *")

@@ -1,6 +1,7 @@
-"""`python -m runtime.plugins.browser`: the worker as a process, started by BrowserPlugin alone.
+"""`python -m runtime.plugins.browser`: the worker process, only started by BrowserPlugin.
 
-Lines come in on standard input and go out on what was standard output; nothing else in here can write there.
+Requests are read from standard input. Answers go to a duplicate of standard output, so that a stray print cannot
+corrupt them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from runtime.plugins.browser import chromium, worker
 
 
 def main() -> int:
-    """Work until standard input ends. Exit status 1: Chromium could not be started, or has ended."""
+    """Work until standard input ends. Exit status 1: Chromium could not be started or has ended."""
     parser = argparse.ArgumentParser(prog="python -m runtime.plugins.browser")
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--workspace", type=Path, required=True)
@@ -30,19 +31,19 @@ def main() -> int:
 
     def say(message: dict[str, Any]) -> None:
         line = memoryview(json.dumps(message).encode() + b"\n")
-        while line:  # a pipe takes what fits
+        while line:  # a write to a pipe may be partial
             line = line[answers.write(line) :]
 
     try:
         asyncio.run(_serve(options, why_unconfined, say))
     except (chromium.NoChromiumError, Error) as error:
-        say({"failed": _in_short(str(error))})
+        say({"failed": _shortened(str(error))})
         return 1
     return 0
 
 
-def _in_short(why: str) -> str:
-    """The first line, and what Chromium said last before it gave up; its arguments fill a screen."""
+def _shortened(why: str) -> str:
+    """Return the first line and Chromium's last fatal message; its command line alone fills a screen."""
     lines = [line.strip() for line in why.splitlines()]
     fatal = [line for line in lines if ":FATAL:" in line or "error while loading" in line]
     return ": ".join([*lines[:1], *fatal[-1:]])

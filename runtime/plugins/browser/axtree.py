@@ -1,7 +1,7 @@
-"""The accessibility tree: bids, frames merged, cut to size, and as text.
+"""The accessibility tree: assign bids, merge frames, truncate, and format as text.
 
 Pure functions of the answers of `Accessibility.getFullAXTree`. The text and its options are those of BrowserGym's
-`flatten_axtree_to_str`, for agents are tuned to them.
+`flatten_axtree_to_str`, because agents are tuned to them.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ Properties = Mapping[str, Mapping[str, Any]]
 """`extra_element_properties`: visibility, bbox, clickable and set_of_marks by bid."""
 
 MOST_NODES = 5_000
-"""What is kept of a tree: more than any model reads, and little enough to send and to store."""
+"""More than any model reads, and few enough to send and to store."""
 VISIBLE = 0.5
-"""The share of an element that must be in view for it to count as visible."""
+"""The visibility from which an element counts as visible."""
 
-_UNSAID = frozenset({"editable", "readonly", "level", "settable", "multiline", "invalid", "focusable"})
-"""Properties that the text leaves out."""
+_OMITTED = frozenset({"editable", "readonly", "level", "settable", "multiline", "invalid", "focusable"})
+"""Properties that the text omits."""
 _FLAGS = frozenset({"required", "focused", "atomic"})
-"""Properties that the text names where they hold, and leaves out where they do not."""
+"""Properties that the text names without a value, if they are true."""
 
 
 def name_bids(nodes: list[Node], bids: Mapping[int, str], mark: str) -> None:
-    """Give each node its `browsergym_id`, by the backend id of its element, and take off the mark.
+    """Set `browsergym_id` of each node by the backend id of its element, and remove the mark from the description.
 
-    The parts of a date field have the description of the field, and so its bid.
+    The parts of a date field have the description of the field and get its bid.
     """
     by_id = {node["nodeId"]: node for node in nodes}
     for node in nodes:
@@ -44,9 +44,10 @@ def name_bids(nodes: list[Node], bids: Mapping[int, str], mark: str) -> None:
 
 
 def merge(trees: Mapping[str, list[Node]], holders: Mapping[int, str]) -> list[Node]:
-    """One tree out of those of all frames: a frame's root becomes a child of the element that holds it.
+    """Merge the trees of all frames: a frame's root becomes a child of the element that holds the frame.
 
-    `trees` are the nodes by frame id, the main frame first; `holders` the frame id by the backend id of its element.
+    `trees` are the nodes by frame id, the main frame first; `holders` maps the backend id of an element to the id of
+    the frame that it holds.
     """
     merged: list[Node] = []
     for nodes in trees.values():
@@ -59,7 +60,7 @@ def merge(trees: Mapping[str, list[Node]], holders: Mapping[int, str]) -> list[N
 
 
 def cut(nodes: list[Node], most: int = MOST_NODES) -> list[Node]:
-    """The first `most` nodes in the order in which they are read. Those cut off are not named as children either."""
+    """Return the first `most` nodes in reading order, without references to the others in `childIds`."""
     if len(nodes) <= most:
         return nodes
     by_id = {node["nodeId"]: node for node in nodes}
@@ -77,7 +78,7 @@ def cut(nodes: list[Node], most: int = MOST_NODES) -> list[Node]:
 
 
 def outlined(title: str, rows: Sequence[Mapping[str, Any]]) -> list[Node]:
-    """A tree in the form of Chromium's out of what marking.js tells of a page that is too large for one."""
+    """Build a tree in Chromium's format from the outline that marking.js returns for a page that is too large."""
     root = _outline_node("", "RootWebArea", title)
     nodes = {"": root}
     for row in rows:
@@ -100,7 +101,7 @@ def _outline_node(node_id: str, role: str, name: str) -> Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Style:
-    """How a tree becomes text; the names are those of BrowserGym's function."""
+    """Options for the text of a tree, named as the parameters of BrowserGym's function."""
 
     with_visible: bool = False
     with_clickable: bool = False
@@ -119,11 +120,11 @@ class Style:
 
 
 V0_STYLE = Style(with_clickable=True, skip_generic=False)
-"""What OpenHands V0 shows to its agents; with `filter_visible_only` where the whole tree is too long."""
+"""The style that OpenHands V0 uses, which adds `filter_visible_only` if the whole tree is too long."""
 
 
 def flatten(tree: Mapping[str, Any], properties: Properties, style: Style = V0_STYLE) -> str:
-    """The tree as text, one node a line, a tab for each level."""
+    """Format the tree as text, one node a line, indented with one tab for each level."""
     nodes: list[Node] = tree["nodes"]
     if not nodes:
         return ""
@@ -137,7 +138,7 @@ class _Flattening:
         self._style = style
 
     def lines(self, root: Node) -> Iterator[str]:
-        """Without recursion: pages nest deeper than Python calls."""
+        """Yield the lines. Not recursive, because pages can be nested deeper than Python's recursion limit."""
         waiting = [(root, 0, False, "")]
         seen: set[str] = set()
         while waiting:
@@ -154,7 +155,7 @@ class _Flattening:
                     waiting.append((self._nodes[child], below, filtered, name))
 
     def _line(self, node: Node, filtered_above: bool, name_above: str) -> tuple[str | None, bool, str]:
-        """The line or None, whether a filter left the node out, and its name."""
+        """Return the line or None, whether a filter excluded the node, and its name."""
         role = node["role"]["value"]
         if role == "LineBreak" or "name" not in node:
             return None, False, ""
@@ -224,7 +225,7 @@ def _is_visible(known: Mapping[str, Any]) -> bool:
 def _attributes(node: Node) -> Iterator[str]:
     for held in node.get("properties", ()):
         name, value = held["name"], held.get("value", {}).get("value")
-        if "value" not in held.get("value", {}) or name in _UNSAID:
+        if "value" not in held.get("value", {}) or name in _OMITTED:
             continue
         if name not in _FLAGS:
             yield f"{name}={value!r}"

@@ -1,6 +1,7 @@
-"""Which Chromium, and with which flags: a pipe instead of a port, no calls of its own, its own sandbox where it can be.
+"""Find and launch Chromium: over a pipe instead of a port, without background requests, sandboxed if possible.
 
-All of its traffic goes through the gate, loopback included. The profile is fresh, and goes with the worker's folder.
+All of its traffic goes through the network filter, including loopback. The profile is new and is removed with the
+worker's folder.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ NAMES = (
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
 )
 ITSELF = {"/usr/bin/chromium": "/usr/lib/chromium/chromium"}
-"""Debian's program by its starter, which would let extensions in and bring keys for Google's services."""
+"""Debian's binary by its wrapper script, which would load extensions and set API keys for Google's services."""
 VIEWPORT = (1280, 720)
-"""BrowserGym's."""
+"""BrowserGym's viewport in pixels."""
 START_TIMEOUT_MS = 25_000
 _NEW_USER_NAMESPACE = 0x10000000
 
@@ -32,23 +33,23 @@ FLAGS = (
     "--disable-sync",
     "--no-first-run",
     "--no-pings",
-    "--disable-quic",  # would pass by the gate
+    "--disable-quic",  # would bypass the network filter
     "--disable-gpu",
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--dns-over-https-mode=off",
     "--disk-cache-size=33554432",
-    "--gaia-url=http://localhost:9",  # the accounts that a profile without any asks for
+    "--gaia-url=http://localhost:9",  # requested even by a profile without accounts
     "--google-apis-url=http://localhost:9",
     "--component-updater=url-source=http://localhost:9",
 )
 WITHOUT_FEATURES = (
-    # playwright's own, for the last list wins
+    # playwright's own list, because the last --disable-features wins
     *("AimEnabled", "AvoidCorsURLLoaderRestartOnRedirect", "AvoidUnnecessaryBeforeUnloadCheckSync"),
     *("DestroyProfileOnBrowserClose", "HttpsFirstBalancedModeAutoEnable", "HttpsUpgrades", "LensOverlay"),
     *("MediaRouter", "NetworkTimeServiceQuerying", "OptimizationHints", "PaintHolding", "PreconnectToSearch"),
     "ThirdPartyStoragePartitioning",
-    # what calls home, or holds memory in store
+    # features that send requests or reserve memory
     *("AutofillServerCommunication", "CertificateTransparencyComponentUpdater", "DialMediaRouteProvider"),
     *("InterestFeedContentSuggestions", "SpareRendererForSitePerProcess", "Translate", "WebUIOmniboxPopup"),
 )
@@ -56,11 +57,11 @@ WITHOUT_WEBRTC = "for (const name of ['RTCPeerConnection', 'webkitRTCPeerConnect
 
 
 class NoChromiumError(Exception):
-    """There is no Chromium; the text says what to install."""
+    """Chromium is not installed; the text says what to install."""
 
 
 def find(playwright: Playwright) -> str:
-    """The program. Raises NoChromiumError."""
+    """Return the path of the program. Raises NoChromiumError."""
     for name in NAMES:
         if found := shutil.which(name):
             itself = ITSELF.get(found, found)
@@ -69,12 +70,12 @@ def find(playwright: Playwright) -> str:
     if Path(bundled).exists():
         return bundled
     raise NoChromiumError(
-        "there is no Chromium here. Install the package `chromium`, or run `python -m playwright install chromium`"
+        "Chromium is not installed. Install the package `chromium`, or run `python -m playwright install chromium`"
     )
 
 
 def why_unconfined() -> str:
-    """Why Chromium cannot have a sandbox of its own; empty where it can. Forks: for a process without threads."""
+    """Return why Chromium cannot use its own sandbox, or an empty string. Forks, so only call it without threads."""
     if sys.platform != "linux":
         return ""
     if os.getuid() == 0:
@@ -82,13 +83,11 @@ def why_unconfined() -> str:
     child = os.fork()
     if child == 0:
         os._exit(ctypes.CDLL(None).unshare(_NEW_USER_NAMESPACE) & 1)
-    return (
-        "" if os.waitpid(child, 0)[1] == 0 else "no user namespaces may be made here, for the walls around it forbid it"
-    )
+    return "" if os.waitpid(child, 0)[1] == 0 else "the surrounding sandbox does not allow user namespaces"
 
 
 async def launch(playwright: Playwright, folder: Path, proxy: str, *, is_confined: bool) -> BrowserContext:
-    """Start it with a fresh profile in `folder`. Raises NoChromiumError, and playwright's Error."""
+    """Start Chromium with a new profile in `folder`. Raises NoChromiumError, and playwright's Error."""
     options: dict[str, Any] = {
         "executable_path": find(playwright),
         "headless": True,

@@ -1,6 +1,7 @@
-"""What a DOM snapshot tells of each element: where it is and whether something listens for clicks on it.
+"""Read a DOM snapshot: the position of each element, and whether it has a click listener.
 
-Pure functions of the answer of `DOMSnapshot.captureSnapshot`: parallel arrays for each document, strings by index.
+Pure functions of the answer of `DOMSnapshot.captureSnapshot`, which has parallel arrays for each document and refers to
+strings by index.
 """
 
 from __future__ import annotations
@@ -14,29 +15,29 @@ Snapshot = Mapping[str, Any]
 Box = tuple[float, float, float, float]
 
 _OWN = re.compile(r"[0-9]+|[a-z][A-Z]*")
-"""What an element adds to the bid of its frame: numbers, and letters for frames."""
+"""What an element appends to the bid of its frame: digits, or letters if it holds a frame."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the snapshot knows of one element."""
+    """The properties of one element in the snapshot."""
 
     node: int
-    """Its backend id, by which the accessibility tree names it."""
+    """The backend id, which the accessibility tree uses too."""
     bbox: Box | None
-    """Left, top, width, height in pixels from the upper left corner of the view; None where it is not drawn."""
+    """Left, top, width, height in pixels, relative to the viewport; None if the element is not drawn."""
     clickable: bool
 
 
 def belongs(bid: str, frame: str) -> bool:
-    """Whether a bid is one of an element in the frame with that bid; the main frame's is empty."""
+    """Whether a bid belongs to an element in the frame with the bid `frame`, which is empty for the main frame."""
     return bid.startswith(frame) and _OWN.fullmatch(bid, len(frame)) is not None
 
 
 def elements(snapshot: Snapshot) -> dict[str, Known]:
-    """What is known of each element that has a bid of its frame, by bid, over all documents that belong to the page.
+    """Return the elements of all documents by bid. Bids that do not belong to their frame are ignored.
 
-    Where several have the same the first counts: an element that was not marked can say what it likes.
+    If several elements have the same bid the first one counts: a page can put any bid on an unmarked element.
     """
     found: dict[str, Known] = {}
     for document, frame, (left, top) in documents(snapshot):
@@ -62,7 +63,7 @@ def bids_of(snapshot: Snapshot, document: Mapping[str, Any]) -> dict[int, str]:
 
 
 def frames(snapshot: Snapshot) -> dict[int, str]:
-    """The id of the frame that an element holds, by the backend id of the element."""
+    """Return the ids of frames by the backend id of the element that holds them."""
     holders: dict[int, str] = {}
     for document in snapshot["documents"]:
         for node, child in _children(document):
@@ -76,13 +77,13 @@ def _frame_id(snapshot: Snapshot, document: int) -> str:
 
 
 def _children(document: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
-    """Element and document for each frame in this one."""
+    """Return pairs of element and document for each frame in this document."""
     held = document["nodes"]["contentDocumentIndex"]
     return zip(held["index"], held["value"], strict=True)
 
 
 def documents(snapshot: Snapshot) -> Iterator[tuple[Mapping[str, Any], str, tuple[float, float]]]:
-    """Each document from the main one down, the bid of its frame, and where its own origin is in the view."""
+    """Yield each document from the main one down, the bid of its frame, and the position of its origin."""
     waiting: list[tuple[int, str, float, float]] = [(0, "", 0.0, 0.0)]
     while waiting:
         index, frame, left, top = waiting.pop()
@@ -92,7 +93,7 @@ def documents(snapshot: Snapshot) -> Iterator[tuple[Mapping[str, Any], str, tupl
         bounds = dict(zip(document["layout"]["nodeIndex"], document["layout"]["bounds"], strict=True))
         bids = bids_of(snapshot, document) if document["nodes"]["contentDocumentIndex"]["index"] else {}
         for node, child in _children(document):
-            # A frame that is not drawn has no place of its own.
+            # A frame that is not drawn has no position.
             x, y = (left + bounds[node][0], top + bounds[node][1]) if node in bounds else (0.0, 0.0)
             if node in bids:
                 waiting.append((child, bids[node], x, y))
@@ -105,7 +106,7 @@ def _boxes(document: Mapping[str, Any], left: float, top: float) -> dict[int, Bo
 
 
 def without_mark(snapshot: dict[str, Any], mark: str) -> dict[str, Any]:
-    """The snapshot as the page is without the descriptions that marking.js gave it."""
+    """Remove the descriptions that marking.js has added, in place, and return the snapshot."""
     strings: list[str] = snapshot["strings"]
     if mark in strings and "aria-description" in strings:
         pair = [strings.index("aria-description"), strings.index(mark)]

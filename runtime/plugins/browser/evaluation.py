@@ -1,8 +1,8 @@
-"""Evaluation mode: a `browsergym/*` environment in the place of our own browser, with goal and rewards as in V0.
+"""Evaluation mode: a `browsergym/*` environment instead of our own browser, with goal and rewards as in V0.
 
-It runs in a Python of its own (`evaluation_driver.py`), supervised like the worker whose place it takes. The agent's
-actions are the same; `GET_EVAL_GOAL` and `GET_EVAL_REWARDS`, each alone in a `browse_interactive`, are answered with
-the goal and with a JSON list of the rewards so far, one a step.
+It runs in a separate Python environment (`evaluation_driver.py`) and is supervised like the worker that it replaces.
+The agent's actions are the same. `GET_EVAL_GOAL` and `GET_EVAL_REWARDS`, each alone in a `browse_interactive`, are
+answered with the goal and with a JSON list of the rewards so far, one for each step.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from core.events import BrowserOutputObservation
 from runtime.plugins.browser import observation_text
 
 ENVIRONMENT = "SANDBOX_BROWSERGYM_EVAL_ENV"
-"""Names the environment, as V0's setting sandbox.browsergym_eval_env does: `browsergym/miniwob.click-test` for one."""
+"""Names the environment, as V0's setting sandbox.browsergym_eval_env, such as `browsergym/miniwob.click-test`."""
 PYTHON = "HANDLOOM_BROWSERGYM_PYTHON"
-"""Names the interpreter that has browsergym."""
+"""Names the Python interpreter that has browsergym."""
 SEED = "HANDLOOM_BROWSERGYM_SEED"
 START_TIMEOUT_S = 200.0
-"""V0's: some environments set up whole sites."""
+"""V0's value: some environments set up whole sites."""
 Trigger = Literal["browse", "browse_interactive"]
 _BROWSERS = ("/usr/lib/chromium/chromium", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
 class EvaluationError(Exception):
-    """The environment cannot be had; the text says what to do."""
+    """The environment cannot be used; the text says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Which environment, and with what it is run."""
+    """The settings of an evaluation."""
 
     environment: str
     python: str
     seed: int | None = None
 
     def command(self) -> list[str]:
-        """The program that takes the place of our worker. Raises EvaluationError."""
+        """Return the command that replaces our worker. Raises EvaluationError."""
         program = shutil.which(self.python) if self.python else None
         if program is None:
             what = f"{PYTHON} names no program: {self.python!r}" if self.python else f"{PYTHON} is not set"
@@ -60,7 +60,7 @@ class Evaluation:
 
 
 def asked_for(environ: Mapping[str, str]) -> Evaluation | None:
-    """What the environment variables name; None where they name no environment. Raises EvaluationError."""
+    """Read the environment variables; None if they name no environment. Raises EvaluationError."""
     name = environ.get(ENVIRONMENT, "").strip()
     if not name:
         return None
@@ -72,7 +72,7 @@ def asked_for(environ: Mapping[str, str]) -> Evaluation | None:
 
 
 async def observation(answer: dict[str, Any], trigger: Trigger) -> BrowserOutputObservation:
-    """What the driver answered, as the observation that our own browser would give."""
+    """Convert the driver's answer to the observation that our own browser would give."""
     if "fields" not in answer:
         return BrowserOutputObservation(url="", trigger_by_action=trigger, **answer)
     fields = answer["fields"]

@@ -1,9 +1,9 @@
-"""One `browsergym/*` environment as a process: lines of JSON in, one answer each. Runs where browsergym is installed.
+"""A process that runs one `browsergym/*` environment and answers JSON lines. Runs where browsergym is installed.
 
-browsergym pins what it needs, so it lives in a Python of its own; this file imports nothing of ours and speaks as our
-worker does: `ready` or `failed` first, then an answer by `id` for each `step`, until standard input ends. The
-environment is made as OpenHands V0 makes it (`openhands/runtime/browser/browser_env.py`), its two special actions for
-goal and rewards included. It is synchronous: a step that was begun is finished, its answer may go unread.
+browsergym pins its dependencies, so it has its own Python environment. This file imports nothing of Handloom and uses
+the worker's protocol: first `ready` or `failed`, then an answer by `id` for each `step`, until standard input ends. The
+environment is set up as in OpenHands V0 (`openhands/runtime/browser/browser_env.py`), including its two special actions
+for goal and rewards. It is synchronous: a step that has begun is finished, even if nobody reads its answer.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from typing import Any
 GET_GOAL = "GET_EVAL_GOAL"
 GET_REWARDS = "GET_EVAL_REWARDS"
 BENCHMARKS = ("visualwebarena", "webarena", "miniwob")
-"""In the order in which V0 looks for their names in the environment's."""
+"""In the order in which V0 searches the environment's name for them."""
 INSTALL = "browsergym-core browsergym-miniwob miniwob"
 
 
 class Evaluation:
-    """One environment from its reset on, with what it has been worth."""
+    """One environment after its reset, with the rewards so far."""
 
     def __init__(self, name: str, seed: int | None) -> None:
         import gymnasium
@@ -42,7 +42,7 @@ class Evaluation:
         self.rewards: list[float] = []
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """What one action gives: goal, rewards, or the page after it."""
+        """Carry out one action and return the goal, the rewards, or the page after it."""
         action = request.get("calls") or f'goto("{request["url"]}")'
         if action == GET_GOAL:
             return {"content": self.goal, "goal_image_urls": self.goal_images}
@@ -50,9 +50,9 @@ class Evaluation:
             return {"content": json.dumps(self.rewards)}
         seen, reward, _, _, _ = self._env.step(action)
         self.rewards.append(float(reward))
-        return self._told(seen, bool(request["return_axtree"]))
+        return self._page(seen, bool(request["return_axtree"]))
 
-    def _told(self, seen: dict[str, Any], with_tree: bool) -> dict[str, Any]:
+    def _page(self, seen: dict[str, Any], with_tree: bool) -> dict[str, Any]:
         from browsergym.utils.obs import flatten_axtree_to_str, flatten_dom_to_str, overlay_som
 
         tree, known = seen["axtree_object"], seen["extra_element_properties"]
@@ -74,10 +74,10 @@ class Evaluation:
         return {"fields": fields, "tree": text, "html": flatten_dom_to_str(seen["dom_object"])}
 
     def _keep(self, picture: bytes) -> str | None:
-        """Where our own browser keeps its pictures, for their owner alone; None where it cannot be written."""
-        if not (place := os.environ.get("HANDLOOM_PICTURES")):
+        """Save the screenshot in the folder of our own browser. Returns None if it cannot be written."""
+        if not (directory := os.environ.get("HANDLOOM_PICTURES")):
             return None
-        folder = Path(place)
+        folder = Path(directory)
         path = folder / f"screenshot_{datetime.now():%Y%m%d_%H%M%S_%f}.png"
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -92,7 +92,7 @@ class Evaluation:
 
 
 def register(name: str) -> None:
-    """Make the environments of this benchmark known to gymnasium. Raises ValueError, ImportError."""
+    """Register the environments of this benchmark with gymnasium. Raises ValueError, ImportError."""
     benchmark = next((known for known in BENCHMARKS if known in name), None)
     if benchmark is None:
         raise ValueError(f"Unsupported browsergym eval env: {name}")
@@ -104,7 +104,7 @@ def register(name: str) -> None:
 
 
 def use_browser(program: str) -> None:
-    """Launch this program instead of the browser that playwright would have downloaded for itself."""
+    """Make playwright launch this program instead of its own browser."""
     from playwright.sync_api import BrowserType
 
     launch = BrowserType.launch
@@ -132,7 +132,7 @@ def _as_url(picture: bytes) -> str:
 
 
 def main() -> int:
-    """Serve one environment until standard input ends. Exit status 1: it could not be made, or has broken."""
+    """Serve one environment until standard input ends. Exit status 1: it could not be created."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--environment", required=True)
     parser.add_argument("--browser", default="")
@@ -152,8 +152,8 @@ def main() -> int:
     except ImportError as error:
         say({"failed": f"{sys.executable} lacks what {options.environment} needs: {error}. Install {INSTALL} there"})
         return 1
-    except Exception as error:  # noqa: BLE001  # the boundary to foreign code; it is said, and the process ends
-        say({"failed": f"{options.environment} cannot be made: {type(error).__name__}: {error}"})
+    except Exception as error:  # noqa: BLE001  # boundary to third-party code; it is reported and the process ends
+        say({"failed": f"{options.environment} cannot be created: {type(error).__name__}: {error}"})
         return 1
     say({"ready": {"environment": options.environment}})
     for line in sys.stdin.buffer:

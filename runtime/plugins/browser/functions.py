@@ -1,30 +1,100 @@
-"""BrowserGym's functions: the same names, arguments, patience and errors, on the active tab.
+"""BrowserGym's functions: parsing the text of a step into calls, and carrying them out on the active tab.
 
-Those are its subsets `chat`, `infeas`, `bid`, `nav` and `tab` and `noop`, which are what OpenHands V0 gives its agents.
-Follows `browsergym/core/action/functions.py`.
+Calls are names with literal arguments, found as BrowserGym finds them (`browsergym/core/action/parsers.py`), and never
+evaluated. They may stand one a line or side by side; comments and other text between them are skipped.
+
+The functions have the names, arguments, timeouts and errors of BrowserGym's subsets `chat`, `infeas`, `bid`, `nav` and
+`tab` plus `noop`, the ones that OpenHands V0 gives its agents (`browsergym/core/action/functions.py`). While the user
+controls the browser, USER_FUNCTIONS are available as well. Hidden text, such as a password that the user types, appears
+in no call and no error: calls hold a placeholder, which is replaced last of all.
 """
 
 from __future__ import annotations
 
+import ast
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from playwright.async_api import Error, Locator
+from playwright.async_api import Error, FileChooser, Locator
 
-from runtime.plugins.browser import addresses
-from runtime.plugins.browser.call_parser import Call
+from core.events import BrowseInteractiveAction
+from runtime.plugins.browser import network_filter
 from runtime.plugins.browser.extraction import find
-from runtime.plugins.browser.tabs import Tabs
+from runtime.plugins.browser.tabs import HangError, Tabs
+
+MAX_TEXT_CHARS = 64 * 1024
+MAX_CALLS = 100
+MAX_BRACKETS = 100
+"""Closing brackets that are tried as the end of one call, because string arguments may contain some."""
+
+_BEGIN = re.compile(r"(?P<comment>#[^\n]*)|(?<!\w)(?P<name>[A-Za-z_]\w*)[ \t]*\(")
+
+
+class Call(NamedTuple):
+    """A function's name and its arguments."""
+
+    name: str
+    arguments: tuple[Any, ...]
+    named: dict[str, Any]
+
+
+def parse(text: str) -> list[Call]:
+    """Return the calls of a step in order. Raises ValueError if there are none or too many."""
+    if len(text) > MAX_TEXT_CHARS:
+        raise ValueError(f"Received an action of {len(text)} characters, at most {MAX_TEXT_CHARS} are taken.")
+    calls = list(_calls(text))
+    if not calls:
+        raise ValueError("Received an empty action.")
+    if len(calls) > MAX_CALLS:
+        raise ValueError(f"Received {len(calls)} actions at once, at most {MAX_CALLS} are taken.")
+    return calls
+
+
+def _calls(text: str) -> Iterator[Call]:
+    position = 0
+    while (begin := _BEGIN.search(text, position)) is not None:
+        position = begin.end()
+        if begin["name"] and (found := _call_at(text, begin.start("name"), begin.end())) is not None:
+            call, position = found
+            yield call
+
+
+def _call_at(text: str, start: int, bracket: int) -> tuple[Call, int] | None:
+    end = bracket
+    for _ in range(MAX_BRACKETS):
+        end = text.find(")", end) + 1
+        if not end:
+            return None
+        try:
+            tree = ast.parse(text[start:end], mode="eval").body
+        except (SyntaxError, ValueError, MemoryError, RecursionError):
+            continue
+        return (call, end) if (call := _literal(tree)) is not None else None
+    return None
+
+
+def _literal(tree: ast.expr) -> Call | None:
+    if not isinstance(tree, ast.Call) or not isinstance(tree.func, ast.Name):
+        return None
+    try:
+        arguments = tuple(map(ast.literal_eval, tree.args))
+        named = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in tree.keywords if keyword.arg}
+    except (ValueError, TypeError, MemoryError, RecursionError):
+        return None
+    return Call(tree.func.id, arguments, named) if len(named) == len(tree.keywords) else None
+
 
 ELEMENT_MS = 500
-"""BrowserGym's patience with an element."""
+"""BrowserGym's timeout for an element."""
 MAX_WAIT_MS = 30_000
 ACTS_S, NAVIGATES_S = 10.0, 35.0
-"""For a function as a whole: each has its own patience, but where a page hangs, that does not hold."""
+"""Timeouts for a whole function: playwright's own timeouts do not hold if a page hangs."""
 GOTO_TRIES = 10
-"""A page that loads itself anew without end takes the way to the next one away as often as it can."""
+"""A page that reloads itself endlessly interrupts the navigation to another page each time."""
 NAVIGATES = frozenset({"goto", "go_back", "go_forward", "noop", "reload"})
 
 Button = Literal["left", "middle", "right"]
@@ -37,9 +107,9 @@ Function = Callable[..., Awaitable[Any]]
 async def perform(
     tabs: Tabs, calls: Sequence[Call], say: Callable[[str], None], others: Mapping[str, Function] = MappingProxyType({})
 ) -> None:
-    """Carry out calls in order; what one raises ends the step. `say` takes what is for the user.
+    """Carry out calls in order; the first exception ends the step. `say` takes messages to the user.
 
-    `others` are functions beside FUNCTIONS. Raises NameError for a function that there is not, before anything is
+    `others` are functions in addition to FUNCTIONS. Raises NameError for an unknown function before any call is
     carried out.
     """
     known = {**FUNCTIONS, **others}
@@ -52,14 +122,14 @@ async def perform(
 
 
 class Step:
-    """What functions act on."""
+    """The tabs that functions act on, and the callback for messages to the user."""
 
     def __init__(self, tabs: Tabs, say: Callable[[str], None]) -> None:
         self.tabs = tabs
         self.say = say
 
     async def element(self, bid: str) -> Locator:
-        """Raises ValueError where there is none."""
+        """Return the element with this bid on the active page. Raises ValueError if there is none."""
         return await find(self.tabs.active, bid)
 
 
@@ -133,7 +203,7 @@ async def scroll(step: Step, delta_x: float, delta_y: float) -> None:
 
 
 async def goto(step: Step, url: str) -> None:
-    if why_not := addresses.why_not(url):
+    if why_not := network_filter.address_refusal(url):
         raise ValueError(why_not)
     page = step.tabs.active
     for tries_left in reversed(range(GOTO_TRIES)):
@@ -197,3 +267,55 @@ FUNCTIONS: dict[str, Function] = {
         new_tab,
     )
 }
+
+
+HIDDEN = BrowseInteractiveAction.HIDDEN
+PICKER = "The page asks for a file. Choose its field by its letters and name a file of the workspace"
+
+
+async def perform_as_user(tabs: Tabs, calls: Sequence[Call], say: Callable[[str], None], hidden: str) -> None:
+    """Carry out calls of the user, with USER_FUNCTIONS. Raises as `perform` does.
+
+    `hidden` replaces the placeholder HIDDEN. If the page opens a file chooser, a note says so, because nobody sees it.
+    """
+
+    def picks(chooser: FileChooser) -> None:
+        tabs.notes.add(PICKER)
+
+    page, picks_itself = tabs.active, any(call.name == "upload_file" for call in calls)
+    if not picks_itself:
+        page.on("filechooser", picks)
+    try:
+        whole = [
+            call._replace(arguments=tuple(hidden if hidden and value == HIDDEN else value for value in call.arguments))
+            for call in calls
+        ]
+        await perform(tabs, whole, say, USER_FUNCTIONS)
+        with suppress(HangError):  # the observation of the page reports it
+            await tabs.drawn()  # a file chooser opens a little after the click
+    finally:
+        if not picks_itself:
+            page.remove_listener("filechooser", picks)
+
+
+def hide_text(text: str, hidden: str) -> str:
+    """Replace the hidden text by its placeholder. Playwright's errors quote the text that was to be typed."""
+    return text.replace(hidden, HIDDEN).replace(repr(hidden)[1:-1], HIDDEN) if hidden else text
+
+
+async def keyboard_press(step: Step, key: str) -> None:
+    """BrowserGym's function: press a key, or a combination such as `Control+A`, in the focused element."""
+    await step.tabs.active.keyboard.press(key)
+
+
+async def mouse_click(step: Step, x: float, y: float, button: Button = "left") -> None:
+    """BrowserGym's function: click at a position of the viewport, in pixels."""
+    await step.tabs.active.mouse.click(x, y, button=button)
+
+
+async def reload(step: Step) -> None:
+    """Load the page again."""
+    await step.tabs.active.reload()
+
+
+USER_FUNCTIONS = {function.__name__: function for function in (keyboard_press, mouse_click, reload)}

@@ -1,11 +1,7 @@
-"""What the agent reads of a page after a step, word for word as OpenHands V0 builds it. Pure.
+"""The text of a browser observation, word for word as OpenHands V0 builds it. Pure.
 
-Follows `get_agent_obs_text` of `openhands/runtime/browser/utils.py`. Notes are ours: what was refused, dismissed or cut
-is said in a line of its own, and there is none where nothing happened.
-
-Where pictures of pages are kept: outside of the workspace, in the session's data folder.
-
-The worker is told by a variable of its environment. Without it, no picture is kept.
+Follows `get_agent_obs_text` of `openhands/runtime/browser/utils.py`. Notes are an addition of Handloom: one line each
+for what was refused, dismissed or truncated.
 """
 
 from __future__ import annotations
@@ -14,7 +10,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 MAX_CONTENT_CHARS = 200_000
-"""Of a page's text or tree: more is never read by a model."""
+"""Limit for a page's text or tree: a model never reads more."""
 TRUNCATED = "\n[... truncated: {left} more characters are not shown ...]"
 
 _BIDS = (
@@ -31,7 +27,7 @@ _ERROR = (
 
 
 def after_browsing(url: str, error: str, page_text: str, notes: Sequence[str] = ()) -> str:
-    """For a page that was opened."""
+    """Return the text for a page that was opened."""
     said = _ERROR.format(what="trying to visit the URL", error=error) if error else ""
     return (
         f"[Current URL: {url}]\n{said}{_lines(notes)}"
@@ -49,7 +45,7 @@ def after_interacting(
     focused: str = "",
     screenshot_path: str | None = None,
 ) -> str:
-    """For a step of calls; `tree` is None where there is no page to look at."""
+    """Return the text for a step of calls; `tree` is None if there is no page."""
     saved = f"[Screenshot saved to: {screenshot_path}]\n" if screenshot_path else ""
     said = (
         _ERROR.format(what="executing the last action", error=error) if error else "[Action executed successfully.]\n"
@@ -65,13 +61,13 @@ def after_interacting(
 
 
 def of_failure(trigger: Literal["browse", "browse_interactive"], url: str, error: str) -> str:
-    """For a step after which there is no page."""
+    """Return the text for a step after which there is no page."""
     return after_browsing(url, error, error) if trigger == "browse" else after_interacting(url, error, None)
 
 
 def of_html(html: str) -> str:
-    """A page as Markdown, with the settings of V0's BrowserEnv. Takes a second for a million characters."""
-    import html2text  # a tenth of a second, for the first page only
+    """Convert a page to Markdown with the settings of V0's BrowserEnv. Takes a second for a million characters."""
+    import html2text  # the import takes 0.1 s
 
     converter = html2text.HTML2Text()
     converter.ignore_links = False
@@ -82,7 +78,7 @@ def of_html(html: str) -> str:
 
 
 def cut(text: str) -> str:
-    """A text of at most MAX_CONTENT_CHARS, and how much is left out."""
+    """Truncate a text to MAX_CONTENT_CHARS and say how much is left out."""
     left = len(text) - MAX_CONTENT_CHARS
     return text if left <= 0 else text[:MAX_CONTENT_CHARS] + TRUNCATED.format(left=left)
 
@@ -92,4 +88,5 @@ def _lines(notes: Sequence[str]) -> str:
 
 
 PICTURES = "HANDLOOM_PICTURES"
-"""The variable; its value is a folder, made with the first picture."""
+"""Environment variable of the worker: the folder for screenshots, in the session's data folder. Without it, none is
+saved."""

@@ -1,6 +1,6 @@
-"""Files that pages hand out: into one folder of the workspace, under a name of one part, and no larger than the cap.
+"""Downloads of pages: saved in one folder of the workspace, under a safe name and with a size limit.
 
-They are never opened, and never take the place of a file that is there.
+Files are never opened and never overwrite an existing file.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from pathlib import Path
 from playwright.async_api import Download, Error
 
 FOLDER = ".downloads"
-"""In the workspace; hidden, so that nothing there is taken for a part of the work."""
+"""In the workspace; hidden, so that downloads are not mistaken for part of the project."""
 MAX_FILE_BYTES = 256 * 1024 * 1024
 MAX_NAME_CHARS = 100
 FINISHED_WITHIN_S = 60.0
 
 
 class DownloadError(Exception):
-    """A file that was not kept; the text says why."""
+    """A file was not saved; the text says why."""
 
 
 async def keep(download: Download, workspace: Path) -> str:
-    """Wait for the file and move it into the workspace; the answer is its path. Raises DownloadError."""
+    """Wait for the file, move it into the workspace and return its path. Raises DownloadError."""
     name = safe_name(download.suggested_filename)
     try:
         async with asyncio.timeout(FINISHED_WITHIN_S):
@@ -33,17 +33,17 @@ async def keep(download: Download, workspace: Path) -> str:
     except TimeoutError:
         with suppress(Error):
             await download.cancel()
-        raise DownloadError(f"{name} was not there after {FINISHED_WITHIN_S:.0f} s and was given up") from None
+        raise DownloadError(f"{name} did not finish within {FINISHED_WITHIN_S:.0f} s and was cancelled") from None
     except Error as error:
         raise DownloadError(f"{name} could not be downloaded: {error.message}") from error
     try:
         return await asyncio.to_thread(_move, Path(arrived), workspace / FOLDER, name)
     except OSError as error:
-        raise DownloadError(f"{name} could not be kept: {error.strerror or error}") from error
+        raise DownloadError(f"{name} could not be saved: {error.strerror or error}") from error
 
 
 def safe_name(suggested: str) -> str:
-    """One part of a path, visible, printable and not too long, whatever a page suggests. Pure."""
+    """Turn the name that a page suggests into a single path component, visible, printable and not too long. Pure."""
     name = re.sub(r"[^\w.+@ -]", "_", suggested.replace("\\", "/").rpartition("/")[2])
     stem, dot, ending = name.strip(" .").rpartition(".")
     if not stem:
@@ -55,7 +55,7 @@ def _move(arrived: Path, folder: Path, name: str) -> str:
     size_bytes = arrived.stat().st_size
     if size_bytes > MAX_FILE_BYTES:
         arrived.unlink()
-        raise DownloadError(f"{name} has {size_bytes} bytes, and at most {MAX_FILE_BYTES} are kept")
+        raise DownloadError(f"{name} has {size_bytes} bytes, and the limit is {MAX_FILE_BYTES}")
     folder.mkdir(mode=0o700, exist_ok=True)
     stem, dot, ending = name.rpartition(".")
     for number in range(1, 1000):

@@ -1,8 +1,8 @@
-"""What a reader sees of a page: its words where they stand, and the elements that can be acted on. Pure.
+"""The visible layout of a page: texts with their positions, and the elements that can be acted on. Pure.
 
-Made of the answer of `DOMSnapshot.captureSnapshot` with STYLES and paint order, so no script of the page has a say in
-it. Words that nobody sees are left out: out of view, clipped by what scrolls, invisible, or under something that was
-painted later. What stands in a password field is never told, not even how long it is.
+Built from the answer of `DOMSnapshot.captureSnapshot` with STYLES and paint order, so scripts of the page cannot
+influence it. Text that is not visible is left out: outside the viewport, clipped by a scrolling element, invisible, or
+covered by something painted later. Neither the content nor the length of a password field is included.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from runtime.plugins.browser.dom_snapshot import Box, Snapshot, belongs, bids_of
 
 STYLES = ("visibility", "opacity", "background-color", "overflow-x", "overflow-y", "color", "background-image")
 ASKED = {"computedStyles": list(STYLES), "includePaintOrder": True}
-"""What `DOMSnapshot.captureSnapshot` is asked for."""
+"""Parameters of `DOMSnapshot.captureSnapshot`."""
 MAX_TEXTS, MAX_MARKS = 400, 200
 MAX_TEXT_CHARS, MAX_LABEL_CHARS = 200, 80
 MAX_CHARS = 16_000
-"""Of all words: a view of 1280x720 has room for half of that."""
+"""For all texts together: a viewport of 1280x720 has room for half of that."""
 MAX_COVERS = 300
-"""What may lie over words; a page that stacks more of it is shown with words too many."""
+"""Covering elements that are considered; a page that stacks more shows some covered text."""
 SMALLEST_PX = 3
-"""What is lower or narrower is not read."""
+"""Text that is lower or narrower is left out."""
 FIELD_LINE_PX, FIELD_INSET_PX, FIRST_LINE_PX = 18, 5, 28
 DOTS = "••••••"
 _SECRET_FIELDS = ("password", "one-time-code", "cc-number", "cc-csc")
@@ -32,10 +32,10 @@ _FIELDS = frozenset({"text", "search", "url", "email", "tel", "number", "date", 
 _FIELDS_ALSO = frozenset({"datetime-local", "color", "range", ""})
 
 Look = dict[str, Any]
-"""`width` and `height` of the view in pixels; `texts`, rows of left, top, width, height, the words, their colour and
-that of their ground, as numbers of 24 bits or -1; `marks`, rows of bid, left, top, width, height, kind and label. A
-kind is `link`, `button`, `text`, `secret`, `choice`, `file` or `other`. Pixels are whole. Words that go on in the next
-have a blank where there is one."""
+"""`width` and `height` of the viewport in pixels; `texts`, rows of left, top, width, height, text, text colour and
+background colour, as 24-bit numbers or -1; `marks`, rows of bid, left, top, width, height, kind and label. A kind is
+`link`, `button`, `text`, `secret`, `choice`, `file` or `other`. Positions are whole pixels. Texts keep a blank at
+either end, so that a text that continues in the next row can be joined."""
 _CHANNELS = re.compile(r"[\d.]+")
 
 
@@ -70,9 +70,9 @@ class _Rect(NamedTuple):
 
 
 def look(shot: Snapshot, width: int, height: int, marked: Set[str] | None = None) -> Look:
-    """What is seen of a page in a view of this size.
+    """Return the visible layout of a page in a viewport of this size.
 
-    `marked` are the bids of what can be acted on; where nobody has looked for them, it is what has a bid and a kind.
+    `marked` are the bids of the elements that can be acted on; if None, all elements with a bid and a known kind.
     """
     view = _Rect(0, 0, width, height)
     texts: list[list[Any]] = []
@@ -97,7 +97,7 @@ def _pixels(seen: _Rect) -> list[int]:
 
 
 class _Page:
-    """One document of a snapshot, and where it stands in the view."""
+    """One document of a snapshot, with its position in the viewport."""
 
     def __init__(self, shot: Snapshot, document: Mapping[str, Any], left: float, top: float, view: _Rect) -> None:
         self._shot, self._document, self._view = shot, document, view
@@ -114,7 +114,7 @@ class _Page:
         self._clips: dict[int, _Rect] = {}
 
     def texts(self) -> Iterator[tuple[str, _Rect, int, int]]:
-        """Words in the order of the document, a line at a time, the part of their box that is seen, their colours."""
+        """Yield the text of each line in document order, the visible part of its box, and its two colours."""
         found: list[tuple[int, str, Box]] = []
         boxes = self._document["textBoxes"]
         for at, box, start, length in zip(
@@ -124,7 +124,7 @@ class _Page:
             words = " ".join(written.split())
             if words:
                 found.append((at, " " * written[0].isspace() + words + " " * written[-1].isspace(), box))
-        for node, words in self._written():
+        for node, words in self._field_texts():
             at = self._at[node]
             found.append((at, words, _line_in(self._layout["bounds"][at], at_top=self._name(node) == "TEXTAREA")))
         for at, words, box in sorted(found, key=lambda each: each[0]):
@@ -133,7 +133,7 @@ class _Page:
                 yield words, seen, _colour(self._style(at, 5)), self._ground(at)
 
     def _ground(self, at: int) -> int:
-        """The colour under an element, by the first around it that has one; -1 where a picture is there."""
+        """Return the background colour of the nearest ancestor that has one; -1 for a background image."""
         node = self._layout["nodeIndex"][at]
         while node >= 0:
             if (at := self._at.get(node, -1)) >= 0:
@@ -145,7 +145,7 @@ class _Page:
         return 0xFFFFFF
 
     def marks(self, frame: str, marked: Set[str] | None) -> Iterator[tuple[str, str, str, _Rect]]:
-        """Bid, kind, label and place of what can be acted on."""
+        """Yield bid, kind, label and visible box of each element that can be acted on."""
         for node, bid in bids_of(self._shot, self._document).items():
             if node not in self._at or not belongs(bid, frame) or (marked is not None and bid not in marked):
                 continue
@@ -153,8 +153,8 @@ class _Page:
             if seen is not None and (marked is not None or kind != "other"):
                 yield bid, kind, self._label(node), seen
 
-    def _written(self) -> Iterator[tuple[int, str]]:
-        """What stands in fields, which has no boxes of its own; of a secret only that there is something."""
+    def _field_texts(self) -> Iterator[tuple[int, str]]:
+        """Yield the content of form fields, which has no text boxes; DOTS for a secret."""
         for node in self._at:
             match self._kind(node) if self._name(node) in ("INPUT", "TEXTAREA", "SELECT") else "":
                 case "secret" if self._value(node):
@@ -168,7 +168,7 @@ class _Page:
         return self._string(self._values.get(node, -1))
 
     def _chosen(self, node: int) -> str:
-        """The words of the option that a choice shows."""
+        """Return the text of the selected option of a SELECT."""
         if self._name(node) != "SELECT":
             return ""
         options = [child for child in range(node + 1, len(self._nodes["nodeName"])) if self._is_option_of(child, node)][
@@ -183,7 +183,7 @@ class _Page:
         return self._name(child) == "OPTION" and select in (parents[child], parents[parents[child]])
 
     def _words_in(self, node: int) -> str:
-        """The words of the text nodes right below a node."""
+        """Return the text of the nodes that follow below a node."""
         parents, values = self._nodes["parentIndex"], self._nodes["nodeValue"]
         below = range(node + 1, min(node + 40, len(parents)))
         return " ".join(" ".join(self._string(values[at]) for at in below if self._is_below(at, node)).split())
@@ -218,14 +218,14 @@ class _Page:
 
     def _label(self, node: int) -> str:
         attributes = self._attributes(node)
-        told = (attributes.get(name, "") for name in ("aria-label", "placeholder", "title", "alt", "name"))
+        labels = (attributes.get(name, "") for name in ("aria-label", "placeholder", "title", "alt", "name"))
         words = self._words_in(node) if self._name(node) != "SELECT" else ""
-        return " ".join((words or next((text for text in told if text.strip()), "")).split())
+        return " ".join((words or next((label for label in labels if label.strip()), "")).split())
 
-    # -- where --------------------------------------------------------------------------------------------------------
+    # -- positions ----------------------------------------------------------------------------------------------------
 
     def _seen(self, at: int, box: Box) -> _Rect | None:
-        """The part of a box that is seen; None where nothing is."""
+        """Return the visible part of a box, or None."""
         visibility, opacity = self._style(at, 0), self._style(at, 1)
         if visibility != "visible" or (opacity.startswith("0") and float(opacity or 0) < 0.1):
             return None
@@ -239,7 +239,7 @@ class _Page:
         return x + self._shift[0], y + self._shift[1], width, height
 
     def _clip(self, node: int) -> _Rect:
-        """What the elements around a node let through of it. Without recursion: pages nest deeper than Python calls."""
+        """Return the area to which the ancestors of a node clip it. Not recursive: pages can be nested deeply."""
         parents, way = self._nodes["parentIndex"], list[int]()
         above = parents[node]
         while above >= 0 and above not in self._clips:
@@ -248,16 +248,16 @@ class _Page:
         clip = self._clips[above] if above >= 0 else self._view
         for above in reversed(way):
             at = self._at.get(above)
-            if at is not None and self._name(above) not in ("HTML", "BODY") and self._hides_what_is_outside(at):
+            if at is not None and self._name(above) not in ("HTML", "BODY") and self._clips_overflow(at):
                 clip = clip.within(_Rect.of(self._moved(self._layout["bounds"][at])))
             self._clips[above] = clip
         return clip
 
-    def _hides_what_is_outside(self, at: int) -> bool:
+    def _clips_overflow(self, at: int) -> bool:
         return any(self._style(at, which) not in ("visible", "") for which in (3, 4))
 
     def _opaque(self) -> Iterator[tuple[int, _Rect]]:
-        """What has a ground of its own, and when it was painted."""
+        """Yield the paint order and the box of each element with an opaque background."""
         lowest = min(self._orders, default=0)
         for at, order in enumerate(self._orders):
             ground = self._style(at, 2)
@@ -293,7 +293,7 @@ class _Page:
 
 
 def _line_in(box: Box, *, at_top: bool = False) -> Box:
-    """Where the words of a field stand, within its borders: in its middle, or in its first line."""
+    """Return the box of a field's text: in the vertical middle of the field, or in its first line."""
     x, y, width, height = box
     inset = max(0, (height - FIELD_LINE_PX) / 2)
     left, wide = x + FIELD_INSET_PX, width - 2 * FIELD_INSET_PX
@@ -303,22 +303,22 @@ def _line_in(box: Box, *, at_top: bool = False) -> Box:
 
 
 def is_secret(attributes: Mapping[str, str]) -> bool:
-    """Whether a field with these attributes takes what nobody else may read."""
+    """Whether a field with these attributes takes a password, a one-time code or card data."""
     kinds = {attributes.get("type", "").lower(), *attributes.get("autocomplete", "").lower().split()}
     return any(sign in kind for kind in kinds for sign in _SECRET_FIELDS)
 
 
-def _colour(told: str) -> int:
-    """A colour as Chromium writes it, `rgb(1, 2, 3)`, as a number; -1 where it is another, or lets through."""
-    channels = [float(value) for value in _CHANNELS.findall(told)]
-    if not told.startswith("rgb") or len(channels) < 3 or (len(channels) == 4 and channels[3] < 0.5):
+def _colour(css: str) -> int:
+    """Convert a colour such as `rgb(1, 2, 3)` to a number; -1 if it has another form or is mostly transparent."""
+    channels = [float(value) for value in _CHANNELS.findall(css)]
+    if not css.startswith("rgb") or len(channels) < 3 or (len(channels) == 4 and channels[3] < 0.5):
         return -1
     red, green, blue = (min(255, round(value)) for value in channels[:3])
     return red << 16 | green << 8 | blue
 
 
 def _utf16(text: str, start: int, length: int) -> str:
-    """A part of a text by places as Chromium counts them."""
+    """Return a slice of a text; `start` and `length` count UTF-16 units, as Chromium does."""
     if text.isascii():
         return text[start : start + length]
     data = text.encode("utf-16-le", "surrogatepass")

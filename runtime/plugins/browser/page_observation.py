@@ -1,50 +1,56 @@
-"""What is seen of the active page after a step: picture, tree, text, marks. Each is made once, and only as needed.
+"""Observe the active page after a step: screenshot, accessibility tree, text and set of marks.
 
-A page that was opened is read as text; one that was acted on as a tree, with a picture that has the elements' marks.
-All of it is cut to size here, in the worker, and what was cut is said.
+A page that was opened is read as text. A page that was acted on is read as a tree, with a second screenshot that shows
+a dashed frame and the bid on each element that can be acted on. Everything is truncated here, in the worker, and the
+observation says what was truncated.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import io
+import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from playwright.async_api import CDPSession, Error, Page
 
-from runtime.plugins.browser import observation_text, set_of_marks
+from runtime.plugins.browser import observation_text
 from runtime.plugins.browser.extraction import Extraction, extract, look
 from runtime.plugins.browser.observation_text import PICTURES
 from runtime.plugins.browser.tabs import Tabs
 
+if TYPE_CHECKING:
+    from PIL.ImageDraw import ImageDraw
+
 MAX_HTML_CHARS = 1_000_000
-"""Of a page that becomes text; html2text takes a second for it."""
+"""Limit for a page that is converted to text; html2text takes a second for that much."""
 PICTURE_TRIES = 3
 PICTURE_S = 4.0
-"""For one try: where the process that draws has died, Chromium never answers the first one."""
+"""Timeout of one try: if the rendering process has died, Chromium never answers the first one."""
 NOT_DRAWN = ("Unable to capture screenshot", "Not attached to an active page")
-"""What Chromium says of a page that has just taken the place of another."""
+"""Chromium's errors for a page that has just replaced another."""
 NO_PICTURE = "No picture of the page could be made in time"
 GLANCE_S = 1.0
-"""For the words of a page that is only opened."""
+"""Timeout for reading the layout of a page that was only opened."""
 NOTHING = Extraction({"nodes": []}, {}, "")
 
 
 async def observe(
     tabs: Tabs, asked: dict[str, Any], *, error: str, notes: Sequence[str], patience_s: float
 ) -> dict[str, Any]:
-    """The fields of the observation of a step. Raises HangError, and playwright's Error where the page breaks."""
+    """Return the fields of a step's observation. Raises HangError, and playwright's Error if the page crashes."""
     is_browse, by_user = asked["trigger"] == "browse", bool(asked.get("by_user"))
     seen = await tabs.answered(_look(tabs, is_browse, bool(asked["return_axtree"]), by_user), patience_s)
     notes = [*notes, *seen.cuts]
-    # what the user sees while they log in is not for files of the workspace
+    # while the user controls the browser, they may be logging in: those screenshots are not saved
     path = await asyncio.to_thread(_keep, seen.picture) if seen.picture and not by_user else None
     fields: dict[str, Any] = {
         "screenshot": _as_url(seen.picture),
@@ -72,7 +78,7 @@ async def observe(
 
 
 def about(tabs: Tabs, asked: dict[str, Any], error: str) -> dict[str, Any]:
-    """What is known without asking the page."""
+    """Return the fields that are known without asking the page."""
     return {
         "url": tabs.active.url,
         "trigger_by_action": asked["trigger"],
@@ -84,15 +90,12 @@ def about(tabs: Tabs, asked: dict[str, Any], error: str) -> dict[str, Any]:
     }
 
 
-class _Seen:
-    def __init__(self, picture: bytes, text: str, extraction: Extraction, marked: bytes, cuts: list[str]) -> None:
-        self.picture, self.text, self.extraction, self.marked, self.cuts = (
-            picture,
-            text,
-            extraction,
-            marked,
-            cuts,
-        )
+class _Seen(NamedTuple):
+    picture: bytes
+    text: str
+    extraction: Extraction
+    marked: bytes
+    cuts: list[str]
 
 
 async def _look(tabs: Tabs, is_browse: bool, with_dom: bool, by_user: bool) -> _Seen:
@@ -110,8 +113,8 @@ async def _look(tabs: Tabs, is_browse: bool, with_dom: bool, by_user: bool) -> _
     picture, extraction = await asyncio.gather(_picture(tabs, page), extract(page, session, with_dom=with_dom))
     if not picture:
         cuts.append(NO_PICTURE)
-    marked = asyncio.to_thread(_marked, b"" if by_user else picture, extraction)
-    with_marks, read = await asyncio.gather(marked, asyncio.to_thread(extraction.text))
+    marks = asyncio.to_thread(draw_marks, b"" if by_user else picture, extraction.extra_element_properties)
+    marked, read = await asyncio.gather(marks, asyncio.to_thread(extraction.text))
     if extraction.nodes_left_out:
         cuts.append(f"The accessibility tree is truncated: {extraction.nodes_left_out} nodes are not shown")
     if extraction.elements_left_out:
@@ -119,11 +122,11 @@ async def _look(tabs: Tabs, is_browse: bool, with_dom: bool, by_user: bool) -> _
             "The accessibility tree is truncated to an outline of what is in view: the page is too large, and "
             f"{extraction.elements_left_out} elements are left out. Scroll to see others"
         )
-    return _Seen(picture, read, extraction, with_marks, cuts)
+    return _Seen(picture, read, extraction, marked, cuts)
 
 
 async def _glance(session: CDPSession) -> Extraction:
-    """What a reader sees, without a mark on the page; nothing of a page that takes too long for that."""
+    """Read the layout without marking the page. Returns NOTHING if that takes too long."""
     with suppress(TimeoutError, Error):
         async with asyncio.timeout(GLANCE_S):
             return replace(NOTHING, look=await look(session))
@@ -131,7 +134,7 @@ async def _glance(session: CDPSession) -> Extraction:
 
 
 async def _picture(tabs: Tabs, page: Page) -> bytes:
-    """What is in view, 1280x720, as Chromium encodes it when it is in a hurry: a fifth larger, in half the time."""
+    """Take a screenshot of the viewport. `optimizeForSpeed` makes the PNG a fifth larger in half the time."""
     session = await tabs.session(page)
     for _ in range(PICTURE_TRIES):
         try:
@@ -148,17 +151,13 @@ async def _picture(tabs: Tabs, page: Page) -> bytes:
     return b""
 
 
-def _marked(picture: bytes, extraction: Extraction) -> bytes:
-    return set_of_marks.with_marks(picture, extraction.extra_element_properties) if picture else b""
-
-
 async def _text(page: Page) -> tuple[str, bool]:
     read = await page.evaluate(_script("serialising.js"), MAX_HTML_CHARS)
     return await asyncio.to_thread(observation_text.of_html, str(read["html"])), bool(read["truncated"])
 
 
 def _keep(picture: bytes) -> str | None:
-    """Write the picture beside the session's data, for its owner alone; None where it cannot be written. Blocks."""
+    """Save the screenshot with permissions for its owner only. Returns None if it cannot be written. Blocks."""
     if not (place := os.environ.get(PICTURES)):
         return None
     folder = Path(place)
@@ -180,3 +179,62 @@ def _as_url(picture: bytes) -> str:
 @cache
 def _script(name: str) -> str:
     return Path(__file__).with_name(name).read_text()
+
+
+FONT_SIZE = 12
+LINE_WIDTH = 2
+TAG_MARGIN = 3
+"""Space around the bid, including the border, in pixels."""
+DASH, GAP = 4, 8
+SMALLEST_AREA = 20
+"""In square pixels: a mark on a smaller element would cover more than the element."""
+
+
+def draw_marks(picture: bytes, properties: Mapping[str, Mapping[str, Any]]) -> bytes:
+    """Draw the marks of `extra_element_properties` on a PNG and return a PNG; empty if `picture` is empty.
+
+    Takes as long as a screenshot; call it in a thread. Raises OSError if `picture` is not an image.
+    """
+    if not picture:
+        return b""
+    from PIL import Image, ImageDraw, ImageFont
+
+    image = Image.open(io.BytesIO(picture)).convert("RGB")
+    draw = ImageDraw.Draw(image)
+    font = ImageFont.load_default(size=FONT_SIZE)
+    for bid, (x, y, width, height) in _elements_to_mark(properties):
+        corners = ((x, y), (x + width, y), (x + width, y + height), (x, y + height))
+        for at, corner in enumerate(corners):
+            _dash(draw, corner, corners[(at + 1) % 4])
+        left, top, right, bottom = font.getbbox(bid)
+        tag_width, tag_height = right - left + 2 * TAG_MARGIN, bottom - top + 2 * TAG_MARGIN
+        tag_x, tag_y = round(x), round(y - tag_height / 2 + 4)
+        tag = (tag_x, tag_y, math.ceil(tag_x + tag_width - 1), math.ceil(tag_y + tag_height - 1))
+        draw.rectangle(tag, fill="black", outline="white", width=1)
+        draw.text((tag_x + TAG_MARGIN - left, tag_y + TAG_MARGIN - top), bid, font=font, fill="white")
+    output = io.BytesIO()
+    image.save(output, format="PNG", compress_level=1)
+    return output.getvalue()
+
+
+def _elements_to_mark(
+    properties: Mapping[str, Mapping[str, Any]],
+) -> Iterator[tuple[str, tuple[float, float, float, float]]]:
+    for bid, known in properties.items():
+        if known["set_of_marks"] and known["bbox"]:
+            x, y, width, height = known["bbox"]
+            if width * height >= SMALLEST_AREA:
+                yield bid, (x, y, width, height)
+
+
+def _dash(draw: ImageDraw, start: tuple[float, float], end: tuple[float, float]) -> None:
+    length = math.dist(start, end)
+    if length == 0:
+        return
+
+    def on_the_way(done: float) -> tuple[int, int]:
+        share = done / length
+        return round(start[0] + (end[0] - start[0]) * share), round(start[1] + (end[1] - start[1]) * share)
+
+    for at in range(0, math.ceil(length), DASH + GAP):
+        draw.line([on_the_way(at), on_the_way(min(at + DASH, length))], fill="black", width=LINE_WIDTH)

@@ -1,7 +1,7 @@
-"""Screencast: pictures of the active page while somebody watches, at most five a second.
+"""Screencast: screenshots of the active page while somebody watches, at most five a second.
 
-Chromium sends a picture when the page was drawn anew, and the next one only after the last was acknowledged: so a page
-that stands still costs nothing, and one that moves no more than it may.
+Chromium sends a screenshot when the page is redrawn, and the next one only after the last was acknowledged. So a static
+page costs nothing, and the rate of an animated one is limited.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PERIOD_S = 0.2
 JPEG_QUALITY = 60
 MAX_TITLE_CHARS, MAX_URL_CHARS = 1_000, 10_000
 LOOK_S = 0.3
-"""For the words of a page, which a small one tells in a hundredth of that."""
+"""Timeout for reading the layout; a small page takes a hundredth of that."""
 
 
 class Screencast:
@@ -33,26 +33,26 @@ class Screencast:
         self._unwanted = asyncio.Event()
 
     def switch(self, is_on: bool) -> None:
-        """Begin or stop. Never waits."""
+        """Start or stop. Never waits."""
         (self._wanted if is_on else self._unwanted).set()
         (self._unwanted if is_on else self._wanted).clear()
 
     async def run(self) -> None:
-        """Cast whenever that is wanted, until cancelled."""
+        """Cast while switched on, until cancelled."""
         while True:
             await self._wanted.wait()
             self._tabs.changed.clear()
             with suppress(Error):
                 await self._cast()
-            await asyncio.sleep(PERIOD_S)  # a page that breaks at once is not asked again at once
+            await asyncio.sleep(PERIOD_S)  # do not retry a failing page in a busy loop
 
     async def _cast(self) -> None:
-        """Cast one page, until another is active or nobody watches."""
+        """Cast one page until another becomes active or nobody watches."""
         page = self._tabs.active
         session = await self._tabs.context.new_cdp_session(page)
         frames: asyncio.Queue[dict[str, Any]] = asyncio.Queue()  # Chromium sends two or three before it waits
 
-        def take(frame: dict[str, Any]) -> None:  # a method has no room for what playwright writes on it
+        def take(frame: dict[str, Any]) -> None:  # a function, because playwright sets attributes on the handler
             frames.put_nowait(frame)
 
         session.on("Page.screencastFrame", take)
@@ -95,13 +95,13 @@ class Screencast:
 
 
 class _Reading:
-    """The words of one page, again with each picture, unless that takes too long."""
+    """Reads the layout of one page for each screenshot, until that takes too long."""
 
     def __init__(self) -> None:
         self._is_slow = False
 
     async def look(self, session: CDPSession) -> dict[str, Any]:
-        """What a reader sees; nothing where that is not known in time, and then no more of this page. Raises Error."""
+        """Return the layout; empty for the rest of this page once it has taken more than LOOK_S. Raises Error."""
         if self._is_slow:
             return {}
         try:

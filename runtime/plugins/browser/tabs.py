@@ -1,7 +1,7 @@
-"""Tabs: the open pages, which of them is the active one, and what happens on them by itself.
+"""Tabs: the open pages, which one is active, and events that pages cause on their own.
 
-Nothing that a page does waits for somebody: dialogs are dismissed, windows beyond MAX_TABS are closed, a page that
-crashed or hangs is replaced by a blank one. All of it is noted for the step in which it happened.
+Nothing that a page does waits for input: dialogs are dismissed, windows beyond MAX_TABS are closed, and a page that
+crashed or hangs is replaced by a blank one. Each of these adds a note to the current step.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from typing import TypeVar
 
 from playwright.async_api import BrowserContext, CDPSession, Dialog, Download, Error, Frame, Page, Request
 
-from runtime.plugins.browser import addresses
+from runtime.plugins.browser import network_filter
 
 T = TypeVar("T")
 
 MAX_TABS = 5
 MAX_NOTES = 20
-"""Of a step; 1,000 alerts say no more than the first ones."""
+"""Per step."""
 MAX_NOTE_CHARS = 300
 ANSWER_S = 8.0
-"""A page that does not answer a question for so long hangs. With a navigation of 30 s before, a step ends in 40."""
+"""A page that does not answer within this time hangs. With a navigation of 30 s before, a step ends within 40 s."""
 ALIVE_S = 2.0
-"""Chromium itself is never as busy as its pages."""
+"""Chromium's main process is never as busy as its pages."""
 LOADED_WITHIN_MS = 3_000
-"""BrowserGym's patience with pages that load, after a step."""
+"""BrowserGym's timeout for loading pages after a step."""
 ABORTED = "net::ERR_ABORTED"
 ANY_ADDRESS = "http://localhost/"
 DOWNLOAD_BEGINS_S = 0.5
 _FRAME = "() => new Promise(done => { requestAnimationFrame(() => setTimeout(done)); setTimeout(done, 100); })"
-"""Resolves once what was handed to the page was handled and drawn; a tab that is out of sight draws nothing."""
+"""Resolves when the page has handled its input and drawn a frame; a background tab draws none, so 100 ms suffice."""
 
 
 class HangError(Exception):
@@ -40,7 +40,7 @@ class HangError(Exception):
 
 
 class Notes:
-    """What happened in one step beyond what was asked for, a bounded number of lines."""
+    """Notes about unrequested events in one step, limited to MAX_NOTES different lines."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
@@ -58,7 +58,7 @@ class Notes:
             self.add(text)
 
     def take(self) -> list[str]:
-        """All of them, and begin anew."""
+        """Return all notes and clear them."""
         lines = [text if count == 1 else f"{text} ({count} times)" for text, count in self._counts.items()]
         if self._left_out:
             lines.append(f"{self._left_out} more notes are left out")
@@ -68,23 +68,23 @@ class Notes:
 
 
 class Tabs:
-    """The pages of one Chromium. Belongs to one loop; `context` has one page at least."""
+    """The pages of one Chromium. Belongs to one event loop; `context` has at least one page."""
 
     def __init__(self, context: BrowserContext, notes: Notes) -> None:
         self.context = context
         self.notes = notes
         self.downloads: list[Download] = []
-        """That began since they were taken last."""
+        """Downloads that began and have not been handled yet."""
         self.closed = asyncio.Event()
-        """Set when Chromium is gone."""
+        """Set when Chromium has ended."""
         self.changed = asyncio.Event()
-        """Set when another page became the active one."""
+        """Set when another page has become active."""
         self._sessions: dict[Page, CDPSession] = {}
         self._navigating: dict[Page, Request] = {}
         self._moved = asyncio.Event()
         self._aborted = False
         self._crash = asyncio.Event()
-        """Set while the active page is one that crashed."""
+        """Set while the active page is a crashed one."""
         self._broken: set[Page] = set()
         self._closing: set[asyncio.Task[None]] = set()
         context.on("page", self._opened)
@@ -116,7 +116,7 @@ class Tabs:
         return pages.index(self._active) if self._active in pages else -1
 
     async def is_alive(self) -> bool:
-        """Whether Chromium itself answers, whatever its pages do."""
+        """Whether Chromium's main process answers."""
         with suppress(Error, TimeoutError):
             async with asyncio.timeout(ALIVE_S):
                 await self.context.cookies(ANY_ADDRESS)
@@ -124,13 +124,13 @@ class Tabs:
         return False
 
     async def session(self, page: Page) -> CDPSession:
-        """The page's own line to Chromium. Raises playwright's Error."""
+        """Return the page's DevTools session, which is opened once. Raises playwright's Error."""
         if page not in self._sessions:
             self._sessions[page] = await self.context.new_cdp_session(page)
         return self._sessions[page]
 
     async def answered(self, question: Awaitable[T], within_s: float = ANSWER_S) -> T:
-        """What the active page answers. Raises HangError where it does not in time, and playwright's Error."""
+        """Return the active page's answer. Raises HangError if it crashes or takes too long, and playwright's Error."""
         asked = asyncio.ensure_future(question)
         crash = asyncio.create_task(self._crash.wait())
         try:
@@ -144,27 +144,24 @@ class Tabs:
             await asyncio.wait([asked, crash])
 
     async def open(self) -> Page:
-        """A new page, which becomes the active one. Raises ValueError where there are MAX_TABS."""
+        """Open a blank page and make it active. Raises ValueError if MAX_TABS are open."""
         if len(self.context.pages) >= MAX_TABS:
             raise ValueError(f"at most {MAX_TABS} tabs are open at once; close one with tab_close() first")
         self.active = await self.context.new_page()
         return self._active
 
     async def settle(self) -> None:
-        """Wait until the page has handled what it was given, and until what it navigates to is there.
-
-        Raises HangError.
-        """
+        """Wait until the page has handled its input and a navigation that it caused has finished. Raises HangError."""
         await self.drawn()
         await self._until(lambda: self._active not in self._navigating or self._active in self._broken)
-        if self._aborted:  # by the server's own wish, or because what came is a file, which is told a little later
+        if self._aborted:  # by the server, or because the response is a download, whose event comes a little later
             self._aborted = False
             await self._until(lambda: bool(self.downloads), DOWNLOAD_BEGINS_S)
         with suppress(Error):
             await self._active.wait_for_load_state("domcontentloaded", timeout=LOADED_WITHIN_MS)
 
     async def _until(self, is_so: Callable[[], bool], within_s: float = LOADED_WITHIN_MS / 1000) -> None:
-        """Wait until that is so, or for so long: looked at whenever a navigation or a download moves on."""
+        """Wait until `is_so` holds or the time is over; checked at each navigation and download event."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 while not is_so():
@@ -172,20 +169,23 @@ class Tabs:
                     await self._moved.wait()
 
     async def drawn(self) -> None:
-        """Wait until the page has drawn what it knows of. Raises HangError; an error shows when it is looked at."""
+        """Wait until the page has drawn its current state. Raises HangError; ignores errors, which the observation
+        reports."""
         with suppress(Error):
             await self.answered(self._active.evaluate(_FRAME))
 
     async def mend(self, *, hangs: bool = False) -> str:
-        """Put a blank page in the place of the active one where that is closed, broken, or `hangs`; the answer says
-        why, and is empty where it is well. Raises TimeoutError and playwright's Error where Chromium opens none."""
+        """Replace the active page if it is closed, crashed or `hangs`, and return the reason, or an empty string.
+
+        Raises TimeoutError and playwright's Error if Chromium opens no page.
+        """
         page, why = self._active, ""
         if page in self._broken:
             why = "The page crashed and was closed"
         elif hangs:
             why = "The page did not respond and was closed"
-        elif why_not := addresses.why_not(page.url):
-            why = f"The page was closed: {why_not}" if not _is_inner(page.url) else ""
+        elif why_not := network_filter.address_refusal(page.url):
+            why = f"The page was closed: {why_not}" if not _is_error_page(page.url) else ""
         if why or page.is_closed():
             others = [other for other in self.context.pages if other not in self._broken and other is not page]
             self.active = others[-1] if others and not why else await self._blank()
@@ -220,7 +220,7 @@ class Tabs:
 
     async def _dismiss(self, dialog: Dialog) -> None:
         with suppress(Error):
-            if dialog.type == "beforeunload":  # to dismiss it would be to stay
+            if dialog.type == "beforeunload":  # dismissing it would cancel the navigation
                 await dialog.accept()
                 return
             self.notes.add(f"A dialog of the page was dismissed: {dialog.type} {dialog.message!r}")
@@ -245,12 +245,12 @@ class Tabs:
             self.active = others[-1]
 
     def _requested(self, request: Request) -> None:
-        with suppress(Error):  # of a page that is gone
+        with suppress(Error):  # the page may be gone
             if request.is_navigation_request() and request.frame.parent_frame is None:
                 self._navigating[request.frame.page] = request
 
     def _failed(self, request: Request) -> None:
-        """One that was aborted leads nowhere; after any other failure Chromium navigates to a page that says so."""
+        """Forget an aborted navigation; after any other failure Chromium navigates to an error page."""
         page = next((page for page, navigation in self._navigating.items() if navigation is request), None)
         if page is not None and request.failure == ABORTED:
             del self._navigating[page]
@@ -263,8 +263,8 @@ class Tabs:
             self._moved.set()
 
 
-def _is_inner(url: str) -> bool:
-    """Whether Chromium shows this in the place of a page that it could not open."""
+def _is_error_page(url: str) -> bool:
+    """Whether this is Chromium's own error page."""
     return url.startswith("chrome-error:")
 
 

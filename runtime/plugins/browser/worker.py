@@ -1,7 +1,7 @@
-"""The worker: requests in, one answer each, in order; pictures in between while somebody watches.
+"""The worker process: answers requests in order, one answer each, and sends screenshots while somebody watches.
 
-It ends when its standard input ends, and at once when Chromium does: whoever waits for an answer learns by that end
-that there will be none.
+It ends when its standard input ends, and immediately when Chromium ends, which tells the client that pending requests
+will get no answer.
 """
 
 from __future__ import annotations
@@ -20,30 +20,28 @@ from urllib.parse import urlsplit
 from playwright.async_api import Error, async_playwright
 
 from runtime.plugins.browser import (
-    addresses,
-    call_parser,
     chromium,
     functions,
+    network_filter,
     observation_text,
     page_downloads,
     page_observation,
-    process_tree,
-    user_input,
+    worker_client,
 )
-from runtime.plugins.browser.network_filter import Gate, allowed_in, upstream_of
+from runtime.plugins.browser.network_filter import NetworkFilter, allowed_in, upstream_of
 from runtime.plugins.browser.screencast import Screencast
 from runtime.plugins.browser.tabs import HangError, Notes, Tabs
 from runtime.server import processes
 
 NAVIGATION_MS = 30_000
 STEP_S = 36.0
-"""That a step takes, with a page of any size: what a navigation leaves of it is for looking at the page."""
+"""Time for a step with a page of any size: what the navigation leaves of it is for observing the page."""
 LOOK_S = 5.0
-"""That looking at a page may take at least, however long the way to it took."""
+"""Minimum time for observing a page, however long the navigation took."""
 SHARE_OF_LIMIT = 0.7
-"""Of an action's time that a navigation may take: what is left is for looking at what is there."""
+"""Share of an action's timeout that a navigation may use; the rest is for observing the page."""
 CUT_OFF = ("net::ERR_ABORTED", "net::ERR_FAILED", "net::ERR_NETWORK_CHANGED", "is interrupted by another navigation")
-"""What a navigation says that something else ended: a part of Chromium that died, or the page before."""
+"""Errors of a navigation that was interrupted by the previous page or by the death of a Chromium process."""
 MAX_REQUEST_BYTES = 16 * 1024 * 1024
 
 Message = dict[str, Any]
@@ -53,15 +51,15 @@ Say = Callable[[Message], None]
 class Worker:
     """Carries out requests on one Chromium."""
 
-    def __init__(self, tabs: Tabs, gate: Gate, notes: Notes, workspace: Path, say: Say) -> None:
-        self._tabs, self._gate, self._notes, self._workspace, self._say = tabs, gate, notes, workspace, say
+    def __init__(self, tabs: Tabs, network: NetworkFilter, notes: Notes, workspace: Path, say: Say) -> None:
+        self._tabs, self._network, self._notes, self._workspace, self._say = tabs, network, notes, workspace, say
         self._cause = -1
         self._requests: asyncio.Queue[Message] = asyncio.Queue()
         self._current: tuple[int, asyncio.Task[Message]] | None = None
         self._screencast = Screencast(tabs, lambda page: say({"page": {**page, "cause": self._cause}}))
 
     async def run(self, lines: asyncio.StreamReader, needed: set[int]) -> None:
-        """Work until `lines` end, or Chromium does, or one of the processes without which it is of no use."""
+        """Work until `lines` end, Chromium ends, or one of the `needed` processes ends."""
         ends = [
             asyncio.create_task(self._take_all(lines)),
             asyncio.create_task(self._work()),
@@ -104,46 +102,46 @@ class Worker:
                 continue
             answer = step.result()
             if answer.get("observation", {}).get("error") and not await self._tabs.is_alive():
-                return  # Chromium is gone, and the end of this process says so
+                return  # Chromium is gone; the end of this process reports it
             self._say({**answer, "id": request["id"]})
 
     async def _step(self, request: Message) -> Message:
-        """Carry out what is asked, wait until the page has settled, and look at it."""
+        """Carry out a request, wait until the page has settled, and observe it."""
         tabs, said, began = self._tabs, list[str](), time.monotonic()
-        request["calls"] = request.get("calls") or f'goto("{addresses.completed(request["url"])}")'
+        request["calls"] = request.get("calls") or f'goto("{network_filter.with_scheme(request["url"])}")'
         tabs.context.set_default_navigation_timeout(min(NAVIGATION_MS, request["limit_s"] * 1000 * SHARE_OF_LIMIT))
-        self._gate.refused.clear()
+        self._network.refused.clear()
         self._notes.add_all(request.get("notes", ()))
         if broken := await tabs.mend():  # since the last step
             self._notes.add(broken)
-        os.chdir(request["cwd"])  # where relative paths of files to upload begin
+        os.chdir(request["cwd"])  # relative paths of uploads are resolved against it
         error = await self._performed(request, said)
         broken = await tabs.mend()
         is_cut_off = broken or (not tabs.downloads and any(sign in error for sign in CUT_OFF))
-        if is_cut_off and request["trigger"] == "browse":  # to open a page again harms nothing
-            self._notes.add(f"{broken or 'Its way here was cut off'}, and the page was opened again")
+        if is_cut_off and request["trigger"] == "browse":  # opening a page again does no harm
+            self._notes.add(f"{broken or 'The navigation was interrupted'}, and the page was opened again")
             error, broken = await self._performed(request, said), await tabs.mend()
         if tabs.downloads:
             return await self._downloaded(request["calls"])
-        error = "\n".join(filter(None, [error, broken])) or self._gate.refused.get(
+        error = "\n".join(filter(None, [error, broken])) or self._network.refused.get(
             urlsplit(tabs.active.url).hostname or "", ""
         )
         patience_s = max(LOOK_S, STEP_S - (time.monotonic() - began))
         return {"observation": await self._seen(request, error, said, patience_s)}
 
     async def _performed(self, request: Message, said: list[str]) -> str:
-        """Carry out the calls and let the page settle; the answer is what went wrong, in BrowserGym's form."""
+        """Carry out the calls and let the page settle. Returns the error in BrowserGym's format, or an empty string."""
         error = ""
         try:
-            asked = call_parser.parse(request["calls"])
+            asked = functions.parse(request["calls"])
             if request.get("by_user"):
-                await user_input.perform(self._tabs, asked, said.append, request["hidden"])
+                await functions.perform_as_user(self._tabs, asked, said.append, request["hidden"])
             else:
                 await functions.perform(self._tabs, asked, said.append)
-        except Exception as failure:  # noqa: BLE001  # the boundary to pages and to what a model wrote
-            error = user_input.without(f"{type(failure).__name__}: {failure}", request.get("hidden", ""))
+        except Exception as failure:  # noqa: BLE001  # boundary: pages and calls written by a model
+            error = functions.hide_text(f"{type(failure).__name__}: {failure}", request.get("hidden", ""))
         if "Timeout" not in error and (error or request["trigger"] != "browse"):
-            with suppress(HangError):  # which shows again when the page is looked at
+            with suppress(HangError):  # the observation of the page reports it
                 await self._tabs.settle()
         return error
 
@@ -172,30 +170,30 @@ class Worker:
 
 
 async def serve(folder: Path, workspace: Path, why_unconfined: str, lines: asyncio.StreamReader, say: Say) -> None:
-    """Start Chromium, say so, and work until the end of `lines` or of Chromium. Raises NoChromiumError, Error.
+    """Start Chromium, send `ready`, and work until `lines` or Chromium end. Raises NoChromiumError, Error.
 
-    Ends the process: the server kills what is left of Chromium with it, and to close it would take its time, and for
-    ever where the driver has died.
+    Exits the process without closing Chromium, which can take forever if playwright's driver has died; the server
+    kills the rest.
     """
     notes = Notes()
-    gate = Gate(upstream_of(os.environ), notes.add, allowed_in(os.environ))
-    await gate.start()
+    network = NetworkFilter(upstream_of(os.environ), notes.add, allowed_in(os.environ))
+    await network.start()
     async with async_playwright() as playwright:
         drivers = await asyncio.to_thread(processes.descendants, os.getpid())
         try:
-            context = await chromium.launch(playwright, folder, gate.address, is_confined=not why_unconfined)
+            context = await chromium.launch(playwright, folder, network.address, is_confined=not why_unconfined)
         except Error as error:
             if why_unconfined:
                 raise
             why_unconfined = error.message.strip().partition("\n")[0]
-            context = await chromium.launch(playwright, folder, gate.address, is_confined=False)
-        needed = drivers | await asyncio.to_thread(process_tree.zygotes, folder)
-        worker = Worker(Tabs(context, notes), gate, notes, workspace, say)
+            context = await chromium.launch(playwright, folder, network.address, is_confined=False)
+        needed = drivers | await asyncio.to_thread(worker_client.zygotes, folder)
+        worker = Worker(Tabs(context, notes), network, notes, workspace, say)
         say({"ready": {"why_unconfined": why_unconfined}})
         try:
             await worker.run(lines, needed)
         except BaseException:
-            traceback.print_exc()  # into the server's log; nobody is left to raise it to
+            traceback.print_exc()  # into the server's log, because os._exit discards it
             raise
         finally:
             os._exit(0)

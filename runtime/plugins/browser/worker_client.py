@@ -1,7 +1,10 @@
-"""WorkerLink: one worker process, what is asked of it, and its end.
+"""WorkerClient: one worker process, its requests, and the end of all processes that belong to it.
 
-Each request gets one answer, or WorkerGoneError when the worker ends before it gave one. The worker is asked to end by
-the end of its standard input; `kill` ends it and everything that belongs to it at once, and so does its own death.
+Each request gets one answer, or WorkerGoneError if the worker ends first. Closing the worker's standard input asks it
+to end; `kill` ends it and all its processes at once, and so does its own death.
+
+Chromium leaves the worker's session, and its crash handlers leave their parents, but the command line of each contains
+the worker's folder, because the profile is in it. So they are found even when the worker and Chromium are both dead.
 """
 
 from __future__ import annotations
@@ -10,34 +13,77 @@ import asyncio
 import json
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from core.interpreter import start_command
-from runtime.plugins.browser import process_tree
 from runtime.protocol import MAX_LINE_BYTES
 from runtime.server import processes
 
+KILL_ROUNDS = 50
+"""A process that forks while it is killed leaves a child for the next round, as in `processes`."""
+
+
+def worker_processes(leader: int, folder: Path) -> set[int]:
+    """Return all living processes of the session `leader` and of a Chromium whose files are in `folder`. Blocks."""
+    # With a slash, so that `folder` does not match a longer name.
+    return processes.session_members(leader) | set(_processes_naming(f"{folder}/"))
+
+
+def end_processes(leader: int, folder: Path) -> None:
+    """Send SIGKILL to all of them and to those forked meanwhile. Blocks for milliseconds."""
+    for _ in range(KILL_ROUNDS):
+        living = worker_processes(leader, folder)
+        if not living:
+            return
+        processes.kill_all(living)
+
+
+def zygotes(folder: Path) -> set[int]:
+    """Return Chromium's zygotes, from which it forks its renderers; without them it opens no page. Blocks."""
+    return {pid for pid in _processes_naming(f"{folder}/") if b"--type=zygote" in _command_line(pid)}
+
+
+def _processes_naming(text: str) -> Iterator[int]:
+    wanted = text.encode()
+    if sys.platform != "linux":
+        listing = subprocess.run(["ps", "-axo", "pid=,args="], capture_output=True, check=False, timeout=5).stdout
+        yield from (int(line.split(None, 1)[0]) for line in listing.splitlines() if wanted in line)
+        return
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit() and wanted in _command_line(int(process.name)):
+            yield int(process.name)
+
+
+def _command_line(pid: int) -> bytes:
+    """Return the command line of a process; empty if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
 Message = dict[str, Any]
 PARTING_S = 1.0
-"""For a worker that is asked to end: Chromium closes in a tenth of that."""
+"""How long a worker may take to end when asked; Chromium closes in a tenth of that."""
 
 
 class WorkerGoneError(Exception):
-    """The worker ended, or was never there; the text says why as far as that is known."""
+    """The worker has ended or could not be started; the text says why as far as that is known."""
 
 
-class WorkerLink:
-    """One worker; `begin` starts it. Messages without an `id` go to `on_message`."""
+class WorkerClient:
+    """A connection to one worker, started by `begin`. Messages without an `id` go to `on_message`."""
 
     def __init__(self, folder: Path, on_message: Callable[[Message], None], command: Sequence[str] = ()) -> None:
         self.folder = folder
-        """Its own, made by `begin` and removed with it: profile, cache, downloads under way."""
+        """Holds profile, cache and unfinished downloads. Created by `begin`, removed when the worker has ended."""
         self.about: Message = {}
-        """What the worker said of itself when it was ready."""
+        """The content of the worker's `ready` message."""
         self._on_message = on_message
-        self._command = command  # of what speaks as our worker does; empty for our worker
+        self._command = command  # another program with the worker's protocol; empty for our worker
         self._asked: dict[int, asyncio.Future[Message]] = {}
         self._number = 0
         self._has_ended = False
@@ -48,7 +94,7 @@ class WorkerLink:
 
     @property
     def is_gone(self) -> bool:
-        """Whether nothing can be asked of it any more; what it left behind may still be cleared away."""
+        """Whether the worker takes no more requests. Its processes and folder may still be being removed."""
         return self._life is None or self._has_ended
 
     @property
@@ -67,14 +113,14 @@ class WorkerLink:
             raise
 
     async def ask(self, request: Message) -> Message:
-        """The answer to one request. Raises WorkerGoneError. Cancelling cancels the request in the worker as well."""
+        """Send a request and return its answer. Raises WorkerGoneError. Cancelling also cancels it in the worker."""
         self._number += 1
         number = self._number
         answer = self._asked[number] = asyncio.get_running_loop().create_future()
         try:
             self.tell({**request, "id": number})
-            said: Message = await answer
-            return said
+            result: Message = await answer
+            return result
         except asyncio.CancelledError:
             self.tell({"do": "cancel", "id": number})
             raise
@@ -82,20 +128,20 @@ class WorkerLink:
             self._asked.pop(number, None)
 
     def tell(self, message: Message) -> None:
-        """Send what needs no answer; nothing happens where the worker is gone."""
+        """Send a message without waiting for an answer. Does nothing if the worker is gone."""
         if self._to_worker is not None and not self.is_gone:
             self._to_worker.write(json.dumps(message).encode() + b"\n")
         elif (asked := self._asked.get(message.get("id", 0))) is not None and not asked.done():
             asked.set_exception(WorkerGoneError("the browser has ended"))
 
     async def kill(self) -> None:
-        """End it and everything that belongs to it, now. May be called twice."""
+        """Kill the worker and all its processes. May be called twice."""
         if self._process is not None and self._life is not None:
-            await asyncio.to_thread(process_tree.end, self._process.pid, self.folder)
+            await asyncio.to_thread(end_processes, self._process.pid, self.folder)
             await asyncio.wait([self._life])
 
     async def aclose(self) -> None:
-        """Let it end by itself, and kill it where it does not within PARTING_S."""
+        """Ask the worker to end, and kill it if it has not ended within PARTING_S."""
         if self._life is None:
             return
         if self._to_worker is not None:
@@ -104,14 +150,14 @@ class WorkerLink:
         await self.kill()
 
     async def _live(self, process: subprocess.Popen[bytes]) -> None:
-        """Take what the worker says until it ends, and then end what it leaves behind."""
+        """Read the worker's messages until it ends, then kill the processes it leaves behind."""
         assert process.stdin is not None
         assert process.stdout is not None
         loop = asyncio.get_running_loop()
         processes.of_the_server.add(self._members)
         ended = asyncio.create_task(
             processes.wait_for_exit(process)
-        )  # from now on, or the server's reaper takes its status
+        )  # begun at once, or the server's reaper takes the exit status
         reader = asyncio.StreamReader(limit=MAX_LINE_BYTES)
         came, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), process.stdout)
         self._to_worker, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, process.stdin)
@@ -120,10 +166,10 @@ class WorkerLink:
             while line := await reader.readline():
                 self._take(json.loads(line))
         except ValueError:
-            why = "the browser's worker said what makes no sense"
+            why = "the browser's worker sent an invalid message"
         finally:
             self._has_ended = True
-            await asyncio.to_thread(process_tree.end, process.pid, self.folder)
+            await asyncio.to_thread(end_processes, process.pid, self.folder)
             status = await ended
             came.close()
             self._to_worker.close()
@@ -132,16 +178,16 @@ class WorkerLink:
             await asyncio.to_thread(shutil.rmtree, self.folder, ignore_errors=True)
 
     def _members(self) -> set[int]:
-        return set() if self._process is None else process_tree.members(self._process.pid, self.folder)
+        return set() if self._process is None else worker_processes(self._process.pid, self.folder)
 
     def _spawn(self, working_dir: str, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        places = ("--folder", str(self.folder), "--workspace", working_dir)
+        options = ("--folder", str(self.folder), "--workspace", working_dir)
         return subprocess.Popen(
-            self._command or start_command("runtime.plugins.browser", *places),
+            self._command or start_command("runtime.plugins.browser", *options),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=working_dir,
-            env={**environ, **_own_places(self.folder)},
+            env={**environ, **_private_folders(self.folder)},
             start_new_session=True,
         )
 
@@ -161,10 +207,10 @@ class WorkerLink:
             if not waiting.done():
                 waiting.set_exception(error)
         if self._ready.done() and not self._ready.cancelled():
-            self._ready.exception()  # nobody may be left who asks
+            self._ready.exception()  # mark it as retrieved
 
 
-def _own_places(folder: Path) -> dict[str, str]:
-    """Where Chromium keeps what belongs to a user: with the worker, and gone with it."""
+def _private_folders(folder: Path) -> dict[str, str]:
+    """Point the user's folders of Chromium into the worker's folder, so that they are removed with it."""
     names = ("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "TMPDIR")
     return dict.fromkeys(names, str(folder))

@@ -1,7 +1,7 @@
-"""What one cell printed and showed: text for the model, live bytes for who looks on, pictures. Bounded in each.
+"""The output of one cell: text for the model, live bytes for the terminal view, and images. Each is limited.
 
-The texts are those of OpenHands V0 (`openhands/runtime/plugins/jupyter/execute_server.py`). Of the representations of
-an object the plain text is taken, and a picture; HTML, JavaScript and widgets are for a browser, which nobody has here.
+The texts are those of OpenHands V0 (`openhands/runtime/plugins/jupyter/execute_server.py`). Of an object's
+representations the plain text and an image are used; HTML, JavaScript and widgets would need a browser.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ NO_OUTPUT = "[Code executed successfully with no output]"
 PRINTED_LATER = "[Printed after the cell before had ended:]\n"
 MAX_IMAGES = 20
 MAX_IMAGE_CHARS = 16 * 1024 * 1024
-"""Of all pictures of a cell, in base64; the wire takes four times as much."""
+"""Limit for all images of a cell, in base64; the protocol's limit is four times as high."""
 LIVE_BYTES = 256 * 1024
-"""Live bytes that wait for a slow reader before the kernel is made to wait."""
+"""Limit for unread live bytes, above which the kernel has to wait for the reader."""
 _PICTURES = {"image/png": "PNG", "image/jpeg": "JPEG"}
 
 Message = Mapping[str, Any]
-"""Of a kernel: `msg_type`, `parent_header`, `content`; what a cell shows can be anything."""
+"""A kernel's message with `msg_type`, `parent_header` and `content`, which is not trusted."""
 
 
 class Cell:
-    """Takes the messages of one cell. Belongs to one loop."""
+    """Collects the messages of one cell. Belongs to one event loop."""
 
     def __init__(self, action_id: int, outputs: Outputs) -> None:
         self._action_id = action_id
@@ -49,17 +49,17 @@ class Cell:
         self._is_listened_to = True
         self.image_urls: list[str] = []
         self.begun = asyncio.Event()
-        """Set when the kernel has begun with it: from then on an interrupt reaches it."""
+        """Set when the kernel has begun the cell; from then on it can be interrupted."""
         self.printed = asyncio.Event()
-        """Set when live bytes wait."""
+        """Set when there are live bytes."""
 
     async def take(self, message: Message, is_mine: bool) -> None:
-        """Keep what a message says; waits while live bytes are not taken, so that the kernel does."""
+        """Add a message. Waits while there are too many unread live bytes, which makes the kernel wait."""
         self.keep(message, is_mine)
         await self._can_take.wait()
 
     def keep(self, message: Message, is_mine: bool) -> None:
-        """Keep what a message says, of this cell or one before."""
+        """Add a message of this cell (`is_mine`) or of an earlier one."""
         kind, content = message["msg_type"], message["content"]
         if kind == "execute_input" and is_mine:
             self._begin()
@@ -74,7 +74,7 @@ class Cell:
             self._show({"text/plain": "\n".join(map(str, content.get("traceback") or ()))})
 
     def take_live(self) -> TerminalOutput | None:
-        """The live bytes that have gathered; None where there are none."""
+        """Return and clear the live bytes; None if there are none."""
         self.printed.clear()
         if not self._live:
             return None
@@ -84,19 +84,19 @@ class Cell:
         return TerminalOutput(self._action_id, data)
 
     def stop_listening(self) -> None:
-        """Nobody takes live bytes any more, and nothing waits for that."""
+        """Discard live bytes from now on, and never make the kernel wait."""
         self._is_listened_to = False
         self._live.clear()
         self._can_take.set()
 
     def close(self) -> None:
-        """Nothing more comes."""
+        """Finish the output; no messages may follow."""
         self.stop_listening()
         if self._output is not None:
             self._output.finish()
 
-    def told(self, *notes: str) -> str:
-        """What the model reads: the text, its middle left out where it is long, and the notes in lines of their own."""
+    def content(self, *notes: str) -> str:
+        """Return the text for the model, truncated in the middle if it is long, followed by a line for each note."""
         text = self._text.take()
         if not text and not notes:
             text = NO_OUTPUT
@@ -113,13 +113,13 @@ class Cell:
             self._end_line()
 
     def _announce_late(self, is_mine: bool) -> None:
-        """Say where what comes is from, once, when it belongs to a cell that has ended."""
+        """Print a heading once if the following output belongs to an earlier cell."""
         if not is_mine and not self.begun.is_set() and not self._is_late:
             self._is_late = True
             self._print(PRINTED_LATER)
 
     def _show(self, data: Mapping[str, Any]) -> None:
-        """An object by its representations, in lines of its own."""
+        """Add an object by its representations, beginning on a new line."""
         if text := str(data.get("text/plain", "")):
             self._end_line()
             self._print(text)
@@ -156,7 +156,7 @@ class Cell:
 
 
 def _is_picture(kind: str, data: str) -> bool:
-    """Whether base64 that a cell calls a picture is one."""
+    """Whether base64 data is an image of this kind."""
     head = data[: HEAD_BYTES // 3 * 4].replace("\n", "")
     try:
         base64.b64decode(data, validate="\n" not in data)

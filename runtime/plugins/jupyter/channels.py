@@ -1,8 +1,8 @@
-"""The messages of one kernel, by jupyter_client's asynchronous client. Loads zmq: imported in a thread, at the start.
+"""The messages of one kernel, through jupyter_client's asynchronous client. Imported in a thread, because zmq is slow.
 
-The shell channel takes a request and gives its reply; the iopub channel tells what happens meanwhile and, at last, that
-the kernel is idle again. A cell is over when both have said so: the reply can overtake what the cell printed. Messages
-that are not signed with the kernel's key, or come twice, are dropped and counted.
+The shell channel carries requests and replies; the iopub channel carries output and, at the end, the idle status. A
+cell is over when both the reply and the idle status have arrived, because the reply can overtake output. Messages that
+are not signed with the kernel's key, or are repeated, are dropped and counted.
 """
 
 from __future__ import annotations
@@ -22,45 +22,45 @@ from runtime.plugins.jupyter.cell_output import Message
 log = logging.getLogger(__name__)
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
-"""A larger one is refused with its connection; the kernel's program sends none."""
+"""A larger message closes the connection; the kernel's program sends none."""
 IDLE_WITHIN_S = 5.0
-"""After the reply, with nothing said in between; then the kernel's word for the end is lost, whoever took it."""
+"""Without a message for this time after the reply, the idle status counts as lost."""
 REPLY_WITHIN_S = 1.0
-"""After the kernel said that it is idle. An interrupt before the first line of a cell ends it without a reply, for
-ipykernel catches that outside of the cell."""
+"""How long to wait for the reply after the idle status. If a cell is interrupted before its first line, ipykernel sends
+none."""
 UNANSWERED = {"status": "error", "ename": "KeyboardInterrupt", "evalue": ""}
 MESSAGES_PER_TURN = 32
-"""Then the loop serves others."""
+"""After so many messages, other tasks of the event loop get a turn."""
 
 Take = Callable[[Message, bool], Awaitable[None]]
-"""Takes one message, with whether it belongs to the request; more come when it returns."""
+"""Receives a message, and whether it belongs to the request. The next message comes after it returns."""
 
 
 class Channels:
-    """Connected to one kernel. Belongs to the running loop."""
+    """The connections to one kernel. Belongs to the running event loop."""
 
     def __init__(self, connection: Mapping[str, Any]) -> None:
         context = zmq.asyncio.Context()
         context.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE_BYTES)
         context.setsockopt(zmq.SNDTIMEO, 0)
         self.dropped = 0
-        """Messages that were not the kernel's."""
+        """How many messages were not signed by the kernel."""
         self._client = AsyncKernelClient(context=context)
         self._client.load_connection_info(cast(KernelConnectionInfo, connection))
         self._client.start_channels(stdin=False, hb=False, control=False)
         self._shell, self._iopub = self._client.shell_channel.socket, self._client.iopub_channel.socket
 
     async def subscribed(self) -> None:
-        """Wait until the kernel tells us what happens. Nothing that happens later is missed."""
+        """Wait until the iopub subscription is active. No later message is missed."""
         while True:
             message = self._read(await self._iopub.recv_multipart())
             if message is not None and message["msg_type"] == "iopub_welcome":
                 return
 
     async def execute(self, code: str, take: Take, *, silent: bool = False) -> Message:
-        """Have code executed; the content of the reply, or UNANSWERED. Cancelling stops the listening, not the kernel.
+        """Execute code and return the content of the reply, or UNANSWERED. Cancelling does not interrupt the kernel.
 
-        Raises zmq.Again where the kernel takes no more requests.
+        Raises zmq.Again if the kernel takes no more requests.
         """
         request = self._client.execute(code, silent=silent, store_history=False, allow_stdin=False)
         reply = asyncio.create_task(self._reply(request), name="reply of the kernel")
@@ -85,12 +85,12 @@ class Channels:
             reply.cancel()
 
     def close(self) -> None:
-        """Let go of the sockets. May be called twice."""
+        """Close the sockets. May be called twice."""
         self._client.stop_channels()
         self._client.context.destroy(linger=0)
 
     async def _published(self, reply: asyncio.Task[Message]) -> list[bytes] | None:
-        """The next message; None where the reply is there and nothing more comes."""
+        """Return the next message; None if the reply has arrived and no message follows."""
         coming: asyncio.Future[list[bytes]] = self._iopub.recv_multipart()
         if coming.done():
             return coming.result()
@@ -114,7 +114,7 @@ class Channels:
                 return content
 
     def _read(self, parts: list[bytes]) -> Message | None:
-        """A message that the kernel has signed; None for any other."""
+        """Decode a message; None if the kernel has not signed it."""
         session = self._client.session
         try:
             message: Message = session.deserialize(session.feed_identities(parts)[1])

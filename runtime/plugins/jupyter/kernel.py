@@ -1,40 +1,47 @@
-"""One kernel: a cell from its request to its end, whatever ends it.
+"""One kernel: runs cells, and lends it secrets while a cell runs.
 
-A cell ends by itself, by its kernel's death, by its time, or because nobody waits for it any more. In the last two the
-kernel is interrupted, and killed where it does not obey: then `has_ended` says so, and whoever uses it takes another.
+A cell ends normally, by the death of its kernel, by its timeout, or by cancellation. In the last two cases the kernel
+is interrupted, and killed if that does not help; then `has_ended` is true.
+
+Secrets are passed through a pipe (`runtime.server.secret_handover`), so their values are in no code that the kernel
+runs, keeps or traces. A variable that the kernel already has stays as it is. Processes that the cell started keep
+their copy.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from enum import Enum
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from core.secrets.command_secrets import lent
 from runtime.cancellation import run_to_completion
 from runtime.plugins.jupyter.cell_output import Cell, Message
 from runtime.plugins.jupyter.kernel_process import START_TIMEOUT_S, KernelError, KernelProcess
 from runtime.server.action_executor import Emit
+from runtime.server.secret_handover import SecretHandover
 
 if TYPE_CHECKING:
     from runtime.plugins.jupyter.channels import Channels
 
 ALONE_OBEYS_WITHIN_S = 0.5
-"""An interrupt is for the kernel at first, so that what cells before have left running goes on."""
+"""The first interrupt is for the kernel alone, so that background processes of earlier cells go on."""
 OBEYS_WITHIN_S = 2.0
-"""In all. A program that the kernel waits for in C gets the interrupt too, after the time above."""
+"""In total. After the time above, programs for which the kernel waits in C are interrupted too."""
 BEGINS_WITHIN_S = 0.5
-"""What is asked of the kernel before that cannot be interrupted, for the kernel has not begun with it."""
+"""How long to wait until the kernel has begun the cell; before that it cannot be interrupted."""
 REST_WITHIN_S = 0.2
-"""What a kernel said before its death is read by then."""
+"""Time for reading the last messages of a dead kernel."""
 QUIET_TIMEOUT_S = 30.0
-"""Of what is asked of a kernel behind the back of its user."""
+"""Timeout for code that the server runs for its own purposes."""
 
 
 class End(Enum):
-    """What ended a cell."""
+    """How a cell ended."""
 
     DONE = "done"
     DEATH = "death"
@@ -42,20 +49,20 @@ class End(Enum):
 
 
 class Kernel:
-    """A kernel that listens. Made by `start`; one request at a time."""
+    """A running kernel, created by `start`. Takes one request at a time."""
 
     def __init__(self, process: KernelProcess, channels: Channels) -> None:
         self._process = process
         self._channels = channels
         self._disobeyed = False
         self.entered = ""
-        """The folder that it was sent to last."""
+        """The folder that it was last told to enter."""
         self.prepared_with = ""
-        """The user's code that it ran for its preparation."""
+        """The init code that it has run."""
 
     @classmethod
     async def start(cls, folder: Path, *, cwd: str, environ: Mapping[str, str], umask: int) -> Kernel:
-        """Start one and wait until it listens. Cancelling ends it. Raises KernelError, OSError."""
+        """Start a kernel and wait until it is ready. Cancelling ends it. Raises KernelError, OSError."""
         process = KernelProcess(folder, cwd=cwd, environ=environ, umask=umask)
         channels: Channels | None = None
         try:
@@ -92,7 +99,7 @@ class Kernel:
 
     @property
     def how_it_ended(self) -> str:
-        """For the model; only once it has ended."""
+        """Describes the end for the model. Only available once it has ended."""
         return "it did not obey an interrupt, and was killed" if self._disobeyed else self._process.ended.result()
 
     async def ended(self) -> None:
@@ -101,19 +108,16 @@ class Kernel:
 
     @property
     def cwd(self) -> str:
-        """Where it is; empty where that cannot be known."""
+        """The kernel's current folder; empty if unknown."""
         return self._process.cwd
 
     @property
     def dropped(self) -> int:
-        """Messages that came to us and were not signed by it."""
+        """How many messages were not signed by the kernel."""
         return self._channels.dropped
 
     async def run(self, code: str, cell: Cell, emit: Emit, timeout_s: float) -> End:
-        """Have a cell executed; live bytes go to `emit`.
-
-        Cancelling, and an `emit` that raises, interrupt the cell.
-        """
+        """Execute a cell; live bytes go to `emit`. Cancelling, or an exception of `emit`, interrupts the cell."""
         ends_at = asyncio.get_running_loop().time() + timeout_s
         running = asyncio.create_task(self._channels.execute(code, cell.take), name="cell")
         is_over = False
@@ -129,9 +133,9 @@ class Kernel:
             await asyncio.wait([running])
 
     async def ask(self, code: str, cell: Cell | None = None) -> str:
-        """Have code executed whose output nobody shall notice; what went wrong, or an empty text.
+        """Execute code without showing its output. Returns the error, or an empty string.
 
-        What cells before have printed late goes to `cell`.
+        Late output of earlier cells goes to `cell`.
         """
 
         async def take(message: Message, is_mine: bool) -> None:
@@ -155,12 +159,12 @@ class Kernel:
             await asyncio.wait([running])
 
     async def end(self) -> None:
-        """End it and what it started. May be called twice."""
+        """End the kernel and its child processes. May be called twice."""
         self._channels.close()
         await self._process.end()
 
     async def _follow(self, running: asyncio.Task[Message], cell: Cell, emit: Emit, ends_at: float) -> End:
-        """Hand the live bytes on until the cell is over or has had its time."""
+        """Forward live bytes until the cell has ended or its time is over."""
         loop = asyncio.get_running_loop()
         while True:
             if (frame := cell.take_live()) is not None:
@@ -187,7 +191,7 @@ class Kernel:
                     printed.cancel()
 
     async def _interrupt(self, running: asyncio.Task[Message], cell: Cell | None) -> None:
-        """Make it stop, and kill it where it does not within OBEYS_WITHIN_S."""
+        """Interrupt the request, and kill the kernel if it does not stop within OBEYS_WITHIN_S."""
         if cell is not None:
             cell.stop_listening()
             await self._until(running, asyncio.create_task(cell.begun.wait()), BEGINS_WITHIN_S)
@@ -207,3 +211,44 @@ class Kernel:
         finally:
             if other is not None:
                 other.cancel()
+
+
+_TAKE = """
+import os, sys
+names, left = {names!r}, b""
+pipe = os.open({path!r}, os.O_RDONLY)
+while left.count(b"\\0") < len(names):
+    left += os.read(pipe, 65536)
+os.close(pipe)
+sys._handloom_lent = [name for name in names if name not in os.environ]
+for name, value in zip(names, left.split(b"\\0")):
+    if name in sys._handloom_lent:
+        os.environ[name] = os.fsdecode(value)
+"""
+_TAKE_BACK = """
+import os, sys
+for name in sys.__dict__.pop("_handloom_lent", ()):
+    os.environ.pop(name, None)
+"""
+
+
+@asynccontextmanager
+async def secrets_in_environment(kernel: Kernel, cell: Cell) -> AsyncIterator[None]:
+    """Put the secrets lent to this task into the kernel's environment, and always remove them again."""
+    if not (values := lent()):
+        yield
+        return
+    handover = SecretHandover(values)
+    try:
+        await kernel.ask(_in_namespace(_TAKE.format(names=handover.names, path=handover.path)), cell)
+        handover.close()
+        yield
+    finally:
+        handover.close()
+        if not kernel.has_ended:
+            await kernel.ask(_in_namespace(_TAKE_BACK), cell)
+
+
+def _in_namespace(code: str) -> str:
+    """Wrap code so that it runs in a namespace of its own."""
+    return f"exec({code!r}, {{}})"

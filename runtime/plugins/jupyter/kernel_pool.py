@@ -1,7 +1,7 @@
-"""The kernel that is in use, and a warm one to take its place.
+"""KernelPool: the current kernel, and a warm spare that replaces it when it dies.
 
-The spare is started when a cell has been run, since before that nobody may ever need a kernel; it costs the memory of
-an idle one. Every kernel is prepared in the same way before anybody gets it.
+The spare is started after the first cell, because many sessions never need a kernel, and it costs the memory of an idle
+one. Every kernel runs the same preparation code before it is used.
 """
 
 from __future__ import annotations
@@ -12,32 +12,32 @@ import logging
 from collections.abc import Sequence
 from itertools import count
 
-from runtime.plugins.base import Place
+from runtime.plugins.base import PluginContext
 from runtime.plugins.jupyter.kernel import Kernel
 from runtime.plugins.jupyter.kernel_process import KernelError
 
 log = logging.getLogger(__name__)
 
 ATTEMPTS = 3
-"""To have a kernel: each may be killed before it is used."""
+"""How often a kernel is started, because each may be killed before it is used."""
 
 
-class KernelSupply:
-    """Gives a kernel that lives. Belongs to one loop."""
+class KernelPool:
+    """Provides a running kernel. Belongs to one event loop."""
 
-    def __init__(self, place: Place, preparations: Sequence[str]) -> None:
-        self._place = place
+    def __init__(self, context: PluginContext, preparations: Sequence[str]) -> None:
+        self._context = context
         self._preparations = preparations
         self._numbers = count(1)
         self._next: asyncio.Task[Kernel] | None = None
         self._is_closed = False
         self.current: Kernel | None = None
-        """The one that is in use, which may have ended."""
+        """The kernel in use, which may have ended."""
 
     async def kernel(self) -> tuple[Kernel, str]:
-        """The kernel in use, or another one, and why the one before is not it any more.
+        """Return a running kernel, and how the previous one ended if this is a new one.
 
-        Cancelling leaves a start under way, for the next who asks. Raises KernelError, OSError.
+        Cancelling does not cancel a start; the next caller gets that kernel. Raises KernelError, OSError.
         """
         why = ""
         if self.current is not None:
@@ -49,24 +49,24 @@ class KernelSupply:
         return self.current, why
 
     async def give_up(self) -> None:
-        """The one in use has ended, and that was said; have another one soon."""
+        """Drop the kernel in use, whose end was reported, and start another."""
         if self.current is not None:
             await self.current.end()
             self.current = None
         self.keep_a_spare()
 
     def keep_a_spare(self) -> None:
-        """Have a warm one from soon on. Never waits. One that cannot be had is left to who needs it."""
+        """Start a spare kernel in the background. Errors appear when it is needed."""
         if self._next is None and not self._is_closed:
             self._begin()
 
     async def spare_is_ready(self) -> None:
-        """Wait for the spare. Raises KernelError, OSError."""
+        """Wait until the spare is ready. Raises KernelError, OSError."""
         if self._next is not None:
             await asyncio.shield(self._next)
 
     async def aclose(self) -> None:
-        """End all of them, for good."""
+        """End all kernels. None is started afterwards."""
         self._is_closed = True
         upcoming, self._next = self._next, None
         if upcoming is not None:
@@ -77,11 +77,11 @@ class KernelSupply:
             await self.current.end()
 
     async def _fresh(self) -> Kernel:
-        """The spare, or a new one where that is none."""
+        """Return the spare, or a new kernel if the spare has ended."""
         error: KernelError | None = None
         for _ in range(ATTEMPTS):
             if self._is_closed:
-                raise KernelError("the server ends")
+                raise KernelError("the server is shutting down")
             upcoming = self._next or self._begin()
             try:
                 kernel = await asyncio.shield(upcoming)
@@ -104,9 +104,9 @@ class KernelSupply:
         return self._next
 
     async def _start(self) -> Kernel:
-        place = self._place
+        context = self._context
         kernel = await Kernel.start(
-            place.folder / f"k{next(self._numbers)}", cwd=place.cwd(), environ=place.environ, umask=place.umask
+            context.folder / f"k{next(self._numbers)}", cwd=context.cwd(), environ=context.environ, umask=context.umask
         )
         try:
             for code in self._preparations:

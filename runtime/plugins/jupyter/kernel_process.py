@@ -1,6 +1,6 @@
-"""The process of one kernel: started in a folder of its own, watched by its end, ended with all that it started.
+"""The process of one kernel: started in a private folder, watched, and ended with all its child processes.
 
-Loads nothing of Jupyter, so that the kernel starts while the server still imports what it talks to it with.
+Imports nothing of Jupyter, so that the kernel starts while the server still imports its client.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from runtime.server import processes
 
 PROGRAM = Path(__file__).with_name("kernel_program.py")
 START_TIMEOUT_S = 20.0
-"""Half a second where the machine is idle, several where it is not."""
+"""A start takes half a second on an idle machine, and several seconds on a busy one."""
 LAST_WORDS_LINES = 8
-"""Of what a kernel said before its end; of a crash, where it happened."""
+"""Lines of standard error that describe the end of a kernel, such as the place of a crash."""
 _CHANNELS = ("shell", "iopub", "stdin", "control", "hb")
 
 
 class KernelError(Exception):
-    """A kernel that could not be started, or that ended; the text says why."""
+    """A kernel could not be started or has ended; the text says why."""
 
 
 class KernelProcess:
-    """One process. Made and started at once; belongs to the running loop.
+    """One kernel process, started by the constructor. Belongs to the running event loop.
 
-    `folder` is new and for this kernel alone; its sockets are in it, and it is removed at the end. Raises OSError.
+    `folder` is created for the sockets of this kernel and removed at the end. Raises OSError.
     """
 
     def __init__(self, folder: Path, *, cwd: str, environ: Mapping[str, str], umask: int) -> None:
@@ -49,7 +49,7 @@ class KernelProcess:
             "signature_scheme": "hmac-sha256",
             **{f"{channel}_port": number for number, channel in enumerate(_CHANNELS, 1)},
         }
-        """As in a connection file."""
+        """The content of Jupyter's connection file."""
         connection_file = folder / "connection.json"
         connection_file.touch(0o600)
         connection_file.write_text(json.dumps(self.connection))
@@ -73,11 +73,11 @@ class KernelProcess:
         finally:
             os.close(ready)
         self.ended = asyncio.create_task(self._watch(), name=f"end of kernel {self.pid}")
-        """Done when the process has ended; how, for the model."""
+        """Done when the process has ended. The result describes the end for the model."""
 
     @property
     def pid(self) -> int:
-        """Of the process, which is also its session and its process group."""
+        """Process id, which is also the id of its session and process group."""
         return self._child.pid
 
     @property
@@ -86,13 +86,13 @@ class KernelProcess:
 
     @property
     def cwd(self) -> str:
-        """Where it is; empty where that cannot be known."""
+        """The process's current folder; empty if unknown."""
         with contextlib.suppress(OSError):
             return os.readlink(f"/proc/{self.pid}/cwd")
         return ""
 
     async def listens(self) -> None:
-        """Wait until it can be talked to. Raises KernelError."""
+        """Wait until the kernel accepts connections. Raises KernelError."""
         loop = asyncio.get_running_loop()
         readable = asyncio.Event()
         loop.add_reader(self._ready_fd, readable.set)
@@ -107,13 +107,13 @@ class KernelProcess:
             raise KernelError(await self.ended)
 
     def interrupt(self, *, with_all: bool) -> None:
-        """SIGINT to the kernel, or to all of its process group, as C-c gives it."""
+        """Send SIGINT to the kernel, or to its process group as Ctrl+C does."""
         if not self.has_ended:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(-self.pid if with_all else self.pid, signal.SIGINT)
 
     async def end(self) -> None:
-        """Kill it and everything in its session, and remove its folder. May be called twice."""
+        """Kill the process and everything in its session, and remove its folder. May be called twice."""
         if not self.has_ended:
             self._child.kill()
         await self.ended
@@ -134,12 +134,12 @@ class KernelProcess:
 
 
 def _private_environ(folder: Path) -> dict[str, str]:
-    """What keeps Jupyter, IPython and matplotlib out of the user's home, which may not even be in sight."""
+    """Keep Jupyter, IPython and matplotlib out of the user's home folder, which may not be accessible."""
     names = ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")
     shared = folder.parent / "matplotlib"
     return {
         **{name: str(folder / "home") for name in names},
-        "MPLCONFIGDIR": str(shared),  # one for all kernels of a server: its list of fonts takes a second to make
+        "MPLCONFIGDIR": str(shared),  # shared by all kernels of a server: building its font list takes a second
         "MPLBACKEND": "module://matplotlib_inline.backend_inline",
         "JPY_SESSION_NAME": "handloom",
     }

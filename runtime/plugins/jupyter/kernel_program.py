@@ -1,9 +1,8 @@
-"""The kernel's own program: ipykernel's, told to lose nothing, to hold only so much, and to leave nothing behind.
+"""The program of the kernel's process: ipykernel, changed so that it loses no output and buffers a limited amount.
 
-Runs by its path in the kernel's process, `python -P program.py CONNECTION_FILE READY_FD`, and imports nothing of
-ours, so that it starts as fast as a bare kernel. Where ipykernel gives up output, it waits here: a publisher that
-drops what its reader has not taken becomes one that makes the cell wait, and what programs of the cell wrote to its
-standard output is taken before the cell is said to be done.
+Run by its path, `python -P kernel_program.py CONNECTION_FILE READY_FD`. Imports nothing of Handloom, so that it starts
+as fast as a plain kernel. Where ipykernel drops output that its reader has not taken, this program makes the cell wait.
+Output that child processes of a cell wrote is read before the cell is reported as done.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import os
 import sys
 
 _BEFORE = sys.path[:]
-"""As cells see it; folders of PYTHONPATH come last until everything of the kernel is loaded."""
+"""`sys.path` for cells; folders of PYTHONPATH come last until the kernel's modules are loaded."""
 sys.path.sort(key=set(map(os.path.abspath, os.environ.get("PYTHONPATH", "").split(os.pathsep))).__contains__)
 
 import array
@@ -35,24 +34,24 @@ from jupyter_client.session import Session
 from traitlets.config import Config
 
 OOM_SCORE = 500
-"""Where the system has such scores: when memory runs out, the kernel goes before the server does."""
+"""Linux kills the kernel before the server when memory runs out."""
 WAITING_MESSAGES = 500
-"""Published and not sent; then the cell waits."""
+"""Published but unsent messages above which the cell waits."""
 BUFFERED_CHARS = 2 * 1024 * 1024
-"""Printed and not published; then the cell waits."""
+"""Printed but unpublished characters above which the cell waits."""
 PIECE_CHARS = 512 * 1024
-"""Of one message."""
+"""Limit for the text of one message."""
 TEXT_CHARS = 8 * 1024 * 1024
-"""Of one representation of an object, or one traceback; the middle of a longer one is left out."""
+"""Limit for a text representation or a traceback; the middle of a longer one is left out."""
 DATA_CHARS = 24 * 1024 * 1024
-"""Of one picture, in base64; a larger one is left out."""
+"""Limit for an image in base64; a larger one is left out."""
 LEFT_OUT = "\n[... {} characters are left out ...]\n"
 _PR_SET_PDEATHSIG = 1
 _CONTENT = {"display_data": "data", "execute_result": "data", "update_display_data": "data"}
 
 
 class BoundedSession(Session):
-    """Sends no message that is larger than its reader takes."""
+    """Limits messages to the size that the reader accepts."""
 
     def serialize(self, msg: dict[str, Any], ident: Any = None) -> list[bytes]:
         content = msg.get("content")
@@ -60,7 +59,7 @@ class BoundedSession(Session):
             content["traceback"] = bounded("\n".join(content["traceback"])).split("\n")
             content["evalue"] = bounded(str(content["evalue"]), PIECE_CHARS)
         elif isinstance(content, dict) and msg.get("msg_type") == "execute_reply" and "traceback" in content:
-            content["traceback"] = []  # it was published
+            content["traceback"] = []  # already published
             content["evalue"] = bounded(str(content["evalue"]), PIECE_CHARS)
         elif isinstance(content, dict) and msg.get("msg_type") in _CONTENT:
             content["data"] = {kind: of for kind, value in content["data"].items() if (of := fitting(kind, value))}
@@ -72,7 +71,7 @@ class BoundedSession(Session):
 
 
 def encodable(value: Any) -> Any:
-    """The same without halves of characters, which are in no encoding."""
+    """Replace lone surrogates, which cannot be encoded."""
     if isinstance(value, dict):
         return {encodable(key): encodable(part) for key, part in value.items()}
     if isinstance(value, list):
@@ -81,7 +80,7 @@ def encodable(value: Any) -> Any:
 
 
 def bounded(text: str, limit: int = TEXT_CHARS) -> str:
-    """A text without its middle where it is longer than that."""
+    """Leave out the middle of a text that is longer than `limit`."""
     if len(text) <= limit:
         return text
     half = limit // 2
@@ -89,7 +88,7 @@ def bounded(text: str, limit: int = TEXT_CHARS) -> str:
 
 
 def fitting(kind: str, value: Any) -> Any:
-    """One representation of an object, as far as it fits; None for one that does not."""
+    """Truncate a text representation; returns None for other data that is too large."""
     if isinstance(value, str) and kind.startswith("text/"):
         return bounded(value)
     if isinstance(value, str) and len(value) > DATA_CHARS:
@@ -98,7 +97,7 @@ def fitting(kind: str, value: Any) -> Any:
 
 
 class PatientThread(IOPubThread):
-    """Publishes, and lets whoever publishes faster than it can wait."""
+    """Publishes messages, and makes threads wait that publish faster than it can send."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -120,10 +119,10 @@ class PatientThread(IOPubThread):
 
 
 class FaithfulStream(OutStream):
-    """Standard output or error, each in its place, and what programs write to the descriptor among Python's own."""
+    """Standard output or error in the right order, including what child processes write to the descriptor."""
 
     _last: FaithfulStream | None = None
-    """The one that was written to last."""
+    """The stream that was written to last."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._taking = threading.Lock()
@@ -131,7 +130,7 @@ class FaithfulStream(OutStream):
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._waiting_bytes = array.array("i", [0])
         self._waiting_chars = 0
-        super().__init__(*args, **{**kwargs, "watchfd": "force"})  # under pytest too, if that is what runs us
+        super().__init__(*args, **{**kwargs, "watchfd": "force"})  # ipykernel does not watch under pytest
 
     def _watch_pipe_fd(self) -> None:
         assert self._fid is not None
@@ -143,7 +142,7 @@ class FaithfulStream(OutStream):
             self._take_written()
 
     def _take_written(self) -> None:
-        """What stands in the pipe at this moment. Whoever writes on without end is not waited for."""
+        """Read what is in the pipe now, without waiting for more."""
         if self._fid is None or not self._is_master_process():
             return
         with self._taking:
@@ -178,13 +177,13 @@ class FaithfulStream(OutStream):
         return super()._rotate_buffers()
 
     def fileno(self) -> int:
-        """For programs that are told to write here."""
+        """The descriptor for child processes."""
         descriptor: int = self._original_stdstream_fd
         return descriptor
 
     def flush(self) -> None:
-        """Have what was written sent. As ipykernel's, but that it is not only about to be sent when this returns: code
-        in C that holds the interpreter from then on would keep it back for as long as it runs."""
+        """Send what was written. Unlike ipykernel's, waits until it is sent: C code that holds the interpreter lock
+        would otherwise delay it."""
         self._take_written()
         publisher = self.pub_thread
         if not publisher.thread.is_alive() or threading.current_thread() is publisher.thread:
@@ -192,18 +191,18 @@ class FaithfulStream(OutStream):
             return
         sent = threading.Event()
         publisher.schedule(self._flush)
-        publisher.schedule(lambda: publisher.schedule(sent.set))  # behind what that has scheduled to be sent
+        publisher.schedule(lambda: publisher.schedule(sent.set))  # after what _flush has scheduled
         sent.wait(self.flush_timeout)
 
 
 class KernelProgram(IPKernelApp):
-    """IPKernelApp with the parts above."""
+    """IPKernelApp with the classes above."""
 
     def _session_default(self) -> Session:
         return BoundedSession(parent=self)
 
     def init_iopub(self, context: Any) -> None:
-        """As ipykernel's, but that a message which its reader has no room for waits instead of being dropped."""
+        """Open the iopub socket as ipykernel does, but never drop a message for a slow reader."""
         self.iopub_socket = context.socket(zmq.XPUB)
         self.iopub_socket.linger = 1000
         self.iopub_socket.setsockopt(zmq.XPUB_NODROP, 1)
@@ -215,7 +214,7 @@ class KernelProgram(IPKernelApp):
 
 
 def settings() -> Config:
-    """No history, no colours, no file of the user's; output as our classes give it."""
+    """Return the configuration: no history, no colours, no startup files of the user, and our output class."""
     config = Config()
     config.IPKernelApp.outstream_class = "__main__.FaithfulStream"
     config.InteractiveShell.colors = "NoColor"
@@ -228,7 +227,7 @@ def settings() -> Config:
 
 
 def become_a_child() -> None:
-    """End with the server, and before it when memory runs out."""
+    """Make this process die with the server, and before it when memory runs out."""
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
         score.write(str(OOM_SCORE))
     if sys.platform == "linux":
@@ -239,12 +238,12 @@ def become_a_child() -> None:
 
 
 def main(connection_file: str, ready_fd: int) -> None:
-    """Be a kernel; one byte on `ready_fd` says that it listens."""
+    """Run the kernel; writes one byte to `ready_fd` when it accepts connections."""
     become_a_child()
     faulthandler.enable(os.dup(2), all_threads=False)
     application = KernelProgram.instance(config=settings())
     application.initialize(["-f", connection_file])
-    sys.path[:] = ["", *_BEFORE]  # what `-P` keeps away from the start belongs to cells
+    sys.path[:] = ["", *_BEFORE]  # cells may import from the current folder, which `-P` has excluded
     os.write(ready_fd, b"r")
     os.close(ready_fd)
     application.start()

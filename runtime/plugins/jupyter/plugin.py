@@ -1,8 +1,8 @@
-"""JupyterPlugin: one cell at a time in the kernel, and what the model reads of it.
+"""JupyterPlugin: runs one cell at a time and makes its observation.
 
 Texts and rules are those of OpenHands V0 (`openhands/runtime/action_execution_server.py`, `run_ipython`): the kernel
-follows the shell when that changes its folder, and the lines about folder and interpreter stand at the end. Ours are
-the lines about a kernel that was lost.
+follows the shell into another folder, and the lines about folder and interpreter come last. The lines about the loss of
+a kernel are an addition of Handloom.
 """
 
 from __future__ import annotations
@@ -14,16 +14,15 @@ from collections.abc import Sequence
 from aiohttp import web
 
 from core.events import ErrorObservation, IPythonRunCellAction, IPythonRunCellObservation, Observation
-from runtime.plugins.base import Place
+from runtime.plugins.base import PluginContext
 from runtime.plugins.jupyter.cell_output import Cell
-from runtime.plugins.jupyter.kernel import End, Kernel
-from runtime.plugins.jupyter.kernel_pool import KernelSupply
+from runtime.plugins.jupyter.kernel import End, Kernel, secrets_in_environment
+from runtime.plugins.jupyter.kernel_pool import KernelPool
 from runtime.plugins.jupyter.kernel_process import KernelError
-from runtime.plugins.jupyter.kernel_secrets import lent_to
 from runtime.server.action_executor import Emit, Table
 
 DEFAULT_TIMEOUT_S = 120.0
-"""Of an action without its own; V0's."""
+"""V0's default for an action without a timeout."""
 FRESH = "A fresh one takes its place; the variables, functions and imports of the old one are gone."
 LOST_BEFORE = "[The Python kernel had ended since the cell before: {why}. " + FRESH + "]\n"
 LOST = "[The Python kernel ended while this cell ran: {why}. " + FRESH + "]"
@@ -35,10 +34,10 @@ class JupyterPlugin:
 
     routes: Sequence[web.RouteDef] = ()
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
+    def __init__(self, context: PluginContext) -> None:
+        self._context = context
         self._preparations: list[str] = []
-        self._supply = KernelSupply(place, self._preparations)
+        self._pool = KernelPool(context, self._preparations)
         self._turn = asyncio.Lock()
 
     @property
@@ -47,69 +46,69 @@ class JupyterPlugin:
 
     @property
     def kernel(self) -> Kernel | None:
-        """The one in use, which may have ended."""
-        return self._supply.current
+        """The kernel in use, which may have ended."""
+        return self._pool.current
 
     async def spare_is_ready(self) -> None:
-        """Wait until a warm kernel stands by; there is one after the first cell. Raises KernelError, OSError."""
-        await self._supply.spare_is_ready()
+        """Wait until the spare kernel is ready, which exists after the first cell. Raises KernelError, OSError."""
+        await self._pool.spare_is_ready()
 
     def prepare(self, code: str) -> None:
-        """Have code executed in every kernel that is started from now on, before anybody uses it."""
+        """Run this code in every kernel that is started from now on, before it is used."""
         self._preparations.append(code)
 
     async def start(self) -> None:
-        """Have a kernel that listens. Raises KernelError, OSError."""
+        """Start a kernel and wait until it is ready. Raises KernelError, OSError."""
         async with self._turn:
-            await self._supply.kernel()
+            await self._pool.kernel()
 
     async def aclose(self) -> None:
-        await self._supply.aclose()
+        await self._pool.aclose()
 
     async def carry_out(self, action: IPythonRunCellAction, action_id: int, emit: Emit) -> Observation:
-        """Run a cell. Cancelling interrupts it, or ends the kernel where it does not obey."""
+        """Run a cell. Cancelling interrupts it, and ends the kernel if that does not help."""
         async with self._turn:
             try:
-                kernel, why = await self._supply.kernel()
+                kernel, why = await self._pool.kernel()
             except (KernelError, OSError) as error:
                 return ErrorObservation(content=NONE_TO_HAVE.format(why=error))
             lost_before = LOST_BEFORE.format(why=why) if why else ""
-            await self._place.outputs.make_room()
-            cell = Cell(action_id, self._place.outputs)
+            await self._context.outputs.make_room()
+            cell = Cell(action_id, self._context.outputs)
             try:
                 notes = await self._run(kernel, cell, action, emit)
             finally:
                 cell.close()
-            self._supply.keep_a_spare()
-            content = lost_before + cell.told(*notes)
+            self._pool.keep_a_spare()
+            content = lost_before + cell.content(*notes)
             if action.include_extra:
-                content += f"\n[Jupyter current working directory: {kernel.cwd or self._place.cwd()}]"
+                content += f"\n[Jupyter current working directory: {kernel.cwd or self._context.cwd()}]"
                 content += f"\n[Jupyter Python interpreter: {sys.executable}]"
             return IPythonRunCellObservation(content=content, code=action.code, image_urls=cell.image_urls or None)
 
     async def _run(self, kernel: Kernel, cell: Cell, action: IPythonRunCellAction, emit: Emit) -> list[str]:
-        """Run a cell in a kernel that lives; what there is to say besides its output."""
+        """Run a cell in a running kernel. Returns lines to add to its output."""
         await self._follow_shell(kernel, cell)
         notes = await self._run_init_code(kernel, cell, action.kernel_init_code)
         timeout_s = DEFAULT_TIMEOUT_S if action.timeout is None else action.timeout
-        async with lent_to(kernel, cell):
+        async with secrets_in_environment(kernel, cell):
             end = await kernel.run(action.code, cell, emit, timeout_s)
         if end is End.TIMEOUT:
             notes.append(f"[Execution timed out ({timeout_s:g} seconds).]")
         if kernel.has_ended:
             notes.append(LOST.format(why=kernel.how_it_ended))
-            await self._supply.give_up()
+            await self._pool.give_up()
         return notes
 
     async def _follow_shell(self, kernel: Kernel, cell: Cell) -> None:
-        """Send the kernel to where the shell is, when that has moved."""
-        folder = self._place.cwd()
+        """Change the kernel's folder if the shell has changed its folder."""
+        folder = self._context.cwd()
         if folder != kernel.entered:
             await kernel.ask(f"__import__('os').chdir({folder!r})", cell)
             kernel.entered = folder
 
     async def _run_init_code(self, kernel: Kernel, cell: Cell, code: str) -> list[str]:
-        """Run the action's own preparation, once in each kernel; what the model has to know of it."""
+        """Run the action's init code, once in each kernel. Returns a line for the model if it fails."""
         if not code or kernel.prepared_with == code:
             return []
         kernel.prepared_with = code

@@ -11,7 +11,7 @@ import pytest
 
 from core.autorun_paths import NAMES
 from runtime.docker import upload
-from runtime.docker.download import SUFFIX, ArchiveError, Brought, bring
+from runtime.docker.download import SUFFIX, ArchiveError, DownloadResult, apply_download
 from runtime.docker.upload import Packed
 
 TOP = "work"
@@ -51,7 +51,7 @@ def archive_of(folder: Path, *entries: tuple[object, ...]) -> Path:
     return file
 
 
-def brought(workspace: Path, *entries: tuple[object, ...], known: Packed | None = None) -> Brought:
+def brought(workspace: Path, *entries: tuple[object, ...], known: Packed | None = None) -> DownloadResult:
     """What becomes of entries that come to this workspace, as it went, with all that went and is not among them."""
     known = packed(workspace)[0] if known is None else known
     named = {str(name).removeprefix(f"{TOP}/") for name, *_ in entries}
@@ -60,7 +60,7 @@ def brought(workspace: Path, *entries: tuple[object, ...], known: Packed | None 
         for path in known.files
         if path not in named and (workspace / path).is_file()
     ]
-    return bring(archive_of(workspace.parent, *same, *entries), TOP, workspace, known, NAMES)
+    return apply_download(archive_of(workspace.parent, *same, *entries), TOP, workspace, known, NAMES)
 
 
 def files(workspace: Path) -> dict[str, str]:
@@ -73,9 +73,9 @@ class TestWhatChanged:
     def test_files_are_written_made_and_removed(self, workspace: Path) -> None:
         known = packed(workspace)[0]
         coming = archive_of(workspace.parent, entry("work/notes", b"more\n"), entry("work/a/b/new", b"new\n"))
-        told = bring(coming, TOP, workspace, known, NAMES)
+        told = apply_download(coming, TOP, workspace, known, NAMES)
         assert files(workspace) == {"notes": "more\n", "a/b/new": "new\n"}
-        assert (sorted(told.written), told.removed, told.told()) == (["a/b/new", "notes"], ["src/main.py"], [])
+        assert (sorted(told.written), told.removed, told.messages()) == (["a/b/new", "notes"], ["src/main.py"], [])
 
     def test_what_is_the_same_is_not_touched(self, workspace: Path) -> None:
         before = (workspace / "notes").stat()
@@ -117,7 +117,9 @@ class TestWhatTheUserChanged:
     def test_what_he_changed_and_the_sandbox_removed_stays(self, workspace: Path) -> None:
         known = packed(workspace)[0]
         (workspace / "notes").write_text("changed by me\n")
-        bring(archive_of(workspace.parent, entry("work/src/main.py", b"print()\n")), TOP, workspace, known, NAMES)
+        apply_download(
+            archive_of(workspace.parent, entry("work/src/main.py", b"print()\n")), TOP, workspace, known, NAMES
+        )
         assert files(workspace)["notes"] == "changed by me\n"
 
     def test_one_that_he_made_is_not_written_over(self, workspace: Path) -> None:
@@ -156,7 +158,7 @@ class TestArchivesThatAreRefused:
         for size in (100, 512, 600, 3000, 5632, 8000, 11_264, 11_776):
             (workspace.parent / "part.tar").write_bytes(coming.read_bytes()[:size])
             with pytest.raises((ArchiveError, tarfile.TarError)):
-                bring(workspace.parent / "part.tar", TOP, workspace, known, NAMES)
+                apply_download(workspace.parent / "part.tar", TOP, workspace, known, NAMES)
             assert files(workspace) == {"notes": "mine\n", "src/main.py": "print()\n"}, size
 
     @pytest.mark.parametrize(
@@ -206,7 +208,7 @@ class TestArchivesThatAreRefused:
     def test_it_is_not_removed_either(self, workspace: Path) -> None:
         (workspace / ".envrc").write_text("mine")
         known = packed(workspace)[0]
-        bring(archive_of(workspace.parent), TOP, workspace, known, NAMES)
+        apply_download(archive_of(workspace.parent), TOP, workspace, known, NAMES)
         assert files(workspace) == {".envrc": "mine"}
 
     @pytest.mark.parametrize("path", [".git/HEAD", ".git/refs/heads/main", ".git/objects/ab/cd", ".git/logs/HEAD"])
@@ -217,7 +219,7 @@ class TestArchivesThatAreRefused:
     def test_caches_are_left_where_they_are(self, workspace: Path) -> None:
         tag = entry("work/target/CACHEDIR.TAG", b"x")
         told = brought(workspace, entry("work/node_modules/x", b"x"), tag, entry("work/target/debug/x", b"x"))
-        assert (told.written, told.told()) == ([], [])
+        assert (told.written, told.messages()) == ([], [])
 
 
 class TestPacking:
@@ -241,7 +243,7 @@ class TestPacking:
         (workspace / "link").symlink_to("nowhere")
         known, archive = packed(workspace)
         (workspace.parent / "coming.tar").write_bytes(archive)
-        told = bring(workspace.parent / "coming.tar", TOP, workspace, known, NAMES)
+        told = apply_download(workspace.parent / "coming.tar", TOP, workspace, known, NAMES)
         assert (told.written, told.removed, told.beside, told.is_whole) == ([], [], [], True)
 
     def test_the_list_is_kept_whole(self, workspace: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.docker.engine import DIAL, address, command, is_far
+from runtime.docker.engine import DIAL, address, command, is_remote
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from runtime.docker.engine import DIAL, address, command, is_far
     ],
 )
 def test_an_engine_is_far_where_it_may_be_another_machines(url: str, far: bool) -> None:
-    assert is_far(url) is far
+    assert is_remote(url) is far
 
 
 def test_the_setting_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,7 +48,7 @@ def test_ssh_is_told_user_and_port(url: str, said: list[str]) -> None:
 
 @pytest.mark.parametrize("url", ["ssh://", "ssh:///x", "ssh://host/path", "ssh://me:secret@host", "ssh://host:port"])
 def test_what_is_no_address_is_refused(url: str) -> None:
-    with pytest.raises(ValueError, match=r"no address|[Pp]ort"):
+    with pytest.raises(ValueError, match=r"not an address|[Pp]ort"):
         command(url)
 
 

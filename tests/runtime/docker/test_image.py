@@ -21,8 +21,7 @@ from core.errors import ConfigurationError, RuntimeUnavailableError
 from runtime.docker.engine import connect
 from runtime.image import build_context
 from runtime.image.build_context import Recipe, User
-from runtime.image.build_steps import Progress, proxies
-from runtime.image.image_errors import EngineError, base_failed, step_failed
+from runtime.image.build_steps import EngineError, Progress, base_failed, proxies, step_failed
 from tests.blocking import ROOT
 
 RECIPE = Recipe(User(1000, 1000))

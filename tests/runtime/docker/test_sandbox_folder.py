@@ -19,9 +19,9 @@ from runtime.docker.warm_pool import _hold
 def folder(tmp_path: Path) -> Iterator[SandboxFolder]:
     folder = SandboxFolder(tmp_path, "it")
     folder.hold()
-    folder.furnish((os.getuid(), os.getgid()))
+    folder.prepare((os.getuid(), os.getgid()))
     yield folder
-    folder.let_go()
+    folder.release()
 
 
 def listening(path: Path) -> socket.socket:
@@ -57,7 +57,7 @@ def test_what_takes_the_place_of_the_socket_is_not_reached(folder: SandboxFolder
             assert is_reached(server, folder.server())
             with pytest.raises(BlockingIOError):
                 other.accept()
-            folder.let_go()
+            folder.release()
             folder.hold()
             with pytest.raises(OSError, match=r"was replaced"):  # for a later process of ours, too
                 folder.server()
@@ -66,7 +66,7 @@ def test_what_takes_the_place_of_the_socket_is_not_reached(folder: SandboxFolder
 def test_a_later_process_finds_the_socket_again(folder: SandboxFolder) -> None:
     with listening(folder.inside / SOCKET) as server:
         folder.server()
-        folder.let_go()
+        folder.release()
         folder.hold()
         assert is_reached(server, folder.server())
 
@@ -81,8 +81,8 @@ def test_a_link_that_is_there_from_the_start_is_not_followed(folder: SandboxFold
 async def test_one_that_is_only_looked_at_is_waited_for(tmp_path: Path) -> None:
     mine, others = (SandboxFolder(tmp_path, "t") for _ in range(2))
     others.hold()
-    asyncio.get_running_loop().call_later(0.1, others.let_go)
+    asyncio.get_running_loop().call_later(0.1, others.release)
     await _hold(mine)
     with pytest.raises(HeldError):
         others.hold()
-    mine.let_go()
+    mine.release()

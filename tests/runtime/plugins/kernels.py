@@ -12,7 +12,7 @@ from typing import Any
 
 from core.events import IPythonRunCellAction, IPythonRunCellObservation
 from runtime.plugins.agent_skills.plugin import AgentSkillsPlugin
-from runtime.plugins.base import Place
+from runtime.plugins.base import PluginContext
 from runtime.plugins.jupyter.kernel import Kernel
 from runtime.plugins.jupyter.plugin import JupyterPlugin
 from runtime.server.outputs import Outputs
@@ -30,12 +30,12 @@ class Cells:
         self.private = folder.parent / "private"
         self.private.mkdir()
         self.outputs = Outputs(folders=[str(self.private)])
-        self._place = Place(
+        self._context = PluginContext(
             str(folder), self.private, lambda: self.cwd, {**os.environ, **environ}, outputs=self.outputs
         )
-        self.plugin = JupyterPlugin(self._place)
+        self.plugin = JupyterPlugin(self._context)
         if skills:
-            AgentSkillsPlugin(replace(self._place, plugins={"jupyter": self.plugin}))
+            AgentSkillsPlugin(replace(self._context, plugins={"jupyter": self.plugin}))
 
     @property
     def kernel(self) -> Kernel:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.plugins.browser import observation_text
-from runtime.plugins.browser.call_parser import MAX_CALLS, Call, parse
+from runtime.plugins.browser.functions import MAX_CALLS, Call, parse
 from runtime.plugins.browser.page_downloads import safe_name
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from runtime.plugins.browser import process_tree
+from runtime.plugins.browser import worker_client
 from runtime.plugins.browser.worker_client import WorkerGoneError
 from tests.runtime.conftest import has_ended
 from tests.runtime.plugins.browser_server import Browser, Site, bid
@@ -39,7 +39,7 @@ def processes(browser: Browser) -> set[int]:
     worker = browser.plugin.worker
     assert worker is not None
     assert worker.pid is not None
-    return process_tree.members(worker.pid, worker.folder)
+    return worker_client.worker_processes(worker.pid, worker.folder)
 
 
 def killed(browser: Browser, mark: str) -> None:

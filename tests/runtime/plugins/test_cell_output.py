@@ -21,5 +21,5 @@ def test_the_pictures_of_a_cell_are_bounded_all_together() -> None:
         cell.keep(displayed(picture), is_mine=True)
     assert 2 * len(large) < MAX_IMAGE_CHARS < 3 * len(large)
     assert cell.image_urls == [f"data:image/png;base64,{picture}" for picture in (large, large, PNG)]
-    assert cell.told().endswith("[1 more images are not shown: too many, too large, or damaged.]")
+    assert cell.content().endswith("[1 more images are not shown: too many, too large, or damaged.]")
     cell.close()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from runtime.plugins.browser import axtree, dom_snapshot, set_of_marks
+from runtime.plugins.browser import axtree, dom_snapshot, page_observation
 
 Node = dict[str, Any]
 
@@ -107,7 +107,7 @@ def colours(png: bytes) -> set[Any]:
 def test_marks_are_drawn_on_what_is_marked_and_large_enough() -> None:
     green = (0, 128, 0)
     assert {green, (0, 0, 0), (255, 255, 255)} <= colours(
-        set_of_marks.with_marks(picture(), {"7": known(set_of_marks=True)})
+        page_observation.draw_marks(picture(), {"7": known(set_of_marks=True)})
     )
     without = {
         "1": known(),
@@ -115,9 +115,9 @@ def test_marks_are_drawn_on_what_is_marked_and_large_enough() -> None:
         "3": known(set_of_marks=True, bbox=[1, 1, 4, 4.9]),
         "4": known(set_of_marks=True, bbox=[500, 500, 40, 40]),
     }
-    assert colours(set_of_marks.with_marks(picture(), without)) == {green}
+    assert colours(page_observation.draw_marks(picture(), without)) == {green}
 
 
 def test_what_is_no_picture_gets_no_marks() -> None:
     with pytest.raises(OSError, match="cannot identify"):
-        set_of_marks.with_marks(b"no picture", {})
+        page_observation.draw_marks(b"no picture", {})

@@ -12,8 +12,7 @@ import pytest_asyncio
 from aiohttp import web
 
 from runtime.isolation.egress_proxy import ALLOWED_HOSTS
-from runtime.plugins.browser import addresses
-from runtime.plugins.browser.network_filter import Gate, allowed_in
+from runtime.plugins.browser.network_filter import NetworkFilter, allowed_in, with_scheme
 from tests.runtime.plugins.browser_server import Browser, Site
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -90,11 +89,11 @@ class TestAddresses:
 
 class TestGate:
     @pytest_asyncio.fixture(loop_scope="module")
-    async def gate(self) -> AsyncIterator[Gate]:
-        gate = Gate("", lambda note: None)
-        await gate.start()
-        yield gate
-        gate.close()
+    async def network_filter(self) -> AsyncIterator[NetworkFilter]:
+        network_filter = NetworkFilter("", lambda note: None)
+        await network_filter.start()
+        yield network_filter
+        network_filter.close()
 
     async def test_an_address_around_is_open_where_the_user_has_allowed_it(self) -> None:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -111,14 +110,16 @@ class TestGate:
                 (f"{own}:1", PRIVATE.encode()),
                 ("*", PRIVATE.encode()),
             ):
-                gate = Gate("", lambda note: None, allowed_in({ALLOWED_HOSTS: f"example.org,{allowed}"}))
-                await gate.start()
-                assert answer in await self.asked(gate, f"GET {site.url()} HTTP/1.1\r\n\r\n".encode())
-                gate.close()
+                network_filter = NetworkFilter(
+                    "", lambda note: None, allowed_in({ALLOWED_HOSTS: f"example.org,{allowed}"})
+                )
+                await network_filter.start()
+                assert answer in await self.asked(network_filter, f"GET {site.url()} HTTP/1.1\r\n\r\n".encode())
+                network_filter.close()
 
-    async def asked(self, gate: Gate, *pieces: bytes) -> bytes:
-        """What the gate answers to a request, and to what follows in its tunnel."""
-        port = int(gate.address.rpartition(":")[2])
+    async def asked(self, network_filter: NetworkFilter, *pieces: bytes) -> bytes:
+        """What the filter answers to a request, and to what follows in its tunnel."""
+        port = int(network_filter.address.rpartition(":")[2])
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         async with asyncio.timeout(60):
             answer = b""
@@ -141,27 +142,29 @@ class TestGate:
         ],
     )
     async def test_a_page_of_elsewhere_reaches_nothing_in_the_sandbox(
-        self, gate: Gate, site: Site, fields: bytes, is_admitted: bool
+        self, network_filter: NetworkFilter, site: Site, fields: bytes, is_admitted: bool
     ) -> None:
         site.pages["/"] = "ours"
         url = site.url().encode()
-        answer = await self.asked(gate, b"GET %s HTTP/1.1\r\nHost: x\r\n%s\r\n" % (url, fields))
+        answer = await self.asked(network_filter, b"GET %s HTTP/1.1\r\nHost: x\r\n%s\r\n" % (url, fields))
         assert (b"ours" in answer) is is_admitted
         assert (b"403" in answer.partition(b"\r\n")[0]) is not is_admitted
         assert site.asked == (["/"] if is_admitted else [])
 
-    async def test_a_socket_of_elsewhere_reaches_nothing_in_the_sandbox(self, gate: Gate, site: Site) -> None:
+    async def test_a_socket_of_elsewhere_reaches_nothing_in_the_sandbox(
+        self, network_filter: NetworkFilter, site: Site
+    ) -> None:
         address = site.url().removeprefix("http://").rstrip("/").encode()
         tunnel = b"CONNECT %s HTTP/1.1\r\n\r\n" % address
         knock = b"GET / HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nOrigin: %s\r\n\r\n"
-        assert b" 403 " in await self.asked(gate, tunnel, knock % (address, b"https://example.org"))
+        assert b" 403 " in await self.asked(network_filter, tunnel, knock % (address, b"https://example.org"))
         assert site.asked == []
         site.pages["/"] = "ours"
-        assert b"ours" in await self.asked(gate, tunnel, knock % (address, b"http://localhost:3000"))
+        assert b"ours" in await self.asked(network_filter, tunnel, knock % (address, b"http://localhost:3000"))
 
     @pytest.mark.parametrize("head", [b"\r\n\r\n", b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"\xff\r\n\r\n"])
-    async def test_what_is_no_request_is_refused(self, gate: Gate, head: bytes) -> None:
-        assert (await self.asked(gate, head)).startswith(b"HTTP/1.1 403 ")
+    async def test_what_is_no_request_is_refused(self, network_filter: NetworkFilter, head: bytes) -> None:
+        assert (await self.asked(network_filter, head)).startswith(b"HTTP/1.1 403 ")
 
 
 @pytest.mark.parametrize(
@@ -176,4 +179,4 @@ class TestGate:
     ],
 )
 async def test_an_address_is_completed(written: str, meant: str) -> None:
-    assert addresses.completed(written) == meant
+    assert with_scheme(written) == meant

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from core.events import BrowserOutputObservation, FileDownloadObservation
-from runtime.plugins.browser import page_layout, user_input
+from runtime.plugins.browser import functions, page_layout
 from tests.runtime.plugins.browser_server import Browser, Site
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
@@ -92,9 +92,9 @@ async def test_the_user_fills_and_sends_a_form_and_is_told_no_tree(browser: Brow
     assert not seen.set_of_marks
     assert seen.screenshot_path is None, "what the user sees is no file of the workspace"
     await users_step(browser, f"fill('{mark(seen, 'Name')}', 'Ada')")
-    filled = await users_step(browser, f"fill('{mark(seen, 'secret')}', '{user_input.HIDDEN}')", PASSWORD)
+    filled = await users_step(browser, f"fill('{mark(seen, 'secret')}', '{functions.HIDDEN}')", PASSWORD)
     assert PASSWORD not in filled.model_dump_json()
-    assert filled.last_browser_action.endswith(f"'{user_input.HIDDEN}')")
+    assert filled.last_browser_action.endswith(f"'{functions.HIDDEN}')")
     assert filled.focused_element_bid == mark(seen, "secret")
     sent = await users_step(browser, "keyboard_press('Enter')")
     assert sent.url.endswith("/done?a=Ada&b=correct+horse+battery")
@@ -105,7 +105,7 @@ async def test_what_is_hidden_is_in_no_error_either(browser: Browser, site: Site
     site.pages["/"] = "<button>Send</button>"
     await browser.browse(site.url())
     seen = await users_step(browser, "noop(1)")
-    failed = await users_step(browser, f"fill('{mark(seen, 'Send')}', '{user_input.HIDDEN}')", PASSWORD)
+    failed = await users_step(browser, f"fill('{mark(seen, 'Send')}', '{functions.HIDDEN}')", PASSWORD)
     assert failed.error
     assert PASSWORD not in failed.model_dump_json()
 
@@ -146,7 +146,7 @@ async def test_dialogs_pickers_windows_and_files_are_told(browser: Browser, site
     await browser.browse(site.url())
     seen = await users_step(browser, "noop(1)")
     assert "alert 'boo'" in (await users_step(browser, f"click('{mark(seen, 'alert')}')")).content
-    assert user_input.PICKER in (await users_step(browser, f"click('{mark(seen, 'pick')}')")).content
+    assert functions.PICKER in (await users_step(browser, f"click('{mark(seen, 'pick')}')")).content
     got = await browser.step(f"click('{mark(seen, 'file')}')", by_user=True, hidden_text="")
     assert isinstance(got, FileDownloadObservation)
     seen = await users_step(browser, f"click('{mark(seen, 'window')}')")

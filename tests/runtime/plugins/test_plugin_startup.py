@@ -12,7 +12,7 @@ from aiohttp import web
 
 from core.events import BrowseURLAction, ErrorObservation, IPythonRunCellAction, NullObservation, Observation, Status
 from core.plugin_requirements import PluginError, PluginRequirement, in_order, required
-from runtime.plugins.base import Place
+from runtime.plugins.base import PluginContext
 from runtime.plugins.plugin_startup import STARTING, PluginStartup
 from runtime.server.action_executor import ActionExecutor, Emit, Table
 from tests.runtime.conftest import Watcher, place
@@ -24,7 +24,7 @@ class Recorded:
     log: list[str]
     fails = False
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, context: PluginContext) -> None:
         self.may_start = asyncio.Event()
 
     routes: Sequence[web.RouteDef] = ()

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from core.events import ErrorObservation, Observation
 from handloom_clock.events import TellTimeAction, TimeObservation
-from runtime.plugins.base import Place
+from runtime.plugins.base import PluginContext
 from runtime.server.action_executor import Emit, Table
 
 
@@ -17,7 +17,7 @@ class ClockPlugin:
 
     routes: Sequence[web.RouteDef] = ()
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, context: PluginContext) -> None:
         self.table: Table = {TellTimeAction: self._tell}
 
     async def start(self) -> None:
