@@ -67,7 +67,7 @@ class Finder:
         self._longest_breakable = max(map(len, self._breakable), default=0)
 
     def is_in(self, data: bytes) -> bool:
-        """Whether any pattern stands in the data."""
+        """Whether the data contains any pattern."""
         return next(self._met(data), None) is not None
 
     def open_end(self, data: bytes) -> int:
@@ -102,7 +102,7 @@ class Finder:
         return place < len(self._patterns) and self._patterns[place].startswith(data)
 
     def spans(self, data: bytes) -> list[Span]:
-        """What the patterns cover, in order; those that overlap or touch are one."""
+        """What the patterns cover, in order; spans that overlap or touch are merged."""
         return merged(self._met(data))
 
     def _met(self, data: bytes) -> Iterator[Span]:
@@ -149,7 +149,7 @@ def _broken(data: bytes, pattern: bytes, begin: int, place: int) -> Iterator[Spa
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:
-    """In order; those that overlap or touch are one."""
+    """The spans in order; those that overlap or touch are merged."""
     found: list[Span] = []
     for begin, end in sorted(spans):
         if found and begin <= found[-1][1]:
@@ -160,7 +160,7 @@ def merged(spans: Iterable[Span]) -> list[Span]:
 
 
 def _blocks(pattern: bytes) -> Iterator[tuple[int, int]]:
-    """For each of the four ways to lie, the block that is met then, and where in the pattern it stands."""
+    """For each of the four alignments, the block to look for and its offset in the pattern."""
     for way in range(BLOCK):
         offsets = range(way, min(len(pattern), COMPARED) - BLOCK + 1, BLOCK)
         best = max(offsets, key=lambda offset: _rarity(pattern[offset : offset + BLOCK]))
@@ -168,11 +168,11 @@ def _blocks(pattern: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _number(block: bytes) -> int:
-    """The block as a memoryview of integers has it."""
+    """The block as an element of a memoryview of integers."""
     return int.from_bytes(block, sys.byteorder)
 
 
 def _rarity(block: bytes) -> int:
-    """How unlike ordinary text four bytes are."""
+    """How rare four bytes are in ordinary text."""
     kinds = {(97 <= byte <= 122, 65 <= byte <= 90, 48 <= byte <= 57) for byte in block}
     return 4 * len(kinds) + len(set(block)) - sum(byte in _COMMON for byte in block)

@@ -1,12 +1,8 @@
-"""Masker: known values, in the forms of `encodings` and `layouts`, out of texts, bytes and JSON values at any depth.
+"""Redaction of known secrets, in the forms of `encodings` and `layouts`. Pure.
 
-StreamMasker: known values out of a stream that comes in pieces, wherever it is cut.
-
-What could be the beginning of a secret is held back until the next piece tells, so nothing of a secret is let through.
-But one, two or three bytes are shown at once: they say nothing, and a prompt must not lack its last letter. They are
-remembered, and the rest of the secret is masked. Pure.
-
-Texts that are kept beside the log: titles, facts, cassettes, lines of the program's own log. Pure.
+Masker redacts texts, bytes and JSON values at any depth. StreamMasker redacts a stream that arrives in pieces: bytes
+that may be the beginning of a secret are held back until the next piece arrives. One, two or three such bytes are shown
+at once, because they reveal nothing and a prompt needs its last letter; the rest of the secret is masked then.
 """
 
 from __future__ import annotations

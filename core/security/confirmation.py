@@ -1,8 +1,7 @@
-"""The modes: what waits for the user's yes where no rule and no permission says otherwise. Pure.
+"""The confirmation modes, and the judgement of an action: allowed, to be approved by the user, or denied. Pure.
 
-V0 never asked before writing a file, opening a page or calling an MCP tool; here every action that acts asks.
-
-The judgement of an action: may it be carried out, must the user be asked, or may it not. Data alone.
+A mode decides if no rule and no permission does. V0 did not ask before it wrote a file, opened a page or called an MCP
+tool; here every action that acts asks.
 """
 
 from __future__ import annotations
@@ -22,18 +21,18 @@ from core.events import (
 
 
 class ConfirmMode(StrEnum):
-    """How much the agent may do by itself."""
+    """How much the agent may do without approval."""
 
     ALWAYS = "always"
-    """Every action that acts waits."""
+    """Every action that acts needs approval."""
     RISKY = "risky"
-    """Actions of high or unknown risk wait."""
+    """Actions of high or unknown risk need approval."""
     AUTO_EDIT = "auto-edit"
-    """Files of the workspace may be read and edited; the rest waits."""
+    """Files of the workspace may be read and edited; the rest needs approval."""
     PLAN = "plan"
-    """Nothing is changed: the agent looks and plans."""
+    """The agent may read and plan, but not change anything."""
     NEVER = "never"
-    """Nothing waits but what foreign content could have asked for."""
+    """Only actions that untrusted content could have caused need approval."""
 
 
 NOT_WANTED = "The user does not want this. Find another way, or ask."
@@ -48,9 +47,9 @@ def only_thinks(action: Action) -> bool:
 
 
 def needs_confirmation(action: Action, mode: ConfirmMode, risk: ActionSecurityRisk | None = None) -> bool:
-    """Whether `action` has to wait for the user's yes, by the mode alone; `risk` is what reading it has told.
+    """Whether `action` needs the user's approval by the mode alone; `risk` is the rating of `facts_of`.
 
-    AUTO_EDIT and PLAN ask like ALWAYS: what they let through or refuse, the guard knows.
+    AUTO_EDIT and PLAN ask like ALWAYS; the guard handles what they allow or deny.
     """
     if mode is ConfirmMode.NEVER or only_thinks(action):
         return False
@@ -64,12 +63,12 @@ def needs_confirmation(action: Action, mode: ConfirmMode, risk: ActionSecurityRi
 
 
 TAINT, ANALYZERS = "taint", "analyzers"
-VOICES = (TAINT, ANALYZERS)
-"""The rules of those who judge an action by what was read or done before it."""
+CHECKS = (TAINT, ANALYZERS)
+"""The rules that judge an action by what was read or done before it."""
 
 
 class Verdict(StrEnum):
-    """What becomes of an action."""
+    """What happens to an action."""
 
     ALLOW = "allow"
     ASK = "ask"
@@ -86,8 +85,8 @@ class Judgement:
     reasons: tuple[str, ...] = ()
     """Why, one short sentence each; may quote what the agent wrote, so it is foreign text."""
     stays: bool = False
-    """Whether a permission does not change it: it asks each time."""
+    """Whether it asks each time, even with a permission."""
     in_every_mode: bool = False
-    """Whether it asks where the mode would not, too."""
+    """Whether it also asks in modes that ask for nothing."""
     risk: ActionSecurityRisk = ActionSecurityRisk.LOW
-    """How much harm it could do, as far as whoever judged can tell."""
+    """The highest risk that any of the checks reported."""

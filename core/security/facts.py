@@ -1,7 +1,7 @@
-"""What an action would do, told by reading it: the risk, why, which commands, which paths, whom it would call.
+"""Static analysis of an action: its risk and the reasons, its commands, paths and hosts.
 
-Pure: nothing is run or looked up, and no action makes it raise. What cannot be told is opaque and never taken for safe.
-The model's own rating of its action is not in here: it is another voice (`core.security.analyzers`).
+Pure: nothing is run or looked up, and no action raises an exception. A part that is not understood makes the action
+opaque and is never treated as safe. The model's own rating is not included (see `core.security.analyzers`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What reading an action has found so far. Written by the readers of one action, then frozen as its Facts.
+"""Findings: what the readers of one action have found so far, later frozen as its Facts.
 
-Everything in it is bounded: an action can be megabytes, and what is kept of it is shown to the user and to policies.
+Everything is bounded, because an action can have megabytes, and findings are shown to the user and to policies.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ MAX_COMMANDS_READ = 600
 
 @dataclass(slots=True)
 class Findings:
-    """Collects; every list keeps the order in which things were seen, each thing once."""
+    """The findings; each list is in the order in which items were found, without duplicates."""
 
     places: Places
     rules: dict[str, str] = field(default_factory=dict)
-    """The rules that were named, each with what it was about."""
+    """The reported rules, each with the part of the action that it applies to."""
     commands: dict[str, None] = field(default_factory=dict)
     reads: dict[str, None] = field(default_factory=dict)
     writes: dict[str, None] = field(default_factory=dict)
     hosts: dict[str, None] = field(default_factory=dict)
     whole: dict[str, None] = field(default_factory=dict)
-    """Paths that are written with all that is in them."""
+    """Paths that are written with everything in them."""
     urls: dict[str, None] = field(default_factory=dict)
     runs: dict[str, None] = field(default_factory=dict)
     spellings: dict[str, None] = field(default_factory=dict)
-    """Other ways to write the commands, which only rules that deny or ask are held against."""
+    """Other ways to write the commands; only rules that deny or ask are matched with them."""
     unknown: dict[str, None] = field(default_factory=dict)
     """Parts that are not understood."""
     unclear: dict[str, str] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Findings:
     read: int = 0
 
     def name(self, rule: str, about: str = "", *, knows_host: bool = False) -> None:
-        """A rule is met; `about` is the part of the action that it is about."""
+        """Report a rule; `about` is the part of the action that it applies to."""
         assert rule in RULES, rule
         self.rules.setdefault(rule, about[:MAX_SHOWN])
         if rule in _SENDING | _CARRYING:
@@ -61,7 +61,7 @@ class Findings:
             self.carries = True
 
     def not_understood(self, part: str, why: str = "") -> None:
-        """A part of the action is not understood; `part` is its text."""
+        """Report a part of the action that is not understood."""
         text = " ".join(part.split()) or "the end"
         text = f"{text[:MAX_SHOWN]}{f' ({why})' if why else ''}"
         self.opaque = True
@@ -73,7 +73,7 @@ class Findings:
                 self.calling(host, "net.fetch", url)
 
     def add(self, items: dict[str, None], item: str) -> None:
-        """Keep an item of one of the lists."""
+        """Add an item to one of the lists."""
         if item in items:
             return
         if len(items) >= MAX_ITEMS or len(item) > MAX_CHARS:
@@ -82,12 +82,12 @@ class Findings:
         items[item] = None
 
     def count(self) -> bool:
-        """Whether one more simple command may be read."""
+        """Count a simple command; whether it may be read."""
         self.read += 1
         return self.read <= MAX_COMMANDS_READ
 
     def reading(self, path: str) -> None:
-        """A path is read."""
+        """Report a path that is read."""
         self.add(self.reads, path)
         if rule := self.places.secret(path):
             self.name(rule, path)
@@ -95,7 +95,7 @@ class Findings:
             self.name("read.outside", path)
 
     def writing(self, path: str) -> None:
-        """A path is written, made or removed."""
+        """Report a path that is written, created or deleted."""
         if path in ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "-"):
             return
         self.add(self.writes, path)
@@ -105,7 +105,7 @@ class Findings:
             self.name(where, path)
 
     def calling(self, host: str, rule: str, about: str = "") -> None:
-        """A host is called; the rule holds where it is another machine."""
+        """Report a host that is called; the rule applies if it is another machine."""
         host = host.lower().strip("[]").rstrip(".")
         host = as_number(host) or host
         if is_metadata(host):

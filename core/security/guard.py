@@ -1,10 +1,10 @@
-"""Guard: the one place that says whether an action may be carried out, on screen, headless, for editors and delegates.
+"""Guard: decides whether an action may run, for the workspace, headless runs, editors and delegates.
 
-A denial of any rule beats every permission; then a rule that asks; then what is allowed, by rule or permission; then
-the mode. Behind what allows, the voices may still ask, for they know what was read before. Invariant: what cannot be
-read, a file or a part of an action, never allows. Rules and permissions are read again whenever their files have
-changed; rules of a project that were seen once hold until the conversation closes, because the agent can write that
-file. Used by AgentSession, which hands `judge` to the controller.
+A rule that denies beats every permission; then a rule that asks; then a rule or permission that allows; then the mode.
+Checks, which know what was read before, may still ask about an allowed action. A file or a part of an action that
+cannot be read never allows anything. Rules and permissions are read again when their files have changed; rules of a
+project apply until the conversation closes, because the agent can write that file. AgentSession passes `judge` to the
+controller.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from core.errors import ConfigurationError
 from core.events import Action, ActionSecurityRisk, CmdRunAction, FileEditAction, FileReadAction, FileWriteAction
 from core.globs import matches
 from core.sandbox_types import Denials
-from core.security.confirmation import VOICES, ConfirmMode, Judgement, Verdict, needs_confirmation, only_thinks
+from core.security.confirmation import CHECKS, ConfirmMode, Judgement, Verdict, needs_confirmation, only_thinks
 from core.security.facts import Facts, facts_of
 from core.security.patterns import (
     FOREIGN,
@@ -43,11 +43,11 @@ from core.security.shell.shell_state import Shell
 
 log = logging.getLogger(__name__)
 
-Voice = Callable[[Action, Facts], Awaitable[Judgement | None]]
-"""Somebody else who may say ASK or DENY of an action; what it allows does not count.
+Check = Callable[[Action, Facts], Awaitable[Judgement | None]]
+"""A further check, which may answer ASK or DENY; ALLOW has no effect.
 
-What it asks, a permission spares where it was given on such a question, and a rule of the user's where it says what
-the action is; blanket ones do not. `never` hears only what asks in every mode.
+A permission that was given on such a question, and a rule of the user that names the action definitely, keep it from
+asking; broad ones do not. In the mode `never` only checks that ask in every mode count.
 """
 PLANNING = "Nothing is changed before the user has seen a plan. Look at what is there, plan, and say the plan."
 PLANNING_NOTE = f"\n\n[The user wants a plan first. {PLANNING}]"
@@ -74,7 +74,7 @@ class Guard:
         mode: ConfirmMode,
         only_reads: Callable[[Action], bool],
         notice: Callable[[str], None] = lambda text: None,
-        voices: Sequence[Voice] = (),
+        checks: Sequence[Check] = (),
         shell: Callable[[Action], Awaitable[Shell]] | None = None,
         user_home: str = "",
         rules: Sequence[Rule] | None = None,
@@ -87,10 +87,10 @@ class Guard:
         self.mode = mode
         self.file = PermissionFile(home)
         self.conversation: list[Permission] = []
-        """What was answered for this conversation."""
+        """Permissions given for this conversation."""
         self.above: Guard | None = None
-        """The guard of the conversation whose delegate this is; what was answered there holds here."""
-        self.voices = tuple(voices)
+        """The guard of the conversation that this one is a delegate of; its permissions apply here too."""
+        self.checks = tuple(checks)
         self.folder = folder
         self._shell = shell
         self._workspace = workspace
@@ -116,11 +116,11 @@ class Guard:
 
     @property
     def folders(self) -> WorkFolders:
-        """Where the paths of actions lead to."""
+        """The workspace and the user's home folder, to resolve paths."""
         return WorkFolders(self._workspace(), self._user_home)
 
     async def judge(self, action: Action) -> Judgement:
-        """What becomes of an action. Takes as long as its voices; one that fails asks."""
+        """Decide what happens to an action. Takes as long as its checks; a check that fails asks."""
         if only_thinks(action):
             return Judgement(Verdict.ALLOW, MODE.format(mode=self.mode))
         facts, found = await self._by_rules(action)
@@ -130,22 +130,22 @@ class Guard:
         self._tell()
         if found.verdict is Verdict.DENY:
             return found
-        for voice in self.voices:
-            if (said := await _heard(voice, action, facts)) is None:
+        for check in self.checks:
+            if (other := await _run_check(check, action, facts)) is None:
                 continue
-            if said.verdict is Verdict.DENY:
-                return said
-            found = replace(found, risk=strictest(found.risk, said.risk))
-            counts = said.in_every_mode or self.mode is not ConfirmMode.NEVER
-            asks = said.verdict is Verdict.ASK and counts
+            if other.verdict is Verdict.DENY:
+                return other
+            found = replace(found, risk=strictest(found.risk, other.risk))
+            counts = other.in_every_mode or self.mode is not ConfirmMode.NEVER
+            asks = other.verdict is Verdict.ASK and counts
             if asks and not await asyncio.to_thread(self._is_spared, action, facts):
-                found = _joined(found, said)
+                found = _joined(found, other)
         return found
 
     # -- the rules, in a thread ------------------------------------------------------------------------------------
 
     async def _by_rules(self, action: Action) -> tuple[Facts, Judgement]:
-        """What the rules say; a failure of theirs asks."""
+        """The judgement of the rules; if they fail, it asks."""
         try:
             shell = await self._shell(action) if self._shell is not None else None
             return await asyncio.to_thread(self._checked, action, shell)
@@ -161,7 +161,7 @@ class Guard:
         return facts, self._judged(action, facts, folders)
 
     def denials(self) -> Denials:
-        """What a sandbox that starts now has to enforce. Blocking."""
+        """What a sandbox that is started now has to enforce. Blocking."""
         self.refresh()
         rules = self.rules()
         found = denials(rules, self.folders)
@@ -169,7 +169,7 @@ class Guard:
         return found
 
     def rules(self) -> tuple[Rule | Permission, ...]:
-        """Every rule and permission that counts here, as they were read last."""
+        """Every rule and permission that applies here, as last read."""
         return (*self._permissions(), *self._project_rules.values(), *self._own.rules)
 
     def _judged(self, action: Action, facts: Facts, folders: WorkFolders) -> Judgement:
@@ -237,7 +237,7 @@ class Guard:
         return views or self._only_reads(action)
 
     def _permissions(self) -> Iterator[Permission]:
-        """Every permission that counts here."""
+        """Every permission that applies here."""
         guard: Guard | None = self
         while guard is not None:
             yield from guard.conversation
@@ -246,7 +246,7 @@ class Guard:
         yield from (permission for permission in self._kept if permission.holds_in(folder))
 
     def refresh(self) -> None:
-        """Read what has changed on the disk. Blocking."""
+        """Read the files that have changed on disk. Blocking."""
         if not self._reads_files:
             return
         for file, read in (
@@ -260,7 +260,7 @@ class Guard:
                 read()
 
     def _tell(self) -> None:
-        """Tell what is wrong with the files, once."""
+        """Report problems of the files, each once."""
         wrong = (self._own.broken, self._project.broken, self._permissions_broken, self._project.ignored)
         told = "\n".join(filter(None, (*wrong, *self._not_enforced, CHANGED if self._changed else "")))
         if told != self._told:
@@ -294,25 +294,25 @@ def _denied(rules: Sequence[Rule | Permission]) -> frozenset[str]:
 
 
 def _risk(action: Action, facts: Facts) -> ActionSecurityRisk:
-    """The strictest of what reading it has told and of the model's own rating, which only raises it."""
+    """The stricter of the risk in the facts and the model's own rating."""
     rated = getattr(action, "security_risk", ActionSecurityRisk.UNKNOWN)
     return facts.risk if rated is ActionSecurityRisk.UNKNOWN else strictest(facts.risk, rated)
 
 
-def _joined(found: Judgement, said: Judgement) -> Judgement:
-    """Both ask, or one of them: a rule that asks each time stays the one that asks, and every reason is kept."""
+def _joined(found: Judgement, other: Judgement) -> Judgement:
+    """Join two judgements that ask, with all reasons; a rule that asks each time stays the rule."""
     if found.stays:
-        return replace(found, reasons=tuple(dict.fromkeys((*found.reasons, *said.reasons))))
-    reasons = tuple(dict.fromkeys((*said.reasons, *found.reasons)))
-    return Judgement(Verdict.ASK, said.rule, reasons, stays=said.rule not in VOICES, risk=found.risk)
+        return replace(found, reasons=tuple(dict.fromkeys((*found.reasons, *other.reasons))))
+    reasons = tuple(dict.fromkeys((*other.reasons, *found.reasons)))
+    return Judgement(Verdict.ASK, other.rule, reasons, stays=other.rule not in CHECKS, risk=found.risk)
 
 
-async def _heard(voice: Voice, action: Action, facts: Facts) -> Judgement | None:
+async def _run_check(check: Check, action: Action, facts: Facts) -> Judgement | None:
     try:
-        return await voice(action, facts)
-    except Exception as error:  # the boundary to whatever else judges: its bug must not let anything through
-        log.exception("a voice on an action failed")
-        misset = isinstance(error, ConfigurationError)  # of the analyzers, which this mode does not hear
+        return await check(action, facts)
+    except Exception as error:  # a bug in a check must not allow anything
+        log.exception("a check on an action failed")
+        misset = isinstance(error, ConfigurationError)  # of the analyzers, which do not count in this mode
         why = (f"{type(error).__name__}: {error}",)
         return Judgement(Verdict.ASK, "a check that failed", why, in_every_mode=not misset)
 

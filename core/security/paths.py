@@ -1,4 +1,4 @@
-"""Where a path leads, told by its text alone: inside the workspace, home, the system; and whether secrets stand there.
+"""Where a path leads, by its text alone: the workspace, the home folder, the system; and whether it contains secrets.
 
 Pure and lexical: nothing is looked up, so a link inside the workspace may lead elsewhere; the sandbox's walls hold
 there. The home folder is written `~`, whoever's it is.

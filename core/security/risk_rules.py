@@ -1,7 +1,7 @@
-"""The rules by which the risk of an action is told: one row each, with the id and the sentence that the user sees.
+"""The rules that rate the risk of an action: one row each, with an id and the sentence that the user sees.
 
-Data alone. Readers of commands, cells, pages and files name a rule by its id when they see what it is about; the
-strictest rule that was named is the action's risk. To add one, add a row here and name it where it is seen.
+Data only. Readers of commands, cells, pages and files report a rule by its id; the strictest rule reported is the risk
+of the action. To add a rule, add a row here and report it in a reader.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ _STRICTNESS = {LOW: 0, MEDIUM: 1, UNKNOWN: 2, HIGH: 3}
 
 
 def strictness(risk: ActionSecurityRisk) -> int:
-    """How strict a risk is, from 0 to 3: what cannot be told stands above MEDIUM and below HIGH."""
+    """How strict a risk is, from 0 to 3: UNKNOWN is between MEDIUM and HIGH."""
     return _STRICTNESS[risk]
 
 
 def strictest(*risks: ActionSecurityRisk) -> ActionSecurityRisk:
-    """The strictest of these; LOW where there are none."""
+    """The strictest of these; LOW if there are none."""
     return max(risks, key=strictness, default=LOW)
 
 
 def names(text: str) -> frozenset[str]:
-    """The words of a text, as a set: how the tables of programs are written."""
+    """The words of a text as a set."""
     return frozenset(text.split())
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A row of the table."""
+    """A rule."""
 
     id: str
-    """`room.thing`, as the user sees it and as policies name it."""
+    """`group.name`, as the user sees it and policies name it."""
     risk: ActionSecurityRisk
     reason: str
     """One short sentence."""

@@ -25,7 +25,7 @@ from core.events import (
     UndoAction,
     UndoObservation,
 )
-from core.security.confirmation import VOICES, ConfirmMode, Verdict
+from core.security.confirmation import CHECKS, ConfirmMode, Verdict
 from core.security.guard import MODE, Guard
 from core.security.patterns import PatternError, parse, parse_all
 from core.security.permissions import Permission, Scope, given
@@ -221,7 +221,7 @@ class Approval:
         """Whether the action that is shown waits because of earlier events."""
         state = self._state()
         judged = next((one.action.judgement for one in state.queue if one.id == state.awaiting), None)
-        return judged is not None and judged.rule in VOICES
+        return judged is not None and judged.rule in CHECKS
 
     def _behind(self, action_id: int) -> tuple[Pending, ...]:
         return tuple(pending for pending in self._state().queue if pending.held and pending.id != action_id)

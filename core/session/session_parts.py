@@ -133,7 +133,7 @@ class SessionParts:
             only_reads=only_reads,
             notice=lambda text: frames.publish(Status("error" if text else "info", POLICY_STATUS, text)),
             shell=ShellRecord(stream, lambda: runtime.working_dir).before,
-            voices=(risk_checks.judge,),
+            checks=(risk_checks.judge,),
         )
         runtime.deny(self.guard.denials)
         self.suspension = Suspension(

@@ -51,160 +51,162 @@ class _Section(BaseModel):
 
 
 class AgentSettings(_Section):
-    """The agent and how far it goes by itself."""
+    """The agent and its limits."""
 
     name: str = "CodeActAgent"
     """The agent of new conversations: CodeActAgent, ReadOnlyAgent, BrowsingAgent, Planner, or one of your own."""
     request_condensation: bool = False
     """Whether the agent may have its own history condensed, by a tool."""
     max_iterations: int = Field(default=500, ge=1)
-    """Answers of the model before it asks to go on."""
+    """Model calls before it asks to continue."""
     max_budget: float | None = Field(default=None, gt=0)
-    """US dollars that a conversation may cost before it asks to go on."""
+    """Cost of a conversation in US dollars before it asks to continue."""
     max_tokens: int | None = Field(default=None, ge=1)
-    """Tokens, of prompts and answers, before it asks to go on."""
+    """Input and output tokens before it asks to continue."""
     max_seconds: float | None = Field(default=None, gt=0)
-    """Seconds of work before it asks to go on; waiting for you does not count."""
+    """Seconds of work before it asks to continue; waiting for you does not count."""
     delegate_model: str = ""
-    """The model of delegates; empty is the model of the conversation that starts them."""
+    """The model of delegates; empty uses the model of the conversation that starts them."""
     confirm: ConfirmMode = ConfirmMode.ALWAYS
-    """Which actions wait for the user's yes in the workspace: always, risky or never."""
+    """Which actions need your approval in the workspace: always, risky or never."""
     acp_command: str = ""
-    """What starts another agent that speaks the Agent Client Protocol, for ACPAgent. It runs as you, outside of the
-    sandbox, and uses its own model and tools."""
+    """The command that starts an external agent with the Agent Client Protocol, for ACPAgent. It runs as you,
+    outside the sandbox, and uses its own model and tools."""
     acp_env: Names = ()
     """The environment variables that this agent gets beside PATH, HOME and the like: those with its own keys."""
 
 
 class ConversationSettings(_Section):
-    """How many conversations there are at once, and for how long."""
+    """How many conversations are open at once, and for how long."""
 
     max_concurrent: int = Field(default=64, ge=1)
-    """Conversations that are awake at once; one more puts the one to sleep that has rested longest."""
+    """Conversations that are active at once; one more suspends the one that has been idle longest."""
     cleanup_interval_s: float = Field(default=15.0, gt=0)
-    """Seconds between two looks for conversations that nobody looks at any more."""
+    """Seconds between two checks for idle conversations that are not shown."""
     close_delay_s: float | None = Field(default=3600.0, ge=0)
-    """Seconds after which a conversation is closed that rests and that nobody looks at; 0 never closes one."""
+    """Seconds after which an idle conversation that is not shown is closed; 0 never closes one."""
     max_age_days: float | None = Field(default=10.0, gt=0)
-    """Days without an event after which a conversation is left out of the list of recent ones."""
+    """Days without an event after which a conversation is no longer listed as recent."""
 
 
 class DaySettings(_Section):
-    """How far all conversations together go on one day (UTC) before they ask."""
+    """Limits for all conversations together on one day (UTC)."""
 
     max_iterations: int | None = Field(default=None, ge=1)
-    """Answers of models."""
+    """Model calls."""
     max_budget: float | None = Field(default=None, gt=0)
     """US dollars."""
     max_tokens: int | None = Field(default=None, ge=1)
-    """Tokens, of prompts and answers."""
+    """Input and output tokens."""
     max_seconds: float | None = Field(default=None, gt=0)
-    """Seconds of work; what several do at the same time counts for each."""
+    """Seconds of work; conversations that work at the same time each count."""
 
 
 class SandboxSettings(_Section):
-    """What separates the agent's commands from this machine, and what happens before its first action."""
+    """Isolation of the agent's commands from this machine, and their limits."""
 
     isolation: Literal["auto", "bubblewrap", "none"] = "auto"
-    """Walls around the local runtime: auto takes bubblewrap where it works, bubblewrap refuses to start without."""
+    """Isolation of the local runtime: auto uses bubblewrap if it works, bubblewrap refuses to start without it."""
     allowed_hosts: Names = ()
-    """Whom isolated commands may call: example.org, *.example.org, example.org:8080, or * for all that is public."""
+    """Hosts that isolated commands may access: example.org, *.example.org, example.org:8080, or * for all public
+    ones."""
     readable_paths: Paths = ()
-    """Folders that isolated commands may read, such as ~/.cargo; the home folder is hidden else."""
+    """Folders that isolated commands may read, such as ~/.cargo; the rest of the home folder is hidden."""
     protected_paths: Names | None = None
-    """Paths in the workspace that isolated commands may not write, because programs of yours run them; unset takes
-    those that are known, such as .vscode. In .git, hooks and config are always protected."""
+    """Paths in the workspace that isolated commands may not write, because your programs run them; unset protects
+    the known ones, such as .vscode. In .git, hooks and config are always protected."""
     max_memory_mb: int | None = Field(default=None, ge=64)
-    """Memory of a sandbox, in all where the system lets us bound that, else of each process. Unset is three quarters of
-    the machine's in all, and no bound for each."""
+    """Memory of a sandbox: in total if the system supports that limit, else of each process. Unset is three
+    quarters of the machine's memory in total, and no limit for each process."""
     max_cpus: float | None = Field(default=None, gt=0)
-    """Processors that a sandbox may keep busy."""
+    """Processors that a sandbox may use."""
     max_processes: int | None = Field(default=1024, ge=16)
     """Processes and threads of an isolated sandbox."""
     max_file_mb: int | None = Field(default=None, ge=1)
-    """The longest file that a command may write."""
+    """The largest file that a command may write."""
     min_free_mb: int | None = Field(default=512, ge=1)
-    """What commands leave free on the workspace's disk; those that take more are ended."""
+    """Free space to keep on the workspace's disk; commands that use more are stopped."""
 
     checkpoints: bool = True
-    """Keep the workspace as it is at each turn, so that it can be brought back; needs git."""
+    """Save a checkpoint of the workspace at each turn, so that changes can be undone; needs git."""
     plugins: Names = ("agent_skills", "browser", "jupyter", "vscode")
-    """What the sandbox can do beyond shell and files, each started when it is first needed; those of other packages by
-    their names, too."""
+    """Plugins of the sandbox beyond shell and files, each started when it is first needed; plugins of other
+    packages by their names, too."""
     init_git_in_empty_workspace: bool = False
-    """Make an empty workspace a git repository where none is cloned into it."""
+    """Create a git repository in an empty workspace, if none is cloned into it."""
     run_repository_scripts: Literal["isolated", "always", "never"] = "isolated"
     """Where a repository's .openhands/setup.sh and pre-commit.sh are run: in an isolated runtime only, everywhere (then
     without isolation as you, on your machine), or nowhere."""
 
 
 class RemoteSettings(_Section):
-    """An action server on another machine. Its key stands in no setting: see key_env and key_file."""
+    """An action server on another machine. Its key is never in the settings: see key_env and key_file."""
 
     url: str = ""
-    """Its address, such as https://HOST:8443; http is for this machine alone."""
+    """Its address, such as https://HOST:8443; http is only allowed for this machine."""
     key_env: str = "HANDLOOM_REMOTE_KEY"
     """The environment variable with its key."""
     key_file: Path | None = None
-    """The file with its key, which nobody else may read; goes before key_env."""
+    """The file with its key, which only you can read; takes precedence over key_env."""
     ca_file: Path | None = None
-    """Certificates to believe instead of the system's."""
+    """Certificates to trust instead of the system's."""
     working_dir: str = "/workspace"
-    """Where commands start there, until the server itself says it."""
+    """The folder in which commands start, until the server reports it."""
     patience_s: float = Field(default=60.0, ge=0, le=300)
-    """Seconds for which a broken link is tried again; less than the ten minutes for which the server waits."""
+    """Seconds for which a broken connection is retried; less than the ten minutes for which the server waits."""
 
 
 class DockerSettings(_Section):
-    """The runtime docker: a container for each conversation. Its limits and its way out are those of the sandbox."""
+    """The runtime docker: one container for each conversation, with the limits and network access of the sandbox."""
 
     engine: str = ""
-    """Where the container engine listens, such as unix:///run/docker.sock or ssh://user@host; empty takes DOCKER_HOST,
-    else the system's. To one of another machine the workspace is copied, and back when the conversation is closed."""
+    """Address of the container engine, such as unix:///run/docker.sock or ssh://user@host; empty uses DOCKER_HOST,
+    else the system's. For an engine on another machine, the workspace is copied there, and back when the
+    conversation is closed."""
     image: str = ""
-    """An image of your own with the action server in it; empty takes the one that `handloom image build` makes."""
+    """Your own image with the action server in it; empty uses the one that `handloom image build` makes."""
     base: str = ""
-    """What that one is built on; empty takes the official slim Python image."""
+    """The base image for `handloom image build`; empty uses the official slim Python image."""
     network: str = "none"
-    """A network of the engine's; with none, sandbox.allowed_hosts is the only way out."""
+    """The network of the container; with none, only sandbox.allowed_hosts can be accessed."""
     extra_hosts: Names = ()
-    """Names that the container knows beyond the network's, as NAME:ADDRESS."""
+    """Additional host names in the container, as NAME:ADDRESS."""
     environment: Names = ()
-    """Variables for commands, as NAME=VALUE, or NAME alone for the value that it has here."""
+    """Environment variables for commands, as NAME=VALUE, or NAME alone for its value on this machine."""
     volumes: Names = ()
-    """Further folders that the container sees, as FOLDER:PATH, or FOLDER:PATH:ro for those that it may only read."""
+    """Additional folders for the container, as FOLDER:PATH, or FOLDER:PATH:ro for read-only ones."""
     gpus: int = Field(default=0, ge=-1)
     """Graphics processors that it may use; -1 for all."""
     spares: int = Field(default=1, ge=0)
     """Containers that are kept ready, so that the next conversation in the same folder starts at once."""
     on_close: Literal["remove", "pause", "run"] = "remove"
-    """What becomes of the container of a conversation that is closed: removed, frozen for up to a week, or left to
-    run for idle_minutes."""
+    """What happens to the container when the conversation is closed: remove it, pause it for up to a week, or let
+    it run for idle_minutes."""
     idle_minutes: float = Field(default=60.0, gt=0)
-    """A container without a screen ends by itself after so many minutes."""
+    """Minutes after which a container without a connected screen stops."""
 
 
 class SecretSettings(_Section):
-    """What looks like a secret in a conversation. Known ones are always masked."""
+    """Redaction of values that look like secrets. Known secrets are always masked."""
 
     detect: bool = True
-    """Mask keys, tokens and private keys that are known by their looks alone."""
+    """Mask keys, tokens and private keys that are recognized by their format."""
     shown_kinds: Names = ()
-    """Kinds that are shown although they look like secrets, such as "a JSON web token"."""
+    """Kinds of values that are shown although they look like secrets, such as "a JSON web token"."""
 
 
 class Settings(_Section):
     """All settings of one Handloom."""
 
     model: str = ""
-    """The model that new conversations start with; empty asks."""
+    """The model for new conversations; empty asks."""
     runtime: Literal["local", "docker", "remote"] = "local"
-    """Where actions are carried out."""
+    """Where actions run."""
     agent: AgentSettings = AgentSettings()
     day: DaySettings = DaySettings()
     llm: LLMSettings = LLMSettings()
     models: Models = {}
-    """Models under names of the user's own, each in a section [models.NAME]."""
+    """Models under your own names, each in a section [models.NAME]."""
     conversations: ConversationSettings = ConversationSettings()
     condenser: CondenserSettings = CondenserSettings()
     memory: MemorySettings = MemorySettings()
@@ -217,7 +219,7 @@ class Settings(_Section):
     trust: TrustSettings = TrustSettings()
     security: SecuritySettings = SecuritySettings()
     keys: Keys = {}
-    """Keys of the user's own, by the ids of commands; `handloom keys` lists them."""
+    """Your own shortcuts, by the ids of commands; `handloom keys` lists them."""
 
 
 def load(home: Path, environ: Mapping[str, str], **options: Any) -> Settings:

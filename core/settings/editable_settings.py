@@ -38,8 +38,8 @@ class Effect(StrEnum):
     """From when on a change counts."""
 
     AT_ONCE = "at once"
-    NEXT_CONVERSATION = "for conversations that are opened from then on"
-    NEXT_START = "from the next start of Handloom"
+    NEXT_CONVERSATION = "for conversations that are opened later"
+    NEXT_START = "after the next start of Handloom"
 
 
 EFFECTS = {
@@ -52,11 +52,11 @@ EFFECTS = {
     "sandbox.plugins": Effect.NEXT_START,
     "screen": Effect.NEXT_START,
 }
-"""By field, else by section; whatever is not here counts for the conversations that are opened from then on."""
+"""By field, else by section; whatever is not here counts for the conversations that are opened later."""
 
 
-BY_ENVIRONMENT = "The environment sets it ({name}) and wins over the file. Unset that, and start anew."
-BY_OPTION = "The command line sets it ({name}) and wins over the file. Start without that option."
+BY_ENVIRONMENT = "The environment variable {name} overrides the file. Unset it and restart."
+BY_OPTION = "The command-line option {name} overrides the file. Restart without it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ def _of_dataclass(below: type) -> Mapping[str, FieldInfo]:
 
 def sections() -> dict[str, str]:
     """What each section is about, by its name; the fields on top have the empty one."""
-    about = {"": "What is needed most."}
+    about = {"": "The most common settings."}
     for name, info in Settings.model_fields.items():
         if _section_of(info) is not None:
             about[name] = (info.annotation.__doc__ or "").strip().partition("\n")[0]

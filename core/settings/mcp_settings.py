@@ -23,27 +23,27 @@ class MCPServerSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     command: str = ""
-    """The program, looked for in PATH."""
+    """The program, searched in PATH."""
     args: tuple[str, ...] = ()
     """Its arguments."""
     env: tuple[str, ...] = ()
-    """Names of variables that it gets from Handloom's environment, beyond PATH, HOME and the like."""
+    """Names of environment variables that are passed to it, besides PATH, HOME and the like."""
     url: str = ""
-    """The address of one that runs already; https, or this machine."""
+    """The address of a running server; https, or this machine."""
     transport: Literal["stdio", "http", "sse"] | None = None
-    """How it is spoken to; unset is stdio for a program, and http (streamable HTTP) for an address."""
+    """The transport; unset is stdio for a program, and http (streamable HTTP) for an address."""
     key_env: str = ""
-    """The variable of the environment with the key for the address."""
+    """The environment variable with the key for the address."""
     key_header: str = "Authorization"
-    """The header that takes the key; in Authorization it goes as `Bearer KEY`."""
+    """The header for the key; in Authorization it is sent as `Bearer KEY`."""
     enabled: bool = True
     """Whether it is started."""
     start_s: float = Field(default=30.0, gt=0)
-    """Seconds until a server that is not ready is given up, and tried again later."""
+    """Seconds to wait until a server is ready; it is tried again later."""
     patience_s: float = Field(default=4.0, gt=0)
-    """Seconds without any sign of life, not even the answer to a ping, after which a call has failed."""
+    """Seconds without any message or answer to a ping after which a call fails."""
     timeout_s: float = Field(default=300.0, gt=0)
-    """Seconds that a call may take as long as the server shows signs of life."""
+    """Seconds that a call may take while the server responds."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -58,14 +58,14 @@ class MCPServerSettings(BaseModel):
 
 
 class MCPSettings(BaseModel):
-    """Servers that give the agent tools, by the Model Context Protocol."""
+    """Servers that give the agent tools with the Model Context Protocol."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     servers: dict[Name, MCPServerSettings] = {}
     """Your own servers, by their names; each is a table [mcp.servers.NAME]."""
     project_servers: Literal["ask", "never"] = "ask"
-    """What becomes of servers that .mcp.json of a workspace names: started once you have said yes, or never."""
+    """Servers named in .mcp.json of a workspace: started after you approved them, or never."""
 
 
 def check_url(url: str) -> None:

@@ -21,34 +21,34 @@ PREFIX = "HANDLOOM__SCREEN__"
 
 @dataclass(frozen=True, slots=True)
 class ScreenSettings:
-    """How the workspace looks, sounds and moves."""
+    """Appearance, sound and motion of the workspace."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid", "use_attribute_docstrings": True}
 
     theme: str = ""
-    """The colours, by the name of a theme; empty takes loom-dark, or loom-ansi-dark where there are only 16 colours."""
+    """The theme; empty uses loom-dark, or loom-ansi-dark if the terminal has only 16 colours."""
     glyphs: Literal["auto", "unicode", "ascii"] = "auto"
-    """What marks and lines are drawn with: auto takes ASCII where the terminal's encoding is not UTF-8."""
+    """Characters for symbols and lines: auto uses ASCII if the terminal's encoding is not UTF-8."""
     pictures: Literal["auto", "kitty", "sixel", "blocks", "off"] = "auto"
-    """How pages are shown: auto takes kitty's graphics or sixel where the terminal answers that it has them, else cells
-    in two colours (blocks); off tells a page's words and a picture's size."""
+    """How pages are shown: auto uses kitty graphics or sixel if the terminal supports them, else cells in two
+    colours (blocks); off shows the text of a page and the size of a picture."""
     motion: Literal["full", "reduced"] = "full"
-    """Whether anything may move by itself; reduced leaves only the seconds that are counted."""
+    """Animations; reduced shows only the counted seconds."""
     notify: Literal["auto", "bell", "off"] = "auto"
-    """How you are told that the agent is done or asks while you look elsewhere: as the terminal can, or by the bell."""
+    """How to notify you that the agent is done or asks while the terminal is not focused: auto, or the bell."""
     copy_on_select: bool = False
-    """Copy what the mouse selects at once."""
+    """Copy text as soon as the mouse selects it."""
     reading_width: int = 100
-    """Columns of the chat at most; 0 takes all there are."""
+    """Maximum width of the chat in columns; 0 uses the whole width."""
     print_on_exit: bool = False
-    """Leave the end of the conversation on the normal screen when the workspace closes."""
+    """Print the end of the conversation in the terminal when the workspace closes."""
     question_guard_ms: int = 400
     """Milliseconds after a question appears in which it takes no key, so that typing cannot answer it; letters still
     reach the prompt."""
     language: Literal["auto", "en", "zh"] = "auto"
     """The language of the workspace; auto follows the locale."""
     screen_reader: bool = False
-    """Plain lines instead of the workspace, for screen readers; as with --screen-reader."""
+    """Use plain lines instead of the workspace, for screen readers; same as --screen-reader."""
 
 
 def read(home: Path, environ: Mapping[str, str]) -> ScreenSettings:

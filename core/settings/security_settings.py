@@ -14,23 +14,23 @@ from core.llm.settings import Names
 
 
 class SecuritySettings(BaseModel):
-    """Who is heard, beside your rules and the mode, before an action is carried out."""
+    """Checks of an action beyond your rules and the mode."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     taint: bool = True
-    """Whether what could carry data out asks first in every mode, once foreign content was read: pages, downloads."""
+    """After untrusted content was read, such as pages or downloads, ask in every mode before sending data."""
     analyzers: Names = ("invariant",)
-    """Which analyzers are asked, ours and those of other packages; where one calls the risk high, the action asks."""
+    """Analyzers that rate actions, built in or from other packages; an action that one of them rates high asks."""
 
 
 class TrustSettings(BaseModel):
-    """What becomes of instructions, skills, commands, agents, hooks and servers that a project brings."""
+    """How Handloom treats instructions, skills, commands, agents, hooks and servers of a project."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     projects: Literal["ask", "always", "never"] = "ask"
-    """Whether they count: once you have read them and said yes, always, or never. Always is for folders of your own
-    alone: whoever writes there directs your agent."""
+    """When they are used: after you reviewed and approved them, always, or never. Use always only for your own
+    folders: anyone who can write there controls your agent."""
     disabled: Names = ()
-    """Names of microagents and skills that are never told, whoever brings them."""
+    """Names of microagents and skills that are never used."""

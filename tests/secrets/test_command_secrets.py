@@ -85,7 +85,7 @@ async def test_a_debug_trap_and_a_background_loop_of_the_agent_can_read_it(bash:
     await run(bash, f"(until {look} > found; do :; done; touch done) 2>/dev/null & disown")
     await run(bash, "until [ -e done ]; do sleep 0.05; done", TOKEN=OTHER)
     assert (tmp_path / "found").read_text() == f"TOKEN={OTHER}\n"
-    assert "A lent secret can be read by the agent" in SANDBOX_PAGE
+    assert "The agent can read a secret that a command uses" in SANDBOX_PAGE
 
 
 async def test_under_set_e_it_is_lent_and_taken_back(bash: BashSession) -> None:

@@ -20,7 +20,7 @@ from core.events import (
 )
 from core.security.confirmation import ANALYZERS, TAINT, ConfirmMode, Judgement, Verdict
 from core.security.facts import Facts
-from core.security.guard import CHANGED, PLANNING, RATED, Guard, Voice, guard_of_files
+from core.security.guard import CHANGED, PLANNING, RATED, Check, Guard, guard_of_files
 from core.security.patterns import parse
 from core.security.permissions import Scope, given
 from core.security.shell.shell_state import Shell
@@ -40,7 +40,7 @@ def make_guard(
     mode: ConfirmMode = ConfirmMode.RISKY,
     policy: str = "",
     *,
-    voices: Sequence[Voice] = (),
+    checks: Sequence[Check] = (),
     notice: Callable[[str], None] = lambda text: None,
     shell: Callable[[Action], Awaitable[Shell]] | None = None,
 ) -> Guard:
@@ -49,21 +49,21 @@ def make_guard(
     (tmp_path / "home" / "policy.toml").write_text(policy, "utf-8")
     return Guard(
         home=tmp_path / "home", folder=str(tmp_path / "project"), workspace=lambda: "/w", mode=mode,
-        only_reads=lambda action: isinstance(action, FileReadAction), notice=notice, voices=voices, shell=shell,
+        only_reads=lambda action: isinstance(action, FileReadAction), notice=notice, checks=checks, shell=shell,
         user_home="/h",
     )  # fmt: skip
 
 
-def saying(*said: Judgement | None) -> list[Voice]:
-    """A voice for each of these."""
+def saying(*said: Judgement | None) -> list[Check]:
+    """A check for each of these."""
 
-    def voice(one: Judgement | None) -> Voice:
+    def check(one: Judgement | None) -> Check:
         async def speak(action: Action, facts: Facts) -> Judgement | None:
             return one
 
         return speak
 
-    return [voice(one) for one in said]
+    return [check(one) for one in said]
 
 
 @pytest.mark.parametrize(
@@ -202,9 +202,9 @@ async def test_rules_of_a_conversation_come_first_then_those_above_it_then_the_f
     assert patterns == ["bash(a)", "bash(b)", "bash(c everywhere)", "bash(c project)", "bash(d)", "bash(e)"]
 
 
-class TestVoices:
+class TestChecks:
     async def heard(self, tmp_path: Path, mode: ConfirmMode, policy: str, *said: Judgement | None) -> Judgement:
-        return await make_guard(tmp_path, mode, policy, voices=saying(*said)).judge(MAKE)
+        return await make_guard(tmp_path, mode, policy, checks=saying(*said)).judge(MAKE)
 
     async def test_one_that_asks_beats_what_is_allowed_and_one_that_denies_beats_it(self, tmp_path: Path) -> None:
         asks, denies = Judgement(ASK, TAINT, ("read",), risk=HIGH), Judgement(DENY, "other", ("no",))
@@ -251,7 +251,7 @@ class TestVoices:
         assert again.reasons == (run,)
 
     @pytest.mark.parametrize(("rule", "stays"), [(TAINT, False), (ANALYZERS, False), ("a check that failed", True)])
-    async def test_only_known_voices_can_be_answered_for_good(self, tmp_path: Path, rule: str, stays: bool) -> None:
+    async def test_only_known_checks_can_be_answered_for_good(self, tmp_path: Path, rule: str, stays: bool) -> None:
         found = await self.heard(tmp_path, ConfirmMode.RISKY, "", Judgement(ASK, rule))
         assert (found.verdict, found.rule, found.stays) == (ASK, rule, stays)
 
@@ -259,7 +259,7 @@ class TestVoices:
         async def fails(action: Action, facts: Facts) -> Judgement | None:
             raise ValueError("broken")
 
-        found = await make_guard(tmp_path, ConfirmMode.NEVER, voices=[fails]).judge(LS)
+        found = await make_guard(tmp_path, ConfirmMode.NEVER, checks=[fails]).judge(LS)
         assert (found.verdict, found.rule, found.stays) == (ASK, "a check that failed", True)
         assert found.reasons == ("ValueError: broken",)
 
@@ -279,7 +279,7 @@ class TestVoices:
     async def test_what_was_answered_knowingly_or_named_by_a_rule_spares(
         self, tmp_path: Path, policy: str, permission: str, informed: bool, asks: bool
     ) -> None:
-        guard = make_guard(tmp_path, policy=policy, voices=saying(Judgement(ASK, TAINT)))
+        guard = make_guard(tmp_path, policy=policy, checks=saying(Judgement(ASK, TAINT)))
         if permission:
             guard.conversation.append(
                 given(ALLOW, parse(permission), Scope.CONVERSATION, folder="", conversation="c", informed=informed)
@@ -287,7 +287,7 @@ class TestVoices:
         assert ((await guard.judge(MAKE)).verdict is ASK) is asks
 
     async def test_an_informed_denial_spares_nothing(self, tmp_path: Path) -> None:
-        guard = make_guard(tmp_path, voices=saying(Judgement(ASK, TAINT)))
+        guard = make_guard(tmp_path, checks=saying(Judgement(ASK, TAINT)))
         kept = given(DENY, parse("bash(make x)"), Scope.CONVERSATION, folder="", conversation="c", informed=True)
         guard.conversation.append(kept)
         assert (await guard.judge(LS)).verdict is ASK

@@ -270,7 +270,7 @@ class TestVoices:
             async def speak(action: Action, facts: Facts) -> Judgement | None:
                 return Judgement(said, "taint", ("A page was read before.",))
 
-            guard.voices = (speak,)
+            guard.checks = (speak,)
 
         voice(Verdict.ALLOW)
         assert await verdict(guard) is Verdict.ASK
@@ -289,7 +289,7 @@ class TestVoices:
             await asyncio.sleep(0)
             raise RuntimeError("bug")
 
-        guard.voices = (fails,)
+        guard.checks = (fails,)
         assert await verdict(guard) is Verdict.ASK
 
     @pytest.mark.parametrize(
@@ -309,7 +309,7 @@ class TestVoices:
 
         guard = guard_in(tmp_path, mode)
         assert await verdict(guard, FileReadAction(path="a")) is Verdict.ALLOW
-        guard.voices = (fails,)
+        guard.checks = (fails,)
         assert await verdict(guard, FileReadAction(path="a")) is found
 
 

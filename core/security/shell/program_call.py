@@ -101,17 +101,17 @@ class Call:
         return self.shell.folders if self.folder is None else self.folder
 
     def fail(self, value: Value | None = None, why: str = "") -> NotUnderstoodError:
-        """The exception for an argument, or for all of it."""
+        """The exception for an argument, or for the whole call."""
         return NotUnderstoodError(value.shown if value is not None else self.source, why or self.name)
 
     def rule(self, rule: str, about: str = "") -> None:
-        """A rule is met."""
+        """Report a rule."""
         self.findings.name(rule, about or self.source)
 
     # -- paths -----------------------------------------------------------------------------------------------------
 
     def paths(self, value: Value) -> list[str]:
-        """What a path may be, absolute. Raises NotUnderstoodError where the text does not tell it."""
+        """The absolute paths that a value may mean. Raises NotUnderstoodError if they are not known."""
         text = value.text
         if text is None:
             raise self.fail(value, "the path is only known at run time")
@@ -133,7 +133,7 @@ class Call:
         return paths
 
     def reads(self, value: Value) -> None:
-        """A file or folder is read, with all that is in it."""
+        """Report a file or folder that is read, with everything in it."""
         places = self.findings.places
         for path in self._read_paths(value):
             self.findings.reading(path)
@@ -148,7 +148,7 @@ class Call:
                 self.rule("read.outside", path)
 
     def lists(self, value: Value) -> None:
-        """The name, the size or the like of a file or of what is in a folder is told."""
+        """Report that names, sizes or the like of a file or folder are listed."""
         for path in self._read_paths(value):
             self.findings.add(self.findings.reads, path)
             if rule := self.findings.places.secret(path):
@@ -183,13 +183,13 @@ class Call:
         )
 
     def _may_mean(self, value: Value, items: dict[str, None]) -> None:
-        """Keep what a path means if no link is in it, so that a rule that denies it still does."""
+        """Keep the path as it is without links, so that a rule that denies it still applies."""
         if value.text is not None and "\0" not in value.text:
             for folder in self.folders or ("/",) * value.text.startswith("/"):
                 self.findings.add(items, posixpath.normpath(posixpath.join(folder, value.text)))
 
     def writes(self, value: Value) -> None:
-        """A file or folder is written."""
+        """Report a file or folder that is written."""
         if value.text == "-":
             return
         try:
@@ -205,7 +205,7 @@ class Call:
             raise self.fail(value, "a pattern as the file to write")
 
     def makes_folder(self, value: Value) -> None:
-        """A folder is made, which harms nobody at home."""
+        """Report a folder that is created, which is harmless in the home folder."""
         for path in self.paths(value):
             where, is_obeyed = self.findings.places.place(path), bool(self.findings.places.persistence(path))
             if is_autorun(path) and _OBEYED.isdisjoint(path.split("/")):  # nothing is run without a file in it
@@ -216,13 +216,13 @@ class Call:
                 self.findings.writing(path)
 
     def empties(self, value: Value) -> None:
-        """What a file held is lost; said of files outside the workspace."""
+        """Report files outside the workspace whose contents are lost."""
         for path in self.paths(value) if value.text is not None else ():
             if path not in _STREAMS and self.findings.places.place(path) not in (Region.INSIDE, Region.TEMPORARY):
                 self.rule("destroy.emptied", path)
 
     def removes(self, value: Value, *, recursive: bool) -> None:
-        """A file or folder is removed."""
+        """Report a file or folder that is deleted."""
         if value.text is None:
             self.rule("destroy.variable", value.shown)
             raise self.fail(value, "the path is only known at run time")
@@ -319,7 +319,7 @@ class Call:
             raise self.fail(value, "a package")
 
     def mentions(self, values: Sequence[Value]) -> None:
-        """What is handed to a project's code: a path outside the workspace is taken to be read."""
+        """Arguments for the project's code: a path outside the workspace counts as read."""
         for value in values:
             if value.text is None and value.is_foreign:
                 raise self.fail(value, "the value may come from a command or a file")
@@ -371,7 +371,7 @@ class Call:
                                       self.folder)  # fmt: skip
 
     def script(self, value: Value) -> None:
-        """It runs a text as shell commands, in a shell of its own."""
+        """It runs a text as commands of a new shell."""
         if value.text is None:
             raise self.fail(value, "the commands are only known at run time")
         folders = self.folders
