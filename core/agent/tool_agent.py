@@ -24,10 +24,10 @@ from core.events import Envelope, Event, LLMMetrics, SystemMessageAction
 from core.events.actions import answer_of
 from core.llm.metrics import add_response
 from core.llm.reasoning_blocks import BLOCKS
-from core.memory.condensation import Condensing
 from core.memory.context_events import json_size
 from core.memory.conversation_memory import build_messages
 from core.memory.event_text import last_observation_text
+from core.memory.history_condenser import HistoryCondenser
 from core.memory.view import Watched
 from core.plugin_requirements import PluginRequirement, load
 from core.protocols import LLM, FrameSink, LLMRequest
@@ -111,7 +111,7 @@ class ToolAgent:
         self._schemas = [tool.schema() for tool in self._tools.values()]
         self._watched = Watched()
         """Saves looking at all events at each step; says nothing that the history does not say."""
-        self.condensing = Condensing()
+        self.history_condenser = HistoryCondenser()
         """How a long history is shortened."""
 
     def know(self, others: Mapping[str, str]) -> None:
@@ -137,8 +137,9 @@ class ToolAgent:
         schemas = [*self._schemas, *(tool.schema() for tool in more.values())]
         if view.wants_condensation:
             overhead = json_size(schemas)
-            return [await self.condensing.condense(view, metrics, on_frame, cause, overhead=overhead)]
-        messages = build_messages(self.condensing.shown(view), self.condensing.room(metrics))
+            return [await self.history_condenser.condense(view, metrics, on_frame, cause, overhead=overhead)]
+        condenser = self.history_condenser
+        messages = build_messages(condenser.visible_events(view), condenser.token_limit(metrics))
         await asyncio.sleep(0)
         instructions = {"role": "system", "content": self.prompt}
         if messages and messages[0]["role"] == "system":

@@ -22,7 +22,7 @@ from core.errors import ConfigurationError, ConsentError
 from core.events import SystemMessageAction
 from core.llm.no_model import AGAIN
 from core.mcp.tool_registry import Toolbox
-from core.memory.condensation import Condensing
+from core.memory.history_condenser import HistoryCondenser
 from core.plugin_requirements import PluginRequirement
 from core.protocols import LLM, Agent, Runtime
 from core.settings.config import AgentSettings
@@ -59,12 +59,12 @@ class AgentFactory:
         plugins: Sequence[PluginRequirement],
         toolbox: Toolbox | None,
         runtime: Runtime,
-        condensing: Callable[[LLM], Condensing] | None = None,
+        history_condenser: Callable[[LLM], HistoryCondenser] | None = None,
         more: Sequence[Tool] = (),
     ) -> Made:
         """The agent of a conversation: `kind` for a new one, else the one that it began with, and what depends on it.
 
-        `condensing` makes what condenses the history, and `more` are tools that the session carries out, for our own
+        `history_condenser` makes what condenses the history, and `more` are tools that the session carries out, for our own
         agents. If the agent does not exist any more, one that says so takes its place; an import uses that of the
         settings. Raises ConfigurationError, ConsentError, StoreError.
         """
@@ -94,7 +94,8 @@ class AgentFactory:
             agent = make(llm, plugins, more_tools)
             if isinstance(agent, ToolAgent):
                 agent.know(others)
-                agent.condensing = condensing(llm) if condensing is not None else agent.condensing
+                if history_condenser is not None:
+                    agent.history_condenser = history_condenser(llm)
             return agent
 
         return Made(made, runtime, toolbox, condenses=True)

@@ -21,7 +21,7 @@ from core.events import (
     RecallObservation,
     RecallType,
 )
-from core.memory.condensers.condenser_registry import make
+from core.memory.condensers.condenser import CondenserPipeline
 from core.memory.condensers.settings import CondenserSettings
 from core.memory.conversation_memory import build_messages
 from core.memory.library import PROJECT, YOURS, Shelf, shelved
@@ -96,7 +96,7 @@ def huge() -> Log:
 @pytest.mark.parametrize("shape", [plain, greeted, recalled, condensed, huge], ids=lambda shape: shape.__name__)
 def test_the_prompt_is_as_it_was(shape: object) -> None:
     log = shape()  # type: ignore[operator]
-    events = make(CondenserSettings()).shown(View.of(log).events)
+    events = CondenserPipeline(CondenserSettings()).visible_events(View.of(log).events)
     text = as_text(build_messages(events, 3_000 if shape is huge else None))
     file = TEXTS / f"{shape.__name__}.txt"  # type: ignore[attr-defined]
     if os.environ.get("HANDLOOM_SNAPSHOTS") == "write":
