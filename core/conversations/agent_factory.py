@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.acp.acp_selection import OTHER, linked
-from core.agent.no_agent import AbsentAgent
+from core.agent.no_agent import NoAgent
 from core.agent.registry import AGENTS, AgentKind, Agents
 from core.agent.tool_agent import ToolAgent
 from core.agent.tools import OUR_TOOLS, Tool
@@ -74,7 +74,7 @@ class AgentFactory:
                 kind = await asyncio.to_thread(self.agents.find, name, info.workspace)
             except (ConfigurationError, ConsentError) as error:
                 if info.origin not in (IMPORT, AGAIN):
-                    absent = AbsentAgent(name, str(error))
+                    absent = NoAgent(name, str(error))
                     return Made(lambda llm: absent, runtime, toolbox)
                 kind = await asyncio.to_thread(self.agents.find, self._settings().name, info.workspace)
         if kind.name == OTHER:
@@ -93,7 +93,7 @@ class AgentFactory:
         def made(llm: LLM) -> Agent:
             agent = make(llm, plugins, more_tools)
             if isinstance(agent, ToolAgent):
-                agent.know(others)
+                agent.offer_delegates(others)
                 if history_condenser is not None:
                     agent.history_condenser = history_condenser(llm)
             return agent

@@ -46,7 +46,7 @@ def recall(
     it; `now` is aware. `given` is the knowledge that the agent's history holds, by name and content, and `told` the
     project's instructions that it holds: parts that are not among them are told with the knowledge.
     """
-    found = library.bring_up(action.query, given)
+    found = library.recall(action.query, given)
     knowledge = [MicroagentKnowledge(name=one.name, trigger=one.trigger, content=one.content) for one in found]
     if action.recall_type is RecallType.WORKSPACE_CONTEXT:
         return RecallObservation(

@@ -32,7 +32,7 @@ from core.memory.context_events import is_seen, size_of
 from core.memory.conversation_memory import build_messages
 from core.memory.history_condenser import HistoryCondenser
 from core.memory.token_estimate import ContextLimit, Scale, clipped, tokens_of
-from core.memory.view import View, Watched
+from core.memory.view import GrowingView, View
 from core.protocols import FrameSink, LLMRequest, LLMResponse, ToolCall
 from tests.memory.long_run import torn_pairs
 from tests.memory.test_view import AGENT, ENVIRONMENT, USER, Log, talk
@@ -340,7 +340,7 @@ def test_a_view_that_grows_is_the_view_of_the_whole(seed: int) -> None:
     import random
 
     rng = random.Random(seed)
-    log, watched = talk(2), Watched()
+    log, growing = talk(2), GrowingView()
     for number in range(60):
         match rng.randrange(9):
             case 0:
@@ -364,11 +364,11 @@ def test_a_view_that_grows_is_the_view_of_the_whole(seed: int) -> None:
             case _:
                 log.add(MessageAction(content=str(number)), rng.choice([USER, AGENT]))
         if rng.random() < 0.5:
-            view = watched.look(tuple(log))
+            view = growing.update(tuple(log))
             assert view == View.of(tuple(log))
             whole = sum(m["role"] == "assistant" for m in build_messages(tuple(log)))
             shown = sum(m["role"] == "assistant" for m in build_messages(view.events))
-            assert watched.forgotten(view) == whole - shown
+            assert growing.forgotten_answers(view) == whole - shown
 
 
 # -- sizes -------------------------------------------------------------------------------------------------------------
