@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 
 from core.agent.registry import AgentKind
-from core.agent.tools.recall_tool import RECALL_CONVERSATIONS
+from core.agent.tools.control import RECALL_CONVERSATIONS
 from core.controller.state import Limits
 from core.conversations.agent_factory import AgentFactory, Made
 from core.conversations.known_secrets import kept_values, values_of
