@@ -64,9 +64,9 @@ class AgentFactory:
     ) -> Made:
         """The agent of a conversation: `kind` for a new one, else the one that it began with, and what depends on it.
 
-        `history_condenser` makes what condenses the history, and `more` are tools that the session carries out, for our own
-        agents. If the agent does not exist any more, one that says so takes its place; an import uses that of the
-        settings. Raises ConfigurationError, ConsentError, StoreError.
+        `history_condenser` makes what condenses the history, and `more` are tools that the session carries out, for
+        our own agents. If the agent does not exist any more, one that says so takes its place; an import uses that of
+        the settings. Raises ConfigurationError, ConsentError, StoreError.
         """
         if kind is None:
             name = await self._name(info)
