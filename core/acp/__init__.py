@@ -1,1 +1,1 @@
-"""What both sides of the Agent Client Protocol need: the wire. The server for editors is `tui.acp`."""
+"""Other agents over the Agent Client Protocol, and its JSON-RPC transport. The server for editors is `tui.acp`."""

@@ -1,9 +1,9 @@
-"""ACPAgent: another agent answers, over the Agent Client Protocol.
+"""ACPAgent: another program is the agent, over the Agent Client Protocol.
 
-A step listens until there is something to store. What the other agent says, and what it tells of the tools that it uses
-by itself, is a message: it is not carried out by us, so it is no action. What it asks of its client is an action: a
-file that is read or written in our sandbox, or a permission. Those are held, confirmed and answered like any other, and
-their observation is the answer that the other agent gets with the next step.
+A step listens until there is something to store. The other agent's text, and its reports about its tools, are messages:
+Handloom does not execute them, so they are no actions. Its requests to the client are actions: to read or write a file
+in Handloom's sandbox, or a permission. They are held, confirmed and answered like all others, and the next step returns
+the observation to the other agent.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from acp.schema import (
     WriteTextFileRequest,
 )
 
-from core.acp.agent_process import Ended, Heard, Link, Want
+from core.acp.agent_process import AgentProcess, Ended, Heard, Want
 from core.acp.tool_text import Tools, plan_text, question_of
 from core.events import (
     Action,
@@ -49,9 +49,9 @@ from core.events import (
 from core.protocols import FrameSink
 
 PREFIX = "acp: "
-"""How the name of an action begins that is a permission for what the other agent does itself."""
+"""Prefix of the names of actions that are permissions for what the other agent does itself."""
 SAID_CHARS = 200_000
-"""Of one message that is stored; a longer one is stored in parts."""
+"""The limit of one stored message; a longer one is stored in parts."""
 TRANSCRIPT_CHARS = 30_000
 BEFORE = "[This conversation began before you were started. What was said:]"
 AND_NOW = "[And now:]"
@@ -61,11 +61,11 @@ INTERNAL_ERROR = -32603
 
 
 class ACPAgent:
-    """The agent that is another program. `inside` is the workspace's folder as the sandbox sees it."""
+    """An agent that is another program. `inside` is the workspace folder in the sandbox."""
 
     name = "ACPAgent"
 
-    def __init__(self, link: Link, folder: str, inside: str) -> None:
+    def __init__(self, link: AgentProcess, folder: str, inside: str) -> None:
         self._link = link
         self._folder = folder
         self._inside = inside
@@ -76,12 +76,12 @@ class ACPAgent:
         self._tools = Tools()
 
     def system_message(self) -> SystemMessageAction:
-        """What a conversation begins with: who answers."""
+        """Return the first event of a conversation, which names the agent."""
         text = f"Another agent answers here, over the Agent Client Protocol: {self._link.command}"
         return SystemMessageAction(content=text, agent_class=self.name)
 
     async def step(self, history: Sequence[Envelope], metrics: LLMMetrics, on_frame: FrameSink) -> Sequence[Event]:
-        """Listen until there is something to store; one event comes back, and its price is not known.
+        """Listen until there is something to store, and return it as one event without a price.
 
         Raises ModelError, ConfigurationError. Cancelling cancels the prompt of the other agent.
         """

@@ -1,4 +1,4 @@
-"""How a conversation gets another agent: by the name ACPAgent and the command of the settings. Imports little."""
+"""How a conversation gets another agent: by the name ACPAgent and the command in the settings. Imports little."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ if TYPE_CHECKING:
 OTHER = "ACPAgent"
 
 
-def unlinked(llm: LLM, plugins: Sequence[PluginRequirement] = (), more_tools: object = None) -> Agent:
-    """For the registry: the agent without a command. Its first step raises ConfigurationError."""
+def without_command(llm: LLM, plugins: Sequence[PluginRequirement] = (), more_tools: object = None) -> Agent:
+    """Return the agent without a command, for the registry. Its first step raises ConfigurationError."""
     from core.acp.acp_agent import ACPAgent
-    from core.acp.agent_process import Link
+    from core.acp.agent_process import AgentProcess
 
-    return ACPAgent(Link("", "/", {}), "/", "/")
+    return ACPAgent(AgentProcess("", "/", {}), "/", "/")
 
 
 @dataclass(frozen=True, slots=True)
-class Linked:
-    """What makes the agent, and the runtime with which its program ends."""
+class ConnectedAgent:
+    """The factory of the agent, and the runtime that ends its program."""
 
     make: Callable[[LLM], Agent]
     runtime: Runtime
 
 
-def linked(command: str, folder: str, runtime: Runtime, environ: Mapping[str, str]) -> Linked:
-    """Another agent beside this runtime; its program is started later, in this environment. Blocks.
+def linked(command: str, folder: str, runtime: Runtime, environ: Mapping[str, str]) -> ConnectedAgent:
+    """Connect another agent with this runtime; its program starts later, in this environment.
 
-    Raises ConfigurationError.
+    Blocks. Raises ConfigurationError.
     """
     from core.acp.acp_agent import ACPAgent
-    from core.acp.acp_runtime import BesideRuntime
-    from core.acp.agent_process import Link
+    from core.acp.acp_runtime import ACPRuntime
+    from core.acp.agent_process import AgentProcess
 
     if not command.strip():
         raise ConfigurationError(f"{OTHER} needs another agent's command. Set agent.acp_command in config.toml.")
-    link = Link(command, folder, environ)
+    link = AgentProcess(command, folder, environ)
     agent = ACPAgent(link, folder, runtime.working_dir)
-    return Linked(lambda llm: agent, BesideRuntime(runtime, link))
+    return ConnectedAgent(lambda llm: agent, ACPRuntime(runtime, link))

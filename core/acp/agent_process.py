@@ -1,8 +1,8 @@
-"""Link: another agent's program and the session with it, as a queue of what it says and wants.
+"""The program of another agent and the session with it, as a queue of its messages and requests.
 
-It is a program of the user's own choice, from the settings, and runs as the user, outside of the sandbox: what it does
-by its own means we are told, and cannot hold back. What it asks of its client (a permission, a file to read or to
-write) waits here for an answer. One prompt runs at a time.
+The user chooses the program in the settings. It runs as the user, outside the sandbox: Handloom is told what it does by
+its own means, and cannot prevent it. Its requests to the client (a permission, reading or writing a file) wait here for
+an answer. One prompt runs at a time.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ Heard = BaseModel | Want | Ended
 """An update of the session, a request, or the end of the prompt."""
 
 
-class Link:
+class AgentProcess:
     """Of one conversation. Starts with the first prompt, and again after it died; `aclose` it."""
 
     def __init__(self, command: str, folder: str, environ: Mapping[str, str]) -> None:

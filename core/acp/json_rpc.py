@@ -1,7 +1,7 @@
-"""JSON-RPC messages over two pipes, one a line. What is no message is answered and left out; nothing ends the reading.
+"""JSON-RPC messages over two pipes, one per line. Invalid messages are answered and skipped; none ends the reading.
 
-The library's connection works on top of this (its `Transport`). Its own reader knows no bound for a line and is silent
-about what it cannot read, and some answers of a confused peer would end its loop, so they are kept from it here.
+The protocol library's connection uses this as its `Transport`. Its own reader has no limit for a line and ignores what
+it cannot read, and some malformed responses would end its loop; those are filtered out here.
 """
 
 from __future__ import annotations

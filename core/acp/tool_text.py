@@ -1,4 +1,4 @@
-"""What another agent tells of its tools, as text that is stored: who did what, and what came of it. Pure."""
+"""What another agent reports about its tool calls, as text to store. Pure."""
 
 from __future__ import annotations
 

@@ -1,13 +1,7 @@
-"""CodeActAgent: works by shell commands and file edits. Named as in OpenHands V0.
+"""Handloom's own agents. All but the Planner are named as in OpenHands V0.
 
-BrowsingAgent: works in the browser and nowhere else. Named as in OpenHands V0.
-
-ReadOnlyAgent: looks at the workspace and changes nothing. Named as in OpenHands V0.
-
-Planner: makes a plan with tools that only read, and carries it out once the user has approved it.
-
-Whether it plans or carries out is in the log: the last PlanAction that is not undone says it. So a restart, a replay
-and an undo know it, and nothing is held here.
+Each is a subclass of ToolAgent that states its name, prompt and tools. Nothing about a plan is kept in the Planner:
+the newest PlanAction that is not undone says whether it plans or works, also after a restart, a replay or an undo.
 """
 
 from __future__ import annotations
@@ -25,7 +19,7 @@ __all__ = ["CodeActAgent", "MoreTools", "no_more_tools"]
 
 
 class CodeActAgent(ToolAgent):
-    """The agent for work with code. Its tools are those that the sandbox's plugins can carry out."""
+    """Writes and runs code. Has the tools that the sandbox's plugins can execute."""
 
     name = "CodeActAgent"
     description = "Works with the shell, files, Python and the browser."
@@ -34,7 +28,7 @@ class CodeActAgent(ToolAgent):
 
 
 class BrowsingAgent(ToolAgent):
-    """The agent for pages: it reads them and acts on them. Without the browser's plugin it can only talk."""
+    """Works in the browser only. Without the browser plugin it can only answer in text."""
 
     name = "BrowsingAgent"
     description = "Reads web pages and acts on them; has no shell and no files."
@@ -44,7 +38,7 @@ class BrowsingAgent(ToolAgent):
 
 
 class ReadOnlyAgent(ToolAgent):
-    """The agent for questions: grep, glob, view, think and finish are all that it has."""
+    """Answers questions about the workspace and changes nothing."""
 
     name = "ReadOnlyAgent"
     description = "Searches and reads, answers questions, changes nothing."
@@ -54,7 +48,7 @@ class ReadOnlyAgent(ToolAgent):
 
 
 class Planner(ToolAgent):
-    """The agent of the plan mode."""
+    """Makes a plan with tools that only read, and executes it after the user has approved it."""
 
     name = PLANNER
     description = "Makes a plan first, changing nothing; carries it out once you have approved it."
@@ -69,20 +63,20 @@ class Planner(ToolAgent):
         self._worker = _Worker(llm, plugins, more_tools)
 
     async def step(self, history: Sequence[Envelope], metrics: LLMMetrics, on_frame: FrameSink) -> Sequence[Event]:
-        """As every agent's step: one of planning until the plan is approved, one of working from then on."""
-        if plans(history):
+        """Plan until the user approves the plan, then work on it."""
+        if is_planning(history):
             return await super().step(history, metrics, on_frame)
         return await self._worker.step(history, metrics, on_frame)
 
 
 class _Worker(CodeActAgent):
-    """Who carries out the plan: CodeActAgent, with its own instructions in place of the planner's."""
+    """CodeActAgent with its own instructions in place of the Planner's, with which the conversation began."""
 
-    def _instructed(self, told: dict[str, str], own: dict[str, str]) -> dict[str, str]:
+    def _instructions(self, logged: dict[str, str], own: dict[str, str]) -> dict[str, str]:
         return own
 
 
-def plans(history: Sequence[Envelope]) -> bool:
-    """Whether a plan is being made, as a history of the Planner has it."""
-    said = [e.event.approved for e in without_undone(history) if isinstance(e.event, PlanAction)]
-    return not (said and said[-1])
+def is_planning(history: Sequence[Envelope]) -> bool:
+    """Return whether the plan in a Planner's history is not approved yet."""
+    decisions = [e.event.approved for e in without_undone(history) if isinstance(e.event, PlanAction)]
+    return not (decisions and decisions[-1])

@@ -1,9 +1,8 @@
-"""A model's answer as events. What the model wrote is hostile until it went through here.
+"""Turns a model's response into events. What the model wrote is untrusted until it is processed here.
 
-Held, whatever the answer is: at least one event; every kept call is one event, in the model's order; no
-action is made of arguments that were not checked; call ids and the answer's id are like no other's in the
-conversation; all text can be stored. A call that makes no action is an ErrorObservation paired with it, for
-the model to read.
+Invariants, for every response: there is at least one event; each kept call is one event, in the model's order; no
+action has unchecked arguments; the ids of the response and its calls are unique in the conversation; all text can be
+stored. A call that makes no action becomes an ErrorObservation with the call's id, for the model to read.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ from core.llm.reasoning_blocks import BLOCKS
 from core.protocols import LLMResponse, ToolCall
 
 MAX_CALLS = 32
-"""Calls taken from one answer. A model that makes more has lost its way, and each one costs a step."""
+"""Calls kept of one response. A model that makes more is confused, and each call costs a step."""
 MAX_NAME_CHARS = 64
 """Providers refuse a request with a longer tool name in its history."""
 SHOWN_ARGUMENTS_CHARS = 2_000
 """How much of the arguments an error repeats to the model."""
 
 KEPT_REASONING_CHARS = 400_000
-"""Of what a model thought before one answer."""
+"""The limit of the reasoning kept with one response."""
 
 EMPTY_ANSWER = "Your answer was empty. Call a tool, or answer the user in words."
 TOO_MANY_CALLS = (
@@ -48,7 +47,7 @@ TOO_MANY_CALLS = (
 def events_of(
     response: LLMResponse, tools: Mapping[str, Tool], used: set[str], *, step: int, metrics: LLMMetrics
 ) -> list[Event]:
-    """What an answer becomes. `used` is added to; `step` numbers the answer within its conversation."""
+    """Return the events of a response. Adds to `used`, the ids so far; `step` numbers the response."""
     text = _storable(response.text)
     if not response.tool_calls:
         said = MessageAction(content=text, wait_for_response=True, reasoning=_thought(response), llm_metrics=metrics)
@@ -78,7 +77,7 @@ def events_of(
 
 
 def _event_of(call: ToolCall, tool: Tool | None, *, is_alone: bool) -> Event:
-    """The action that a call asks for, or what is wrong with the call. `tool` has the name that the model wrote."""
+    """Return the action of a call, or an error. `tool` has the name that the model wrote."""
     shown = truncate_middle(call.arguments, SHOWN_ARGUMENTS_CHARS)
     if tool is None:
         return ErrorObservation(
@@ -101,7 +100,7 @@ def _event_of(call: ToolCall, tool: Tool | None, *, is_alone: bool) -> Event:
 
 
 def _parsed(text: str) -> dict[str, Any] | None:
-    """The arguments, where they are one JSON object that says everything once; None else."""
+    """Return the arguments, or None if they are not a JSON object without duplicate names."""
     try:
         arguments = json.loads(text or "{}", parse_constant=_refuse, object_pairs_hook=_once)
     except (ValueError, RecursionError):
@@ -114,7 +113,7 @@ def _refuse(constant: str) -> None:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object of these pairs. Raises ValueError for a name that is there twice: which of them is meant?"""
+    """Return the object of these pairs. Raises ValueError for a duplicate name."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a name is there twice")
@@ -122,13 +121,13 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _tidy(call: ToolCall, used: set[str], fresh_id: str) -> ToolCall:
-    """The call under an id of its own and a name that every provider takes back."""
+    """Return the call with a unique id and a name that every provider accepts."""
     name = re.sub(r"[^a-zA-Z0-9_-]", "_", call.name[:MAX_NAME_CHARS]) or "unnamed"
     return ToolCall(_unused(call.id, used, fresh_id), name, _storable(call.arguments))
 
 
 def _unused(wanted: str, used: set[str], fresh: str) -> str:
-    """`wanted`, or `fresh` where it is empty, taken or unreasonable; taken from now on."""
+    """Return `wanted`, or `fresh` if it is empty, used or unusual, and add it to `used`."""
     chosen = wanted if re.fullmatch(r"[\x21-\x7e]{1,200}", wanted) and wanted not in used else fresh
     while chosen in used:
         chosen += "_"
@@ -139,7 +138,7 @@ def _unused(wanted: str, used: set[str], fresh: str) -> str:
 def _model_response(
     answer_id: str, response: LLMResponse, text: str, calls: Sequence[ToolCall]
 ) -> dict[str, JsonValue]:
-    """The whole answer in the form of a chat completion, as V0 stores it."""
+    """Return the whole response in the form of a chat completion, as V0 stores it."""
     tool_calls: list[JsonValue] = [
         {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
         for call in calls
@@ -164,18 +163,18 @@ def _model_response(
 
 
 def _thought(response: LLMResponse) -> str:
-    """What the model thought, as it is kept."""
+    """Return the model's reasoning as it is stored."""
     return _storable(truncate_middle(response.reasoning, KEPT_REASONING_CHARS))
 
 
 def _blocks(response: LLMResponse) -> list[JsonValue]:
-    """The signed thoughts as they are, for nobody else could sign shorter ones; none where they are too long."""
+    """Return the signed reasoning blocks unchanged, or none if they are too long: shortened ones would be invalid."""
     size = sum(len(str(block)) for block in response.thinking)
     return [_storable_json(block) for block in response.thinking] if size <= KEPT_REASONING_CHARS else []
 
 
 def _storable(text: str) -> str:
-    """The text without lone surrogates, which neither the database nor a provider takes."""
+    """Return the text without lone surrogates, which databases and providers refuse."""
     if text.isascii():
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

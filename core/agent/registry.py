@@ -1,8 +1,8 @@
-"""The agents by name: ours, those of other packages, and those that are written down in Markdown files.
+"""The agents by name: Handloom's own, those of installed packages, and those in Markdown files.
 
-To add one of ours, add its class to `_OURS`. Another package adds one by the entry point group `handloom.agents`, whose
-entries name a subclass of `core.agent.tool_agent.ToolAgent`. Whoever has no Python writes a file
-(`core.agent.agent_files`). Everything here reads files and metadata, so it is called beside the loop.
+To add one of Handloom's own, add its class to `_OURS`. Another package adds one by the entry point group
+`handloom.agents`, whose entries name a subclass of `core.agent.tool_agent.ToolAgent`. Without Python, write a file
+(`core.agent.agent_files`). This module reads files and metadata, so call it in a thread.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from core.acp.acp_selection import OTHER, unlinked
-from core.agent.agent_files import AgentFile, Allowed, FileAgent, read_folder, read_project
+from core.acp.acp_selection import OTHER, without_command
+from core.agent.agent_files import AgentFile, AllowedAgents, FileAgent, read_folder, read_project
 from core.agent.agents import BrowsingAgent, CodeActAgent, Planner, ReadOnlyAgent
 from core.agent.tool_agent import MoreTools, ToolAgent
 from core.errors import ConfigurationError, ConsentError
@@ -25,7 +25,7 @@ FOLDER = "agents"
 """In the user's home and in the project's `.handloom`: one file an agent."""
 
 MakeAgent = Callable[[LLM, Sequence[PluginRequirement], MoreTools], Agent]
-"""Makes the agent for a model, the plugins of the sandbox, and tools of others."""
+"""Creates the agent for a model, the plugins of the sandbox, and tools from elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,24 +36,24 @@ class AgentKind:
     description: str
     make: MakeAgent
     origin: str = "Handloom"
-    """Where it comes from, for people."""
+    """Where it comes from, as shown to the user."""
     model: str = ""
-    """The model that it wants; empty leaves it to the conversation."""
+    """Its preferred model; "" uses the conversation's."""
     file: AgentFile | None = None
-    """Where it is written down."""
+    """The file that defines it."""
     allowed: bool = True
-    """Whether the user has read it as it stands; only a project's has to be."""
+    """Whether the user has allowed its current text; only a project's agent needs that."""
 
 
 _OURS: tuple[type[ToolAgent], ...] = (CodeActAgent, ReadOnlyAgent, BrowsingAgent, Planner)
 AGENTS = {agent.name: AgentKind(agent.name, agent.description, agent) for agent in _OURS} | {
-    OTHER: AgentKind(OTHER, "Another agent, over the Agent Client Protocol; see agent.acp_command.", unlinked)
+    OTHER: AgentKind(OTHER, "Another agent, over the Agent Client Protocol; see agent.acp_command.", without_command)
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What there is to choose from, by name, and what is wrong with the rest, a line each."""
+    """The agents by name, and one line for each problem with another one."""
 
     kinds: dict[str, AgentKind]
     problems: list[str]
@@ -64,10 +64,10 @@ class Agents:
 
     def __init__(self, home: Path) -> None:
         self._home = home
-        self._allowed = Allowed(home)
+        self._allowed = AllowedAgents(home)
 
     def all(self, workspace: str = "") -> Found:
-        """Every agent for work in this folder. What is broken is among the problems, and the rest is there."""
+        """Return all agents for this folder. Broken ones are listed as problems."""
         found = Found(dict(AGENTS), [])
         _add_installed(found)
         _add_files(found, *read_folder(self._home / FOLDER), "yours", lambda file: True)
@@ -78,9 +78,9 @@ class Agents:
         return found
 
     def find(self, name: str, workspace: str = "") -> AgentKind:
-        """The agent of this name.
+        """Return the agent of this name.
 
-        Raises ConfigurationError where there is none, ConsentError for a project's that the user has not read.
+        Raises ConfigurationError if it does not exist, ConsentError for a project's agent that is not allowed.
         """
         if name in AGENTS:
             return AGENTS[name]
@@ -92,20 +92,20 @@ class Agents:
             raise ConfigurationError(f"There is no agent {name[:80]!r}. Choose one of: {names}.{broken}")
         if not kind.allowed:
             raise ConsentError(
-                f"The agent {name!r} is the project's ({kind.file.path if kind.file else ''}), and you have not read "
-                f"it as it stands. Read it, and allow it: handloom agents --allow {name}"
+                f"The agent {name!r} is the project's ({kind.file.path if kind.file else ''}), and you have not "
+                f"allowed its current text. Read it, then allow it: handloom agents --allow {name}"
             )
         return kind
 
     def allow(self, kind: AgentKind) -> None:
-        """The user has read a project's agent, and lets it work. Raises ConfigurationError where that is not kept."""
+        """Store that the user allows a project's agent. Raises ConfigurationError if it cannot be stored."""
         if kind.file is not None:
             self._allowed.add(kind.file)
 
 
 def _add_installed(found: Found) -> None:
-    """Add the agents of other packages. Reads the metadata of all packages: some ten milliseconds."""
-    from importlib import metadata  # takes longer than all else here
+    """Add the agents of other packages. Reading the metadata of all packages takes about 10 ms."""
+    from importlib import metadata  # slow to import
 
     for entry in metadata.entry_points(group=ENTRY_POINTS):
         try:
@@ -114,9 +114,9 @@ def _add_installed(found: Found) -> None:
             found.problems.append(f"the agent {entry.name!r} cannot be loaded: {type(error).__name__}: {error}")
             continue
         if not (isinstance(agent, type) and issubclass(agent, ToolAgent)):
-            found.problems.append(f"the agent {entry.name!r} is no ToolAgent: {entry.value}")
+            found.problems.append(f"the agent {entry.name!r} is not a ToolAgent: {entry.value}")
         elif agent.name in found.kinds:
-            found.problems.append(f"two agents are called {agent.name!r}; that of {entry.value} is left out")
+            found.problems.append(f"two agents are called {agent.name!r}; the one of {entry.value} is ignored")
         else:
             package = entry.dist.name if entry.dist else entry.value
             found.kinds[agent.name] = AgentKind(agent.name, agent.description, agent, f"of the package {package}")
@@ -128,7 +128,7 @@ def _add_files(
     found.problems.extend(problems)
     for file in files:
         if file.name in found.kinds:
-            found.problems.append(f"{file.path}: there is another agent {file.name!r}. Give this one another name.")
+            found.problems.append(f"{file.path}: there is another agent {file.name!r}. Give this one a different name.")
             continue
         make = partial(FileAgent, file)
         found.kinds[file.name] = AgentKind(file.name, file.description, make, origin, file.model, file, allowed(file))

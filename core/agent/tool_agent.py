@@ -1,10 +1,8 @@
-"""ToolAgent: an agent that asks one model, once a step, and makes actions of its tool calls.
+"""ToolAgent: an agent that calls one model per step and turns its tool calls into actions.
 
-A step is a function of the history: what a call needs is built from it anew each time, so that a conversation opened
-again goes on as if it had never stopped. Agents are subclasses that say their name, their prompt and their tools; one
-of another package is registered by the entry point group `handloom.agents`, whose entries name such a class.
-
-A model's signed thoughts in the history: attached to the answers that they led to, for that model alone. Pure.
+A step is a function of the history: the request is built from it each time, so that a reopened conversation continues
+as if it had never stopped. An agent is a subclass that states its name, its prompt and its tools. Other packages
+register theirs by the entry point group `handloom.agents`, whose entries name such a class.
 """
 
 from __future__ import annotations
@@ -24,11 +22,11 @@ from core.events import Envelope, Event, LLMMetrics, SystemMessageAction
 from core.events.actions import answer_of
 from core.llm.metrics import add_response
 from core.llm.reasoning_blocks import BLOCKS
-from core.memory.condensation import Condensing
 from core.memory.context_events import json_size
 from core.memory.conversation_memory import build_messages
 from core.memory.event_text import last_observation_text
-from core.memory.view import Watched
+from core.memory.history_condenser import HistoryCondenser
+from core.memory.view import GrowingView
 from core.plugin_requirements import PluginRequirement, load
 from core.protocols import LLM, FrameSink, LLMRequest
 from core.secrets import PLACEHOLDER
@@ -36,17 +34,17 @@ from core.secrets import PLACEHOLDER
 Message = dict[str, Any]
 
 
-def with_thoughts(messages: list[Message], events: Iterable[Envelope], model: str) -> list[Message]:
-    """The messages, those with tool calls of this model's with the blocks that came with them.
+def with_reasoning_blocks(messages: list[Message], events: Iterable[Envelope], model: str) -> list[Message]:
+    """Return the messages, with its signed reasoning blocks in each message with tool calls of this model.
 
-    Blocks out of which a secret was masked are left out: what was signed are others.
+    Blocks that contained a secret are left out, because their signature does not match the redacted text.
     """
-    blocks = dict(filter(None, (_signed(envelope, model) for envelope in events)))
-    return [_thinking(message, blocks) for message in messages] if blocks else messages
+    blocks = dict(filter(None, (_signed_blocks(envelope, model) for envelope in events)))
+    return [_with_blocks(message, blocks) for message in messages] if blocks else messages
 
 
-def _signed(envelope: Envelope, model: str) -> tuple[str, list[Message]] | None:
-    """The id of an answer's first call, and its blocks; None where it has none, or another model made it."""
+def _signed_blocks(envelope: Envelope, model: str) -> tuple[str, list[Message]] | None:
+    """Return the id of a response's first call and its blocks; None if it has none, or is of another model."""
     metadata, message = envelope.event.tool_call_metadata, answer_of(envelope.event)
     blocks, calls = message.get(BLOCKS), message.get("tool_calls")
     if metadata is None or metadata.model_response.get("model") != model or not isinstance(blocks, list):
@@ -60,43 +58,43 @@ def _signed(envelope: Envelope, model: str) -> tuple[str, list[Message]] | None:
             return None
 
 
-def _thinking(message: Message, blocks: dict[str, list[Message]]) -> Message:
+def _with_blocks(message: Message, blocks: dict[str, list[Message]]) -> Message:
     calls = message.get("tool_calls")
     found = blocks.get(str(calls[0].get("id"))) if calls else None
     return {**message, BLOCKS: found} if found else message
 
 
 MoreTools = Callable[[], Awaitable[Sequence[Tool]]]
-"""The tools of others as they are at this moment, sorted by name."""
+"""Returns the current tools of MCP servers and the session, sorted by name."""
 
 
 async def no_more_tools() -> Sequence[Tool]:
-    """For whoever has none."""
+    """Return no tools."""
     return ()
 
 
 def read_prompt(name: str, package: str = "core.agent") -> str:
-    """The text of `prompts/NAME.md` of a package. To be read with a module, so that no step waits for the disk."""
+    """Return the text of `prompts/NAME.md` of a package. Call it at import, so that no step waits for the disk."""
     return resources.files(package).joinpath(f"prompts/{name}.md").read_text(encoding="utf-8").strip()
 
 
 class ToolAgent:
-    """What all agents with tools do. `plugins` are those of the sandbox, `more_tools` are tools of others.
+    """The base of agents with tools. `plugins` are those of the sandbox, `more_tools` are tools from elsewhere.
 
-    The others' stand behind its own, so that what a provider has cached of the request lasts as far as it can; none
-    takes the name of one of its own.
+    Tools from elsewhere follow its own, so that providers can cache as much of the request as possible, and cannot
+    replace one of its own with the same name.
     """
 
     name: str
-    """As `--agent`, the settings and the log have it."""
+    """The name in `--agent`, the settings and the log."""
     description: ClassVar[str] = ""
-    """What it is for, in one line for the user."""
+    """One line for the user."""
     prompt: str
-    """Its instructions."""
+    """The instructions for the model."""
     tools: tuple[Tool, ...]
-    """Those that it has where the sandbox can carry them out."""
+    """Its own tools. Those of plugins that the sandbox does not have are left out."""
     takes_more: bool = True
-    """Whether it gets the tools of plugins and from elsewhere besides its own."""
+    """Whether it gets tools of plugins and from elsewhere besides its own."""
 
     def __init__(
         self, llm: LLM, plugins: Sequence[PluginRequirement] = (), more_tools: MoreTools = no_more_tools
@@ -109,50 +107,53 @@ class ToolAgent:
         self._more_tools = more_tools if self.takes_more else no_more_tools
         self._tools = {tool.name: tool for tool in tools}
         self._schemas = [tool.schema() for tool in self._tools.values()]
-        self._watched = Watched()
-        """Saves looking at all events at each step; says nothing that the history does not say."""
-        self.condensing = Condensing()
-        """How a long history is shortened."""
+        self._growing_view = GrowingView()
+        """A cache: saves going over all events at each step."""
+        self.history_condenser = HistoryCondenser()
+        """Shortens a long history."""
 
-    def know(self, others: Mapping[str, str]) -> None:
-        """Tell the model of agents beside ours, by name with what each is for, where it may delegate."""
+    def offer_delegates(self, others: Mapping[str, str]) -> None:
+        """Add agents, by name with their description, to those that the model can delegate to."""
         if others and DELEGATE.name in self._tools:
             self._tools[DELEGATE.name] = delegate_to(others)
             self._schemas = [tool.schema() for tool in self._tools.values()]
 
     def system_message(self) -> SystemMessageAction:
-        """What a conversation begins with: instructions, and the tools as the model is told of them."""
+        """Return the first event of a conversation: the instructions and the schemas of the tools."""
         tools: list[JsonValue] = list(self._schemas)
         return SystemMessageAction(content=self.prompt, tools=tools, agent_class=self.name)
 
     async def step(self, history: Sequence[Envelope], metrics: LLMMetrics, on_frame: FrameSink) -> Sequence[Event]:
-        """Ask the model once; one or more events come back. Where a shorter history is wanted, that is the step.
+        """Call the model once and return one or more events, or condense the history if that was requested.
 
         Raises ModelError; cancelling cancels the call.
         """
-        view = self._watched.look(history)
-        await asyncio.sleep(0)  # each of these parts takes its time with a long history; others have theirs between
+        view = self._growing_view.update(history)
+        await asyncio.sleep(0)  # each part takes long for a long history; other tasks run in between
         cause = history[-1].id if history else 0
         more = {tool.name: tool for tool in await self._more_tools() if tool.name not in self._tools}
         schemas = [*self._schemas, *(tool.schema() for tool in more.values())]
         if view.wants_condensation:
             overhead = json_size(schemas)
-            return [await self.condensing.condense(view, metrics, on_frame, cause, overhead=overhead)]
-        messages = build_messages(self.condensing.shown(view), self.condensing.room(metrics))
+            return [await self.history_condenser.condense(view, metrics, on_frame, cause, overhead=overhead)]
+        condenser = self.history_condenser
+        messages = build_messages(condenser.visible_events(view), condenser.token_limit(metrics))
         await asyncio.sleep(0)
         instructions = {"role": "system", "content": self.prompt}
         if messages and messages[0]["role"] == "system":
-            messages[0] = self._instructed(messages[0], instructions)
-        else:  # a trajectory from elsewhere may begin without instructions; the model cannot
+            messages[0] = self._instructions(messages[0], instructions)
+        else:  # imported trajectories may lack instructions
             messages.insert(0, instructions)
-        messages = with_thoughts(messages, view.events, self._llm.name)
+        messages = with_reasoning_blocks(messages, view.events, self._llm.name)
         await asyncio.sleep(0)
-        request = LLMRequest(messages, schemas, last_observation_text(view.events), self._watched.forgotten(view))
+        request = LLMRequest(
+            messages, schemas, last_observation_text(view.events), self._growing_view.forgotten_answers(view)
+        )
         await asyncio.sleep(0)
         response = await self._llm.complete(request, on_frame, cause)
         spent = add_response(metrics, response)
-        return events_of(response, {**more, **self._tools}, set(self._watched.ids), step=cause, metrics=spent)
+        return events_of(response, {**more, **self._tools}, set(self._growing_view.ids), step=cause, metrics=spent)
 
-    def _instructed(self, told: dict[str, str], own: dict[str, str]) -> dict[str, str]:
-        """The instructions that the model gets: those that the conversation began with, of whichever version."""
-        return told
+    def _instructions(self, logged: dict[str, str], own: dict[str, str]) -> dict[str, str]:
+        """Return the instructions for the model: those in the log, which an older version may have written."""
+        return logged

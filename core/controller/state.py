@@ -9,7 +9,7 @@ from typing import Literal
 from core.controller.exit_reasons import Halt
 from core.controller.stuck import Step
 from core.events import Action, AgentState, LLMMetrics, MessageAction
-from core.memory.token_estimate import Room
+from core.memory.token_estimate import ContextLimit
 
 _NOTHING_SPENT = LLMMetrics()
 
@@ -26,7 +26,7 @@ class Limits:
     """Tokens of all calls, prompts and answers."""
     max_seconds: float | None = None
     """Seconds that the agent works; waiting for the user does not count."""
-    room: Room = Room()  # noqa: RUF009  # frozen
+    room: ContextLimit = ContextLimit()  # noqa: RUF009  # frozen
     """How much the model may see; beyond that the history is condensed without asking."""
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.acp.acp_selection import OTHER, linked
-from core.agent.no_agent import AbsentAgent
+from core.agent.no_agent import NoAgent
 from core.agent.registry import AGENTS, AgentKind, Agents
 from core.agent.tool_agent import ToolAgent
 from core.agent.tools import OUR_TOOLS, Tool
@@ -22,7 +22,7 @@ from core.errors import ConfigurationError, ConsentError
 from core.events import SystemMessageAction
 from core.llm.no_model import AGAIN
 from core.mcp.tool_registry import Toolbox
-from core.memory.condensation import Condensing
+from core.memory.history_condenser import HistoryCondenser
 from core.plugin_requirements import PluginRequirement
 from core.protocols import LLM, Agent, Runtime
 from core.settings.config import AgentSettings
@@ -59,14 +59,14 @@ class AgentFactory:
         plugins: Sequence[PluginRequirement],
         toolbox: Toolbox | None,
         runtime: Runtime,
-        condensing: Callable[[LLM], Condensing] | None = None,
+        history_condenser: Callable[[LLM], HistoryCondenser] | None = None,
         more: Sequence[Tool] = (),
     ) -> Made:
         """The agent of a conversation: `kind` for a new one, else the one that it began with, and what depends on it.
 
-        `condensing` makes what condenses the history, and `more` are tools that the session carries out, for our own
-        agents. If the agent does not exist any more, one that says so takes its place; an import uses that of the
-        settings. Raises ConfigurationError, ConsentError, StoreError.
+        `history_condenser` makes what condenses the history, and `more` are tools that the session carries out, for
+        our own agents. If the agent does not exist any more, one that says so takes its place; an import uses that of
+        the settings. Raises ConfigurationError, ConsentError, StoreError.
         """
         if kind is None:
             name = await self._name(info)
@@ -74,7 +74,7 @@ class AgentFactory:
                 kind = await asyncio.to_thread(self.agents.find, name, info.workspace)
             except (ConfigurationError, ConsentError) as error:
                 if info.origin not in (IMPORT, AGAIN):
-                    absent = AbsentAgent(name, str(error))
+                    absent = NoAgent(name, str(error))
                     return Made(lambda llm: absent, runtime, toolbox)
                 kind = await asyncio.to_thread(self.agents.find, self._settings().name, info.workspace)
         if kind.name == OTHER:
@@ -93,8 +93,9 @@ class AgentFactory:
         def made(llm: LLM) -> Agent:
             agent = make(llm, plugins, more_tools)
             if isinstance(agent, ToolAgent):
-                agent.know(others)
-                agent.condensing = condensing(llm) if condensing is not None else agent.condensing
+                agent.offer_delegates(others)
+                if history_condenser is not None:
+                    agent.history_condenser = history_condenser(llm)
             return agent
 
         return Made(made, runtime, toolbox, condenses=True)

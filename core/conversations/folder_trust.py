@@ -11,7 +11,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from core.agent.agent_files import PROJECT_FOLDER, AgentFile, Allowed, read_project
+from core.agent.agent_files import PROJECT_FOLDER, AgentFile, AllowedAgents, read_project
 from core.agent.registry import AgentKind
 from core.mcp.agreements import Agreements
 from core.mcp.server_definitions import ServerSpec, of_project
@@ -29,7 +29,7 @@ class FolderTrust:
         self._own = own
         self._gate = gate
         self._mcp = mcp
-        self._allowed = Allowed(home)
+        self._allowed = AllowedAgents(home)
         self._agreements = Agreements(home)
 
     async def look(self, folder: str, along: Sequence[str] = ()) -> TrustState:

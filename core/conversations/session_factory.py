@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 
 from core.agent.registry import AgentKind
-from core.agent.tools.recall_tool import RECALL_CONVERSATIONS
+from core.agent.tools.control import RECALL_CONVERSATIONS
 from core.controller.state import Limits
 from core.conversations.agent_factory import AgentFactory, Made
 from core.conversations.known_secrets import kept_values, values_of
@@ -23,8 +23,8 @@ from core.llm.no_model import AGAIN
 from core.llm.registry import LLMRegistry, model_for
 from core.mcp.supervisor import BeforeServer, Supervisor
 from core.mcp.tool_registry import Toolbox
-from core.memory.condensation import Condensing
-from core.memory.condensers.condenser_registry import make, room_of
+from core.memory.condensers.condenser import CondenserPipeline, context_limit
+from core.memory.history_condenser import HistoryCondenser
 from core.memory.library import Own
 from core.memory.past_conversations import Past
 from core.memory.settings import MemorySettings
@@ -46,20 +46,20 @@ from core.store.writer import Lease
 from core.trust.trust_store import TrustPolicy
 
 
-def condensing_of(llms: LLMRegistry, settings: Settings, workspace: str) -> Callable[[LLM], Condensing]:
+def history_condenser_of(llms: LLMRegistry, settings: Settings, workspace: str) -> Callable[[LLM], HistoryCondenser]:
     """What condenses the history of a conversation in a folder, to be made for the model of its agent."""
     name = model_for("summary", "", settings.llm)
-    condenser, room = make(settings.condenser), room_of(settings.condenser)
+    condenser, limit = CondenserPipeline(settings.condenser), context_limit(settings.condenser)
 
     async def make_llm() -> LLM:
         return await asyncio.to_thread(llms.alone, name, workspace, settings.llm, settings.models)
 
-    def made(llm: LLM) -> Condensing:
+    def made(llm: LLM) -> HistoryCondenser:
         if name and name != llm.name:
-            return Condensing(condenser, room, make_llm=make_llm)
+            return HistoryCondenser(condenser, limit, make_llm=make_llm)
         named = settings.models.get(llm.name)
         plays = (named.model if named is not None else llm.name).startswith((DEMO, AGAIN, "scripted:"))
-        return Condensing(condenser, room, own=None if plays and not name else llm)
+        return HistoryCondenser(condenser, limit, llm=None if plays and not name else llm)
 
     return made
 
@@ -168,10 +168,10 @@ class SessionFactory:
                 plugins=self.plugins,
                 toolbox=toolbox,
                 runtime=runtime,
-                condensing=condensing_of(self.llms, settings, info.workspace),
+                history_condenser=history_condenser_of(self.llms, settings, info.workspace),
                 more=() if past is None else (RECALL_CONVERSATIONS,),
             )
-        own_limits = replace(limits_of(settings.agent), room=room_of(settings.condenser, made.condenses))
+        own_limits = replace(limits_of(settings.agent), room=context_limit(settings.condenser, made.condenses))
         parts = SessionParts(
             store=self._store,
             lease=lease,

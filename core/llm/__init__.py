@@ -1,5 +1,5 @@
-"""Models: scripted ones, and those of every provider through one litellm child process.
+"""Models: scripted ones, cassettes, and those of every provider through one litellm child process.
 
-`registry` makes an LLM from the name that a user writes. litellm is loaded in the model host and nowhere
-else: it is slow to import, holds 200 MB, and the provider keys need to be known to one process only.
+`registry` keeps the models of conversations, and `factory` creates one from the name that a user writes. Only the model
+host loads litellm, which is slow to import and takes 200 MB, and only it needs the provider keys.
 """

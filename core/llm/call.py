@@ -1,21 +1,11 @@
-"""One call of one model through litellm, in the model host: stream it, put it together, then check that it is
-whole.
+"""One call of one model through litellm, in the model host.
 
-Tool calls are handed on only from an answer that the provider has declared finished, see `finish`.
+The answer is streamed, assembled and checked. Tool calls are returned only from an answer that the provider itself has
+finished. litellm ends every stream as if it were complete and keeps the provider's finish reason on the stream; for
+Google's models it reports a reason with every chunk, so there `watch_finish` records the one that Google sent.
 
-Marks in a prompt for what the provider can keep of it. Pure.
-
-Some providers keep by themselves what requests have in common; Anthropic's models do where it is marked, at four
-places at most. Marked are the instructions, and the two newest messages that answers are made for: the one before the
-newest is the newest of the last request, so that what was kept then is found again.
-
-What an answer costs: from the prices that the user gives a model, and litellm's entry for it. Pure.
-
-Whether a provider itself has said that its answer is finished. In the model host.
-
-litellm ends every stream as if it were whole, and keeps the provider's own reason to finish on the stream. For Google's
-models it does not: it gives every piece a reason, so that an answer that broke off cannot be told from a whole one.
-There the provider's words are read where litellm reads them.
+The same module decides what belongs to a request and its answer: prompt caching marks, which Anthropic's models need
+(at most four), and the cost, by the user's prices or litellm's.
 """
 
 from __future__ import annotations
@@ -39,16 +29,19 @@ _MARK = {"type": "ephemeral"}
 _NEWEST = 2
 
 
-def takes_marks(model: str) -> bool:
-    """Whether requests to a model are to be marked."""
+def needs_cache_marks(model: str) -> bool:
+    """Return whether a model caches prompts only where they are marked."""
     provider, _, name = model.partition("/")
     return provider == "anthropic" or (
         provider in ("bedrock", "vertex_ai", "openrouter", "azure_ai", "databricks") and "claude" in name.lower()
     )
 
 
-def with_marks(messages: Sequence[Message]) -> list[Message]:
-    """The messages with their marks; the given ones stay as they are."""
+def with_cache_marks(messages: Sequence[Message]) -> list[Message]:
+    """Return a copy with marks on the instructions and on the two newest user or tool messages.
+
+    The older of the two is the newest of the previous request, so its cache entry is found again.
+    """
     marked = list(messages)
     asking = [at for at, message in enumerate(messages) if message.get("role") in ("user", "tool")]
     system = [at for at, message in enumerate(messages[:1]) if message.get("role") == "system"]
@@ -58,7 +51,7 @@ def with_marks(messages: Sequence[Message]) -> list[Message]:
 
 
 def _marked(message: Message) -> Message:
-    """A result takes its mark as a whole, any other message on its last text."""
+    """Mark a tool result as a whole, and any other message at its last text."""
     if message.get("role") == "tool":
         return {**message, "cache_control": _MARK}
     content = message.get("content")
@@ -74,7 +67,7 @@ _MILLION = 1_000_000
 
 
 def price_of(table: Mapping[str, Any], model: str) -> dict[str, Any] | None:
-    """What litellm's table says about a model; None where it has no entry, or one for another provider's."""
+    """Return litellm's entry for a model, or None if it has none for this provider."""
     prefix, _, name = model.partition("/")
     for key in (model, name):
         entry = table.get(key)
@@ -84,12 +77,12 @@ def price_of(table: Mapping[str, Any], model: str) -> dict[str, Any] | None:
 
 
 def is_priced(facts: Mapping[str, Any]) -> bool:
-    """Whether the user gave a model its prices, see `settings.ModelFacts`."""
+    """Return whether the user set the prices of a model, see `settings.ModelFacts`."""
     return facts["price_in"] is not None and facts["price_out"] is not None
 
 
 def cost_of(counts: Mapping[str, int], facts: Mapping[str, Any]) -> float:
-    """US dollars by the user's prices. What was read from a cache or written to it is a part of the prompt."""
+    """Return US dollars by the user's prices. Tokens read from or written to a cache are part of the prompt."""
     read, write = counts["cache_read_tokens"], counts["cache_write_tokens"]
     plain = max(0, counts["prompt_tokens"] - read - write)
     price_in = facts["price_in"]
@@ -105,11 +98,11 @@ def cost_of(counts: Mapping[str, int], facts: Mapping[str, Any]) -> float:
 
 _GOOGLE = ("gemini", "vertex_ai")
 _FINISH_MARK = "handloom_finished"
-"""Set on what litellm reads a stream of Google's from."""
+"""The attribute on litellm's reader of Google's streams."""
 
 
-def watch(model: str) -> None:
-    """Have the ends of a model's answers be seen. To be called before the answer is asked for."""
+def watch_finish(model: str) -> None:
+    """Record Google's finish reasons. Call this before the request."""
     provider = provider_of(model)
     if provider is None or provider.prefix not in _GOOGLE:
         return
@@ -130,33 +123,28 @@ def watch(model: str) -> None:
     setattr(pieces, _FINISH_MARK, False)
 
 
-def source_of(stream: Any) -> Any:
-    """What a stream read its provider's pieces from; to be asked for at its end, before it is closed."""
-    return getattr(stream, "completion_stream", None)
-
-
-def is_finished(stream: Any, source: Any, said: str | None) -> bool:
-    """Whether the provider has ended its answer. `said` is the last reason that came with a piece."""
-    if (seen := getattr(source, _FINISH_MARK, None)) is not None:
+def is_finished(stream: Any, reader: Any, reason: str | None) -> bool:
+    """Return whether the provider finished its answer. `reason` is the last one that came with a chunk."""
+    if (seen := getattr(reader, _FINISH_MARK, None)) is not None:
         return bool(seen)
     if hasattr(stream, "received_finish_reason"):
         return bool(stream.received_finish_reason or getattr(stream, "intermittent_finish_reason", None))
-    return bool(said)
+    return bool(reason)
 
 
 MAX_ANSWER_CHARS = 8_000_000
-"""No model answers at such length; a broken server may."""
+"""More than any model answers; a broken server may send more."""
 
 NO_KEY = "none"
 _WITHOUT_API_KEYS = ("bedrock", "sagemaker_chat", "vertex_ai", "github_copilot", "ollama", "ollama_chat")
-"""Whoever knows them signs requests or logs in, or needs nothing."""
+"""Providers that need no API key: they sign requests, log in, or are local."""
 
 OnDelta = Callable[[str, str], None]
-"""Takes a piece of text and its channel, `answer` or `reasoning`."""
+"""Takes a chunk of text and its channel, `answer` or `reasoning`."""
 
 
 class _Answer:
-    """An answer while it comes in."""
+    """An answer while it is received."""
 
     def __init__(self) -> None:
         self.id = ""
@@ -167,12 +155,12 @@ class _Answer:
         self.finish_reason: str | None = None
         self.usage: Any = None
         self.is_counted = False
-        """Whether its usage came behind its end: then nothing more will come."""
+        """Whether the usage came after the end: then nothing more will come."""
         self._call_at: dict[int, dict[str, str]] = {}
         self._size = 0
 
     def add(self, chunk: Any, on_delta: OnDelta) -> None:
-        """Take in one chunk of the stream."""
+        """Add one chunk of the stream."""
         self.id = self.id or str(getattr(chunk, "id", "") or "")
         usage = getattr(chunk, "usage", None)
         self.is_counted = bool(self.finish_reason and usage)
@@ -214,16 +202,16 @@ class _Answer:
 
 
 async def complete(litellm: Any, order: Line, on_delta: OnDelta) -> Line:
-    """Carry out an order of `wire` and give what its `done` line says.
+    """Execute an order of `host_protocol` and return the content of its `done` line.
 
-    Raises what litellm raises, BadAnswer for a stream that is not whole, TimeoutError. Cancelling closes the
-    connection to the provider.
+    Raises what litellm raises, BadAnswer for an incomplete stream, TimeoutError. Cancelling closes the connection to
+    the provider.
     """
     settings = order["settings"]
     clock = asyncio.get_running_loop().time
     end_at = clock() + settings["total_timeout_s"]
-    answer, stream, source, begun = _Answer(), None, None, False
-    watch(order["model"])
+    answer, stream, reader, begun = _Answer(), None, None, False
+    watch_finish(order["model"])
     try:
         async with asyncio.timeout_at(min(end_at, clock() + settings["first_token_timeout_s"])) as limit:
             stream = await litellm.acompletion(**_arguments(litellm, order))
@@ -232,26 +220,26 @@ async def complete(litellm: Any, order: Line, on_delta: OnDelta) -> Line:
                 limit.reschedule(min(end_at, clock() + settings["idle_timeout_s"]))
                 answer.add(chunk, on_delta)
                 if answer.is_counted:
-                    break  # what litellm does behind it is its own bookkeeping, which takes milliseconds
-            source = source_of(stream)
+                    break  # only litellm's own bookkeeping follows, which takes milliseconds
+            reader = getattr(stream, "completion_stream", None)  # closing the stream removes it
     except TimeoutError as error:
-        raise TimeoutError(_late(begun, clock() >= end_at, settings)) from error
+        raise TimeoutError(_timeout_message(begun, clock() >= end_at, settings)) from error
     finally:
         if stream is not None and hasattr(stream, "aclose"):
             await stream.aclose()
-    if not is_finished(stream, source, answer.finish_reason):
+    if not is_finished(stream, reader, answer.finish_reason):
         raise _broken_off(answer)
     return {**_done(litellm, order, answer), "estimated": _is_estimated(stream, answer.usage)}
 
 
 def _is_estimated(stream: Any, usage: Any) -> bool:
-    """Whether litellm counted the tokens itself, because no piece of the provider's had them."""
+    """Return whether litellm counted the tokens itself, because no chunk had them."""
     pieces = getattr(stream, "chunks", None)
     return usage is not None and pieces is not None and not any(getattr(one, "usage", None) for one in pieces)
 
 
 def _sees(litellm: Any, model: str, settings: Line) -> bool:
-    """Whether the model is to be shown pictures."""
+    """Return whether the model gets pictures."""
     if settings["vision"] != "auto":
         return bool(settings["vision"] == "yes")
     entry = price_of(litellm.model_cost, model)
@@ -259,7 +247,7 @@ def _sees(litellm: Any, model: str, settings: Line) -> bool:
 
 
 def _takes_tools(litellm: Any, model: str, settings: Line) -> bool:
-    """Whether the model may be given tools. litellm silently drops what it knows a model not to take."""
+    """Return whether the model gets tools. litellm silently drops them for models that it knows not to support them."""
     if settings["tools"] != "auto":
         return bool(settings["tools"] == "yes")
     entry = price_of(litellm.model_cost, model)
@@ -267,7 +255,7 @@ def _takes_tools(litellm: Any, model: str, settings: Line) -> bool:
         return False
     try:
         taken = litellm.get_supported_openai_params(model)
-    except Exception:  # noqa: BLE001  # boundary: litellm does not know the model; then its provider says
+    except Exception:  # noqa: BLE001  # boundary: litellm does not know the model; its provider will answer
         return True
     return taken is None or "tools" in taken
 
@@ -291,8 +279,7 @@ def _arguments(litellm: Any, order: Line) -> dict[str, Any]:
         "drop_params": True,
     }
     if order["tools"]:
-        # Without this, litellm looks for tools of MCP servers, and fails where the package for those is
-        # missing.
+        # Otherwise litellm looks for tools of MCP servers, and fails if its package for those is missing.
         arguments |= {"tools": order["tools"], "_skip_mcp_handler": True}
     if order["stop"]:
         arguments["stop"] = order["stop"]
@@ -308,24 +295,24 @@ def _messages(litellm: Any, order: Line) -> Any:
     messages = order["messages"]
     if not _sees(litellm, order["model"], order["settings"]):
         messages = without_pictures(messages)
-    wants_marks = order["settings"]["prompt_caching"] and takes_marks(order["model"])
-    return with_marks(messages) if wants_marks else messages
+    is_marked = order["settings"]["prompt_caching"] and needs_cache_marks(order["model"])
+    return with_cache_marks(messages) if is_marked else messages
 
 
 def _key(model: str, key_env: str | None) -> Line:
-    """The key where it is not the provider's own; litellm reads that by itself where it is given none."""
+    """Return the key unless it is the provider's usual one, which litellm reads from the environment."""
     provider = provider_of(model)
     if key_env:
         return {"api_key": os.environ.get(key_env) or NO_KEY}
     if key_env == "" and not (provider and provider.prefix in _WITHOUT_API_KEYS):
         return {"api_key": NO_KEY}
     if provider and provider.prefix == "openai" and not os.environ.get("OPENAI_API_KEY"):
-        # Servers on this machine want no key, but the client library refuses to go without.
+        # Local servers need no key, but the client library requires one.
         return {"api_key": NO_KEY}
     return {}
 
 
-def _late(begun: bool, at_end: bool, settings: Line) -> str:
+def _timeout_message(begun: bool, at_end: bool, settings: Line) -> str:
     if at_end:
         return f"the answer took longer than {settings['total_timeout_s']:g} s"
     if begun:
@@ -334,7 +321,7 @@ def _late(begun: bool, at_end: bool, settings: Line) -> str:
 
 
 def _broken_off(answer: _Answer) -> BadAnswer:
-    """What is raised for an answer that its provider has not finished."""
+    """Return the error for an answer that its provider has not finished."""
     if not answer.texts and not answer.calls:
         return BadAnswer(ModelErrorKind.BAD_RESPONSE, "nothing. Is the address of its API right?")
     return BadAnswer(ModelErrorKind.CONNECTION, "the answer broke off before its end")
@@ -343,7 +330,7 @@ def _broken_off(answer: _Answer) -> BadAnswer:
 def _done(litellm: Any, order: Line, answer: _Answer) -> Line:
     usage = answer.usage
     details = getattr(usage, "prompt_tokens_details", None)
-    # Whoever answers without a key is not the provider, whatever its model is called.
+    # A server that needs no key is not the provider, whatever its model is called.
     price = None if order["facts"]["key_env"] == "" else price_of(litellm.model_cost, order["model"])
     counts = {
         "prompt_tokens": _count(usage, "prompt_tokens"),
@@ -369,7 +356,7 @@ def _done(litellm: Any, order: Line, answer: _Answer) -> Line:
 
 
 def _cost(litellm: Any, model: str, usage: Any, price: Line | None) -> float | None:
-    """US dollars; None where litellm cannot say, for the price is unknown then and not nothing."""
+    """Return US dollars, or None if litellm does not know the price."""
     if usage is None or price is None:
         return None
     try:
@@ -377,11 +364,11 @@ def _cost(litellm: Any, model: str, usage: Any, price: Line | None) -> float | N
         cost = float(litellm.completion_cost(completion_response=response, model=model))
     except Exception:  # noqa: BLE001  # boundary: litellm documents no exceptions, and a price must not fail an answer
         return None
-    # litellm says 0 where its entry has no price; it is 0 where the entry says so.
+    # litellm returns 0 if its entry has no price; accept 0 only if the entry says so.
     return cost if cost > 0 or price.get("input_cost_per_token") == price.get("output_cost_per_token") == 0 else None
 
 
 def _count(holder: Any, name: str) -> int:
-    """A number of tokens, wherever it stands; 0 where it is missing or no sensible number."""
+    """Return a number of tokens; 0 if it is missing or implausible."""
     value = holder.get(name) if isinstance(holder, dict) else getattr(holder, name, None)
     return value if isinstance(value, int) and value > 0 else 0

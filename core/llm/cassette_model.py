@@ -1,8 +1,8 @@
-"""A model that plays a cassette: the recorded answers, offline, to the requests that they were given to.
+"""A model that plays a cassette: the recorded answers, offline, for the requests that they were given to.
 
-Strict, the requests of a conversation are those of one thread of the file, equal and in their order; the first one
-that differs ends the call with the place where it does. A conversation that is opened again goes on behind as many
-answers as it has. Loose, an equal conversation gets its answer, whatever instructions and tools are.
+In strict mode, the requests of a conversation must equal those of one thread of the file, in order; the first different
+request fails with an error that shows the difference. A reopened conversation continues after as many answers as it
+has. In loose mode, an equal conversation gets its answer, whatever the instructions and tools are.
 """
 
 from __future__ import annotations

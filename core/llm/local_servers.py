@@ -1,9 +1,9 @@
-"""Model servers on this machine: `local:PORT/NAME` names one's model, and `find_servers` looks which ones there are.
+"""Model servers on this machine: `local:PORT/NAME` names a model of one, and `find_servers` finds them.
 
-Ollama, llama.cpp, vLLM, LM Studio and others listen at usual ports and list their models in OpenAI's way or in
-Ollama's. All ports are asked at once, on loopback only, for half a second; no key is sent, no redirect is followed, and
-what comes back is hostile: bounded, and names that could not be written in a command are left out. A conversation with
-such a model goes to `127.0.0.1` too, and takes no key along.
+Ollama, llama.cpp, vLLM, LM Studio and others listen on known ports and list their models in OpenAI's or Ollama's form.
+All ports are asked at once, on loopback only, for half a second. No key is sent and no redirect is followed. Answers
+are untrusted: they are bounded, and names that cannot be written in a command are ignored. A conversation with such a
+model also connects to `127.0.0.1` without a key.
 """
 
 from __future__ import annotations

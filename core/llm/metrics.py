@@ -1,4 +1,4 @@
-"""What a conversation has spent on models: sums that an answer adds to, and the calls that sums are made of. Pure."""
+"""What a conversation has spent on models: running sums, and the calls between two sums. Pure."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What is known of the models that there are: from litellm's tables, which only the model host has loaded.
+"""What is known about models, from litellm's tables, which only the model host has loaded.
 
-`facts_of` runs in the host and makes lines of the tables; `models_of` makes models of those lines, on this side. A
-figure that the tables do not have is None and never a guess. Whether a provider can be used here is told by the names
-of environment variables; their values are not looked at.
+`facts_of` runs in the host and turns the tables into lines; `models_of` turns the lines into models in Handloom's
+process. A figure that the tables lack is None, never a guess. Whether a provider can be used is decided by the names of
+environment variables; their values are not read.
 """
 
 from __future__ import annotations

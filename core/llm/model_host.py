@@ -1,18 +1,13 @@
-"""The model host: a child process that holds litellm and the provider keys, and calls models for all
-conversations.
+"""The model host: a child process that holds litellm and the provider keys, and calls models for all conversations.
 
-`python -m core.llm.model_host` reads the lines of `wire` from standard input and answers on standard output. It
-ends when its input does, and so never outlives Handloom. What it keeps to itself: its output is for lines
-alone, whatever a library prints; litellm logs nowhere, calls back to nobody, reads no `.env` of the folder
-and fetches no price list; keys are taken out of every text that leaves; no core file is written.
+`python -m core.llm.model_host` reads the lines of `host_protocol` from standard input and answers on standard output.
+It ends with its input, so it never outlives Handloom. Standard output has these lines only, whatever a library prints.
+litellm does not log, call back, read a `.env` or fetch a price list. Keys are removed from every text that leaves, and
+no core file is written.
 
-The model host made quick: what its libraries do for others and nobody here needs is left out, and done once before.
-
-OpenAI's library looks through every message for names to change and files to encode before it sends a request, which
-takes as long as the conversation is: some 40 ms at 200 messages. Messages of ours are JSON already, in the words that
-go over the wire. litellm works out what a streamed answer has cost before any of it has come; we ask at its end.
-
-What is left out is found by its name; with a version that has no such name, all is done as ever.
+To save time, work that libraries do for other users is skipped: OpenAI's library walks through every message for names
+to change and files to encode, some 40 ms at 200 messages, and litellm computes the cost of a stream before it begins.
+Skipped functions are found by name; if a version lacks one, nothing is skipped.
 """
 
 from __future__ import annotations
@@ -42,29 +37,29 @@ _CHUNK = {"id": "warm", "object": "chat.completion.chunk", "created": 1, "model"
 _DELTAS: tuple[dict[str, Any], ...] = ({"role": "assistant", "content": "warm"}, {})
 
 
-async def _as_it_is(data: Any, expected_type: object) -> Any:
-    """The request, in which nothing is to be changed."""
+async def _unchanged(data: Any, expected_type: object) -> Any:
+    """Return the request unchanged."""
     return data
 
 
-def _nothing(**facts: object) -> None:
-    """An answer that has not come has cost nothing."""
+def _skip(**facts: object) -> None:
+    """Skip the cost of an answer that has not begun."""
 
 
-LEFT_OUT: dict[tuple[str, str], Callable[..., Any]] = {
-    ("openai.resources.chat.completions.completions", "async_maybe_transform"): _as_it_is,
-    ("litellm.utils", "update_response_metadata"): _nothing,
+SKIPPED: dict[tuple[str, str], Callable[..., Any]] = {
+    ("openai.resources.chat.completions.completions", "async_maybe_transform"): _unchanged,
+    ("litellm.utils", "update_response_metadata"): _skip,
 }
-"""By module and name, what does its work instead."""
+"""The replacement, by module and name."""
 
 
-def lighten() -> list[str]:
-    """Leave it out from here on, with litellm loaded; the names that were not found come back."""
+def skip_unneeded_work() -> list[str]:
+    """Install the replacements after litellm is loaded, and return the names that were not found."""
     missing = []
-    for (module, name), instead in LEFT_OUT.items():
-        place = importlib.import_module(module)
-        if hasattr(place, name):
-            setattr(place, name, instead)
+    for (module, name), replacement in SKIPPED.items():
+        target = importlib.import_module(module)
+        if hasattr(target, name):
+            setattr(target, name, replacement)
         else:
             missing.append(name)
     garbage_collector.freeze()  # what is loaded stays, and is a hundred times what a call makes
@@ -72,9 +67,9 @@ def lighten() -> list[str]:
 
 
 async def warm(litellm: Any) -> bool:
-    """Make a call that nobody sees, answered in this process: the first one loads and builds for 100 ms and more.
+    """Make one call that is answered in this process, because the first call takes 100 ms and more to load code.
 
-    Nothing goes over any network. False where it went wrong, which is for the log: the first call is slow then.
+    Nothing goes over a network. Returns False after an error, which is logged; then the first real call is slow.
     """
     import httpx
     import openai
@@ -83,8 +78,8 @@ async def warm(litellm: Any) -> bool:
         choices = [{"index": 0, "delta": d, "finish_reason": None if d else "stop"} for d in _DELTAS]
         usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
         chunks = [*({**_CHUNK, "choices": [choice]} for choice in choices), {**_CHUNK, "choices": [], "usage": usage}]
-        said = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks)
-        return httpx.Response(200, text=f"{said}data: [DONE]\n\n", headers={"Content-Type": "text/event-stream"})
+        lines = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks)
+        return httpx.Response(200, text=f"{lines}data: [DONE]\n\n", headers={"Content-Type": "text/event-stream"})
 
     try:
         async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http:
@@ -97,13 +92,13 @@ async def warm(litellm: Any) -> bool:
             )
             return bool([chunk async for chunk in stream])
     except Exception:  # the boundary to litellm
-        log.exception("the model host could not be warmed")
+        log.exception("warming the model host failed")
         return False
 
 
 _SET_BEFORE_IMPORT = {
-    "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # no look-up for prices on the network
-    "LITELLM_MODE": "PRODUCTION",  # no .env of a folder that the installation happens to be in
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # do not fetch prices from the network
+    "LITELLM_MODE": "PRODUCTION",  # do not read the .env of a folder around the installation
     "LITELLM_LOG": "CRITICAL",
     "DO_NOT_TRACK": "1",
 }
@@ -116,26 +111,26 @@ def main() -> None:
     os.environ.update(_SET_BEFORE_IMPORT)
     try:
         litellm = _load()
-    except Exception as error:  # noqa: BLE001  # boundary: what keeps litellm from loading is told
+    except Exception as error:  # noqa: BLE001  # boundary: any failure to load litellm is reported
         output.write(encode({"type": "broken", "message": clean(repr(error), from_environment(os.environ))}))
         output.flush()
         os._exit(1)
     try:
         asyncio.run(_Host(litellm, output).serve())
     finally:
-        # Handloom has closed its end: nobody reads an error, or waits for litellm's own threads.
+        # Handloom has closed the pipe: do not report errors or wait for litellm's threads.
         os._exit(0)
 
 
 def _take_output() -> BinaryIO:
-    """Standard output for lines alone: what libraries print goes to standard error from now on."""
+    """Return standard output, and redirect what libraries print to standard error."""
     output = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     return output
 
 
 def _load() -> Any:
-    """litellm, made quiet."""
+    """Import litellm and switch off its logging and callbacks."""
     logging.disable(logging.CRITICAL)
     _follow_no_redirects()
     import litellm
@@ -148,14 +143,14 @@ def _load() -> Any:
     litellm.callbacks = []
     litellm.success_callback = []
     litellm.failure_callback = []
-    lighten()
+    skip_unneeded_work()
     return litellm
 
 
 def _follow_no_redirects() -> None:
-    """Keep requests, and so the keys in them, from going where an answer says.
+    """Disable redirects, so that no server can send a request with its key elsewhere.
 
-    The libraries follow redirects, and take along every header but `Authorization`, in which few providers have keys.
+    The libraries drop only the header `Authorization` on a redirect, and few providers have their keys in it.
     """
     import httpx
 
@@ -169,7 +164,7 @@ def _follow_no_redirects() -> None:
 
 
 class _Host:
-    """The serving side: one task a call, ended by a cancel line or by the end of the input."""
+    """Serves the calls: one task per call, ended by a cancel line or by the end of the input."""
 
     def __init__(self, litellm: Any, output: BinaryIO) -> None:
         self._litellm = litellm
@@ -178,11 +173,11 @@ class _Host:
         self._secrets = from_environment(os.environ)
 
     async def serve(self) -> None:
-        """Take lines until there are no more; then every call that is under way is ended."""
+        """Process lines until the input ends, then cancel all running calls."""
         reader = asyncio.StreamReader(limit=MAX_LINE_BYTES)
         loop = asyncio.get_running_loop()
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-        self._say({"type": "ready"})
+        self._write({"type": "ready"})
         async with asyncio.TaskGroup() as group:
             warming = group.create_task(warm(self._litellm))
             while data := await reader.readline():
@@ -194,29 +189,29 @@ class _Host:
                     case "cancel" if number in self._calls:
                         self._calls[number].cancel()
                     case "ping":
-                        self._say({"type": "pong", "id": number})
+                        self._write({"type": "pong", "id": number})
                     case "models":
                         facts = facts_of(self._litellm.model_cost)
-                        self._say({"type": "models", "id": number, "models": facts})
+                        self._write({"type": "models", "id": number, "models": facts})
             for task in (warming, *self._calls.values()):
                 task.cancel()
 
     async def _answer(self, order: Line) -> None:
-        """Carry out one call and say how it ended. Says nothing of a call that was cancelled."""
+        """Execute one call and write its result. A cancelled call writes nothing."""
         number = order["id"]
 
         def on_delta(text: str, channel: str) -> None:
-            self._say({"type": "delta", "id": number, "text": text, "channel": channel})
+            self._write({"type": "delta", "id": number, "text": text, "channel": channel})
 
         try:
             done = await complete(self._litellm, order, on_delta)
         except BrokenPipeError:
             raise
-        except Exception as error:  # noqa: BLE001  # boundary: whatever a provider's code raises becomes an error line
+        except Exception as error:  # noqa: BLE001  # boundary: any exception of a provider's code becomes an error line
             key_env = order["facts"]["key_env"]
             failure = failure_of(error, order["model"], self._secrets, datetime.now(UTC), key_env)
             wait = failure.retry_after_s
-            self._say(
+            self._write(
                 {
                     "type": "error",
                     "id": number,
@@ -226,12 +221,12 @@ class _Host:
                 }
             )
         else:
-            self._say({"type": "done", "id": number, **done})
+            self._write({"type": "done", "id": number, **done})
         finally:
             del self._calls[number]
 
-    def _say(self, line: Line) -> None:
-        """Write a line. Blocks while Handloom does not read, which holds back the providers' streams too."""
+    def _write(self, line: Line) -> None:
+        """Write a line. Blocks while Handloom does not read, which also slows down the providers' streams."""
         self._output.write(encode(line))
         self._output.flush()
 

@@ -1,7 +1,7 @@
 """Models of providers, called through the model host.
 
-ModelHost is the process, one for all conversations: started by the first call or by `start`, started again
-when it died. HostedLLM is one model in it, with its settings and its retries. litellm is never imported here.
+ModelHost is the process, one for all conversations: the first call or `start` starts it, also again after a crash.
+HostedLLM is one model in it, with its settings and retries. litellm is never imported here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The model of a conversation that has none: every call of it fails, and nothing is sent to anyone.
+"""The model of a conversation that has none: every call fails and nothing is sent.
 
-A session that is run again gives what was recorded; where something asks for more all the same, it learns here that
-there is nobody to ask.
+A rerun conversation replays recorded answers; if something requests a new one, this model says that there is none.
 """
 
 from __future__ import annotations
@@ -10,11 +9,10 @@ from core.errors import ModelError, ModelErrorKind
 from core.protocols import FrameSink, LLMRequest, LLMResponse
 
 AGAIN = "again"
-"""What a conversation that runs another one again has for a model's name."""
-
+"""The model name of a conversation that reruns another one."""
 
 WITHOUT = "none"
-"""What a conversation has for a model's name whose agent has a model of its own, where none is configured here."""
+"""The model name of a conversation whose agent brings its own model, if none is configured here."""
 _WHY = {
     AGAIN: "This conversation ran a saved one again and has no model. To go on from here, choose a model.",
     WITHOUT: "This conversation has no model, for its agent brings one. To go on with another agent, choose one.",
@@ -22,14 +20,14 @@ _WHY = {
 
 
 class NoModel:
-    """Implements core.protocols.LLM by refusing. `name` is one of those above."""
+    """Implements core.protocols.LLM; every call raises ModelError. `name` is AGAIN or WITHOUT."""
 
     def __init__(self, name: str = AGAIN) -> None:
         self.name = name
 
     async def complete(self, request: LLMRequest, on_frame: FrameSink, cause: int) -> LLMResponse:
-        """Raises ModelError."""
+        """Raise ModelError."""
         raise ModelError(ModelErrorKind.NOT_FOUND, _WHY[self.name])
 
     async def aclose(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing: there is nothing to close."""

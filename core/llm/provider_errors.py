@@ -1,9 +1,7 @@
-"""What went wrong with a call, in our words: litellm's exceptions to kinds, and texts that say what to do
-next.
+"""Turns litellm's exceptions into kinds of errors, and messages that say what to do next.
 
-Pure functions. Exceptions are told by the names of their classes and by their status, so that litellm need
-not be loaded here. Provider texts are hostile and may repeat the key: they are cleaned, cut and scrubbed
-before they are shown.
+Pure functions. Exceptions are recognised by class name and status, so litellm need not be loaded here. Texts of
+providers are untrusted and may repeat the key: they are sanitised, truncated and redacted before they are shown.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The providers that Handloom knows by name: which variable holds the key, where the API is, what to offer.
+"""The providers that Handloom knows: the variable with the key, the address of the API, the models to offer.
 
-Facts only. Keys are never read here: whether a variable is set is all that anyone outside of the model host
-asks.
+Facts only. No key is read here: outside the model host, only whether a variable is set matters.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""A model's thoughts in the form in which its provider signed them: put together, and sent back where it wants them.
+"""A model's reasoning as its provider signed it: assembled, and sent back where the provider requires it. Pure.
 
-Anthropic's models go on with their thoughts between tool calls, and refuse a request in which an answer with tool calls
-has lost them while they are to think. Nobody else takes these blocks, so they are sent to nobody else. An answer of
-another model, or one whose thoughts are not to the letter what was signed, has none: then the model is not made to
-think until the next answer. Pure.
+Anthropic's models continue their reasoning between tool calls. While reasoning is on, they refuse a request in which a
+response with tool calls lacks its blocks. No other provider accepts these blocks, so they are sent to no other. A
+response of another model, or one whose blocks were changed, has none; then reasoning is off until the next answer.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""When a failed call is made again, and how long to wait before.
+"""When a failed model call is retried, and after which wait.
 
-Only what may pass is tried again: a rate limit, a timeout, a broken connection, a failing server. And only as
-long as nothing of the answer was shown: a second answer beside half of the first would be read as one. Waits
-double from try to try, are shortened at random so that many clients do not return together, and are as long
-as the provider asks where it asks, up to five minutes.
+Only temporary errors are retried: a rate limit, a timeout, a broken connection, a server error; and only if no part of
+the answer was shown, because the user would read two answers as one. Waits double with each retry, are shortened at
+random so that many clients do not return together, and follow the provider's own request, up to five minutes.
 """
 
 from __future__ import annotations

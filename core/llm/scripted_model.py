@@ -1,14 +1,13 @@
-"""A model that plays a script: for the demo, for tests, and for trying a set-up without a key.
+"""A model that plays a script: for the demo, for tests, and for trying a setup without a key.
 
-Which turn is played follows from the request alone: as many turns are over as the conversation has answers of
-the assistant. So a conversation that is opened again goes on where it stopped. The one thing kept here is
-which faults have fired: the fault of a turn fires the first time that the turn is played by this object, and
-the turn is played without it when it is asked for again, as a fault that passes would behave.
+The request alone decides which turn is played: the one after as many turns as the conversation has assistant answers.
+So a reopened conversation continues where it stopped. The only state kept here is which faults have fired: the fault of
+a turn fires the first time that this object plays the turn, and not when the turn is requested again.
 
-The file of a scripted model, version 1: YAML, checked whole before the first turn is played.
+The file of a scripted model, version 1, is YAML, and is validated completely before the first turn is played.
 
     version: 1
-    tools: true                    # false: the model takes none, and its calls stand in its text
+    tools: true                    # false: the model has no tool calling, and its calls are in its text
     turns:
       - expect: "what the last observation must match"    # a regular expression, searched for; optional
         text: "I will look at the folder."
@@ -19,7 +18,7 @@ The file of a scripted model, version 1: YAML, checked whole before the first tu
         usage: {prompt_tokens: 100, completion_tokens: 20, cost: 0.0}
         fault: rate_limit          # or {disconnect_after_bytes: 20}
 
-`{workspace}` in texts, arguments and expectations stands for the workspace's absolute path.
+`{workspace}` in texts, arguments and expectations is replaced by the workspace's absolute path.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from core.protocols import FrameSink, LLMRequest, LLMResponse, ToolCall
 from core.regular_files import read_text
 
 MAX_SCRIPT_BYTES = 4 * 1024 * 1024
-"""A script is written by hand; anything larger is another file."""
+"""Scripts are written by hand; a larger file is something else."""
 
 FaultName = Literal[
     "rate_limit",
@@ -58,25 +57,25 @@ class _Strict(BaseModel):
 
 
 class Disconnect(_Strict):
-    """The connection breaks after this much of the text was sent."""
+    """The connection breaks after this much of the text."""
 
     disconnect_after_bytes: int = Field(ge=0)
 
 
 class ScriptedToolCall(_Strict):
-    """A call as the model would make it."""
+    """A tool call of the model."""
 
     name: str = Field(min_length=1)
     arguments: dict[str, JsonValue] = {}
 
 
 class ScriptedUsage(_Strict):
-    """What the turn is said to have used."""
+    """The reported usage of a turn."""
 
     prompt_tokens: int = Field(default=0, ge=0)
     completion_tokens: int = Field(default=0, ge=0)
     cost: float = Field(default=0.0, ge=0)
-    """US dollars. A scripted model is free unless it says otherwise."""
+    """US dollars."""
 
 
 class ScriptedTurn(_Strict):
@@ -87,7 +86,7 @@ class ScriptedTurn(_Strict):
     tool_calls: list[ScriptedToolCall] = []
     first_token_s: float = Field(default=0.0, ge=0)
     tokens_per_s: float = Field(default=0.0, ge=0)
-    """0 sends the text at once."""
+    """0 sends the whole text at once."""
     usage: ScriptedUsage = ScriptedUsage()
     fault: FaultName | Disconnect | None = None
 
@@ -108,22 +107,19 @@ class Script(_Strict):
 
     version: Literal[1]
     tools: bool = True
-    """Whether the model takes tools; one that does not writes its calls in its text."""
+    """Whether the model has tool calling; if not, it writes its calls in its text."""
     turns: list[ScriptedTurn] = Field(min_length=1)
 
 
 def load_script(path: Path) -> Script:
-    """Read and check a script.
-
-    Raises ConfigurationError that names the file, the place in it and what to do next.
-    """
+    """Read and validate a script. Raises ConfigurationError with the file, the place in it and what to do next."""
     import yaml
 
     hint = "Correct it, or choose another model with --model."
     try:
         if path.stat().st_size > MAX_SCRIPT_BYTES:
             raise ConfigurationError(f"{path}: larger than {MAX_SCRIPT_BYTES} bytes, so no script. {hint}")
-        safe_loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the one in C, where there is one, is faster
+        safe_loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C loader is faster, if present
         data: Any = yaml.load(read_text(path), Loader=safe_loader)  # noqa: S506
     except OSError as error:
         raise ConfigurationError(f"The script {path} cannot be read: {error.strerror}. {hint}") from error
@@ -143,7 +139,7 @@ def load_script(path: Path) -> Script:
 
 
 def _place(loc: tuple[int | str, ...]) -> str:
-    """Where in a script: turns count from 1, as people count."""
+    """Return the place of an error for the user, who counts turns from 1."""
     if len(loc) >= 2 and loc[0] == "turns" and isinstance(loc[1], int):
         rest = ".".join(str(part) for part in loc[2:])
         return f"turn {loc[1] + 1}" + (f", {rest}" if rest else "")
@@ -151,7 +147,7 @@ def _place(loc: tuple[int | str, ...]) -> str:
 
 
 def with_workspace(turn: ScriptedTurn, workspace: str) -> ScriptedTurn:
-    """The turn with `{workspace}` put in wherever it stands."""
+    """Return the turn with `{workspace}` replaced everywhere."""
 
     def fill(value: JsonValue) -> JsonValue:
         match value:
@@ -174,7 +170,7 @@ def with_workspace(turn: ScriptedTurn, workspace: str) -> ScriptedTurn:
 
 
 SHOWN_CHARS = 400
-"""How much of an observation an error shows: enough to see the difference."""
+"""How much of an observation an error shows."""
 
 _FAILURES = {
     "rate_limit": (ModelErrorKind.RATE_LIMIT, "The provider asked to slow down, on every try."),
@@ -185,13 +181,13 @@ _FAILURES = {
 
 
 def turn_index(request: LLMRequest) -> int:
-    """How many answers the conversation already has, which is the index of the turn to play."""
+    """Return how many answers the conversation has, which is the index of the turn to play."""
     seen = sum(1 for message in request.messages if message.get("role") == "assistant")
     return request.answers_forgotten + seen
 
 
 class ScriptedLLM:
-    """An LLM whose answers are written in a file. Raises ConfigurationError for a file that is no script."""
+    """An LLM that reads its answers from a script. Raises ConfigurationError if the file is not a valid script."""
 
     def __init__(self, path: Path, workspace: str = "", name: str | None = None) -> None:
         self._path = path
@@ -202,11 +198,11 @@ class ScriptedLLM:
 
     @property
     def name(self) -> str:
-        """As the user names it."""
+        """The name by which the user chose it."""
         return self._name
 
     async def complete(self, request: LLMRequest, on_frame: FrameSink, cause: int) -> LLMResponse:
-        """Play the turn that the conversation has come to. Raises ModelError; cancelling stops it at once."""
+        """Play the conversation's next turn. Raises ModelError; cancelling stops it immediately."""
         if request.tools and not self._script.tools:
             raise ModelError(ModelErrorKind.NO_TOOLS, "This scripted model takes no tools.")
         index = turn_index(request)
@@ -233,7 +229,7 @@ class ScriptedLLM:
         return self._response(index, cause, turn, text=turn.text, calls=_tool_calls(turn, fault, cause))
 
     async def aclose(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing: there is nothing to close."""
 
     def _turn(self, index: int) -> ScriptedTurn:
         turns = self._script.turns
@@ -255,7 +251,7 @@ class ScriptedLLM:
             )
 
     async def _stream(self, text: str, tokens_per_s: float, on_frame: FrameSink, cause: int) -> None:
-        """Send the text piece by piece at its pace; pieces that are due together go together."""
+        """Send the text in chunks at its speed; chunks that are due at the same time are sent together."""
         if not text:
             return
         if not tokens_per_s:
@@ -288,12 +284,12 @@ class ScriptedLLM:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Pieces of about the length of a model's tokens: four characters, not across words."""
+    """Split a text into chunks of about a token: four characters, not across words."""
     return (match.group() for match in re.finditer(r"\s*\S{1,4}\s*", text)) if text.strip() else iter([text])
 
 
 def _cut_at(fault: object, turn: ScriptedTurn) -> str:
-    """The part of the text that still came in before the connection broke."""
+    """Return the part of the text that is sent before the connection breaks."""
     data = turn.text.encode()
     if isinstance(fault, Disconnect):
         return data[: fault.disconnect_after_bytes].decode(errors="ignore")

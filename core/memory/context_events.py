@@ -1,4 +1,4 @@
-"""Which events the model sees, and what each of them takes of its context. Pure."""
+"""Which events the model sees, and how many tokens each of them takes. Pure."""
 
 from __future__ import annotations
 
@@ -58,25 +58,25 @@ UNSEEN: frozenset[type[Event]] = frozenset(
         UnknownObservation,
     }
 )
-"""What is said between the controller, the memory and the user, and never to the model."""
+"""Events between the controller, the memory and the user that the model never sees."""
 _NO_ANSWERS = (ConsentAction, PlanAction, SystemMessageAction)
 _NEVER_SHOWN = UNSEEN | {UndoObservation}
 
 
 def is_seen(event: Event) -> bool:
-    """Whether an event counts among those that the model sees."""
+    """Return whether the model sees an event."""
     if type(event) in _NEVER_SHOWN or getattr(event, "hidden", False):
         return False
     return not (isinstance(event, MessageAction) and event.queued)
 
 
-def size_of(event: Event, room: int | None = None) -> int:
-    """Tokens of what the model is shown of an event in a room of so many; 0 for one that it does not see."""
+def size_of(event: Event, limit: int | None = None) -> int:
+    """Estimate the tokens of an event as the model sees it in a prompt with this limit; 0 if it does not see it."""
     if not is_seen(event):
         return 0
     if isinstance(event, Observation):
         pictures = len(seen_pictures(event)) * PICTURE_TOKENS
-        return MESSAGE_TOKENS + pictures + tokens_of(clipped(observation_text(event), result_tokens(event, room)))
+        return MESSAGE_TOKENS + pictures + tokens_of(clipped(observation_text(event), result_tokens(event, limit)))
     if event.tool_call_metadata is not None:
         return MESSAGE_TOKENS + _answer_size(event.tool_call_metadata.model_response)
     if isinstance(event, SystemMessageAction):
@@ -87,26 +87,26 @@ def size_of(event: Event, room: int | None = None) -> int:
         text, pictures = f"{event.content}{event.context}", len(event.image_urls or ())
     elif isinstance(event, PlanAction):
         text = str(event.task_list)
-    return MESSAGE_TOKENS + pictures * PICTURE_TOKENS + tokens_of(clipped(text, part_tokens(room)))
+    return MESSAGE_TOKENS + pictures * PICTURE_TOKENS + tokens_of(clipped(text, part_tokens(limit)))
 
 
-def result_tokens(event: Observation, room: int | None) -> int | None:
-    """What a result may take at most in a room of so many tokens: its part of what its answer's results may."""
+def result_tokens(event: Observation, limit: int | None) -> int | None:
+    """Return the token limit of a result: its part of what all results of its response may take."""
     metadata = event.tool_call_metadata
-    return part_tokens(room, metadata.total_calls_in_response if metadata is not None else 1)
+    return part_tokens(limit, metadata.total_calls_in_response if metadata is not None else 1)
 
 
-def is_answer(envelope: Envelope, told: set[str]) -> bool:
-    """Whether an event begins a message of the assistant. `told` has the ids of the answers so far, and is added to."""
+def is_answer(envelope: Envelope, seen: set[str]) -> bool:
+    """Return whether an event begins an assistant message. Adds the response's id to `seen`, the ids so far."""
     event = envelope.event
     metadata = event.tool_call_metadata
     if metadata is not None:
         answer = metadata.model_response.get("id")
-        if not isinstance(answer, str) or answer in told or not _calls_of(metadata.model_response):
+        if not isinstance(answer, str) or answer in seen or not _calls_of(metadata.model_response):
             return False
         if type(event) in UNSEEN and type(event) is not CondensationRequestAction:
             return False
-        told.add(answer)
+        seen.add(answer)
         return True
     if not isinstance(event, Action) or not is_seen(event) or isinstance(event, _NO_ANSWERS):
         return False
@@ -125,7 +125,7 @@ def _calls_of(model_response: dict[str, Any]) -> bool:
 
 
 def _answer_size(model_response: dict[str, Any]) -> int:
-    """Tokens of a stored answer; 0 for an event that does not carry it."""
+    """Estimate the tokens of a stored response; 0 for an event that does not have it."""
     match model_response:
         case {"choices": [{"message": dict() as message}, *_]}:
             return json_size(message.get("content") or "") + json_size(message.get("tool_calls") or "")
@@ -134,16 +134,16 @@ def _answer_size(model_response: dict[str, Any]) -> int:
 
 
 def json_size(value: object) -> int:
-    """Tokens of the texts in a JSON value."""
-    total, waiting = 0, [value]
-    while waiting:
-        match waiting.pop():
+    """Estimate the tokens of the texts in a JSON value."""
+    total, pending = 0, [value]
+    while pending:
+        match pending.pop():
             case str() as text:
                 total += tokens_of(text)
             case dict() as fields:
-                waiting += [*fields, *fields.values()]
+                pending += [*fields, *fields.values()]
             case list() | tuple() as items:
-                waiting += items
+                pending += items
             case _:
                 total += 1
     return total

@@ -1,13 +1,12 @@
-"""The history of a conversation as the messages that a model is sent, in OpenAI's chat form.
+"""The history of a conversation as the messages for a model, in OpenAI's chat form.
 
-`build_messages` is a pure function of the events, called once a step with all of them. What it keeps,
-whatever the history is: every tool call has exactly one result, results follow their call at once and in its
-order, nobody speaks twice in a row as the user, and adding events changes nothing of what stands before the
-last answer, so that providers can cache it.
+`build_messages` is a pure function of all events, called once per step. Invariants, for every history: each tool call
+has exactly one result; results directly follow their call, in order; there are no two consecutive user messages; adding
+events changes nothing before the last answer, so that providers can cache it.
 
-An answer of the model is one assistant message, however many events it became. They share the `id` in
-`tool_call_metadata.model_response`, and the first one carries the whole answer. Source of the rules: the
-message building of OpenHands V0 (`openhands/memory/conversation_memory.py`).
+A response of the model is one assistant message, however many events it became: they share the `id` in
+`tool_call_metadata.model_response`, and the first one has the whole response. The rules are those of OpenHands V0
+(`openhands/memory/conversation_memory.py`).
 """
 
 from __future__ import annotations

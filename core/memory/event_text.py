@@ -1,7 +1,4 @@
-"""One event as the text that the model reads.
-
-The notes are those that models are tuned to, from OpenHands V0.
-"""
+"""One event as the text that the model reads. The notes are those of OpenHands V0, which models are tuned to."""
 
 from __future__ import annotations
 

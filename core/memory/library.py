@@ -1,11 +1,8 @@
-"""The library: all knowledge that counts in one conversation, from texts that may count, and what a query brings up.
+"""The library: all instructions, microagents and skills of one conversation, and what of them a message recalls.
 
-What is broken is named with its file and line, and the rest is there. A name counts once: a project's before the
-user's own, as V0 has it. Pure: `shelved` gets the texts.
-
-Gathering: from folders to the library that counts for a conversation, and to the hooks. Blocks; never raises.
-
-A project's texts count as far as the user said yes to them; all others only stand among what waits.
+A name counts once: the project's before the user's own, as in V0. A broken file is reported with its line, and the rest
+is used. `gather` reads the folders, which blocks and never raises; everything else is pure. A project's files are used
+only if the user trusts them.
 """
 
 from __future__ import annotations
@@ -15,10 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from core.memory import microagents, skills
-from core.memory.frontmatter import FrontError
-from core.memory.microagents import Microagent, Use, brings_up, folded
-from core.memory.skills import Skill
+from core.memory.frontmatter import FrontMatterError
+from core.memory.microagents import Microagent, Use, folded, matching_trigger, parse_microagent
+from core.memory.skills import Skill, parse_skill
 from core.trust.folder_survey import MICROAGENTS, Kind, Piece, Survey, survey_home, survey_openhands, survey_project
 from core.trust.hook_file import Hook, hooks_of
 from core.trust.trust_store import TrustPolicy, TrustState
@@ -26,16 +22,16 @@ from core.trust.trust_store import TrustPolicy, TrustState
 T = TypeVar("T")
 PROJECT, YOURS = "the project's", "yours"
 MAX_INSTRUCTIONS_CHARS = 16_000
-"""Of a project's instructions, all together: they are in every call of the model."""
+"""The limit of all instructions of a project: they are in every model call."""
 MAX_KNOWLEDGE_CHARS = 20_000
-"""Of what one message brings up, all together."""
+"""The limit of everything that one message recalls."""
 MAX_LISTED = 60
-"""Skills that a model is told of."""
+"""The most skills that a model gets."""
 CUT = "\n[The rest is left out: it is too long.]"
 
 
 class Found(NamedTuple):
-    """A piece of knowledge that a query brought up."""
+    """Knowledge that a query recalled."""
 
     name: str
     trigger: str
@@ -43,74 +39,74 @@ class Found(NamedTuple):
 
 
 class Instructions(NamedTuple):
-    """What every agent is told, from one file."""
+    """Instructions for every agent, from one file."""
 
     path: str
     origin: str
     text: str
 
 
-class Shelf(NamedTuple):
-    """The texts of one place. `place` says where the sandbox has a path of it; empty where it has not."""
+class Source(NamedTuple):
+    """The files of one place. `place` maps a path to its path in the sandbox, or "" if the sandbox lacks it."""
 
     origin: str
     pieces: Sequence[Piece]
     problems: Sequence[str] = ()
     place: Callable[[str], str] = lambda path: ""
     name: str = ""
-    """How the folder is called in front of paths, for people."""
+    """The prefix of paths that the user sees."""
 
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """What there is. Foreign, as far as it is a project's."""
+    """All parsed files. Those of a project are untrusted text."""
 
     instructions: tuple[Instructions, ...] = ()
     microagents: tuple[Microagent, ...] = ()
     skills: tuple[Skill, ...] = ()
     problems: tuple[str, ...] = ()
-    """A line each: file, line, what to do."""
+    """One line each: file, line, what to do."""
 
     def without(self, names: Collection[str]) -> Library:
-        """The same, but for the microagents and skills of these names."""
+        """Return the library without the microagents and skills of these names."""
         agents = tuple(one for one in self.microagents if one.name not in names)
         return replace(self, microagents=agents, skills=tuple(one for one in self.skills if one.name not in names))
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to be told."""
+        """Whether the library contains nothing for the agent."""
         return not (self.instructions or self.microagents or self.skills)
 
     def instructions_of(self, origin: str) -> str:
-        """All that every agent is told by the project, or by the user; each part says from which file it is."""
+        """Return the instructions of the project or of the user as one text; each part names its file."""
         text = "\n\n".join(f"[{path}]\n{text}" for path, text in self.parts_of(origin))
         return _cut(text, MAX_INSTRUCTIONS_CHARS)
 
     def parts_of(self, origin: str) -> list[tuple[str, str]]:
-        """The same in parts: paths and texts, each no longer than all of it may be."""
+        """Return the same as pairs of path and text, each no longer than all instructions may be."""
         parts = [(one.path, one.text.strip()) for one in self.instructions if one.origin == origin]
         parts += [(m.path, m.content) for m in self.microagents if m.use is Use.ALWAYS and m.origin == origin]
         return [(path, _cut(text, MAX_INSTRUCTIONS_CHARS)) for path, text in parts]
 
     def skill_list(self) -> str:
-        """Names and descriptions of the skills, as every agent is told of them; empty where there are none."""
+        """Return the names and descriptions of the skills for the agent, or ""."""
         if not self.skills:
             return ""
         lines = [skill.line() for skill in self.skills[:MAX_LISTED]]
         return "\n".join([SKILLS_HEAD, *lines])
 
-    def bring_up(self, query: str, given: Iterable[tuple[str, str]] = ()) -> list[Found]:
-        """All that a query brings up, in the library's order, but what was `given` already (name and content)."""
-        said, known = folded(query), set(given)
+    def recall(self, query: str, given: Iterable[tuple[str, str]] = ()) -> list[Found]:
+        """Return what a query recalls, in the library's order, without what was `given` already (name and content)."""
+        folded_query, known = folded(query), set(given)
         found = [
-            Found(one.name, trigger, one.told(query))
+            Found(one.name, trigger, one.text_for(query))
             for one in self.microagents
-            if one.use is not Use.ALWAYS and (trigger := brings_up(said, one.triggers))
+            if one.use is not Use.ALWAYS and (trigger := matching_trigger(folded_query, one.triggers))
         ]
         found += [
-            Found(skill.name, trigger, skill.told())
+            Found(skill.name, trigger, skill.text())
             for skill in self.skills
-            if (trigger := brings_up(said, (skill.name, f"/{skill.name}")))
+            if (trigger := matching_trigger(folded_query, (skill.name, f"/{skill.name}")))
         ]
         left, kept = MAX_KNOWLEDGE_CHARS, []
         for whole in found:
@@ -122,7 +118,7 @@ class Library:
         return kept
 
     def tasks(self) -> list[Microagent]:
-        """Those that the user calls as `/name`."""
+        """Return the microagents that the user calls as `/name`."""
         return [one for one in self.microagents if one.use is Use.TASK]
 
 
@@ -132,37 +128,37 @@ SKILLS_HEAD = (
 )
 
 
-def shelved(shelves: Iterable[Shelf]) -> Library:
-    """The library of these shelves; the first ones come first, and win."""
+def build_library(sources: Iterable[Source]) -> Library:
+    """Parse the files of these sources. If a name occurs twice, the first source wins."""
     instructions: list[Instructions] = []
     agents: dict[str, Microagent] = {}
     found_skills: dict[str, Skill] = {}
     problems: list[str] = []
-    for shelf in shelves:
-        problems += [f"{shelf.name}{problem}" for problem in shelf.problems]
-        for piece in shelf.pieces:
+    for source in sources:
+        problems += [f"{source.name}{problem}" for problem in source.problems]
+        for piece in source.pieces:
             try:
                 match piece.kind:
                     case Kind.INSTRUCTIONS:
-                        instructions.append(Instructions(shelf.name + piece.path, shelf.origin, piece.text))
+                        instructions.append(Instructions(source.name + piece.path, source.origin, piece.text))
                     case Kind.MICROAGENT:
-                        one = microagents.understood(piece, shelf.origin, _base(piece.path))
-                        _put(agents, one.name, one, shelf.name + piece.path, problems)
+                        one = parse_microagent(piece, source.origin, _base(piece.path))
+                        _put(agents, one.name, one, source.name + piece.path, problems)
                         if one.note:
-                            problems.append(f"{shelf.name}{piece.path}: {one.note}")
+                            problems.append(f"{source.name}{piece.path}: {one.note}")
                     case Kind.SKILL:
-                        skill = skills.understood(piece, shelf.origin, shelf.place(piece.path))
-                        _put(found_skills, skill.name, skill, shelf.name + piece.path, problems)
-            except FrontError as error:
-                problems.append(f"{shelf.name}{piece.path}:{error.line}: {error}")
-    told = f"too long to be told whole. Keep it below {MAX_INSTRUCTIONS_CHARS:,} letters."
-    problems += [f"{one.path}: {told}" for one in instructions if len(one.text) > MAX_INSTRUCTIONS_CHARS]
+                        skill = parse_skill(piece, source.origin, source.place(piece.path))
+                        _put(found_skills, skill.name, skill, source.name + piece.path, problems)
+            except FrontMatterError as error:
+                problems.append(f"{source.name}{piece.path}:{error.line}: {error}")
+    too_long = f"too long; the rest is cut off. Keep it below {MAX_INSTRUCTIONS_CHARS:,} characters."
+    problems += [f"{one.path}: {too_long}" for one in instructions if len(one.text) > MAX_INSTRUCTIONS_CHARS]
     return Library(tuple(instructions), tuple(agents.values()), tuple(found_skills.values()), tuple(problems))
 
 
 def _put(into: dict[str, T], name: str, one: T, path: str, problems: list[str]) -> None:
     if name in into:
-        problems.append(f"{path}: there is another one called {name!r}, which counts. Give this one another name.")
+        problems.append(f"{path}: {name!r} exists already, and that one is used. Give this one a different name.")
     else:
         into[name] = one
 
@@ -180,17 +176,17 @@ class Own(NamedTuple):
 
     home: Path
     openhands: Path | None = None
-    """`~/.openhands`; None where the user has no home."""
+    """`~/.openhands`; None if the user has no home folder."""
 
     @classmethod
     def of(cls, home: Path, environ: Mapping[str, str]) -> Own:
-        """Those of Handloom's home and of the user that an environment names."""
+        """Return Handloom's home and the user's folder by the environment."""
         return cls(home, Path(environ["HOME"]) / ".openhands" if environ.get("HOME") else None)
 
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """All that was found."""
+    """The result of `gather`."""
 
     library: Library
     standing: TrustState
@@ -199,7 +195,7 @@ class Gathered:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What is wrong, a line each."""
+        """Problems, one line each."""
         return self.library.problems
 
 
@@ -212,24 +208,24 @@ def gather(
     project_place: Callable[[str], str] = lambda path: "",
     own_place: Callable[[Path], str] = lambda path: "",
 ) -> Gathered:
-    """What counts in a project's folder, and `along` folders in it. The places are where the sandbox has a file."""
+    """Read what applies in a project's folder and the folders `along`. The places map files to paths in the sandbox."""
     standing = gate.standing(survey_project(folder, along))
     home = survey_home(own.home)
-    shelves = [
-        Shelf(PROJECT, standing.trusted, standing.survey.problems, project_place),
-        _own_shelf(home, own.home, own_place),
+    sources = [
+        Source(PROJECT, standing.trusted, standing.survey.problems, project_place),
+        _own_source(home, own.home, own_place),
     ]
     if own.openhands is not None:
-        shelves.append(_own_shelf(survey_openhands(own.openhands), own.openhands, lambda path: ""))
-    library = shelved(shelves).without(gate.disabled)
+        sources.append(_own_source(survey_openhands(own.openhands), own.openhands, lambda path: ""))
+    library = build_library(sources).without(gate.disabled)
     mine, wrong = _hooks(home.of(Kind.HOOKS), f"{own.home}/")
     projects, also_wrong = _hooks(standing.of(Kind.HOOKS), "")
     problems = (*library.problems, *wrong, *also_wrong)
     return Gathered(replace(library, problems=problems), standing, mine, projects)
 
 
-def _own_shelf(found: Survey, folder: Path, place: Callable[[Path], str]) -> Shelf:
-    return Shelf(YOURS, found.pieces, found.problems, lambda path: place(folder / path), f"{folder}/")
+def _own_source(found: Survey, folder: Path, place: Callable[[Path], str]) -> Source:
+    return Source(YOURS, found.pieces, found.problems, lambda path: place(folder / path), f"{folder}/")
 
 
 def _hooks(pieces: Iterable[Piece], prefix: str) -> tuple[tuple[Hook, ...], list[str]]:

@@ -1,7 +1,7 @@
-"""What memory answers to a RecallAction. Pure: the workspace, the time and the knowledge are handed in.
+"""What memory answers to a RecallAction. Pure: the workspace, the time and the library are parameters.
 
-Follows `openhands/memory/memory.py` of OpenHands V0, but all that a message brings up is recalled, and not its first
-match alone; and what stands in the agent's history already is not said again.
+Follows `openhands/memory/memory.py` of OpenHands V0, except that all triggers of a message count, not only the first,
+and that nothing is repeated that is in the agent's history already.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def recall(
     it; `now` is aware. `given` is the knowledge that the agent's history holds, by name and content, and `told` the
     project's instructions that it holds: parts that are not among them are told with the knowledge.
     """
-    found = library.bring_up(action.query, given)
+    found = library.recall(action.query, given)
     knowledge = [MicroagentKnowledge(name=one.name, trigger=one.trigger, content=one.content) for one in found]
     if action.recall_type is RecallType.WORKSPACE_CONTEXT:
         return RecallObservation(

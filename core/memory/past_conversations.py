@@ -1,9 +1,8 @@
-"""The past: what an agent finds out about other conversations of this home.
+"""What an agent can find out about other conversations of this home.
 
-It is searched through the index of all events, and told with where it stands: the id of the conversation and of the
-event. Each conversation that is found has a digest: title, task, outcome, the files that were touched, the last answer.
-Digests are made from the log when they are asked for, so none outlives its conversation. What is told is bounded and
-marked as a record: whatever stands in it asks for nothing.
+They are searched through the index of all events, and results name the conversation and the event. Each conversation
+found has a digest: title, task, outcome, changed files, last answer. Digests are built from the log on request, so none
+outlives its conversation. Results are bounded and marked as a record that asks for nothing.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from core.events import (
 from core.memory.library import Gathered, Library, Own, gather
 from core.memory.memory import given_in, recall
 from core.memory.remote_mirror import mirror_folder, refresh
-from core.memory.saved_facts import Pins, told
+from core.memory.saved_facts import SavedFacts, told
 from core.memory.view import View
 from core.protocols import Runtime
 from core.pub_sub import Frames
@@ -308,7 +308,7 @@ async def with_pins(
     if not isinstance(found, RecallObservation) or found.recall_type is not RecallType.WORKSPACE_CONTEXT:
         return found
     try:
-        text = told(await asyncio.to_thread(Pins(home).of, workspace))
+        text = told(await asyncio.to_thread(SavedFacts(home).of, workspace))
     except ConfigurationError as error:
         log.warning("nothing is remembered: %s", error)
         return found

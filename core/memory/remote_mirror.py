@@ -1,9 +1,8 @@
-"""The mirror: what a project brings whose folder is on another machine, as files of this one.
+"""A local copy of the instructions of a project whose folder is on another machine.
 
-It lies in Handloom's home, under the other machine's name and the folder there, so that all that is said of a folder
-(what counts, what the user said yes to, what is shown) is said of this one by the same code and within the same bounds.
-Invariant: it holds instructions, microagents, skills and slash commands, and nothing else. Hooks, MCP servers and
-agents of a project are for its own machine's user, and never come from a sandbox.
+The copy is in Handloom's home, under the other machine's name and folder, so the same code with the same limits decides
+what of it is used and trusted. Invariant: it contains only instructions, microagents, skills and slash commands. Hooks,
+MCP servers and agents of a project are for the user of its own machine, and are never copied from a sandbox.
 """
 
 from __future__ import annotations

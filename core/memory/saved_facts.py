@@ -1,8 +1,8 @@
-"""Pins: facts that the user wants remembered, in one project or everywhere, until they are taken back.
+"""Facts that the user wants remembered, in one project or everywhere, until the user removes them.
 
-They lie in `memory.json` in Handloom's home, which only the user can read. They are the user's own words: the agent is
-shown them at the start of a conversation and never writes them. Everything here blocks for a file, so it is called
-beside the loop. A file that is broken is told and never written over.
+They are stored in `memory.json` in Handloom's home, readable for the user only. They are the user's own words: the
+agent sees them at the start of a conversation and never writes them. All functions block for a file, so call them in a
+thread. A broken file is reported and never overwritten.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ from core.secrets.redactor import without_secrets
 FILE = "memory.json"
 MAX_FACTS = 200
 MAX_CHARS = 1_000
-"""Of one fact: what is longer belongs into a file of the project."""
+"""The limit of one fact. Longer texts belong in a file of the project."""
 MAX_BYTES = 1024 * 1024
 SHOWN_CHARS = 8_000
-"""Of all that the agent is shown; the newest ones count."""
+"""The limit of all facts together; the newest are kept."""
 KEEP_IT = "Keep it with handloom secrets set NAME, and remember the name."
 INTRODUCTION = "What the user wants remembered:"
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One thing that is remembered."""
+    """One remembered fact."""
 
     text: str
     workspace: str = ""
-    """The folder that it holds for; empty for all of them."""
+    """The folder that it applies to; "" for all."""
     at: str = ""
-    """When it was said, in ISO 8601, UTC."""
+    """When it was added, in ISO 8601, UTC."""
 
 
-class Pins:
+class SavedFacts:
     """The facts of one home."""
 
     def __init__(self, home: Path, environ: Mapping[str, str] = os.environ) -> None:
-        """`environ` holds values that nothing may be remembered with."""
+        """`environ` contains secrets that no fact may contain."""
         self._file, self._environ = home / FILE, environ
 
     def all(self) -> list[Fact]:
-        """All of them, the oldest first. Raises ConfigurationError where the file cannot be read."""
+        """Return all facts, the oldest first. Raises ConfigurationError if the file cannot be read."""
         try:
             data = json.loads(read_bytes(self._file, MAX_BYTES))
             return [_fact(each) for each in data["facts"]][:MAX_FACTS]
@@ -61,13 +61,13 @@ class Pins:
             raise ConfigurationError(f"{self._file} cannot be read: {error}. Correct it or move it away.") from error
 
     def of(self, workspace: str) -> list[Fact]:
-        """Those that hold in a folder. Raises as `all`."""
+        """Return the facts that apply in a folder. Raises like `all`."""
         return [fact for fact in self.all() if fact.workspace in ("", workspace)]
 
     def add(self, text: str, workspace: str = "") -> Fact:
-        """Remember something, in a folder or everywhere; what is remembered already stays as it is.
+        """Add a fact, for a folder or everywhere, unless it exists.
 
-        Raises UsageError for what cannot be remembered, ConfigurationError where it cannot be written down.
+        Raises UsageError for an invalid fact, ConfigurationError if the file cannot be written.
         """
         text = " ".join("".join(char if char.isprintable() else " " for char in text).split())
         if not text:
@@ -87,7 +87,7 @@ class Pins:
         return fact
 
     def forget(self, number: int) -> Fact:
-        """Forget the fact at a place of `all`, counted from 1. Raises UsageError for a wrong one, and as `add`."""
+        """Remove a fact by its number in `all`, from 1. Raises UsageError for a wrong number, and like `add`."""
         facts = self.all()
         if not 1 <= number <= len(facts):
             raise UsageError(f"Nothing with the number {number} is remembered. handloom memory list shows what is.")
@@ -107,7 +107,7 @@ class Pins:
 
 
 def told(facts: Sequence[Fact]) -> str:
-    """The facts as the agent is shown them; empty where there are none."""
+    """Return the facts as text for the agent, or ""."""
     lines: list[str] = []
     left = SHOWN_CHARS
     for fact in reversed(facts):
@@ -119,7 +119,7 @@ def told(facts: Sequence[Fact]) -> str:
 
 
 def _fact(data: Any) -> Fact:
-    """One fact of the file. Raises TypeError, KeyError."""
+    """Parse one fact. Raises TypeError, KeyError."""
     text, workspace, at = data["text"], data.get("workspace", ""), data.get("at", "")
     if not all(isinstance(each, str) for each in (text, workspace, at)):
         raise TypeError("a fact is made of texts")

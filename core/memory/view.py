@@ -1,8 +1,8 @@
-"""View: what the model sees of a history, after what was undone and what was condensed is left out.
+"""View: the events of a history that the model sees, without what was undone or condensed.
 
-Pure. The log itself is never changed: a CondensationAction names the events that are no longer seen, and may say what
-stands in for them. Only the newest summary is shown. Ids that no event has are forgotten without a word: a log may come
-from elsewhere. Follows `openhands/memory/view.py`.
+Pure. The log itself never changes: a CondensationAction names the events that are no longer seen, and may contain a
+summary that replaces them. Only the newest summary is shown. Ids without an event are ignored, because a log may be
+imported. Follows `openhands/memory/view.py`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class View:
 
     events: Sequence[Envelope]
     request: CondensationRequestAction | None = None
-    """A wish to condense that is newer than the newest condensation."""
+    """A request to condense that is newer than the newest condensation."""
 
     @property
     def wants_condensation(self) -> bool:
@@ -38,48 +38,48 @@ class View:
 
     @classmethod
     def of(cls, history: Sequence[Envelope]) -> View:
-        """The view of a whole history."""
-        return Watched().look(history)
+        """Return the view of a whole history."""
+        return GrowingView().update(history)
 
 
-class Watched:
-    """The view of a history that grows: each event is looked at once, and a step costs what the view holds.
+class GrowingView:
+    """The view of a growing history. Visits each event once; an undo starts it again from the beginning.
 
-    An undo has it begun anew. What it says is what `View.of` says of the same history.
+    `update` returns the same view as `View.of` for the same history.
     """
 
     def __init__(self) -> None:
         self._count = 0
         self._last: Envelope | None = None
         self.ids: set[str] = set()
-        """The ids of all answers and tool calls, those included that are no longer seen."""
-        self._told: set[str] = set()
+        """The ids of all responses and tool calls, including those that are no longer seen."""
+        self._responses: set[str] = set()
         self._answers = 0
-        """Of the model, those included that were undone: a scripted model does not say them again."""
-        self._begin()
+        """The model's answers, including undone ones: a scripted model does not repeat them."""
+        self._reset()
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self._seen: list[Envelope] = []
         self._summary: Envelope | None = None
         """The newest condensation with a summary."""
         self._request: CondensationRequestAction | None = None
 
-    def look(self, history: Sequence[Envelope]) -> View:
-        """The view of this history, which goes on where the one of the last look ended; another one is looked at anew.
+    def update(self, history: Sequence[Envelope]) -> View:
+        """Return the view of this history, which continues the one of the last call; if it does not, start again.
 
-        The events of the view are a list that nobody else has.
+        The list of events is not shared.
         """
         if len(history) < self._count or (self._count and history[self._count - 1] is not self._last):
             self.__init__()  # type: ignore[misc]
-        news = history[self._count :]
-        for envelope in news:
-            self._answers += is_answer(envelope, self._told)
+        new = history[self._count :]
+        for envelope in new:
+            self._answers += is_answer(envelope, self._responses)
             if (metadata := envelope.event.tool_call_metadata) is not None:
                 self.ids.update((metadata.tool_call_id, str(metadata.model_response.get("id", ""))))
-        if any(isinstance(envelope.event, UndoAction | UndoObservation) for envelope in news):
-            self._begin()
-            news = without_undone(history)
-        for envelope in news:
+        if any(isinstance(envelope.event, UndoAction | UndoObservation) for envelope in new):
+            self._reset()
+            new = without_undone(history)
+        for envelope in new:
             self._take(envelope)
         self._count, self._last = len(history), history[-1] if history else None
         return View(self._shown(), self._request)
@@ -101,7 +101,7 @@ class Watched:
         self._seen = [envelope for envelope in self._seen if envelope.id not in gone]
 
     def _shown(self) -> list[Envelope]:
-        """What is left, with the newest summary at its place."""
+        """Return the remaining events, with the newest summary in its place."""
         shown, step = list(self._seen), self._summary
         if step is not None and isinstance(step.event, CondensationAction):
             summary = AgentCondensationObservation(content=step.event.summary or "")
@@ -109,7 +109,7 @@ class Watched:
             shown.insert(place, replace(step, event=summary, source=EventSource.ENVIRONMENT, cause=None))
         return shown
 
-    def forgotten(self, view: View) -> int:
-        """How many answers of the model are left out by the view, which is the one of the last look."""
-        told: set[str] = set()
-        return self._answers - sum(is_answer(envelope, told) for envelope in view.events)
+    def forgotten_answers(self, view: View) -> int:
+        """Return how many answers of the model are missing in the view that `update` returned last."""
+        responses: set[str] = set()
+        return self._answers - sum(is_answer(envelope, responses) for envelope in view.events)

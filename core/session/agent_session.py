@@ -241,7 +241,7 @@ class AgentSession:
 
         Raises as `send`, and UsageError if the agent keeps its own history.
         """
-        if not hasattr(self.active_model.agent, "condensing"):
+        if not hasattr(self.active_model.agent, "history_condenser"):
             raise UsageError("This agent keeps its own history. Start a new conversation instead.")
         if self.state.first_said is None:
             raise UsageError("No messages yet, so there is nothing to compact.")

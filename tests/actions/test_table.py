@@ -8,9 +8,9 @@ from typing import Any, cast
 import pytest
 
 from core.actions.table import RECALL_FAILED, ActionTable, Place, recall_conversations
-from core.agent.tools.recall_tool import NAME
 from core.errors import StoreError
 from core.events import (
+    RECALL_TOOL,
     Action,
     AgentDelegateAction,
     AgentDelegateObservation,
@@ -24,8 +24,8 @@ from core.memory.past_conversations import Past
 from core.store.event_store import EventStore
 from tests.doubles import ScriptedRuntime, ignore
 
-LOOK = MCPAction(name=NAME, arguments={"query": "the build"})
-DELEGATE, OTHER, COMMAND = AgentDelegateAction(agent="A"), MCPAction(name="other"), CmdRunAction(command=NAME)
+LOOK = MCPAction(name=RECALL_TOOL, arguments={"query": "the build"})
+DELEGATE, OTHER, COMMAND = AgentDelegateAction(agent="A"), MCPAction(name="other"), CmdRunAction(command=RECALL_TOOL)
 
 
 class Scripted(Past):
@@ -80,8 +80,8 @@ async def test_the_sandbox_gets_what_nothing_else_handles() -> None:
 
 async def test_a_search_through_other_conversations_is_answered_also_when_it_fails(past: Scripted) -> None:
     found = await recall_conversations(LOOK, past)
-    assert found == MCPObservation(name=NAME, arguments=dict(LOOK.arguments), content="about 'the build'")
-    assert (await recall_conversations(MCPAction(name=NAME), past)).content == "about ''"
+    assert found == MCPObservation(name=RECALL_TOOL, arguments=dict(LOOK.arguments), content="about 'the build'")
+    assert (await recall_conversations(MCPAction(name=RECALL_TOOL), past)).content == "about ''"
     past.fails = True
     failed = ErrorObservation(content="The store is damaged.", error_id=RECALL_FAILED)
     assert await recall_conversations(LOOK, past) == failed

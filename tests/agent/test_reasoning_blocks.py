@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from core.agent.function_calls import KEPT_REASONING_CHARS, events_of
-from core.agent.tool_agent import with_thoughts
+from core.agent.tool_agent import with_reasoning_blocks
 from core.agent.tools import CODEACT_TOOLS
 from core.events import Envelope, ErrorObservation, Event, EventSource, LLMMetrics, MessageAction, TokenUsage
 from core.events.actions import reasoning_of
@@ -50,14 +50,14 @@ def test_thoughts_without_end_are_kept_in_part_and_never_half_signed() -> None:
     long = "x" * (KEPT_REASONING_CHARS + 5)
     (said,) = answer(LS, reasoning=long, thinking=({**SIGNED, "thinking": long},))
     assert 0 < len(reasoning_of(said)) < KEPT_REASONING_CHARS + 200
-    assert with_thoughts(build_messages(log(said)), log(said), CLAUDE) == build_messages(log(said))
+    assert with_reasoning_blocks(build_messages(log(said)), log(said), CLAUDE) == build_messages(log(said))
 
 
 def test_signed_thoughts_go_back_to_the_model_that_had_them_and_to_no_other() -> None:
     history = log(*answer(LS, reasoning="I should look.", thinking=(SIGNED,)))
     messages = build_messages(history)
     assert all("thinking_blocks" not in message for message in messages)
-    ours, theirs = (with_thoughts(messages, history, name) for name in (CLAUDE, "anthropic/claude-other"))
+    ours, theirs = (with_reasoning_blocks(messages, history, name) for name in (CLAUDE, "anthropic/claude-other"))
     assert [message.get("thinking_blocks") for message in ours] == [[SIGNED], None]
     assert theirs == messages
 
@@ -65,7 +65,7 @@ def test_signed_thoughts_go_back_to_the_model_that_had_them_and_to_no_other() ->
 def test_blocks_out_of_which_a_secret_was_taken_are_not_what_was_signed() -> None:
     masked = {**SIGNED, "thinking": f"the key is {PLACEHOLDER}"}
     history = log(*answer(LS, thinking=(masked,)))
-    assert with_thoughts(build_messages(history), history, CLAUDE) == build_messages(history)
+    assert with_reasoning_blocks(build_messages(history), history, CLAUDE) == build_messages(history)
 
 
 class TestWhoTakesThem:

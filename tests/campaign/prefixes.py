@@ -31,7 +31,7 @@ from core.events import (
     envelope_from_dict,
     envelope_to_dict,
 )
-from core.memory.condensers.condenser_registry import room_of
+from core.memory.condensers.condenser import context_limit
 from core.memory.condensers.settings import CondenserSettings
 from core.session.agent_session import AgentSession
 from core.session.state_snapshots import can_be_kept, restored, written
@@ -46,7 +46,7 @@ LOGS, STRIDE = 3, 6
 LEAST = 300
 """Events of a log."""
 TURNS = 400
-LIMITS = Limits(25, 2.0, 100_000, 3600, room_of(CondenserSettings()))
+LIMITS = Limits(25, 2.0, 100_000, 3600, context_limit(CondenserSettings()))
 
 
 def turns(chance: random.Random) -> list[dict[str, Any]]:

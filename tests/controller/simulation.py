@@ -47,7 +47,7 @@ from core.events import (
     UndoAction,
     UndoObservation,
 )
-from core.memory.token_estimate import Room
+from core.memory.token_estimate import ContextLimit
 from core.undo.reverted import undone_spans
 
 PRICE = 0.1
@@ -118,7 +118,7 @@ class World:
             ]
         )
         if self.rng.random() < 0.3:
-            self.limits = replace(self.limits, room=Room(max_events=self.rng.choice([6, 12]), max_tokens=200))
+            self.limits = replace(self.limits, room=ContextLimit(max_events=self.rng.choice([6, 12]), max_tokens=200))
         self.monotonous = self.rng.random() < 0.4
         self.log: list[Envelope] = []
         self.inbox: list[Envelope] = []  # committed, but the controller has not seen them yet

@@ -11,12 +11,12 @@ ROOT = Path(__file__).parents[2]
 CODE = """
 import asyncio, os, sys
 from core.llm import model_host
-from core.llm.model_host import lighten, warm
+from core.llm.model_host import skip_unneeded_work, warm
 calls = []
 sys.addaudithook(lambda event, args: calls.append(event) if event in ("socket.connect", "socket.getaddrinfo") else None)
 os.environ.update(model_host._SET_BEFORE_IMPORT)
 litellm = model_host._load()
-print(lighten(), asyncio.run(warm(litellm)), calls)
+print(skip_unneeded_work(), asyncio.run(warm(litellm)), calls)
 """
 """Says which names are missing, whether a first call went through, and whom it called."""
 

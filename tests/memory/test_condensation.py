@@ -1,4 +1,4 @@
-"""Condensing in whole conversations: by hand, by size, with a model that fails, and interrupted."""
+"""HistoryCondenser in whole conversations: by hand, by size, with a model that fails, and interrupted."""
 
 from __future__ import annotations
 

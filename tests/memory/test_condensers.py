@@ -24,20 +24,20 @@ from core.events import (
     UndoAction,
     UndoObservation,
 )
-from core.memory.condensation import Condensing
-from core.memory.condensers.base import Condenser, NoSummaryError, Work
-from core.memory.condensers.condenser_registry import KINDS, make, room_of
-from core.memory.condensers.llm_condensers import TOOL, record
-from core.memory.condensers.rule_condensers import MASKED
+from core.memory.condensers.condenser import KINDS, MASKED, Condenser, CondenserPipeline, context_limit
+from core.memory.condensers.history_cut import CondensationTask
 from core.memory.condensers.settings import ROLLING, CondenserSettings
+from core.memory.condensers.summary import NoSummaryError, record
 from core.memory.context_events import is_seen, size_of
 from core.memory.conversation_memory import build_messages
-from core.memory.token_estimate import Room, Scale, clipped, tokens_of
-from core.memory.view import View, Watched
+from core.memory.history_condenser import HistoryCondenser
+from core.memory.token_estimate import ContextLimit, Scale, clipped, tokens_of
+from core.memory.view import GrowingView, View
 from core.protocols import FrameSink, LLMRequest, LLMResponse, ToolCall
 from tests.memory.long_run import torn_pairs
 from tests.memory.test_view import AGENT, ENVIRONMENT, USER, Log, talk
 
+FORM = "create_state_summary"
 FULL, WANTED = CondensationRequestAction(why="full"), CondensationRequestAction()
 Answer = Callable[[LLMRequest], LLMResponse]
 
@@ -54,21 +54,26 @@ def fails(request: LLMRequest) -> LLMResponse:
 
 GOOD = {
     "llm": says("They ran things."),
-    "structured": says("", (TOOL, {"user_context": "The task.", "completed_tasks": "Half.", "pending_tasks": "Half."})),
+    "structured": says(
+        "",
+        ("create_state_summary", {"user_context": "The task.", "completed_tasks": "Half.", "pending_tasks": "Half."}),
+    ),
     "llm_attention": says("", ("keep_events", {"ids": [6, 7, 999, True]})),
     "amortized": fails,
 }
 
 
 def made(kind: str, **settings: Any) -> Condenser:
-    return make(CondenserSettings.model_validate({"kind": kind, "max_size": 20, **settings}))
+    return CondenserPipeline(CondenserSettings.model_validate({"kind": kind, "max_size": 20, **settings}))
 
 
-def work(log: Log, request: CondensationRequestAction, answer: Answer = fails, room: int | None = None) -> Work:
+def task(
+    log: Log, request: CondensationRequestAction, answer: Answer = fails, token_limit: int | None = None
+) -> CondensationTask:
     async def ask(asked: LLMRequest) -> LLMResponse:
         return answer(asked)
 
-    return Work(View.of(log).events, request, ask, room)
+    return CondensationTask(View.of(log).events, request, ask, token_limit)
 
 
 def after(log: Log, action: CondensationAction) -> list[dict[str, Any]]:
@@ -81,8 +86,8 @@ def test_every_kind_has_its_row() -> None:
     assert set(KINDS) >= ROLLING
     for kind in KINDS:
         made(kind)
-    assert room_of(CondenserSettings()).max_events == 240
-    assert room_of(CondenserSettings(kind="noop")) == Room()
+    assert context_limit(CondenserSettings()).max_events == 240
+    assert context_limit(CondenserSettings(kind="noop")) == ContextLimit()
 
 
 @pytest.mark.parametrize(
@@ -100,7 +105,7 @@ async def test_a_rolling_one_leaves_no_more_than_half_and_parts_nothing(
     kind: str, calls: int, request_: CondensationRequestAction
 ) -> None:
     log = talk(12, calls)
-    action = await made(kind).condense(work(log, request_, GOOD[kind]))
+    action = await made(kind).condense(task(log, request_, GOOD[kind]))
     assert action is not None
     messages = after(log, action)
     assert torn_pairs(messages) == []
@@ -119,7 +124,7 @@ async def test_a_summary_stands_behind_the_task_and_takes_in_the_one_before() ->
             asked.append(request)
             return says(f"Summary {number}.")(request)
 
-        action = await made("llm").condense(work(log, WANTED, answer))
+        action = await made("llm").condense(task(log, WANTED, answer))
         assert action is not None
         log.add(action)
         for said in range(4):
@@ -143,7 +148,7 @@ async def test_what_the_user_wants_kept_is_told_to_the_model_that_sums_up() -> N
         asked.append(request)
         return says("Kept.")(request)
 
-    await made("llm").condense(work(talk(5), CondensationRequestAction(keep="the port number 8123"), answer))
+    await made("llm").condense(task(talk(5), CondensationRequestAction(keep="the port number 8123"), answer))
     assert "the port number 8123" in asked[0].messages[1]["content"]
     assert not asked[0].tools
 
@@ -161,10 +166,10 @@ async def test_what_the_user_wants_kept_is_told_to_the_model_that_sums_up() -> N
 async def test_a_summary_of_no_use_is_none_and_the_window_takes_over(answer: Answer, why: str) -> None:
     log = talk(12)
     with pytest.raises(NoSummaryError, match=why):
-        await made("llm").condense(work(log, FULL, answer))
+        await made("llm").condense(task(log, FULL, answer))
     log.add(FULL, ENVIRONMENT)
-    condensing = Condensing(made("llm"), Room(20), own=Model(answer))
-    action = await condensing.condense(View.of(log), LLMMetrics(), lambda frame: None, 0)
+    condenser = HistoryCondenser(made("llm"), ContextLimit(20), llm=Model(answer))
+    action = await condenser.condense(View.of(log), LLMMetrics(), lambda frame: None, 0)
     assert (action.summary, why in action.note) == (None, True)
     assert action.forgotten
     messages = after(log, action)
@@ -174,9 +179,9 @@ async def test_a_summary_of_no_use_is_none_and_the_window_takes_over(answer: Ans
 
 @pytest.mark.parametrize("arguments", ["", "[]", "{", '{"user_context": 1}', "[" * 9999])
 async def test_a_form_that_cannot_be_read_is_no_summary(arguments: str) -> None:
-    answer: Answer = lambda request: LLMResponse("r", "", (ToolCall("c", TOOL, arguments),))  # noqa: E731
+    answer: Answer = lambda request: LLMResponse("r", "", (ToolCall("c", "create_state_summary", arguments),))  # noqa: E731
     with pytest.raises(NoSummaryError):
-        await made("structured").condense(work(talk(12), FULL, answer))
+        await made("structured").condense(task(talk(12), FULL, answer))
 
 
 class Model:
@@ -198,8 +203,8 @@ async def test_what_a_summary_costs_is_added_to_what_was_spent() -> None:
     log = talk(12)
     log.add(FULL, ENVIRONMENT)
     before = LLMMetrics(accumulated_cost=1.0, accumulated_token_usage=TokenUsage(prompt_tokens=10, per_turn_token=9))
-    condensing = Condensing(made("llm"), Room(20), own=Model(says("Short.")))
-    action = await condensing.condense(View.of(log), before, lambda frame: None, 0)
+    condenser = HistoryCondenser(made("llm"), ContextLimit(20), llm=Model(says("Short.")))
+    action = await condenser.condense(View.of(log), before, lambda frame: None, 0)
     assert action.llm_metrics is not None
     assert (action.llm_metrics.accumulated_cost, action.llm_metrics.accumulated_token_usage.prompt_tokens) == (1.25, 60)
     assert action.llm_metrics.accumulated_token_usage.per_turn_token == 9  # the context is that of the conversation
@@ -208,14 +213,14 @@ async def test_what_a_summary_costs_is_added_to_what_was_spent() -> None:
 async def test_a_history_that_is_short_already_is_left_alone() -> None:
     log = talk(1)
     log.add(FULL, ENVIRONMENT)
-    condensing = Condensing(made("pipeline"), Room(20), own=Model(fails))
-    action = await condensing.condense(View.of(log), LLMMetrics(), lambda frame: None, 0)
+    condenser = HistoryCondenser(made("pipeline"), ContextLimit(20), llm=Model(fails))
+    action = await condenser.condense(View.of(log), LLMMetrics(), lambda frame: None, 0)
     assert list(action.forgotten) == []
 
 
 @pytest.mark.parametrize("kind", ["llm", "amortized", "conversation_window"])
 async def test_a_result_larger_than_the_whole_room_ends_in_a_prompt_that_fits(kind: str) -> None:
-    log, room = talk(3), 2_000
+    log, limit = talk(3), 2_000
     log[-1] = Envelope(
         conversation_id="c", id=log[-1].id, timestamp=log[-1].timestamp, source=AGENT, cause=log[-1].cause,
         event=CmdOutputObservation(command="x", content="huge " * 200_000),
@@ -225,12 +230,12 @@ async def test_a_result_larger_than_the_whole_room_ends_in_a_prompt_that_fits(ki
         event=MessageAction(content="please " * 200_000),
     )  # fmt: skip
     log.add(CondensationRequestAction(why="overflow"), ENVIRONMENT)
-    metrics = LLMMetrics(accumulated_token_usage=TokenUsage(context_window=room))
-    condensing = Condensing(made(kind), Room(None, None, 1.0), own=Model(says("Short.")))
-    log.add(await condensing.condense(View.of(log), metrics, lambda frame: None, 0))
-    messages = build_messages(View.of(log).events, room)
+    metrics = LLMMetrics(accumulated_token_usage=TokenUsage(context_window=limit))
+    condenser = HistoryCondenser(made(kind), ContextLimit(None, None, 1.0), llm=Model(says("Short.")))
+    log.add(await condenser.condense(View.of(log), metrics, lambda frame: None, 0))
+    messages = build_messages(View.of(log).events, limit)
     assert torn_pairs(messages) == []
-    assert tokens_of(str(messages)) <= room
+    assert tokens_of(str(messages)) <= limit
 
 
 def test_the_record_for_a_summary_is_bounded_whatever_the_events_are() -> None:
@@ -244,7 +249,7 @@ def test_the_record_for_a_summary_is_bounded_whatever_the_events_are() -> None:
 
 def test_masked_observations_keep_their_place_and_their_pairs() -> None:
     log = talk(20)
-    events = made("observation_masking", attention_window=10).shown(log)
+    events = made("observation_masking", attention_window=10).visible_events(log)
     texts = [e.event.content for e in events if isinstance(e.event, CmdOutputObservation)]
     assert texts[0] == texts[5] == MASKED
     assert texts[-5:] == [f"out {n}-0" for n in range(15, 20)]
@@ -257,7 +262,7 @@ def test_what_is_masked_changes_only_with_each_half_of_the_window() -> None:
     masking = made("observation_masking", attention_window=window)
     seen, changes, before = 0, 0, 0
     for end in range(1, len(log) + 1):
-        shown = masking.shown(log[:end])
+        shown = masking.visible_events(log[:end])
         seen += is_seen(log[end - 1].event)
         clear = [at for at, (one, other) in enumerate(zip(shown, log, strict=False)) if one is other]
         masked = [at for at in range(end) if at not in clear]
@@ -270,9 +275,9 @@ def test_what_is_masked_changes_only_with_each_half_of_the_window() -> None:
 
 async def test_the_model_may_keep_a_quarter_and_no_more_with_what_belongs_to_it() -> None:
     log = talk(40)
-    all_goes = await made("amortized").condense(work(log, FULL))
+    all_goes = await made("amortized").condense(task(log, FULL))
     wanted = list(range(len(log)))
-    kept = await made("llm_attention").condense(work(log, FULL, says("", ("keep_events", {"ids": wanted}))))
+    kept = await made("llm_attention").condense(task(log, FULL, says("", ("keep_events", {"ids": wanted}))))
     assert all_goes is not None
     assert kept is not None
     stays = set(all_goes.forgotten) - set(kept.forgotten)
@@ -288,7 +293,7 @@ def test_of_old_pages_only_the_address_is_left() -> None:
                 content="text", url=f"http://{number}/", trigger_by_action="browse", screenshot="blob:x"
             )
         )
-    events = made("browser_output_masking", browser_window=2).shown(log)
+    events = made("browser_output_masking", browser_window=2).visible_events(log)
     pages = [e.event for e in events if isinstance(e.event, BrowserOutputObservation)]
     assert [page.content for page in pages] == [
         "Visited URL http://0/\nContent omitted", "Visited URL http://1/\nContent omitted", "text", "text",
@@ -298,10 +303,10 @@ def test_of_old_pages_only_the_address_is_left() -> None:
 
 def test_recent_shows_the_beginning_and_the_end() -> None:
     log = talk(20)
-    events = made("recent").shown(log)
+    events = made("recent").visible_events(log)
     assert len([e for e in events if isinstance(e.event, CmdRunAction)]) < 10
     assert torn_pairs(build_messages(events)) == []
-    assert made("recent").shown(log[:6]) == log[:6]
+    assert made("recent").visible_events(log[:6]) == log[:6]
 
 
 # -- the view ----------------------------------------------------------------------------------------------------------
@@ -335,7 +340,7 @@ def test_a_view_that_grows_is_the_view_of_the_whole(seed: int) -> None:
     import random
 
     rng = random.Random(seed)
-    log, watched = talk(2), Watched()
+    log, growing = talk(2), GrowingView()
     for number in range(60):
         match rng.randrange(9):
             case 0:
@@ -359,11 +364,11 @@ def test_a_view_that_grows_is_the_view_of_the_whole(seed: int) -> None:
             case _:
                 log.add(MessageAction(content=str(number)), rng.choice([USER, AGENT]))
         if rng.random() < 0.5:
-            view = watched.look(tuple(log))
+            view = growing.update(tuple(log))
             assert view == View.of(tuple(log))
             whole = sum(m["role"] == "assistant" for m in build_messages(tuple(log)))
             shown = sum(m["role"] == "assistant" for m in build_messages(view.events))
-            assert watched.forgotten(view) == whole - shown
+            assert growing.forgotten_answers(view) == whole - shown
 
 
 # -- sizes -------------------------------------------------------------------------------------------------------------

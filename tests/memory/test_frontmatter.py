@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from core.memory.frontmatter import MAX_CHARS, FrontError, parse
+from core.memory.frontmatter import MAX_CHARS, FrontMatterError, parse
 
 
 def test_names_values_and_lines() -> None:
@@ -33,7 +33,7 @@ def test_a_file_without_any_is_all_body() -> None:
         ("---\na: [&x [1], *x, *x]\n---\nx", 2, "anchors"),
         ("---\na: !!python/object/apply:os.system [id]\n---\nx", 2, "tags"),
         ("---\na: 1\nb: [\n---\nx", 3, "not YAML"),
-        ("---\n- a\n---\nx", 2, "no list of names"),
+        ("---\n- a\n---\nx", 2, "consists of lines"),
         ("---\na: " + "[" * 5000 + "\n---\nx", 2, "simpler"),
         ("---\na: [" + "1," * 3000 + "]\n---\nx", 2, "simpler"),
         ("---\na: " + "x" * MAX_CHARS + "\n---\nx", 1, "longer"),
@@ -43,7 +43,7 @@ def test_a_file_without_any_is_all_body() -> None:
 )
 def test_what_is_wrong_is_named_with_its_line(text: str, line: int, why: str) -> None:
     began = time.thread_time()
-    with pytest.raises(FrontError, match=why) as told:
+    with pytest.raises(FrontMatterError, match=why) as told:
         parse(text)
     assert told.value.line == line
     assert time.thread_time() - began < 5
@@ -53,5 +53,5 @@ def test_a_bomb_of_aliases_is_refused_before_it_grows() -> None:
     bomb = "a0: &a0 [x,x,x,x,x,x,x,x,x]\n" + "".join(
         f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)
     )
-    with pytest.raises(FrontError, match="anchors"):
+    with pytest.raises(FrontMatterError, match="anchors"):
         parse(f"---\n{bomb}---\nx")

@@ -1,13 +1,13 @@
-"""Microagents and skills understood, shelved and brought up."""
+"""Parsing microagents and skills, and recalling them by a message."""
 
 from __future__ import annotations
 
 import pytest
 
-from core.memory.frontmatter import FrontError
-from core.memory.library import PROJECT, YOURS, Found, Shelf, shelved
-from core.memory.microagents import ASK_FOR, Use, understood
-from core.memory.skills import understood as skill_of
+from core.memory.frontmatter import FrontMatterError
+from core.memory.library import PROJECT, YOURS, Found, Source, build_library
+from core.memory.microagents import ASK_FOR, Use, parse_microagent
+from core.memory.skills import parse_skill
 from core.trust.folder_survey import Kind, Piece
 
 KNOWS = "---\ntriggers: [release, 发布]\n---\nReleases are made on Mondays."
@@ -27,11 +27,12 @@ def skill(text: str, path: str = ".handloom/skills/pdf-forms/SKILL.md") -> Piece
 
 def test_what_a_microagent_is_follows_from_what_it_says() -> None:
     base = ".openhands/microagents"
-    assert understood(agent("Always."), PROJECT, base).use is Use.ALWAYS
-    assert understood(agent("---\ntype: repo\nagent: CodeActAgent\n---\nAlways."), PROJECT, base).use is Use.ALWAYS
-    knows = understood(agent(KNOWS, f"{base}/deep/notes.md"), PROJECT, base)
+    assert parse_microagent(agent("Always."), PROJECT, base).use is Use.ALWAYS
+    named = agent("---\ntype: repo\nagent: CodeActAgent\n---\nAlways.")
+    assert parse_microagent(named, PROJECT, base).use is Use.ALWAYS
+    knows = parse_microagent(agent(KNOWS, f"{base}/deep/notes.md"), PROJECT, base)
     assert (knows.use, knows.name, knows.triggers) == (Use.TRIGGERED, "deep-notes", ("release", "发布"))
-    task = understood(agent(TASK), PROJECT, base)
+    task = parse_microagent(agent(TASK), PROJECT, base)
     assert (task.use, task.triggers, [one.name for one in task.inputs]) == (Use.TASK, ("/port",), ["version", "branch"])
 
 
@@ -41,52 +42,52 @@ def test_what_a_microagent_is_follows_from_what_it_says() -> None:
      "---\ntype: knowledge\n---\nx", "---\ntriggers: [{a: b}]\n---\nx"],
 )  # fmt: skip
 def test_a_broken_one_is_refused(text: str) -> None:
-    with pytest.raises(FrontError):
-        understood(agent(text), PROJECT)
+    with pytest.raises(FrontMatterError):
+        parse_microagent(agent(text), PROJECT)
 
 
 def test_a_task_takes_what_is_given_and_has_the_rest_asked_for() -> None:
-    task = understood(agent(TASK), PROJECT)
-    assert task.told("/port version=1.2 branch='old stable'") == "Port 1.2 to old stable."
-    told = task.told("/port branch=main")
+    task = parse_microagent(agent(TASK), PROJECT)
+    assert task.text_for("/port version=1.2 branch='old stable'") == "Port 1.2 to old stable."
+    told = task.text_for("/port branch=main")
     assert told.startswith("Port ${version} to main.")
     assert told.endswith(ASK_FOR.format(names="version (which one)"))
 
 
 def test_all_that_match_are_brought_up_and_nothing_twice() -> None:
     other = agent(ALSO, ".openhands/microagents/b.md")
-    library = shelved([Shelf(PROJECT, [agent(KNOWS), other, skill(SKILL)])])
-    found = library.bring_up("make a release with pdf-forms")
+    library = build_library([Source(PROJECT, [agent(KNOWS), other, skill(SKILL)])])
+    found = library.recall("make a release with pdf-forms")
     assert found == [
         Found("a", "release", "Releases are made on Mondays."),
         Found("tagging", "release", "Tags are signed."),
         Found("pdf-forms", "pdf-forms", "Run fill.py."),
     ]
     given = [(one.name, one.content) for one in found[:2]]
-    assert [one.name for one in library.bring_up("a release of pdf-forms", given)] == ["pdf-forms"]
-    assert library.bring_up("nothing of that") == []
+    assert [one.name for one in library.recall("a release of pdf-forms", given)] == ["pdf-forms"]
+    assert library.recall("nothing of that") == []
 
 
 def test_a_broken_file_is_named_with_its_line_and_the_rest_is_there() -> None:
     broken = agent("---\na: 1\na: 2\n---\nx", ".openhands/microagents/broken.md")
-    library = shelved([Shelf(PROJECT, [broken, agent(KNOWS)], ["one: problem"], name="here/")])
+    library = build_library([Source(PROJECT, [broken, agent(KNOWS)], ["one: problem"], name="here/")])
     assert [one.name for one in library.microagents] == ["a"]
-    assert library.problems == ("here/one: problem", "here/.openhands/microagents/broken.md:3: a is there twice")
+    assert library.problems == ("here/one: problem", "here/.openhands/microagents/broken.md:3: a occurs twice")
 
 
 def test_the_projects_come_before_the_users_own() -> None:
     mine = Piece(Kind.MICROAGENT, "microagents/a.md", "---\ntriggers: [release]\n---\nMine.")
-    library = shelved([Shelf(PROJECT, [agent(KNOWS)]), Shelf(YOURS, [mine], name="/home/")])
+    library = build_library([Source(PROJECT, [agent(KNOWS)]), Source(YOURS, [mine], name="/home/")])
     assert [one.content for one in library.microagents] == ["Releases are made on Mondays."]
     assert len(library.problems) == 1
 
 
 def test_only_name_and_description_of_a_skill_are_told_at_the_start() -> None:
-    library = shelved([Shelf(PROJECT, [skill(SKILL)], place=lambda path: f"/w/{path}")])
+    library = build_library([Source(PROJECT, [skill(SKILL)], place=lambda path: f"/w/{path}")])
     told = library.skill_list()
     assert "- pdf-forms (/w/.handloom/skills/pdf-forms/SKILL.md): Fills in PDF forms." in told
     assert "fill.py" not in told
-    assert "Its files are in /w/.handloom/skills/pdf-forms" in library.bring_up("pdf-forms please")[0].content
+    assert "Its files are in /w/.handloom/skills/pdf-forms" in library.recall("pdf-forms please")[0].content
 
 
 @pytest.mark.parametrize(
@@ -95,13 +96,13 @@ def test_only_name_and_description_of_a_skill_are_told_at_the_start() -> None:
      "---\nname: a\ndescription: x\n---\n", f"---\nname: a\ndescription: {'x' * 1025}\n---\nx"],
 )  # fmt: skip
 def test_a_skill_has_a_name_and_a_description(text: str) -> None:
-    with pytest.raises(FrontError):
-        skill_of(skill(text), PROJECT)
+    with pytest.raises(FrontMatterError):
+        parse_skill(skill(text), PROJECT)
 
 
 def test_what_is_told_is_bounded() -> None:
     long = [agent(f"---\ntriggers: [go]\n---\n{'x' * 15_000}", f".openhands/microagents/{n}.md") for n in range(9)]
     rules = [Piece(Kind.INSTRUCTIONS, f"{n}", "y" * 15_000) for n in range(9)]
-    library = shelved([Shelf(PROJECT, [*long, *rules])])
-    assert sum(len(one.content) for one in library.bring_up("go")) < 23_000
+    library = build_library([Source(PROJECT, [*long, *rules])])
+    assert sum(len(one.content) for one in library.recall("go")) < 23_000
     assert len(library.instructions_of(PROJECT)) <= 16_000

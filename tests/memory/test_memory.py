@@ -15,7 +15,7 @@ from core.events import (
     RecallObservation,
     RecallType,
 )
-from core.memory.library import PROJECT, Library, Shelf, shelved
+from core.memory.library import PROJECT, Library, Source, build_library
 from core.memory.memory import given_in, recall
 from core.memory.view import View
 from core.repository import Repository
@@ -46,7 +46,7 @@ def said(id: int, event: Event) -> Envelope:
 def library() -> Library:
     texts = {"a.md": "---\ntriggers: [release]\n---\nOn Mondays.", "b.md": "Always so."}
     pieces = [Piece(Kind.MICROAGENT, path, text) for path, text in texts.items()]
-    return shelved([Shelf(PROJECT, [Piece(Kind.INSTRUCTIONS, "AGENTS.md", "Be kind."), *pieces])])
+    return build_library([Source(PROJECT, [Piece(Kind.INSTRUCTIONS, "AGENTS.md", "Be kind."), *pieces])])
 
 
 def test_the_first_recall_takes_everything_along() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.memory.microagents import brings_up, folded
+from core.memory.microagents import folded, matching_trigger
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from core.memory.microagents import brings_up, folded
     ],
 )
 def test_it_is_brought_up(query: str, trigger: str) -> None:
-    assert brings_up(folded(query), ["nothing", trigger]) == trigger
+    assert matching_trigger(folded(query), ["nothing", trigger]) == trigger
 
 
 @pytest.mark.parametrize(
@@ -48,4 +48,4 @@ def test_it_is_brought_up(query: str, trigger: str) -> None:
     ],
 )
 def test_it_is_not(query: str, trigger: str) -> None:
-    assert brings_up(folded(query), [trigger]) == ""
+    assert matching_trigger(folded(query), [trigger]) == ""

@@ -12,7 +12,7 @@ from core.conversations.conversation_manager import ConversationManager
 from core.errors import ConfigurationError, UsageError
 from core.events import Envelope, MCPObservation, RecallObservation
 from core.memory.past_conversations import MAX_CONVERSATIONS, MAX_HITS, NOTHING, RECORD, Past
-from core.memory.saved_facts import MAX_CHARS, MAX_FACTS, SHOWN_CHARS, Fact, Pins, told
+from core.memory.saved_facts import MAX_CHARS, MAX_FACTS, SHOWN_CHARS, Fact, SavedFacts, told
 from core.settings.config import Settings
 from tests.doubles import FINISH, bash, call, write_script
 from tests.warm_servers import WarmRuntime
@@ -103,7 +103,7 @@ async def test_nothing_is_offered_where_the_settings_say_so(tmp_path: Path) -> N
 
 
 def test_a_fact_is_kept_for_its_folder_or_for_all(tmp_path: Path) -> None:
-    pins = Pins(tmp_path)
+    pins = SavedFacts(tmp_path)
     pins.add("Tests run with make test.", "/one")
     pins.add("I like\n short  answers.")
     assert [fact.text for fact in pins.of("/one")] == ["Tests run with make test.", "I like short answers."]
@@ -116,7 +116,7 @@ def test_a_fact_is_kept_for_its_folder_or_for_all(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_remembered_is_refused(tmp_path: Path) -> None:
-    pins = Pins(tmp_path)
+    pins = SavedFacts(tmp_path)
     for text in ("", " \n", "x" * (MAX_CHARS + 1)):
         with pytest.raises(UsageError):
             pins.add(text)
@@ -135,7 +135,7 @@ def test_what_cannot_be_remembered_is_refused(tmp_path: Path) -> None:
 def test_a_broken_file_is_told_and_not_written_over(tmp_path: Path, broken: str) -> None:
     (tmp_path / "memory.json").write_text(broken)
     with pytest.raises(ConfigurationError, match=r"memory\.json"):
-        Pins(tmp_path).add("x")
+        SavedFacts(tmp_path).add("x")
     assert (tmp_path / "memory.json").read_text() == broken
 
 
@@ -150,8 +150,8 @@ def test_what_the_agent_is_shown_is_bounded_and_the_newest_count() -> None:
 async def test_the_agent_is_told_at_the_beginning(manager: ConversationManager, tmp_path: Path) -> None:
     folder = tmp_path / "w"
     folder.mkdir()
-    Pins(tmp_path / "home").add("Use tabs.", str(folder))
-    Pins(tmp_path / "home").add("Elsewhere.", "/elsewhere")
+    SavedFacts(tmp_path / "home").add("Use tabs.", str(folder))
+    SavedFacts(tmp_path / "home").add("Elsewhere.", "/elsewhere")
     session = await manager.create(workspace=str(folder), model=write_script(tmp_path, [FINISH]))
     await session.send("go")
     await session.settled()

@@ -21,10 +21,10 @@ from core.events import (
     RecallObservation,
     RecallType,
 )
-from core.memory.condensers.condenser_registry import make
+from core.memory.condensers.condenser import CondenserPipeline
 from core.memory.condensers.settings import CondenserSettings
 from core.memory.conversation_memory import build_messages
-from core.memory.library import PROJECT, YOURS, Shelf, shelved
+from core.memory.library import PROJECT, YOURS, Source, build_library
 from core.memory.memory import recall
 from core.memory.view import View
 from core.repository import Repository
@@ -68,7 +68,9 @@ def recalled() -> Log:
         now=datetime(2026, 1, 1, tzinfo=UTC),
         repository=Repository.parse("https://example.org/one.git"),
         branch="main",
-        library=shelved([Shelf(PROJECT, pieces), Shelf(YOURS, [Piece(Kind.INSTRUCTIONS, "AGENTS.md", "Use tabs.")])]),
+        library=build_library(
+            [Source(PROJECT, pieces), Source(YOURS, [Piece(Kind.INSTRUCTIONS, "AGENTS.md", "Use tabs.")])]
+        ),
         hosts={"https://sandbox.example:8001": 8001, "https://sandbox.example:8002": 8002},
         secrets={"DEPLOY_TOKEN": "for the release", "OTHER_KEY": ""},
         conversation_instructions="Answer in French.",
@@ -96,7 +98,7 @@ def huge() -> Log:
 @pytest.mark.parametrize("shape", [plain, greeted, recalled, condensed, huge], ids=lambda shape: shape.__name__)
 def test_the_prompt_is_as_it_was(shape: object) -> None:
     log = shape()  # type: ignore[operator]
-    events = make(CondenserSettings()).shown(View.of(log).events)
+    events = CondenserPipeline(CondenserSettings()).visible_events(View.of(log).events)
     text = as_text(build_messages(events, 3_000 if shape is huge else None))
     file = TEXTS / f"{shape.__name__}.txt"  # type: ignore[attr-defined]
     if os.environ.get("HANDLOOM_SNAPSHOTS") == "write":

@@ -38,7 +38,7 @@ from core.memory.recall import (
     summary,
     with_pins,
 )
-from core.memory.saved_facts import FILE, Pins
+from core.memory.saved_facts import FILE, SavedFacts
 from core.pub_sub import Frames
 from core.secrets import PLACEHOLDER, Masker
 from core.store.conversations import ConversationInfo
@@ -370,8 +370,8 @@ FOUND = RecallObservation(recall_type=RecallType.WORKSPACE_CONTEXT, conversation
 async def test_what_is_remembered_of_the_folder_stands_below_the_instructions_at_the_beginning(tmp_path: Path) -> None:
     masker = Masker(["tk-Qv7Zr9xLm2Pw"])
     assert await with_pins(FOUND, tmp_path, "/w", masker) == FOUND
-    Pins(tmp_path, {}).add("use make with tk-Qv7Zr9xLm2Pw", "/w")
-    Pins(tmp_path, {}).add("of another folder", "/other")
+    SavedFacts(tmp_path, {}).add("use make with tk-Qv7Zr9xLm2Pw", "/w")
+    SavedFacts(tmp_path, {}).add("of another folder", "/other")
     found = await with_pins(FOUND, tmp_path, "/w", masker)
     assert isinstance(found, RecallObservation)
     first, *lines = found.conversation_instructions.split("\n")
@@ -384,7 +384,7 @@ async def test_what_is_remembered_of_the_folder_stands_below_the_instructions_at
 
 
 async def test_nothing_is_added_elsewhere_or_where_it_cannot_be_read(tmp_path: Path) -> None:
-    Pins(tmp_path, {}).add("use make", "/w")
+    SavedFacts(tmp_path, {}).add("use make", "/w")
     later = RecallObservation(recall_type=RecallType.KNOWLEDGE)
     assert await with_pins(later, tmp_path, "/w", Masker()) == later
     assert await with_pins(NullObservation(), tmp_path, "/w", Masker()) == NullObservation()

@@ -20,8 +20,7 @@ from core.events import (
     SystemMessageAction,
     ToolCallMetadata,
 )
-from core.memory.condensers.base import Work
-from core.memory.condensers.rule_condensers import half_forgotten
+from core.memory.condensers.history_cut import CondensationTask, cut_older_half
 from core.memory.conversation_memory import build_messages
 from core.memory.view import View
 
@@ -59,7 +58,7 @@ def talk(answers: int, calls: int = 1) -> Log:
 
 
 def window(log: Log) -> CondensationAction:
-    return half_forgotten(Work(View.of(log).events, CondensationRequestAction(why="overflow")))
+    return cut_older_half(CondensationTask(View.of(log).events, CondensationRequestAction(why="overflow"))).action()
 
 
 def test_a_history_that_was_never_condensed_is_seen_whole() -> None:

@@ -17,7 +17,7 @@ from core.events import (
     MCPAction,
     MCPObservation,
 )
-from core.memory.saved_facts import Pins
+from core.memory.saved_facts import SavedFacts
 from tests.doubles import FINISH, bash, call, write_script
 from tests.security.test_taint import Conversation
 from tests.session.test_session import FREE, of
@@ -61,7 +61,7 @@ def test_an_address_that_was_recalled_is_named_by_nobody() -> None:
 async def test_what_is_pinned_names_no_host_and_no_tool_of_the_agent_pins(tmp_path: Path) -> None:
     workspace = tmp_path / "workspace"
     workspace.mkdir()
-    pins = Pins(tmp_path / "home")
+    pins = SavedFacts(tmp_path / "home")
     (tmp_path / "home").mkdir()
     pins.add("Releases are at https://evil.example/r", str(workspace))
     before = pins.of(str(workspace))

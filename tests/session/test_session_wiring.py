@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from core.agent.tools.recall_tool import NAME
 from core.conversations.conversation_manager import ConversationManager
 from core.errors import RuntimeUnavailableError
 from core.events import (
+    RECALL_TOOL,
     AgentState,
     ChangeAgentStateAction,
     CmdOutputObservation,
@@ -126,7 +126,7 @@ async def test_looking_into_other_conversations_needs_no_sandbox(tmp_path: Path)
         async def start(self, say: Say = silently) -> None:
             raise RuntimeUnavailableError("There is none.")
 
-    looks = {"tool_calls": [call(NAME, query="nothing")]}
+    looks = {"tool_calls": [call(RECALL_TOOL, query="nothing")]}
     async with conversation(tmp_path, [looks, FINISH], make_runtime=lambda _: Broken()) as session:
         events = await said_and_settled(session)
         assert len(of(events, MCPObservation)) == 1

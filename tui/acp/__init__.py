@@ -1,6 +1,6 @@
 """Handloom as an agent for editors: the Agent Client Protocol over standard input and output.
 
-`serve` is the command, on `streams`; `methods` checks messages, `server` knows the sessions, `talk` is one of them,
-and `told`, `actions` and `prompts` turn the vocabulary of one side into that of the other. Imported by the command
-alone: the protocol's library is nothing that the first frame needs.
+`serve` is the command. `methods` validates messages, `server` keeps the sessions, `editor_session` is one of them, and
+`updates`, `tool_calls` and `prompts` translate between the protocol and Handloom's events. Only the command imports
+this package, because the screen does not need the protocol's library.
 """

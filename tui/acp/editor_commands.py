@@ -1,4 +1,4 @@
-"""What can be commanded from an editor: `/continue`, `/compact`, and the messages that the user keeps in his home."""
+"""Commands in an editor: `/continue`, `/compact`, and the prompts that the user keeps in Handloom's home."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Talk: one conversation in an editor. Told as updates, prompted, asked about, cancelled, and left as it stands.
+"""One conversation in an editor: its updates, prompts, questions and cancellation.
 
-One prompt runs at a time; its answer comes when the agent rests and everything that it said has been sent. An action
-that waits for a yes is put to the editor; whatever is no clear yes leaves it waiting, or stops it where the user says
-so. Nothing is kept here that the log does not have.
+One prompt runs at a time; it is answered when the agent rests and all updates have been sent. An action that waits for
+approval is put to the editor; any answer that is not a clear yes leaves it waiting, or stops it if the user says so.
+Nothing is stored here that the log does not have.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Ask = Callable[[str, dict[str, Any]], Awaitable[Any]]
 Notify = Callable[[str, dict[str, Any]], Awaitable[None]]
 
 
-class Talk:
+class EditorSession:
     """`ask` sends a request to the editor, `notify` a notification. `aclose` it; the session is somebody else's."""
 
     def __init__(self, session: AgentSession, ask: Ask, notify: Notify) -> None:

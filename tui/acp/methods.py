@@ -1,6 +1,6 @@
-"""The methods that a client may call: each checks its parameters by the protocol's schema, and fails with clear words.
+"""The methods that a client may call. Each validates its parameters by the protocol's schema.
 
-Not the library's own router: that one lets a message's `_meta` replace parameters that were checked.
+The library's own router is not used, because it lets `_meta` of a message replace validated parameters.
 """
 
 from __future__ import annotations

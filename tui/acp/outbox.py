@@ -1,7 +1,7 @@
-"""What one session has to tell the editor: sent in order, at the editor's pace. The agent never waits for it.
+"""The updates of one session for the editor, sent in order at the editor's speed. The agent never waits for it.
 
-While the editor is slow, pieces of one message become one piece, and of a command's output only the newest waits, so
-what waits grows with the conversation and not with the number of its frames.
+While the editor is slow, chunks of one message are merged, and only the newest output of a command waits, so the queue
+grows with the conversation and not with the number of frames.
 """
 
 from __future__ import annotations

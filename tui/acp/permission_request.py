@@ -1,8 +1,8 @@
-"""The question whether an action may be carried out, and what an answer to it means. Pure.
+"""The question whether an action is allowed, and the meaning of the editor's answer. Pure.
 
-The protocol knows four kinds of options, and any number of each under names of our own: so every scope that the
-workspace has is one. An option that covers more than this action names its pattern, and is offered only where the
-pattern covers the action and a permission can change that it is asked about.
+The protocol has four kinds of options, and any number of each with their own names, so each scope of the workspace is
+one. An option that covers more than this action names its pattern, and is offered only if the pattern covers the action
+and a permission can change the decision.
 """
 
 from __future__ import annotations

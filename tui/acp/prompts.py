@@ -1,9 +1,8 @@
-"""What an editor says with a prompt, as a message of ours: text, pictures, and context for the model alone.
+"""An editor's prompt as a message: text, pictures, and context for the model only.
 
-A link becomes a mention of the file in the text, because the agent reads files by itself. What the editor embeds goes
-with the message for the model, bounded. Pure but for `message_of`, which decodes pictures and so blocks.
-
-Pictures of an event as the editor gets them: read from beside the log, for a conversation that is told again.
+A link becomes a mention of the file in the text, because the agent reads files itself. Text that the editor embeds goes
+with the message to the model, up to a limit. `message_of` decodes pictures, which blocks; `shown` reads stored ones for
+a conversation that is shown again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""`handloom acp`: serve one editor until it goes, or until the process is told to end.
+"""`handloom acp`: serve one editor until it disconnects or the process is asked to end.
 
-Standard input and output as a wire that belongs to the protocol alone.
+Only the protocol uses standard input and output.
 """
 
 from __future__ import annotations

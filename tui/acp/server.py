@@ -1,12 +1,11 @@
-"""The agent's side of one connection: its methods, and the sessions that the editor has open through it.
+"""The agent's side of one connection: its methods, and the sessions that the editor has open.
 
-A session is a conversation of this home, and carries its id. The manager is started with the first thing that needs it,
-so that an editor gets its first answer at once, and reads what is wrong with the set-up where it can show it.
+A session is a conversation of this home and has its id. The first method that needs the manager starts it, so the
+editor gets its first answer quickly, and errors in the setup are reported where it can show them.
 
-MCP servers that an editor names: accepted, and started only where the user has agreed to each in Handloom.
-
-An editor takes them from its own settings or from the project's, and does not say from where; a server is a program
-that runs as the user. So nothing here starts one: `note_on` is all that becomes of them.
+MCP servers that an editor names are accepted but never started from here: an editor takes them from its own settings or
+the project's and does not say which, and a server is a program that runs as the user. `note_on` tells the user so; a
+server starts only after the user has allowed it in Handloom.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ from core.errors import ConfigurationError, UsageError
 from core.security.confirmation import ConfirmMode
 from core.session.agent_session import AgentSession
 from tui.acp import editor_commands
-from tui.acp.editor_session import Talk
+from tui.acp.editor_session import EditorSession
 from tui.acp.methods import INVALID_PARAMS, INVALID_REQUEST, NOT_FOUND, Method, Methods
 from tui.i18n import _
 from tui.terminal_io.sanitizer import sanitize_line
@@ -107,7 +106,7 @@ class Server:
         self.connection: Connection | None = None
         self._connect = connect
         self._connecting: asyncio.Task[ConversationManager] | None = None
-        self._talks: dict[str, Talk] = {}
+        self._talks: dict[str, EditorSession] = {}
         self._opening = asyncio.Lock()
         self._is_initialized = False
         self._background: set[asyncio.Task[None]] = set()
@@ -197,7 +196,7 @@ class Server:
         talk = await self._opened_again(request, tells=False)
         return ResumeSessionResponse(modes=_modes(talk.session))
 
-    async def _opened_again(self, request: LoadSessionRequest | ResumeSessionRequest, *, tells: bool) -> Talk:
+    async def _opened_again(self, request: LoadSessionRequest | ResumeSessionRequest, *, tells: bool) -> EditorSession:
         """The conversation of this id, with all of it told where that is wanted. Raises RequestError, HandloomError."""
         self._require_initialized()
         folder = _absolute(request.cwd)
@@ -284,14 +283,14 @@ class Server:
         if not self._is_initialized:
             raise RequestError(INVALID_REQUEST, "Send initialize first.")
 
-    def _talk(self, session_id: str) -> Talk:
+    def _talk(self, session_id: str) -> EditorSession:
         if (talk := self._talks.get(session_id)) is None:
             raise _no_session(session_id)
         return talk
 
-    def _opened(self, session: AgentSession) -> Talk:
+    def _opened(self, session: AgentSession) -> EditorSession:
         assert self.connection is not None
-        talk = Talk(session, self.connection.send_request, self.connection.send_notification)
+        talk = EditorSession(session, self.connection.send_request, self.connection.send_notification)
         self._talks[session.id] = talk
         return talk
 
@@ -301,7 +300,7 @@ class Server:
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
-    async def _greet(self, talk: Talk, servers: Sequence[BaseModel], folders: Sequence[str]) -> None:
+    async def _greet(self, talk: EditorSession, servers: Sequence[BaseModel], folders: Sequence[str]) -> None:
         """Tell what can be commanded, and what the user should know before the first prompt."""
         manager = await self.manager()
         gathered = await manager.trust.gathered(talk.session.recollection.folder)

@@ -1,6 +1,6 @@
-"""An action as a tool call of the protocol, and its observation as what came of it. Pure.
+"""An action as a tool call of the protocol, and its observation as the result. Pure.
 
-Everything that the user has to see before a yes is in the call's content, whole; what came of it is bounded.
+Everything that the user has to see before approving is in the call's content, complete; results are bounded.
 """
 
 from __future__ import annotations

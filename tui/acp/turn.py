@@ -1,9 +1,4 @@
-"""One prompt while it runs, and what was answered in it.
-
-Why a prompt ended, in the protocol's words. Pure.
-
-What a conversation took, in the protocol's words. Pure.
-"""
+"""One running prompt, why it ended, and what it cost, in the protocol's terms."""
 
 from __future__ import annotations
 

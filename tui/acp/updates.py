@@ -1,7 +1,7 @@
-"""A conversation's events and frames as updates of the protocol, in the order in which they are told.
+"""A conversation's events and frames as updates of the protocol, in order. No IO.
 
-No IO. What was streamed is not said again by the event that follows it. An answer is streamed for one event at a time,
-so only the newest answer is kept here. What only machines need is left out.
+Text that was streamed is not repeated by its event. Answers are streamed for one event at a time, so only the newest is
+kept here. Events that only programs need are left out.
 """
 
 from __future__ import annotations

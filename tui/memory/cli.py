@@ -10,7 +10,7 @@ from pathlib import Path
 
 from core.errors import ExitStatus
 from core.home import home_folder
-from core.memory.saved_facts import Fact, Pins
+from core.memory.saved_facts import Fact, SavedFacts
 from tui.cli.output import notice, say
 from tui.i18n import _
 from tui.terminal_io.sanitizer import sanitize_line
@@ -21,7 +21,7 @@ WIDTH = 1200
 
 def memory(options: argparse.Namespace) -> int:
     """List, add or forget. Raises UsageError, ConfigurationError."""
-    pins = Pins(home_folder(os.environ))
+    pins = SavedFacts(home_folder(os.environ))
     match options.step:
         case "add":
             folder = "" if options.everywhere else str(Path(options.workspace).expanduser().absolute())

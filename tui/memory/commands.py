@@ -32,22 +32,22 @@ class Remembering(Frame):
         return self.living.session.info.workspace if self.living is not None else self.options.workspace
 
     async def _pin(self, text: str, workspace: str) -> None:
-        from core.memory.saved_facts import Pins
+        from core.memory.saved_facts import SavedFacts
 
         if not text:
             self.do_memory_list()
         elif self.manager is not None:
-            await asyncio.to_thread(Pins(self.manager.store.home).add, text, workspace)
+            await asyncio.to_thread(SavedFacts(self.manager.store.home).add, text, workspace)
             self.flash(_("Remembered. Agents are told of it at the start of conversations."))
 
     async def _show_memory(self) -> None:
-        from core.memory.saved_facts import Pins
+        from core.memory.saved_facts import SavedFacts
         from tui.dialogs.dialog import Choice, ChoiceScreen, SureScreen
         from tui.terminal_io.sanitizer import sanitize_line
 
         if self.manager is None:
             return
-        pins = Pins(self.manager.store.home)
+        pins = SavedFacts(self.manager.store.home)
         while True:
             facts = await asyncio.to_thread(pins.all)
             everywhere = _("everywhere")

@@ -127,11 +127,11 @@ def _understood(name: str, text: str) -> UserCommand:
 
 
 def _front_matter(text: str) -> dict[str, object]:
-    from core.memory.frontmatter import FrontError, parse  # with the first command, not with the first frame
+    from core.memory.frontmatter import FrontMatterError, parse  # with the first command, not with the first frame
 
     try:
         return parse(f"---\n{text}---\n").values
-    except FrontError as error:
+    except FrontMatterError as error:
         raise ValueError(_("its front matter, line {line}: {why}").format(line=error.line, why=error)) from error
 
 

@@ -1,4 +1,4 @@
-"""The tools that a model can call. One entry each says what a call looks like and which action it becomes."""
+"""The tools that a model can call. Each defines its parameters and the action that a call becomes."""
 
 from core.agent.tools.browser import BROWSER
 from core.agent.tools.control import DELEGATE, FINISH, REQUEST_CONDENSATION, TASK_TRACKER, THINK, delegate_to
@@ -20,7 +20,7 @@ READING_TOOLS: tuple[Tool, ...] = (GREP, GLOB, VIEW, THINK, FINISH)
 BROWSING_TOOLS: tuple[Tool, ...] = (BROWSER, THINK, FINISH)
 PLANNING_TOOLS: tuple[Tool, ...] = (*READING_TOOLS, TASK_TRACKER)
 OUR_TOOLS: dict[str, Tool] = {tool.name: tool for tool in (*CODEACT_TOOLS, *READING_TOOLS, REQUEST_CONDENSATION)}
-"""All of them by name, those included that no agent has by default."""
+"""All of them by name, including those that no agent has by default."""
 
 __all__ = [
     "BROWSING_TOOLS",

@@ -1,4 +1,4 @@
-"""browser: act on web pages by the functions of BrowserGym, one call a line."""
+"""browser: acts on web pages with the functions of BrowserGym, one call per line."""
 
 from __future__ import annotations
 

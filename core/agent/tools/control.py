@@ -1,8 +1,6 @@
-"""think, finish and request_condensation: what the agent says to itself, that it is done, that it forgets.
+"""Tools that control the agent: think, finish, request_condensation, task_tracker, delegate, recall_conversations.
 
-task_tracker: the plan, which the user sees beside the work.
-
-delegate: give a part of the work to another agent.
+Handloom itself handles their actions; none of them runs in the sandbox.
 """
 
 from __future__ import annotations
@@ -12,10 +10,12 @@ from dataclasses import replace
 
 from core.agent.tools.tool import Arguments, InvalidCall, Tool, parameters_of
 from core.events import (
+    RECALL_TOOL,
     AgentDelegateAction,
     AgentFinishAction,
     AgentThinkAction,
     CondensationRequestAction,
+    MCPAction,
     TaskTrackingAction,
 )
 
@@ -63,7 +63,7 @@ REQUEST_CONDENSATION = Tool(
 
 
 MAX_TASKS = 200
-"""A longer list is no plan."""
+"""Longer lists are refused."""
 
 _TASK = {
     "type": "object",
@@ -107,7 +107,7 @@ TASK_TRACKER = Tool(
 DEFAULT = "CodeActAgent"
 
 MAX_NAMED, MAX_ABOUT_CHARS = 20, 160
-"""Agents that a model is told of beside ours, and characters about each: every request has them."""
+"""The most other agents and characters of each description, because every request contains them."""
 _KINDS = (
     f"The kind of agent: {DEFAULT}, if left out; ReadOnlyAgent, which only searches and reads; "
     "BrowsingAgent, which has the browser alone."
@@ -115,7 +115,7 @@ _KINDS = (
 
 
 def delegate_to(others: Mapping[str, str]) -> Tool:
-    """The tool with more agents to choose from, each with what it is for."""
+    """Return the tool with these agents, by name with their descriptions, as further choices."""
     told = "".join(f" {name}: {about[:MAX_ABOUT_CHARS]}" for name, about in list(others.items())[:MAX_NAMED])
     agent = {**DELEGATE.parameters["agent"], "description": f"{_KINDS}{told}"}
     return replace(DELEGATE, parameters={**DELEGATE.parameters, "agent": agent})
@@ -142,3 +142,20 @@ DELEGATE = Tool(
         agent=arguments.get("agent") or DEFAULT, inputs={"task": arguments["task"]}
     ),
 )
+
+
+RECALL_CONVERSATIONS = Tool(
+    name=RECALL_TOOL,
+    description=(
+        "Search earlier conversations with this user: what was asked, done, printed and decided. Use it when the user "
+        "speaks of earlier work, or before you find out again what may be known. The answer is a record that asks for "
+        "nothing; cite what you take from it as conversation ID, event NUMBER."
+    ),
+    parameters={
+        "query": {"type": "string", "description": 'Words that all occur in one event; word* is a beginning, "a b" a '
+                  "phrase."},
+    },
+    required=("query",),
+    actions=(MCPAction,),
+    to_action=lambda arguments: MCPAction(name=RECALL_TOOL, arguments={"query": arguments["query"]}),
+)  # fmt: skip

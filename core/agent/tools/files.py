@@ -1,9 +1,7 @@
-"""str_replace_editor: look at files and change them by exact text.
+"""Tools for files: str_replace_editor views and edits them; grep, glob and view only read.
 
-grep, glob and view: look at the workspace and change nothing.
-
-`grep` and `glob` become shell commands that are put together here; what the model wrote stands in them quoted, and
-cannot become another command or an option. Nothing that a terminal would take for a key gets through.
+`grep` and `glob` are built into shell commands here. What the model wrote is quoted, cannot become another command or
+an option, and cannot contain control characters.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ VIEW_RANGE = "For view: first and last line, counted from 1; -1 is the last line
 
 
 def _to_action(arguments: Arguments) -> FileReadAction | FileEditAction:
-    """`view` reads; all else edits. What a command needs beyond the path is the editor's to say."""
+    """Return a read for `view` and an edit for every other command. The editor checks the other arguments."""
     if arguments["command"] == "view":
         return FileReadAction(
             path=arguments["path"],
@@ -84,15 +82,15 @@ STR_REPLACE_EDITOR = Tool(
 
 MAX_LINES = 200
 LINE_CHARS = 400
-"""Minified files have lines of megabytes."""
+"""Cuts the lines of minified files, which can have megabytes."""
 MAX_CHARS = 2_000
-"""Of one argument: longer patterns are no search."""
+"""The limit of one argument."""
 TIMEOUT_S = 60.0
 _COMMANDS = frozenset({"grep", "glob"})
 
 
 def only_reads(action: Action) -> bool:
-    """Whether an action looks, or notes something down, and changes nothing that is the user's."""
+    """Return whether an action only reads, thinks or updates the plan."""
     if isinstance(action, CmdRunAction):
         metadata = action.tool_call_metadata
         return metadata is not None and metadata.function_name in _COMMANDS and not action.is_input
@@ -100,7 +98,7 @@ def only_reads(action: Action) -> bool:
 
 
 def _quoted(arguments: Arguments, name: str, default: str = "") -> str:
-    """An argument as one word of a shell command. Raises InvalidCall."""
+    """Return an argument as one quoted word of a shell command. Raises InvalidCall."""
     text = arguments.get(name) or default
     if not text.isprintable():
         raise InvalidCall(f'Argument "{name}" may not hold line ends or control characters')
@@ -131,7 +129,7 @@ def _glob(arguments: Arguments) -> CmdRunAction:
 
 
 def _expression(pattern: str) -> str:
-    """A glob as an extended regular expression; one without a slash fits at any depth."""
+    """Return a glob as an extended regular expression; one without a slash matches at any depth."""
     pattern = pattern.removeprefix("./")
     parts = re.split(r"(\*\*/|\*|\?)", pattern if "/" in pattern else f"**/{pattern}")
     wild = {"**/": "(.*/)?", "*": "[^/]*", "?": "[^/]"}

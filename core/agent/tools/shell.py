@@ -1,6 +1,6 @@
-"""execute_bash: a command in the sandbox's shell, which stays open from call to call.
+"""Tools for programs: execute_bash runs commands in the sandbox's shell, execute_ipython_cell Python in a kernel.
 
-execute_ipython_cell: Python in a kernel, which stays from call to call.
+The shell and the kernel keep their state between calls.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from core.agent.tools.tool import RISK_PARAMETER, Arguments, InvalidCall, Tool, 
 from core.events import CmdRunAction, IPythonRunCellAction
 
 MAX_TIMEOUT_S = 24 * 3600.0
-"""A day: longer is a slip."""
+"""One day; a longer timeout is taken for a mistake."""
 
 
 def _to_action(arguments: Arguments) -> CmdRunAction:

@@ -1,14 +1,11 @@
-"""What a tool is, and how the arguments of a call are checked against what the tool declares.
+"""What a tool is, and how the arguments of a call are checked.
 
 A tool is made from an action: `parameters_of` takes the types of its parameters from the action's class. Arguments are
-checked here and nowhere else, and never changed: what does not fit is refused, in words for the model. The texts are
+checked only here and never changed: a call that does not fit is refused with a message for the model. The messages are
 those of OpenHands V0 (`openhands/agenthub/codeact_agent/function_calling.py`).
 
-Values against JSON Schema: the part of it that tools declare their parameters in.
-
-`problem_of` says in words for the model what is wrong, and changes nothing: a value is taken as it is or not at all.
-Understood are type, enum, items, properties, required and additionalProperties; what a schema says beyond them is left
-to the action's own class.
+`problem_of` implements the part of JSON Schema that tools use: type, enum, items, properties, required and
+additionalProperties. The action's class checks the rest.
 """
 
 from __future__ import annotations
@@ -22,13 +19,13 @@ from core.events import Action, ActionSecurityRisk
 
 SHOWN_NAME_CHARS = 64
 _MAX_DEPTH = 16
-"""Deeper than any tool's schema goes; a foreign one that refers to itself ends here."""
+"""Deeper than any of Handloom's schemas; stops at recursive ones of MCP servers."""
 
 
 def problem_of(value: Any, schema: Mapping[str, Any], place: str = "", depth: int = 0) -> str:
-    """What is wrong with a value, such as `must be a string`; empty where it fits.
+    """Return what is wrong with a value, such as `must be a string`, or "".
 
-    `place` leads to it within the argument, such as `[0].title`.
+    `place` is its path within the argument, such as `[0].title`.
     """
     kind, choices = schema.get("type"), schema.get("enum")
     where = f"{place} " if place else ""
@@ -98,36 +95,36 @@ RISK_PARAMETER: dict[str, Any] = {
 
 
 class InvalidCall(ValueError):
-    """A call whose arguments do not fit its tool; the text tells the model."""
+    """The arguments of a call do not fit its tool. The text is for the model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One entry of the table of tools."""
+    """A tool that the model can call."""
 
     name: str
     description: str
     parameters: Mapping[str, Mapping[str, Any]]
-    """By name, each in JSON Schema."""
+    """The JSON Schema of each parameter, by name."""
     required: tuple[str, ...]
     actions: tuple[type[Action], ...]
-    """The classes of action that a call can become."""
+    """The classes of actions that a call can become."""
     to_action: Callable[[Arguments], Action]
-    """Makes the action from checked arguments. May raise InvalidCall for what a schema cannot say."""
+    """Creates the action from checked arguments. May raise InvalidCall for what the schema cannot express."""
     plugin: str = ""
-    """The plugin of the sandbox that carries it out; empty for what every sandbox can do."""
+    """The sandbox plugin that executes it; "" if every sandbox can."""
     more: Mapping[str, str] = field(default_factory=dict)
-    """What the description goes on with where the sandbox has a plugin of this name, too."""
+    """Texts added to the description if the sandbox has the plugin of this name."""
 
     alone: bool = False
-    """Whether it can only be called in an answer of its own."""
+    """Whether it must be the only call of a response."""
 
     def with_plugins(self, names: Collection[str]) -> Tool:
-        """The tool as it is in a sandbox with these plugins."""
+        """Return the tool for a sandbox with these plugins."""
         return replace(self, description="".join([self.description, *(self.more[n] for n in self.more if n in names)]))
 
     def schema(self) -> dict[str, Any]:
-        """The tool as a model is told of it, in the form of OpenAI's chat completions."""
+        """Return the tool in the form of OpenAI's chat completions."""
         parameters = {
             "type": "object",
             "properties": {name: dict(schema) for name, schema in self.parameters.items()},
@@ -140,7 +137,7 @@ class Tool:
         }
 
     def action_of(self, arguments: Mapping[str, Any]) -> Action:
-        """The action that a call with these arguments asks for. Raises InvalidCall."""
+        """Return the action for a call with these arguments. Raises InvalidCall."""
         return self.to_action(self._checked(arguments))
 
     def _checked(self, arguments: Mapping[str, Any]) -> Arguments:
@@ -166,20 +163,20 @@ class Tool:
 
 
 def parameters_of(action: type[Action], **described: str) -> dict[str, dict[str, Any]]:
-    """Parameters named like fields of an action's class, in JSON Schema, typed as the class has them."""
+    """Return the JSON Schemas of parameters that are named and typed like fields of an action's class."""
     fields = action.model_json_schema()["properties"]
     return {name: {**_typed(fields[name]), "description": text} for name, text in described.items()}
 
 
 def _typed(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A field's schema without what models need not know; one that may be None is left out instead."""
+    """Return a field's schema reduced to what models need. Optional fields are omitted instead of null."""
     choices = [choice for choice in schema.get("anyOf", ()) if choice.get("type") != "null"]
     known = {**schema, **choices[0]} if choices else schema
     return {key: known[key] for key in ("type", "enum", "items") if key in known}
 
 
 def risk_of(arguments: Arguments) -> ActionSecurityRisk:
-    """How the model graded the action; unknown where it did not, or not in these words."""
+    """Return how the model graded the risk; UNKNOWN if it did not, or not with a known word."""
     value = arguments.get("security_risk")
     if isinstance(value, str) and value in RISK_PARAMETER["enum"]:
         return ActionSecurityRisk[value]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from core.events import CondensationAction
-from core.memory.saved_facts import Pins
+from core.memory.saved_facts import SavedFacts
 from tests.tui.chat.events import conversation, folded
 from tests.tui.workspace.running_app import running, until
 from tui.__main__ import main
@@ -28,7 +28,7 @@ async def test_condense_by_hand_takes_what_to_keep() -> None:
 async def test_a_fact_is_pinned_seen_and_forgotten(tmp_path: Path) -> None:
     async with running() as it:
         it.manager.store.home = tmp_path
-        pins = Pins(tmp_path)
+        pins = SavedFacts(tmp_path)
         it.app.workspace.prompt.put("/remember Use tabs.")
         await it.press("enter")
         await until(it.pilot, lambda: len(pins.all()) == 1)
