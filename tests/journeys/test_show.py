@@ -84,7 +84,7 @@ class TestOne:
         assert shown.lines[0] == f"Conversation {done.conversation}"
         assert f"  title      Tour\n  folder     {handloom.workspace}\n  model      {model}\n" in shown.out
         assert line(shown.out, "all") == ["3", "6,000", "6", "0", "0", "$0.8750"]
-        assert line(shown.out, "answers of the model") == ["3"]
+        assert line(shown.out, "model calls") == ["3"]
         actions = shown.out.partition("\nActions\n")[2]
         assert line(actions, "run") == ["3", "1", "0"]
         table = shown.out.partition("\nTime\n")[2].partition("\n\n")[0].splitlines()
