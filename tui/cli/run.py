@@ -211,7 +211,7 @@ async def agree(envelope: Envelope) -> str | None:
 def _asked_by(envelope: Envelope) -> str:
     """Which rule asks, and why, for people."""
     judged = envelope.event.judgement if isinstance(envelope.event, Action) else None
-    return f"\nAsked by {judged.rule}. {' '.join(judged.reasons)}".rstrip() if judged is not None else ""
+    return f"\nReason: {judged.rule}. {' '.join(judged.reasons)}".rstrip() if judged is not None else ""
 
 
 async def ask(envelope: Envelope) -> str | None:
