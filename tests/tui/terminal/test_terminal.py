@@ -242,7 +242,7 @@ async def test_a_command_that_waits_for_input_shows_on_the_tab_and_above_the_pro
         await it.settle()
         shown = it.screen_text()
         assert "1 ◆" in shown
-        assert "The command waits for input.   F12 takes over" in shown
+        assert "The command waits for input.   F12 takes control" in shown
         it.session.frames.publish(Status("info", WAITING_FOR_INPUT, ""))
         await it.settle()
         assert "waits for input" not in it.screen_text()
