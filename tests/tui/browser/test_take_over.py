@@ -179,7 +179,7 @@ async def test_nothing_is_done_on_the_page_before_it_is_taken_over() -> None:
         assert "Sign in to go on" in it.screen_text()
         await it.press("f", "r", "down", "i")
         assert it.session.wishes == []
-        assert "F12 takes it over" in it.screen_text()
+        assert "F12 gives you control" in it.screen_text()
 
 
 async def test_letters_click_and_fill_and_what_is_secret_stands_in_no_function() -> None:

@@ -177,7 +177,7 @@ async def test_what_was_sent_reaches_the_tab_in_which_enter_was_pressed() -> Non
 async def test_a_command_for_the_shell_is_run_and_shown() -> None:
     async with running() as it:
         await it.press("exclamation_mark", *"ls")
-        assert "shell: Enter runs it" in it.screen_text()
+        assert "shell: Enter runs the command" in it.screen_text()
         await it.press("enter")
         assert it.session.wishes == [("run_command", "ls")]
         assert "$ ls" in it.screen_text()
@@ -278,7 +278,7 @@ async def test_ctrl_c_leaves_the_search_and_keeps_the_text() -> None:
 async def test_a_screen_that_cannot_be_handed_over_says_so_and_loses_nothing() -> None:
     async with running() as it:
         await it.press(*"draft", "ctrl+g")
-        assert "This terminal cannot be handed to an editor." in it.screen_text()
+        assert "An editor cannot be opened in this terminal." in it.screen_text()
         assert it.app.workspace.prompt.text == "draft"
 
 

@@ -290,7 +290,7 @@ class TestSearch:
         await home.store.index()
         async with shown(home) as it:
             await it.press("tab", *"zebra")
-            await it.until_said("夜莺 Release", "#1 message", "the zebra ran", "1 hit")
+            await it.until_said("夜莺 Release", "#1 message", "the zebra ran", "1 match")
             await it.press("enter")
             await it.until(lambda: it.app.answers == [Wish("open", "bb2", 1)])
 
