@@ -127,7 +127,7 @@ class TestReport:
 class TestSettings:
     def test_a_wrong_setting_is_one_line_of_many(self, tmp_path: Path) -> None:
         examined = Examined(handloom(tmp_path, HANDLOOM__AGENT__MAX_ITERATIONS="none"))
-        examined.says("settings", "missing", "agent.max_iterations", "defaults")
+        examined.says("settings", "missing", "agent.max_iterations", "default settings")
         assert examined.findings["git"]["mark"] == "ok"
 
     @pytest.mark.parametrize(
@@ -176,15 +176,17 @@ class TestDatabase:
     def test_one_of_a_newer_handloom(self, used: Handloom) -> None:
         with closing(sqlite3.connect(used.home / "handloom.db")) as connection:
             connection.execute(f"PRAGMA user_version = {VERSION + 1}")
-        Examined(used).says("database", "missing", f"newer Handloom (schema {VERSION + 1})", "Install the newer one")
+        Examined(used).says(
+            "database", "missing", f"newer Handloom (schema {VERSION + 1})", "Install the newer version"
+        )
 
     def test_a_home_below_a_file(self, tmp_path: Path) -> None:
         (tmp_path / "file").touch()
         examined = Examined(handloom(tmp_path, HANDLOOM_HOME=str(tmp_path / "file" / "home")))
-        examined.says("disk", "missing", "file is no folder", "HANDLOOM_HOME")
+        examined.says("disk", "missing", "file is not a folder", "HANDLOOM_HOME")
 
     def test_a_home_where_nothing_can_be_made(self, tmp_path: Path) -> None:
-        Examined(handloom(tmp_path, HANDLOOM_HOME="/proc/handloom")).says("disk", "missing", "/proc cannot be written")
+        Examined(handloom(tmp_path, HANDLOOM_HOME="/proc/handloom")).says("disk", "missing", "/proc is not writable")
 
     @pytest.mark.mount
     def test_a_home_without_room(self, tmp_path: Path) -> None:
@@ -318,7 +320,7 @@ class TestEngine:
         missing = handloom(tmp_path, HANDLOOM__DOCKER__ENGINE=host, HANDLOOM__DOCKER__BASE="nowhere:1")
         Examined(missing).says("image", "note", "not built yet for this version on nowhere:1", "handloom image build")
         named = handloom(tmp_path, HANDLOOM__DOCKER__ENGINE=host, HANDLOOM__DOCKER__IMAGE="nowhere:2")
-        Examined(named).says("image", "note", "nowhere:2 is not there", "docker.image")
+        Examined(named).says("image", "note", "nowhere:2 was not found", "docker.image")
 
     @pytest.mark.parametrize(
         ("runc", "old"),
@@ -335,7 +337,7 @@ def test_servers_are_told_by_what_keeps_them_from_starting(tmp_path: Path) -> No
     Examined(program).says("mcp", "note", "waiting for your approval: projects", "press y")
     (program.home).mkdir(exist_ok=True)
     (program.home / "config.toml").write_text('[mcp.servers.mine]\ncommand = "no-such-program"\n')
-    Examined(program).says("mcp", "note", "program not found for mine", "Install it")
+    Examined(program).says("mcp", "note", "program not found for mine", "Install the program")
     (program.home / "config.toml").write_text('[mcp.servers.mine]\ncommand = "sh"\n')
     Examined(program).says("mcp", "note", "ready to start: mine; waiting for your approval: projects")
     (program.workspace / ".mcp.json").write_text("{")
