@@ -38,7 +38,7 @@ def _browser() -> str:
     own = Path(os.environ.get("PLAYWRIGHT_BROWSERS_PATH", Path.home() / ".cache" / "ms-playwright"))
     if any(map(shutil.which, names)) or any(p.exists() for p in places) or any(own.glob("chromium*")):
         return ""
-    return "there is no Chromium; on Debian: apt-get install chromium"
+    return "Chromium was not found; on Debian: apt-get install chromium"
 
 
 def _docker() -> str:

@@ -184,7 +184,7 @@ def _workspace(options: argparse.Namespace) -> int:
         sys.stderr.write(f"handloom: {wrong}\n")
         return 2
     if not (os.path.isdir(start.workspace) and os.access(start.workspace, os.R_OK | os.X_OK)):
-        sys.stderr.write(f"handloom: {start.workspace!a} is no folder that can be read. Name another.\n")
+        sys.stderr.write(f"handloom: {start.workspace!a} is not a readable folder. Name another.\n")
         return 2
     if start.repository and (wrong := _wrong_repository(start)):
         sys.stderr.write(f"handloom: {wrong}\n")
@@ -250,8 +250,8 @@ def _wrong_terminal() -> str:
         return "the workspace needs a terminal. Without one, use: handloom run TASK"
     if os.environ.get("TERM", "") in ("", "dumb"):
         return (
-            "this terminal says that it can draw nothing (TERM is dumb or not set). "
-            "Use: handloom --screen-reader, or handloom run TASK"
+            "this terminal cannot show a full screen (TERM is dumb or not set). Use: "
+            "handloom --screen-reader, or handloom run TASK"
         )
     return ""
 
@@ -276,7 +276,7 @@ def _wrong_repository(start: StartOptions) -> str:
     from core.repository import Repository
 
     if start.resume is not None:
-        return "A conversation keeps its repository. Give either --resume or --repo."
+        return "--resume and --repo cannot be combined: a conversation keeps its repository."
     try:
         Repository.parse(start.repository)
     except UsageError as error:

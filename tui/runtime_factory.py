@@ -170,7 +170,8 @@ def _remove(folder: Path) -> None:
     except OSError as error:
         where = error.filename or folder
         raise RuntimeUnavailableError(
-            f"{where} cannot be removed: {error.strerror or error}. Remove it, then delete the conversation again."
+            f"{where} cannot be removed: {error.strerror or error}. Remove it manually, then "
+            f"delete the conversation again."
         ) from error
 
 
@@ -258,7 +259,9 @@ def _variable(text: str, environ: Mapping[str, str]) -> tuple[str, str]:
     if "=" in text:
         return _pair("environment", text, "=")
     if text not in environ:
-        raise ConfigurationError(f"docker.environment names {text}, which is not set here. Set it, or take it out.")
+        raise ConfigurationError(
+            f"docker.environment names {text}, which is not set. Set it, or remove it from the list."
+        )
     return text, environ[text]
 
 
@@ -272,5 +275,7 @@ def _volume(text: str, *, is_far: bool) -> tuple[str, str, bool]:
     if is_far and source.startswith("/"):
         return source, target, mode != "ro"
     if not folder.is_dir():
-        raise ConfigurationError(f"docker.volumes names {folder}, which is no folder. Make it, or take it out.")
+        raise ConfigurationError(
+            f"docker.volumes names {folder}, which is not a folder. Create it, or remove it from the list."
+        )
     return str(folder.resolve()), target, mode != "ro"

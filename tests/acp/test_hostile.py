@@ -94,7 +94,7 @@ async def test_unknown_methods_and_wrong_parameters_are_named(handloom: Handloom
 async def test_pictures_and_sounds_that_are_none_are_refused(handloom: Handloom, tmp_path: Path) -> None:
     blocks = {
         "no base64": {"type": "image", "mimeType": "image/png", "data": "???"},
-        "no PNG": {"type": "image", "mimeType": "image/png", "data": "aGVsbG8="},
+        "not a PNG": {"type": "image", "mimeType": "image/png", "data": "aGVsbG8="},
         "Sound": {"type": "audio", "mimeType": "audio/wav", "data": "aGVsbG8="},
     }
     async with raw(handloom, write_script(tmp_path, [FINISH])) as client:

@@ -32,7 +32,7 @@ async def test_what_the_agent_does_for_an_editor_stays_inside(tmp_path: Path) ->
         assert await editor.prompt(opened.session_id, "go") == "end_turn"
         (told,) = (text_of(call) for call in editor.calls().values())
         said = editor.said()
-    assert "No isolation" not in said
+    assert "No sandbox" not in said
     assert "Further folders are not opened" in said
     assert "tried" in told
     assert "canary" not in told, "neither the file outside nor the key"

@@ -208,7 +208,7 @@ class TestStarting:
     @pytest.mark.parametrize("options", [{"image": "handloom-no-such-image:1"}, {"base": "handloom-no-such-base:1"}])
     async def test_an_image_that_is_missing_is_told(self, workspace: Path, options: dict[str, str]) -> None:
         runtime = Contained(workspace, **options)
-        with pytest.raises(RuntimeUnavailableError, match="Make it with: handloom image build"):
+        with pytest.raises(RuntimeUnavailableError, match="Build it with: handloom image build"):
             await runtime.start()
         await runtime.aclose()
 

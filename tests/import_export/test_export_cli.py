@@ -63,7 +63,7 @@ def test_an_archive_can_be_piped_and_saved(quiet: Handloom, tmp_path: Path) -> N
 def test_an_archive_is_not_written_to_a_terminal(quiet: Handloom) -> None:
     status, said, _ = at_a_terminal(quiet, "export", "c", "--format", "archive")
     assert status == 2
-    assert "nothing for a terminal. Name a file with -o" in said
+    assert "cannot be printed to a terminal. Name a file with -o" in said
 
 
 def test_secrets_do_not_leave_where_nobody_can_be_asked(leaky: Handloom, tmp_path: Path) -> None:
@@ -96,14 +96,14 @@ def test_at_a_terminal_it_asks(answer: str, status: int, leaky: Handloom, tmp_pa
     if status == 0:
         assert (SECRET in file.read_text()) == (answer == "write")
     else:
-        assert "Nothing was written." in said
+        assert "Export cancelled; nothing was written." in said
 
 
 async def test_pictures_that_nobody_looked_into_are_told(tmp_path: Path) -> None:
     async with home_with(tmp_path, ORDINARY):
         handloom = Handloom(tmp_path)
     done = handloom("export", "c", "--format", "html")
-    assert (done.status, done.err) == (0, "Pictures that leave and were not searched for secrets: 1.\n")
+    assert (done.status, done.err) == (0, "Exported images that were not searched for secrets: 1.\n")
     assert handloom("export", "c").err == ""  # a trajectory has no screenshots
 
 

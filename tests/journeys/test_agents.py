@@ -28,7 +28,7 @@ def test_they_are_listed_and_what_is_broken_is_named(tmp_path: Path) -> None:
     assert listed.status == 0
     names = [line.split()[0] for line in listed.lines]
     assert names == ["CodeActAgent", "ReadOnlyAgent", "BrowsingAgent", "Planner", "ACPAgent", "Reviewer"]
-    assert "(the project's, to be allowed first)" in listed.out
+    assert "(the project's, not allowed yet)" in listed.out
     assert f"{own / 'mine.md'}:3: 'more' is not known" in listed.err
     (reviewer,) = [one for one in map(json.loads, handloom("agents", "--json").lines) if one["name"] == "Reviewer"]
     assert (reviewer["allowed"], reviewer["model"]) == (False, "demo")

@@ -60,7 +60,7 @@ class TestRun:
         handloom.environ = {**handloom.environ, "HOME": str(handloom.workspace)}  # which no sandbox can hide, then
         done = handloom("run", "look around", "--model", write_script(tmp_path, [FINISH]))
         assert done.status == 0
-        assert "No isolation" in done.err
+        assert "No sandbox" in done.err
 
     def test_the_export_is_what_was_printed(self, worked: tuple[Handloom, Ended]) -> None:
         handloom, done = worked

@@ -63,6 +63,6 @@ def test_instructions_hold_for_a_new_conversation_and_are_bounded(tmp_path: Path
     (context,) = [e for e in handloom.export(done.conversation) if e.get("observation") == "recall"]
     assert context["extras"]["conversation_instructions"] == "Answer in French."
     again = handloom("run", "hello", "--resume", done.conversation, "--instructions", "x")
-    assert (again.status, "A conversation keeps the instructions" in again.err) == (2, True)
+    assert (again.status, "--resume and --instructions cannot be combined" in again.err) == (2, True)
     long = handloom("run", "hello", "--instructions", "x" * 17_000, "--model", write_script(tmp_path, [FINISH]))
-    assert (long.status, "--instructions takes at most 16,000" in long.err) == (2, True)
+    assert (long.status, "--instructions can have at most 16,000" in long.err) == (2, True)

@@ -91,7 +91,7 @@ class TestReport:
         assert done.status == 0, done.out
         assert done.lines[0].startswith("✓ Handloom")
         assert f"Python {sys.version_info.major}.{sys.version_info.minor}" in done.lines[0]
-        assert done.lines[-1] == "Everything is there that Handloom needs as it is set."
+        assert done.lines[-1] == "All requirements of the current settings are met."
         assert "\x1b" not in done.out
 
     def test_nothing_is_made_or_changed(self, tmp_path: Path) -> None:
@@ -121,13 +121,13 @@ class TestReport:
             assert canary not in done.out + done.err
             assert "127.0.0.1:1" in done.out
         examined = Examined(handloom(tmp_path, ANTHROPIC_API_KEY=canary, HANDLOOM_MODEL="anthropic/claude"))
-        examined.says("model", "ok", "anthropic/claude, with the key in ANTHROPIC_API_KEY")
+        examined.says("model", "ok", "anthropic/claude, API key from ANTHROPIC_API_KEY")
 
 
 class TestSettings:
     def test_a_wrong_setting_is_one_line_of_many(self, tmp_path: Path) -> None:
         examined = Examined(handloom(tmp_path, HANDLOOM__AGENT__MAX_ITERATIONS="none"))
-        examined.says("settings", "missing", "agent.max_iterations", "defaults")
+        examined.says("settings", "missing", "agent.max_iterations", "default settings")
         assert examined.findings["git"]["mark"] == "ok"
 
     @pytest.mark.parametrize(
@@ -176,15 +176,17 @@ class TestDatabase:
     def test_one_of_a_newer_handloom(self, used: Handloom) -> None:
         with closing(sqlite3.connect(used.home / "handloom.db")) as connection:
             connection.execute(f"PRAGMA user_version = {VERSION + 1}")
-        Examined(used).says("database", "missing", f"newer Handloom (schema {VERSION + 1})", "Install the newer one")
+        Examined(used).says(
+            "database", "missing", f"newer Handloom (schema {VERSION + 1})", "Install the newer version"
+        )
 
     def test_a_home_below_a_file(self, tmp_path: Path) -> None:
         (tmp_path / "file").touch()
         examined = Examined(handloom(tmp_path, HANDLOOM_HOME=str(tmp_path / "file" / "home")))
-        examined.says("disk", "missing", "file is no folder", "HANDLOOM_HOME")
+        examined.says("disk", "missing", "file is not a folder", "HANDLOOM_HOME")
 
     def test_a_home_where_nothing_can_be_made(self, tmp_path: Path) -> None:
-        Examined(handloom(tmp_path, HANDLOOM_HOME="/proc/handloom")).says("disk", "missing", "/proc cannot be written")
+        Examined(handloom(tmp_path, HANDLOOM_HOME="/proc/handloom")).says("disk", "missing", "/proc is not writable")
 
     @pytest.mark.mount
     def test_a_home_without_room(self, tmp_path: Path) -> None:
@@ -194,13 +196,13 @@ class TestDatabase:
         done = in_a_mount(program, mount, str(program.home), *HANDLOOM, "doctor")
         assert done.returncode == 1
         assert "8 MB free on tmpfs" in done.stdout
-        assert "Free some space." in done.stdout
+        assert "Free some disk space." in done.stdout
 
 
 class TestTerminal:
     def test_one_that_can_draw_nothing(self, bare: Examined) -> None:
         bare.says("terminal", "note", "TERM is dumb", "handloom --screen-reader")
-        bare.says("clipboard", "note", "no way", "OSC 52")
+        bare.says("clipboard", "note", "not available", "OSC 52")
 
     def test_one_without_letters(self, tmp_path: Path) -> None:
         environ = {"LC_ALL": "C", "NO_COLOR": "1", "SSH_TTY": "/dev/pts/1"}
@@ -216,7 +218,7 @@ class TestTerminal:
         try:
             before = terminal.shell("stty -a")
             terminal.handloom("doctor")
-            screen = terminal.wait_for("Everything is there")
+            screen = terminal.wait_for("All requirements")
             assert "screen-256color, 256 colours, 120x40" in screen
             assert terminal.shell("stty -a") == before
         finally:
@@ -234,14 +236,14 @@ class TestSandbox:
         path = path_with(tmp_path, "git")
         program = handloom(tmp_path, PATH=path)
         own(program.workspace)
-        Examined(program).says("walls", "note", "bubblewrap is not installed. Install", "run as you")
+        Examined(program).says("walls", "note", "bubblewrap is not installed. Install", "with your permissions")
         demanded = handloom(tmp_path, PATH=path, HANDLOOM__SANDBOX__ISOLATION="bubblewrap")
         Examined(demanded).says("walls", "missing", "bubblewrap is not installed")
 
     def test_programs_that_are_not_there(self, bare: Examined) -> None:
         for name in ("git", "ripgrep", "tmux"):
             bare.says(name, "note", "not installed", "Install")
-        bare.says("browser", "note", "there is no Chromium", "Install the package chromium")
+        bare.says("browser", "note", "Chromium was not found", "Install the chromium package")
 
     def test_a_program_that_hangs_holds_nothing_up(self, tmp_path: Path) -> None:
         (tmp_path / "bin").mkdir()
@@ -250,7 +252,7 @@ class TestSandbox:
             (tmp_path / "bin" / name).chmod(0o755)
         path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
         examined = Examined(handloom(tmp_path, PATH=path))
-        examined.says("git", "note", "does not say its version")
+        examined.says("git", "note", "does not report its version")
         assert examined.findings["tmux"]["mark"] in ("ok", "note")
 
 
@@ -262,15 +264,17 @@ class TestRemote:
         there = Examined(handloom(tmp_path, HANDLOOM_REMOTE_KEY=KEY, **wanted))
         there.says("remote", "ok", url)
         assert there.status == 0
-        Examined(handloom(tmp_path, HANDLOOM_REMOTE_KEY="x" * 64, **wanted)).says("remote", "missing", "take the key")
+        Examined(handloom(tmp_path, HANDLOOM_REMOTE_KEY="x" * 64, **wanted)).says(
+            "remote", "missing", "rejects the key"
+        )
         Examined(handloom(tmp_path, **wanted)).says("remote", "missing", "HANDLOOM_REMOTE_KEY")
 
 
 class TestEngine:
     def test_none(self, tmp_path: Path) -> None:
         examined = Examined(handloom(tmp_path))
-        examined.says("engine", "note", f"{NOWHERE}: no container engine listens", "make engine")
-        examined.says("image", "note", "without an engine")
+        examined.says("engine", "note", f"{NOWHERE}: no container engine is running", "make engine")
+        examined.says("image", "note", "no container engine is available")
         assert examined.status == 0
 
     @pytest.fixture
@@ -284,7 +288,7 @@ class TestEngine:
 
     def test_one_that_hangs_is_told(self, tmp_path: Path, silent: str) -> None:
         examined = Examined(handloom(tmp_path, DOCKER_HOST=silent))
-        examined.says("engine", "note", "it does not answer", "Start the container engine again")
+        examined.says("engine", "note", "it does not respond", "Restart the container engine")
 
     @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a socket away")
     def test_one_that_the_user_may_not_use(self, tmp_path: Path, silent: str) -> None:
@@ -296,13 +300,13 @@ class TestEngine:
         done = subprocess.run(
             [*powerless, *HANDLOOM, "doctor"], env=program.environ, cwd="/", capture_output=True, text=True, check=False
         )
-        assert "you may not use its socket" in done.stdout
-        assert "Add yourself to the group docker" in done.stdout
+        assert "no permission to use its socket" in done.stdout
+        assert "Add your user to the docker group" in done.stdout
 
     def test_what_the_chosen_runtime_needs_is_missing(self, bare: Examined) -> None:
         for name in ("engine", "image", "containers"):
             bare.says(name, "missing", "engine")
-        bare.says("walls", "ok", "not wanted")
+        bare.says("walls", "ok", "not used")
 
     @pytest.mark.docker
     def test_one_that_answers(self, tmp_path: Path) -> None:
@@ -311,12 +315,12 @@ class TestEngine:
         assert finding["mark"] in ("ok", "note")
         assert "(API 1." in finding["found"]
         assert "runc" in finding["found"]
-        examined.says("containers", "ok", "of Handloom's: ")
+        examined.says("containers", "ok", "Handloom containers: ")
         host = os.environ.get("DOCKER_HOST", "")
         missing = handloom(tmp_path, HANDLOOM__DOCKER__ENGINE=host, HANDLOOM__DOCKER__BASE="nowhere:1")
-        Examined(missing).says("image", "note", "not there for this version, on nowhere:1", "handloom image build")
+        Examined(missing).says("image", "note", "not built yet for this version on nowhere:1", "handloom image build")
         named = handloom(tmp_path, HANDLOOM__DOCKER__ENGINE=host, HANDLOOM__DOCKER__IMAGE="nowhere:2")
-        Examined(named).says("image", "note", "nowhere:2 is not there", "docker.image")
+        Examined(named).says("image", "note", "nowhere:2 was not found", "docker.image")
 
     @pytest.mark.parametrize(
         ("runc", "old"),
@@ -328,13 +332,13 @@ class TestEngine:
 
 def test_servers_are_told_by_what_keeps_them_from_starting(tmp_path: Path) -> None:
     program = handloom(tmp_path)
-    Examined(program).says("mcp", "ok", "none is configured")
+    Examined(program).says("mcp", "ok", "none configured")
     (program.workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"projects": {"command": "sh"}}}))
-    Examined(program).says("mcp", "note", "waiting for your consent: projects", "press y")
+    Examined(program).says("mcp", "note", "waiting for your approval: projects", "press y")
     (program.home).mkdir(exist_ok=True)
     (program.home / "config.toml").write_text('[mcp.servers.mine]\ncommand = "no-such-program"\n')
-    Examined(program).says("mcp", "note", "no program is found for mine", "Install it")
+    Examined(program).says("mcp", "note", "program not found for mine", "Install the program")
     (program.home / "config.toml").write_text('[mcp.servers.mine]\ncommand = "sh"\n')
-    Examined(program).says("mcp", "note", "ready to start: mine; waiting for your consent: projects")
+    Examined(program).says("mcp", "note", "ready to start: mine; waiting for your approval: projects")
     (program.workspace / ".mcp.json").write_text("{")
     Examined(program).says("mcp", "note", ".mcp.json cannot be read", "Correct the file")

@@ -30,7 +30,7 @@ def taken(handloom: Handloom, *turns: dict[str, object]) -> Iterator[Terminal]:
     """The workspace, and the terminal in the user's hands."""
     with workspace(handloom, *turns) as terminal:
         terminal.press("F12")
-        terminal.wait_for(YOURS, "gives it back", PROMPT)
+        terminal.wait_for(YOURS, "returns control", PROMPT)
         yield terminal
 
 

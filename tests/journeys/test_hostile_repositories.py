@@ -38,7 +38,7 @@ def test_working_in_one_carries_out_nothing_on_the_host(traps: Traps, tmp_path: 
     script = write_script(tmp_path, [{"tool_calls": [bash(LOOK)]}, {"tool_calls": [bash(COMMIT)]}, FINISH])
     done = handloom("run", "go", "--model", script)
     assert done.status == 0, done.err
-    assert "No isolation" not in done.err
+    assert "No sandbox" not in done.err
     assert "first" in done.out, "the commands were run, inside"
     assert traps.sprung() == []
 

@@ -65,7 +65,7 @@ def test_what_keys_send_is_shown_and_the_terminal_is_whole_afterwards(tmp_path: 
         terminal.wait_for("\nicanon\nwhole")
         if end[0] == "C-c":
             terminal.handloom("keys")
-            terminal.wait_for("This terminal has no kitty keyboard protocol", "shift+Enter (find.prev)")
+            terminal.wait_for("does not support the kitty keyboard protocol", "shift+Enter (find.prev)")
     finally:
         terminal.close()
 

@@ -106,7 +106,7 @@ def test_what_was_sent_is_found_again_the_next_day_with_the_shells_commands(
     terminal.handloom("--model", model)
     terminal.wait_for("Say what you want done")
     terminal.press("C-r")
-    terminal.wait_for("Sent before:", "remember the marmot", "!echo shell-")
+    terminal.wait_for("History:", "remember the marmot", "!echo shell-")
     terminal.type("marm")
     terminal.press("Enter")
     terminal.wait_for("remember the marmot")

@@ -58,12 +58,12 @@ def test_a_no_with_its_reason_and_a_stop(handloom: Handloom) -> None:
             terminal.write(f"{word}\n")
         terminal.wait_for("Answer yes, no, stop, always or never.", raw=True)
         terminal.write("no keep x\n")
-        terminal.wait_for("echo begun; sleep 600\r\nAsked by:", raw=True)
+        terminal.wait_for("echo begun; sleep 600\r\nReason:", raw=True)
         terminal.write("yes\n")
         terminal.write(b"\x03")
         terminal.wait_for("Stopping the agent.", "Status: stopped", raw=True)
         terminal.write(b"\x03")
-        terminal.wait_for("Nothing runs. Ctrl+D leaves.", raw=True)
+        terminal.wait_for("Nothing is running. Ctrl+D quits.", raw=True)
         terminal.write(b"\x04")
         assert terminal.end() == 0
     (conversation,) = handloom.conversations()
@@ -71,7 +71,7 @@ def test_a_no_with_its_reason_and_a_stop(handloom: Handloom) -> None:
     assert any("keep x" in str(event) for event in events)
 
 
-ASKED = "To allow bash(git branch *) from now on: always conversation, always project or always everywhere."
+ASKED = "To always allow bash(git branch *), answer: always conversation, always project or always everywhere."
 
 
 @pytest.mark.parametrize(
@@ -82,9 +82,9 @@ def test_a_yes_reaches_as_far_as_its_scope_says(handloom: Handloom, scope: str, 
     with lines(handloom, "--model", write_script(handloom.workspace.parent, turns)) as terminal:
         terminal.wait_for("You: ", raw=True)
         terminal.write("test it\n")
-        terminal.wait_for(ASKED, "Asked by: the mode", "Answer: ", raw=True)
+        terminal.wait_for(ASKED, "Reason: the mode", "Answer: ", raw=True)
         terminal.write("always everywhere bash(make *)\n")
-        terminal.wait_for("It does not cover this action: bash: git branch 1.", raw=True)
+        terminal.wait_for("The pattern does not cover this action: bash: git branch 1.", raw=True)
         terminal.write(f"always {scope}\n")
         terminal.wait_for("Command: git branch 2", "Agent, finished: All is done.", raw=True)
         terminal.write(b"\x04")
@@ -103,7 +103,7 @@ def test_never_is_kept_and_what_asks_each_time_takes_no_lasting_yes(handloom: Ha
     with lines(handloom, "--model", write_script(handloom.workspace.parent, turns)) as terminal:
         terminal.wait_for("You: ", raw=True)
         terminal.write("test it\n")
-        terminal.wait_for("Asked by: policy.toml:1 ask", "It asks each time", "Answer: ", raw=True)
+        terminal.wait_for("Reason: policy.toml:1 ask", "This rule asks every time", "Answer: ", raw=True)
         terminal.write("always project\n")
         terminal.wait_for("This rule asks every time. Answer yes to allow the action once.", raw=True)
         terminal.write("never project\n")
@@ -143,17 +143,17 @@ def test_a_folder_is_asked_about_before_anything_is_said(handloom: Handloom) -> 
         terminal.wait_for("Question: Trust ", "1. AGENTS.md, instructions, lines: 3", "Answer: ", raw=True)
         assert b"You: " not in terminal.raw
         terminal.write("do it all\n")
-        terminal.wait_for("That is no answer to the question about the folder.", raw=True)
+        terminal.wait_for("Please answer the question about the folder", raw=True)
         terminal.write("read 1\n")
         terminal.wait_for("AGENTS.md\r\nBe kind.\r\nAlways.", raw=True)
         terminal.write("yes\n")
-        terminal.wait_for("It counts from your next message on", "You: ", raw=True)
+        terminal.wait_for("Trusted from your next message on", "You: ", raw=True)
         terminal.write("hello\n")
         terminal.wait_for("Agent, finished: All is done.", raw=True)
         terminal.write("/trust\n")
-        terminal.wait_for("You said yes to these files", raw=True)
+        terminal.wait_for("You trust these files", raw=True)
         terminal.write("revoke\n")
-        terminal.wait_for("Taken back.", raw=True)
+        terminal.wait_for("No longer trusted.", raw=True)
         terminal.write(b"\x04")
         assert terminal.end() == 0
     (conversation,) = handloom.conversations()
@@ -170,7 +170,7 @@ def test_a_no_to_a_folder_is_remembered(handloom: Handloom) -> None:
     with lines(handloom, "--model", model) as terminal:
         terminal.wait_for("Question: Trust ", "Answer: ", raw=True)
         terminal.write("no\n")
-        terminal.wait_for("It stays as it is.", "You: ", raw=True)
+        terminal.wait_for("Nothing was changed.", "You: ", raw=True)
         terminal.write(b"\x04")
         assert terminal.end() == 0
     with lines(handloom, "--model", model) as again:
@@ -190,7 +190,7 @@ def test_a_plan_is_told_and_carried_out_after_a_yes(handloom: Handloom) -> None:
     with lines(handloom, "--model", write_script(handloom.workspace.parent, turns), "--agent", "Planner") as terminal:
         terminal.wait_for("You: ", raw=True)
         terminal.write("write a file\n")
-        terminal.wait_for("1. Write it", "Answer yes to have this plan carried out", raw=True)
+        terminal.wait_for("1. Write it", "Answer yes to carry out this plan", raw=True)
         terminal.write("yes\n")
         terminal.wait_for("You approved the plan", "Command: echo made", "Answer: ", raw=True)
         terminal.write("yes\n")

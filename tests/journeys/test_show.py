@@ -84,7 +84,7 @@ class TestOne:
         assert shown.lines[0] == f"Conversation {done.conversation}"
         assert f"  title      Tour\n  folder     {handloom.workspace}\n  model      {model}\n" in shown.out
         assert line(shown.out, "all") == ["3", "6,000", "6", "0", "0", "$0.8750"]
-        assert line(shown.out, "answers of the model") == ["3"]
+        assert line(shown.out, "model calls") == ["3"]
         actions = shown.out.partition("\nActions\n")[2]
         assert line(actions, "run") == ["3", "1", "0"]
         table = shown.out.partition("\nTime\n")[2].partition("\n\n")[0].splitlines()
@@ -150,7 +150,7 @@ class TestFamily:
     def test_hostile_names_of_models_keep_the_columns(self, handloom: Handloom) -> None:
         asyncio.run(answer(handloom.home, "\x1b[2J\n  all  1", "织" * 60, "m"))
         shown = handloom("show", "c").out
-        table = shown.partition("\nCalls of models\n")[2].partition("\n\n")[0].splitlines()
+        table = shown.partition("\nModel calls\n")[2].partition("\n\n")[0].splitlines()
         assert [row.split()[0] for row in table] == ["calls", "␛[2J␊", "m", f"{'织' * 23}…", "all"]
         assert len({cell_len(row) for row in table}) == 1
 

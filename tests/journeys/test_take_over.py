@@ -18,7 +18,7 @@ from tests.program import Handloom
 
 pytestmark = pytest.mark.tmux
 
-YOURS = "yours, the agent waits"
+YOURS = "you have control, the agent is waiting"
 
 
 @contextmanager
@@ -57,7 +57,7 @@ def test_vim_edits_a_file_while_the_agent_waits_and_the_agent_is_told(handloom: 
         terminal.press("Enter")
         terminal.wait_for("tick")
         terminal.press("F12")
-        terminal.wait_for(YOURS, "gives it back")
+        terminal.wait_for(YOURS, "returns control")
         terminal.press("C-c")
         terminal.wait_for("workspace #" if os.getuid() == 0 else "workspace $")
         terminal.type("vim -u NONE -N note.txt")
@@ -85,7 +85,7 @@ def test_vim_edits_a_file_while_the_agent_waits_and_the_agent_is_told(handloom: 
 def test_escape_and_what_follows_in_one_burst_reach_vim_as_they_came(handloom: Handloom) -> None:
     with workspace(handloom) as terminal:
         terminal.press("F12")
-        terminal.wait_for(YOURS, "gives it back")
+        terminal.wait_for(YOURS, "returns control")
         terminal.type("vim -u NONE -N note.txt")
         terminal.press("Enter")
         terminal.wait_for("[New]")
@@ -105,7 +105,7 @@ def test_a_command_that_waits_for_input_is_told_and_answered(handloom: Handloom)
         terminal.press("Enter")
         terminal.wait_for("The command is waiting for input.", "F12")
         terminal.press("F12")
-        terminal.wait_for(YOURS, "gives it back")
+        terminal.wait_for(YOURS, "returns control")
         terminal.type("yes")
         terminal.press("Enter")
         terminal.wait_for("answer:yes")
@@ -135,7 +135,7 @@ LINES = "less '-Pslines %lt-%lb.'"
 def test_less_pages_and_a_resize_reaches_it(handloom: Handloom) -> None:
     with workspace(handloom) as terminal:
         terminal.press("F12")
-        terminal.wait_for(YOURS, "gives it back")
+        terminal.wait_for(YOURS, "returns control")
         terminal.type(f"seq 1 500 | {LINES}")
         terminal.press("Enter")
         first, rows = wait_for_lines(terminal)
@@ -161,7 +161,7 @@ def test_less_pages_and_a_resize_reaches_it(handloom: Handloom) -> None:
 def test_htop_draws_and_ends(handloom: Handloom) -> None:
     with workspace(handloom) as terminal:
         terminal.press("F12")
-        terminal.wait_for(YOURS, "gives it back")
+        terminal.wait_for(YOURS, "returns control")
         terminal.type("htop")
         terminal.press("Enter")
         terminal.wait_for("PID", "F10")

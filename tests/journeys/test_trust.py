@@ -28,7 +28,7 @@ def test_a_yes_is_given_listed_and_taken_back(tmp_path: Path) -> None:
     assert f"handloom trust give {handloom.workspace}" in err
     assert handloom("trust", "list").out == ""
     nowhere = handloom("trust", "give", str(tmp_path / "nowhere"))
-    assert (nowhere.status, "There is no folder" in nowhere.err) == (2, True)
+    assert (nowhere.status, "does not exist" in nowhere.err) == (2, True)
     nothing = handloom("trust", "list")
     assert (nothing.out, "No folder is trusted." in nothing.err) == ("", True)
     asked = handloom("trust", "give")
@@ -67,7 +67,7 @@ def test_files_of_a_skill_are_read_and_run_in_the_sandbox(tmp_path: Path) -> Non
     turns = [{"tool_calls": [bash(f"cat {folder}/SKILL.md; sh {folder}/run.sh")]}, FINISH]
     done = handloom("run", "hello", "--json", "--model", write_script(tmp_path, turns))
     assert done.status == 0, done.err
-    assert "No isolation" not in done.err
+    assert "No sandbox" not in done.err
     context = next(event for event in done.events if event.get("observation") == "recall")
     assert f"- greet ({folder}/SKILL.md): Greets." in context["extras"]["additional_agent_instructions"]
     (output,) = [event["content"] for event in done.events if event.get("observation") == "run"]

@@ -76,7 +76,7 @@ def test_the_log_is_filtered_and_two_conversations_stand_side_by_side(terminal: 
     terminal.wait_for("2 ◆ new conversation")
     terminal.press("C-x")
     terminal.type("v")
-    terminal.wait_for("✓ Show me what you can do.──", "The primes are right", "Say below what you want done.")
+    terminal.wait_for("✓ Show me what you can do.──", "The primes are right", "No messages yet")
     terminal.press("C-q")
     terminal.wait_for("2 ◆ new conversation", gone=True)
 

@@ -1,4 +1,4 @@
-"""What looks like a secret is masked and told of once; digests, ids and the source code of others are left alone."""
+"""A possible secret is masked and told of once; digests, ids and the source code of others are left alone."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Commands that were really run: none in disguise is let through, and most of everyday's are.
 
 `data/disguised.jsonl` has sequences of commands that had the effect which their rules deny, or which the mode
-"approve risky actions" is there to ask about. `data/everyday.jsonl` has commands of the manuals and Makefiles of
+"ask before risky actions" is there to ask about. `data/everyday.jsonl` has commands of the manuals and Makefiles of
 public projects. `data/reaching.jsonl` has commands that look like everyday's: their values, globs, names of files and
 what is piped to them make them do more. With HANDLOOM_RATES=1 the rates are printed.
 """

@@ -38,8 +38,8 @@ def test_nor_does_one_who_is_not_there(tmp_path: Path, seed: int) -> None:
     report = trial(tmp_path, Options(chosen(NAMES, SHORT, seed + 3), mode="never", headless=True))
     holds(report, SHORT)
     told = "\n".join(report.told)
-    assert told.count("Not carried out, because nobody is here to agree") == report.asked
-    assert told.count("It is allowed beforehand by naming the host") == 1
+    assert told.count("Denied, because no terminal is available to ask") == report.asked
+    assert told.count("To allow them in advance, name the host") == 1
 
 
 def test_without_the_gate_the_same_session_leaks(tmp_path: Path) -> None:

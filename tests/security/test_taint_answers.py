@@ -171,8 +171,8 @@ class TestNobodyIsThere:
         answered, told = self.run(tmp_path)
         assert [one["observation"] for one in answered] == ["user_rejected"] * 2
         assert all("taint" in one["content"] and "Downloads/notes.txt (event" in one["content"] for one in answered)
-        assert told.count("Not carried out, because nobody is here to agree") == 2
-        assert told.count("Asked by taint.") == 2
+        assert told.count("Denied, because no terminal is available to ask") == 2
+        assert told.count("Reason: taint.") == 2
         assert told.count('allow = ["foreign(') == 1
 
     @pytest.mark.parametrize(

@@ -445,7 +445,7 @@ async def test_what_a_page_says_that_is_no_message_is_ignored(served: Served) ->
 def test_a_port_that_is_taken_is_told(served: Served, handloom: Handloom) -> None:
     done = handloom("serve", "--port", served.host.partition(":")[2])
     assert (done.status, done.out) == (2, "")
-    assert "cannot be had: Address already in use. Choose another: handloom serve --port N" in done.err
+    assert "Address already in use. Choose another port: handloom serve --port N" in done.err
 
 
 def test_a_token_is_kept_where_the_user_wants_it_and_only_for_himself(handloom: Handloom, tmp_path: Path) -> None:

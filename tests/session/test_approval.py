@@ -245,7 +245,7 @@ async def test_a_no_without_a_reason_drops_what_stands_behind_and_says_so(tmp_pa
         chat = ChatModel()
         for envelope in await session.stream.read():
             chat.apply(envelope)
-        assert "you denied another one" in " ".join(block.meta for block in chat.blocks)
+        assert "you denied another" in " ".join(block.meta for block in chat.blocks)
 
 
 async def test_a_no_for_good_denies_those_behind_it_that_it_covers(tmp_path: Path) -> None:

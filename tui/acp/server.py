@@ -311,7 +311,7 @@ class Server:
             talk.say(told.format(command=sanitize_line(command, 300)))
         runtime = talk.session.runtime
         if runtime.isolation == "none":
-            talk.say(_("No isolation: the agent's commands run as you, on this machine."))
+            talk.say(_("No sandbox: commands run directly on this machine with your permissions."))
             if runtime.why_open:
                 talk.say(f"{sanitize_line(runtime.why_open, 300)}.")
         if folders:

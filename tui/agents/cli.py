@@ -29,7 +29,7 @@ def agents(options: argparse.Namespace) -> int:
     if options.allow:
         kind = found.kinds.get(options.allow)
         if kind is None:
-            raise ConfigurationError(f"There is no agent {options.allow!r} here. handloom agents lists them.")
+            raise ConfigurationError(f"There is no agent {options.allow!r}. List the agents with: handloom agents")
         return _allow(known, kind)
     for kind in found.kinds.values():
         say(json.dumps(agent_to_dict(kind)) if options.json else sanitize_line(_line(kind), WIDTH))
@@ -51,21 +51,21 @@ def agent_to_dict(kind: AgentKind) -> dict[str, str | bool | None]:
 
 
 def _line(kind: AgentKind) -> str:
-    unread = "" if kind.allowed else _(", to be allowed first")
+    unread = "" if kind.allowed else _(", not allowed yet")
     return f"{kind.name}  {kind.description}  ({kind.origin}{unread})"
 
 
 def _allow(known: Agents, kind: AgentKind) -> int:
     if kind.allowed or kind.file is None:
-        notice(sanitize_line(_("{name} may work already.").format(name=kind.name), WIDTH))
+        notice(sanitize_line(_("{name} is already allowed.").format(name=kind.name), WIDTH))
         return ExitStatus.FINISHED
     say(sanitize_line(str(kind.file.path), WIDTH))
     say(sanitize(kind.file.text))
     if not can_ask():
-        raise ConfigurationError("Whether this agent may work is asked in a terminal. Run this command in one.")
-    if not is_confirmed(_("Let this agent work in this project?")):
-        notice(_("It may not."))
+        raise ConfigurationError("This command asks for confirmation. Run it in a terminal.")
+    if not is_confirmed(_("Allow this agent in this project?")):
+        notice(_("The agent was not allowed."))
         return ExitStatus.INTERRUPTED
     known.allow(kind)
-    notice(_("It may, as long as its file stays as it is."))
+    notice(_("Allowed until its file changes."))
     return ExitStatus.FINISHED

@@ -247,7 +247,7 @@ def _asked(question: Question, reach: Reach | None, verdict: str = "") -> Asked:
         title += "   " + _("{n} of {count}").format(n=question.number, count=question.of)
     told = [_JUDGED_NOW[verdict].format(rule=question.rule)] if verdict in _JUDGED_NOW else []
     if not told and question.rule:
-        told.append(_("Asked by: {rule}").format(rule=question.rule))
+        told.append(_("Reason: {rule}").format(rule=question.rule))
     length = _length(question.body)
     why = "\n".join(filter(None, (" · ".join((*told, *question.reasons)), length)))
     if question.stays:
@@ -291,7 +291,7 @@ def _unusable(reach: Reach, *, denies: bool) -> str:
         return sanitize(reach.problem)
     if reach.uncovered and not denies:
         what = ", ".join(sanitize_line(part, PART_CELLS) for part in reach.uncovered[:SHOWN_PARTS])
-        return _("It does not cover this action: {what}.").format(what=what)
+        return _("The pattern does not cover this action: {what}.").format(what=what)
     return "" if reach.patterns else _("It is not a valid pattern.")
 
 
@@ -307,5 +307,5 @@ def _spent(state: State) -> str:
     cost = state.metrics.accumulated_cost
     about = ABOUT if state.metrics.accumulated_token_usage.is_estimated else ""
     spent = _("an unknown amount") if cost is None else f"{about}${cost:.4f}"
-    told = _("Used so far: {answers} answers of the model, {tokens} tokens, {spent}.")
+    told = _("Used so far: {answers} model calls, {tokens} tokens, {spent}.")
     return told.format(answers=state.iteration, tokens=f"{about}{state.tokens:,}", spent=spent)

@@ -12,8 +12,8 @@ from tui.terminal_io.sanitizer import sanitize_line
 RISKS = {"high": _("high"), "unknown": _("not known"), "medium": _("medium"), "low": _("low")}
 """The strictest first."""
 MODE_RULES = {
-    "always": _("the mode “approve everything”"),
-    "risky": _("the mode “approve risky actions”"),
+    "always": _("the mode “ask before everything”"),
+    "risky": _("the mode “ask before risky actions”"),
     "auto-edit": _("the mode “auto-approve edits”"),
     "plan": _("the mode “plan only”"),
     "never": _("the mode “full auto”"),

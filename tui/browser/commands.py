@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from tui.workspace.conversation import ConversationTab
 
 
-NOT_TAKEN = keyed(_("The agent has the browser. {terminal.take} takes it over, and the agent waits."))
-REPLAYED = _("This is a replay: the page is a picture of what was.")
-NOTHING_THERE = _("Nothing to click is known here. Scroll, or press r to load the page again.")
-NO_FIELD = _("No field has the focus. f shows letters: type those of a field.")
-GIVEN_BACK = _("The agent has the browser again.")
+NOT_TAKEN = keyed(_("The agent controls the browser. {terminal.take} gives you control while the agent waits."))
+REPLAYED = _("This is a replay. The page is a recorded screenshot.")
+NOTHING_THERE = _("No clickable elements were found here. Scroll, or press r to reload the page.")
+NO_FIELD = _("No input field is focused. Press f, then type the letters of a field.")
+GIVEN_BACK = _("The agent controls the browser again.")
 SIMPLE = {"back": "go_back()", "forward": "go_forward()", "reload": "reload()", "enter": "keyboard_press('Enter')"}
 WRITTEN = frozenset({"text", "secret", "choice", "file"})
 """Kinds of elements that take a line of text."""
@@ -134,8 +134,8 @@ class Browsing(Frame):
                     self._do(tab, f"fill({mark.bid!r}, {text!r})")
 
         titles = {
-            "secret": _("Write (kept nowhere)"),
-            "choice": _("Choose, by its words"),
+            "secret": _("Text (not stored)"),
+            "choice": _("Option to select"),
             "file": _("A file of the workspace"),
         }
         self._ask_line(titles.get(mark.kind, _("Write")), mark.label, put, hidden=mark.kind == "secret")

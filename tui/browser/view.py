@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     from tui.browser.page_cells import View
     from tui.terminal_io.graphics.picture_cells import Pictures
 
-EMPTY = _("Pages that the agent opens will stand here as pictures.")
+EMPTY = _("Pages that the agent opens appear here")
 LIVE = _("live")
-YOURS = _("you have the browser")
-PAST = _("you look back")
+YOURS = _("you control the browser")
+PAST = _("viewing an earlier page")
 KEYS = keyed(
     _(
-        "{terminal.take} gives the browser back · {browser.hints} letters to click · "
-        "{browser.type} type · {browser.open} address"
+        "{terminal.take} return control · {browser.hints} click by letters · "
+        "{browser.type} type · {browser.open} open URL"
     )
 )
 TITLE_MARK = "  "
@@ -82,9 +82,10 @@ class BrowserView(Widget, can_focus=True):
 
     HELP = keyed(
         _(
-            "The pages that the agent saw. Left and right go from one to the next; {browser.copy_url} copies the "
-            "address. {terminal.take} takes the browser over: then {browser.hints} puts letters over what can be "
-            "clicked, {browser.type} types, arrows scroll, and {terminal.take} gives it back."
+            "The pages that the agent visited. Left and right switch between them, "
+            "{browser.copy_url} copies the URL. {terminal.take} gives you control: then "
+            "{browser.hints} labels clickable elements with letters, {browser.type} types, "
+            "the arrow keys scroll, and {terminal.take} returns control."
         )
     )
     COMPONENT_CLASSES = {
@@ -259,7 +260,7 @@ class BrowserView(Widget, can_focus=True):
 
         ref = BlobRef.parse(page.picture)
         if ref is None or pictures is None:
-            return self._filled([self._line(_("No picture was taken."), "browser--muted", width)], rows)
+            return self._filled([self._line(_("No screenshot was taken."), "browser--muted", width)], rows)
         return self._pixels(pictures.get(ref), ref.width, ref.height, width, rows)
 
     def _pixels(self, found: Pixels | str | None, wide: int, high: int, width: int, rows: int) -> list[Strip]:
@@ -269,7 +270,7 @@ class BrowserView(Widget, can_focus=True):
             told = [self._line(size_told(wide, high), "browser--muted", width)]
             return self._filled([*told, *(self._line(line, "", width) for line in words)][:rows], rows)
         if not isinstance(found, Pixels):
-            said = _("The picture cannot be shown: {why}.").format(why=found) if found else "…"
+            said = _("Cannot show the image: {why}.").format(why=found) if found else "…"
             return self._filled([self._line(said, "browser--muted", width)], rows)
         from tui.browser.page_cells import View
 
@@ -341,7 +342,7 @@ class BrowserView(Widget, can_focus=True):
 
     def action_copy_words(self) -> None:
         """Copy what can be read in the view."""
-        self.post_message(Copied(self._look.plain(), "" if self._look.texts else _("There are no words to copy.")))
+        self.post_message(Copied(self._look.plain(), "" if self._look.texts else _("There is no text to copy.")))
 
     def action_zoom(self) -> None:
         """Large enough to read every word, or the whole page."""
@@ -439,7 +440,10 @@ class BrowserView(Widget, can_focus=True):
 def _explained(error: str) -> str:
     """What went wrong, and what to do next where that is known."""
     if "Could not find element" in error:
-        return _("That element is gone: the page has changed. f shows what is there now.")
+        return _("The page has changed and the element no longer exists. Press f to label the current elements.")
     if "Timeout" in error and "Locator" in error:
-        return _("The element does not take that: something lies over it, or it moves. f shows what is there now.")
+        return _(
+            "The element cannot be used: another element covers it, or it is moving. Press "
+            "f to label the current elements."
+        )
     return error

@@ -86,7 +86,7 @@ def clean(text: str, limit: int = TEXT_LIMIT) -> str:
     """Text for a block: bounded, with the middle left out, and sanitised."""
     if len(text) > limit:
         half = limit // 2
-        left_out = _("[… {n} characters left out …]").format(n=f"{len(text) - 2 * half:,}")
+        left_out = _("[… {n} characters omitted …]").format(n=f"{len(text) - 2 * half:,}")
         text = f"{text[:half]}\n{left_out}\n{text[-half:]}"
     return sanitize(text)
 
@@ -177,7 +177,7 @@ def result_of(observation: Observation) -> Result:
         case ErrorObservation() if observation.error_id == NOT_EXECUTED_STOPPED:
             return Result(Mark.INTERRUPTED, meta=_("not executed"))
         case ErrorObservation() if observation.error_id == NOT_EXECUTED_BEHIND:
-            return Result(Mark.INTERRUPTED, meta=_("not executed, you denied another one and stopped"))
+            return Result(Mark.INTERRUPTED, meta=_("not executed because you denied another action and stopped"))
         case UserRejectObservation():
             return Result(Mark.REJECTED, output(observation.content), meta=_("rejected"), shown=FAILED_LINES)
         case TaskTrackingObservation() if observation.task_list:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tui.chat.model import ChatModel
 
 FRAMES_PER_S = 20
-EMPTY = _("Say below what you want done. What is said and done will stand here.")
+EMPTY = _("No messages yet")
 SELECTED_ROWS = 10_000
 """Rows that one selection can copy; a larger one is a matter for export."""
 

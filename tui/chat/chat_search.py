@@ -295,7 +295,7 @@ class Finder(Canvas):
             return Tally()
         here = search.number(self.hit) if self.hit is not None else 0
         loads = bool(model.first_id) and not self._going_back
-        note = _("older events are not loaded, ↑ loads them") if loads else ""
+        note = _("earlier events are not loaded; ↑ loads them") if loads else ""
         return Tally(here, search.total, not search.complete or self._going_back, note)
 
     def find(self, query: Query | None) -> None:

@@ -280,7 +280,7 @@ class ChatModel(PaneModel):
                 self._statuses.clear()
                 self._settle(self._add(Block(Kind.TOOL, _("You approved the plan"))), plan_of(event, Mark.OK))
             case PlanAction():
-                self._detail(_("You want another plan; nothing more is changed until you approve it"))
+                self._detail(_("You asked for another plan. The agent changes nothing until you approve it."))
             case PermissionAction() | ModeAction():
                 self._detail(event.message)
             case UnknownAction():
@@ -298,8 +298,8 @@ class ChatModel(PaneModel):
             return
         told = counted(
             len(event.forgotten),
-            "The model no longer sees {n} older event",
-            "The model no longer sees {n} older events",
+            "{n} older event is no longer shown to the model",
+            "{n} older events are no longer shown to the model",
         )
         if not event.summary:
             self._detail(f"{told}. {event.note}" if event.note else told)
@@ -364,7 +364,7 @@ class ChatModel(PaneModel):
             case ErrorObservation():
                 self._error(event.content)
             case LoopDetectionObservation():
-                title = _("The agent runs in a circle")
+                title = _("The agent seems stuck in a loop")
                 self._add(Block(Kind.ERROR, title, output(event.content), Mark.INTERRUPTED))
             case UndoObservation():
                 self._undo_note(event)
@@ -387,7 +387,7 @@ class ChatModel(PaneModel):
     def _undo_note(self, event: UndoObservation) -> None:
         """Where no line stands for what was undone."""
         if not event.done:
-            self._add(Block(Kind.NOTE, _("Not undone"), mark=Mark.FAILED, meta=clean(event.why)))
+            self._add(Block(Kind.NOTE, _("Undo failed"), mark=Mark.FAILED, meta=clean(event.why)))
         elif event.content:
             self._detail(event.content)
 
@@ -418,7 +418,7 @@ class ChatModel(PaneModel):
         if block.mark is Mark.RUNNING:
             self._left_running = block
         elif (left := self._left_running) is not None:
-            left.mark, left.meta = Mark.NONE, _("ran on")
+            left.mark, left.meta = Mark.NONE, _("continued in the background")
             self._left_running = None
             self._touch(left)
 

@@ -325,7 +325,7 @@ class Renderer:
             for line in quadrants(found, columns, rows):
                 yield [Segment("  "), *line]
             return
-        said = _("The picture cannot be shown: {why}.").format(why=found) if found else "…"
+        said = _("Cannot show the image: {why}.").format(why=found) if found else "…"
         yield [Segment("  " + sanitize_line(said, self.column - 2), self._styles["muted"])]
         yield from ([] for _row in range(rows - 1))
 
@@ -338,7 +338,7 @@ class Renderer:
     def _pixels(self, piece: Piece) -> Pixels | str | None:
         ref = _ref(piece)
         if ref is None:
-            return _("it is not kept here")
+            return _("it is not stored here")
         return self.pictures.get(ref) if self.pictures is not None else None
 
 

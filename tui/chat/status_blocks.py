@@ -42,15 +42,15 @@ HIDDEN = (
     AgentThinkObservation,
     AgentCondensationObservation,
 )
-MASKED = _("What looks like {kind} was masked. If it is none: handloom secrets allow '{kind}'")
+MASKED = _("A value that looks like {kind} was masked. If it is not a secret, run: handloom secrets allow '{kind}'")
 """Said once of a kind, where the first such value came up."""
 STATE_NOTES = {
     AgentState.STOPPED: _("Interrupted"),
     AgentState.PAUSED: _("Paused"),
-    AgentState.ERROR: _("Stopped by an error"),
+    AgentState.ERROR: _("Stopped after an error"),
     AgentState.RATE_LIMITED: _("Waiting for the model's rate limit"),
     AgentState.FINISHED: _("Finished"),
-    AgentState.REJECTED: _("Rejected by the agent"),
+    AgentState.REJECTED: _("The agent declined the task"),
 }
 
 
@@ -67,5 +67,5 @@ def knowledge_block(event: RecallObservation) -> Block | None:
     text = "\n\n".join([*filter(None, told), *parts])
     if not text:
         return None
-    title = _("knowledge: {names}").format(names=sanitize_line(", ".join(names), NAMES_CELLS))
+    title = _("loaded: {names}").format(names=sanitize_line(", ".join(names), NAMES_CELLS))
     return Block(Kind.TOOL, title, clean(text), body=PieceKind.TEXT, shown=0)

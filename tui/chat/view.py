@@ -54,8 +54,9 @@ class ChatView(Finder):
 
     HELP = keyed(
         _(
-            "The conversation. Arrow keys move from block to block; {chat.fold} unfolds one, {chat.copy} copies it, "
-            "{chat.copy_code} its code; {chat.diff} sets differences side by side; {find} finds."
+            "The conversation. Arrow keys move between blocks, {chat.fold} expands one, "
+            "{chat.copy} copies it, {chat.copy_code} copies its code, {chat.diff} shows "
+            "diffs side by side, {find} searches."
         )
     )
     BORDER_TITLE = _("Chat")
@@ -213,11 +214,11 @@ class ChatView(Finder):
         """Copy the code of the block under the cursor that is in sight; again, the next one of the block."""
         cursor = self.cursor
         if cursor is not None and cursor.kind is Kind.TOOL and cursor.text:
-            self.copy(cursor.text, _("Copied the output, without its title"))
+            self.copy(cursor.text, _("Copied the output without its title"))
             return
         found = self._code_in_sight()
         if found is None:
-            self.post_message(Copied("", _("There is no code to copy here.")))
+            self.post_message(Copied("", _("This block contains no code.")))
             return
         block, nth = found
         codes = fences(block.text)

@@ -13,7 +13,7 @@ STATES = ("waits", "finished", "error", "stopped", "running")
 does."""
 MAX_DAYS = 36_500
 """A century: dates have a beginning."""
-KEEPS_AGENT = "A conversation keeps its agent. Give either --resume or --agent."
+KEEPS_AGENT = "--resume and --agent cannot be combined: a conversation keeps its agent."
 
 Commands = Any
 """What argparse makes of `add_subparsers`; it has no public name."""
@@ -25,53 +25,73 @@ def parser() -> argparse.ArgumentParser:
         prog="handloom",
         description="A full-screen, keyboard-driven terminal workspace in which people work with software agents.",
     )
-    top.add_argument("--version", action="store_true", help="print the version and end")
+    top.add_argument("--version", action="store_true", help="print the version and exit")
     _common(top)
     top.add_argument(
-        "--resume", nargs="?", const="", metavar="ID", help="open a conversation again; without ID, the last one"
+        "--resume", nargs="?", const="", metavar="ID", help="resume a conversation (default: the last one)"
     )
-    top.add_argument("--screen-reader", action="store_true", help="plain lines instead of the workspace")
+    top.add_argument(
+        "--screen-reader", action="store_true", help="use plain text lines instead of the full-screen workspace"
+    )
     commands = top.add_subparsers(dest="command", metavar="COMMAND")
 
-    commands.add_parser("demo", help="the workspace with a scripted model in a scratch folder; no key, no network")
+    commands.add_parser(
+        "demo", help="try the workspace with a scripted model in a temporary folder; needs no API key and no network"
+    )
 
-    run = commands.add_parser("run", help="one task without the screen")
-    run.add_argument("task", metavar="TASK", help="what to do; - reads it from standard input")
+    run = commands.add_parser("run", help="run one task without the full-screen workspace")
+    run.add_argument("task", metavar="TASK", help="the task; - reads it from standard input")
     _common(run)
-    run.add_argument("--json", action="store_true", help="print each event as a line of JSON, after it is durable")
-    run.add_argument("--resume", metavar="ID", help="go on with this conversation")
-    run.add_argument("--trust", action="store_true", help="say yes to all that the folder brings for agents, as it is")
-    run.add_argument("--title", default="", help="what the lists call it")
-    run.add_argument("--instructions", default="", metavar="TEXT", help="what holds for all of the conversation")
-    run.add_argument("--max-iterations", type=int, metavar="N", help="answers of the model before it stops")
-    run.add_argument("--max-budget", type=float, metavar="USD", help="dollars that it may cost before it stops")
-    run.add_argument("--approve-plan", action="store_true", help="carry out the plan of the agent Planner as it stands")
-    run.add_argument("--record", metavar="FILE", help="record the model's answers, to be played as cassette:FILE")
+    run.add_argument("--json", action="store_true", help="print each stored event as one line of JSON")
+    run.add_argument("--resume", metavar="ID", help="continue this conversation")
+    run.add_argument("--trust", action="store_true", help="trust the instructions, hooks and servers in the folder")
+    run.add_argument("--title", default="", help="title of the conversation")
+    run.add_argument("--instructions", default="", metavar="TEXT", help="instructions for the whole conversation")
+    run.add_argument("--max-iterations", type=int, metavar="N", help="stop after this many model calls")
+    run.add_argument(
+        "--max-budget", type=float, metavar="USD", help="stop when the cost reaches this amount in US dollars"
+    )
+    run.add_argument(
+        "--approve-plan", action="store_true", help="carry out the plan of the Planner agent without asking"
+    )
+    run.add_argument(
+        "--record", metavar="FILE", help="record the model's responses for replay with --model cassette:FILE"
+    )
     run.add_argument(
         "--confirm",
         choices=["never", "risky", "always", "auto-edit", "plan"],
         default="never",
-        help="which actions ask first (never: only what foreign content could want); where nobody sits at a terminal, "
-        "what asks is denied",
+        help=(
+            "which actions need confirmation (never: only actions that untrusted content "
+            "may have caused). Without a terminal they are denied"
+        ),
     )
-    run.add_argument("--yes", action="store_true", help="answer yes to what asks; what a rule denies stays denied")
+    run.add_argument("--yes", action="store_true", help="confirm all actions; actions that a rule denies stay denied")
 
-    acp = commands.add_parser("acp", help="serve an editor that speaks the Agent Client Protocol; the editor starts it")
-    acp.add_argument("--model", metavar="M", help="PROVIDER/NAME, scripted:FILE or demo")
-    acp.add_argument("--runtime", choices=["local", "docker", "remote"], help="where actions are carried out (local)")
-    acp.add_argument("--trust", action="store_true", help="say yes to all that a folder brings for agents, as it is")
-    agents = commands.add_parser("agents", help="the agents that can be chosen, and what is wrong with others")
-    agents.add_argument("--workspace", metavar="DIR", default=".", help="those of this project, too")
-    agents.add_argument("--allow", metavar="NAME", help="show an agent of the project in full, and let it work")
-    agents.add_argument("--json", action="store_true", help="one JSON object a line")
+    acp = commands.add_parser(
+        "acp", help="serve an editor over the Agent Client Protocol; the editor starts this command"
+    )
+    acp.add_argument("--model", metavar="M", help="model: PROVIDER/NAME, scripted:FILE or demo")
+    acp.add_argument("--runtime", choices=["local", "docker", "remote"], help="where actions run (default: local)")
+    acp.add_argument("--trust", action="store_true", help="trust the instructions, hooks and servers in the folder")
+    agents = commands.add_parser("agents", help="list the available agents and problems with agent files")
+    agents.add_argument("--workspace", metavar="DIR", default=".", help="include the agents of this project")
+    agents.add_argument("--allow", metavar="NAME", help="show an agent of the project and allow it")
+    agents.add_argument("--json", action="store_true", help="print one JSON object per line")
 
-    serve = commands.add_parser("serve", help="the workspace in a web browser on this machine; prints its address")
-    serve.add_argument("--port", type=_port, default=0, metavar="N", help="which port of loopback (any that is free)")
+    serve = commands.add_parser("serve", help="serve the workspace to a web browser on this machine; prints the URL")
     serve.add_argument(
-        "--token-file", metavar="FILE", help="keep the token in this file of your own, so that open pages come back"
+        "--port", type=_port, default=0, metavar="N", help="port on the loopback interface (default: any free port)"
+    )
+    serve.add_argument(
+        "--token-file",
+        metavar="FILE",
+        help="keep the access token in this file, so that open pages reconnect after a restart",
     )
     _common(serve)
-    serve.add_argument("--resume", nargs="?", const="", metavar="ID", help="as without `serve`")
+    serve.add_argument(
+        "--resume", nargs="?", const="", metavar="ID", help="resume a conversation (default: the last one)"
+    )
 
     _remembered(commands)
     _secrets(commands)
@@ -81,170 +101,187 @@ def parser() -> argparse.ArgumentParser:
     _played_again(commands)
 
     _permitted(commands)
-    keys = commands.add_parser("keys", help="every command with its keys; what is wrong with those of your own")
-    keys.add_argument("--test", action="store_true", help="show what each key sends, and which command it gives")
+    keys = commands.add_parser(
+        "keys", help="list all commands with their shortcuts and problems with your own shortcuts"
+    )
+    keys.add_argument("--test", action="store_true", help="show what each pressed key sends and which command it runs")
     _looked_after(commands)
 
-    image = commands.add_parser("image", help="the image that Docker sandboxes are made from")
+    image = commands.add_parser("image", help="manage the image for Docker sandboxes")
     building = image.add_subparsers(dest="step", metavar="STEP", required=True).add_parser(
-        "build", help="make it, unless it is there; prints its name"
+        "build", help="build the image if it does not exist; prints its name"
     )
-    building.add_argument("--base", metavar="IMAGE", help="a Debian-like image to build on")
-    building.add_argument("--force", action="store_true", help="repeat every step")
+    building.add_argument("--base", metavar="IMAGE", help="Debian-based image to build on")
+    building.add_argument("--force", action="store_true", help="rebuild every step")
     return top
 
 
 def _remembered(commands: Commands) -> None:
     """The facts that agents are told of."""
-    steps = commands.add_parser("memory", help="what agents are told of at the start: list it, add to it, forget it")
+    steps = commands.add_parser("memory", help="list, add and remove memories")
     steps = steps.add_subparsers(dest="step", metavar="STEP", required=True)
-    listing = steps.add_parser("list", help="what is remembered, with its numbers")
-    listing.add_argument("--json", action="store_true", help="one JSON object a line")
-    adding = steps.add_parser("add", help="remember a fact in this project")
+    listing = steps.add_parser("list", help="list memories with their numbers")
+    listing.add_argument("--json", action="store_true", help="print one JSON object per line")
+    adding = steps.add_parser("add", help="add a memory for this project")
     adding.add_argument("text", metavar="TEXT")
-    adding.add_argument("--workspace", metavar="DIR", default=".", help="in this project instead")
-    adding.add_argument("--everywhere", action="store_true", help="in every project")
-    forgetting = steps.add_parser("forget", help="forget a fact")
-    forgetting.add_argument("number", metavar="NUMBER", type=_count, help="its number in the list")
+    adding.add_argument("--workspace", metavar="DIR", default=".", help="add it for this project instead")
+    adding.add_argument("--everywhere", action="store_true", help="add it for all projects")
+    forgetting = steps.add_parser("forget", help="remove a memory")
+    forgetting.add_argument("number", metavar="NUMBER", type=_count, help="number in the list")
 
 
 def _secrets(commands: Commands) -> None:
-    top = commands.add_parser("secrets", help="what commands of agents may use and agents do not see")
+    top = commands.add_parser("secrets", help="manage secrets that commands can use but agents cannot see")
     steps = top.add_subparsers(dest="step", metavar="STEP", required=True)
-    put = steps.add_parser("set", help="keep a secret; its value is typed unseen, and stands in no argument")
-    put.add_argument("name", metavar="NAME", help="as commands name it: $NAME")
+    put = steps.add_parser("set", help="store a secret; its value is typed without being shown")
+    put.add_argument("name", metavar="NAME", help="name; commands use it as $NAME")
     source = put.add_mutually_exclusive_group()
-    source.add_argument("--from-env", metavar="VARIABLE", help="take the value of this variable")
-    source.add_argument("--stdin", action="store_true", help="take all of standard input")
-    put.add_argument("--file", action="store_true", help="keep it in a 0600 file, even where there is a keyring")
-    put.add_argument("--description", metavar="TEXT", help="what it is for; agents are told this and the name")
-    steps.add_parser("list", help="names and what they are for").add_argument(
-        "--json", action="store_true", help="one JSON object a line"
+    source.add_argument("--from-env", metavar="VARIABLE", help="read the value from this environment variable")
+    source.add_argument("--stdin", action="store_true", help="read the value from standard input")
+    put.add_argument("--file", action="store_true", help="store it in a private file instead of the keyring")
+    put.add_argument("--description", metavar="TEXT", help="what it is for; agents see this and the name")
+    steps.add_parser("list", help="list names and descriptions").add_argument(
+        "--json", action="store_true", help="print one JSON object per line"
     )
-    gone = steps.add_parser("remove", help="forget a secret")
+    gone = steps.add_parser("remove", help="remove a secret")
     gone.add_argument("name", metavar="NAME")
     for command in (put, gone):
         scope = command.add_mutually_exclusive_group()
-        scope.add_argument("--folder", metavar="DIR", help="for work in this folder alone")
-        scope.add_argument("--conversation", metavar="ID", help="for this conversation alone")
-    steps.add_parser("adopt", help="move keys out of config.toml")
-    shown = steps.add_parser("allow", help="show a kind of what looks like a secret, in place of masking it")
-    shown.add_argument("kind", metavar="KIND", help="as the notice says it, such as 'a JSON web token'")
+        scope.add_argument("--folder", metavar="DIR", help="only for this folder")
+        scope.add_argument("--conversation", metavar="ID", help="only for this conversation")
+    steps.add_parser("adopt", help="move API keys from config.toml to the secret store")
+    shown = steps.add_parser("allow", help="stop masking one kind of possible secret")
+    shown.add_argument("kind", metavar="KIND", help="the kind as the notice names it, such as 'a JSON web token'")
 
 
 def _of_trust(commands: Commands) -> None:
     """What projects bring for agents, and the yes to it."""
-    steps = commands.add_parser("trust", help="the folders whose instructions, skills, hooks and the like count")
+    steps = commands.add_parser("trust", help="manage the folders whose instructions, skills and hooks are used")
     steps = steps.add_subparsers(dest="step", metavar="STEP", required=True)
-    steps.add_parser("list", help="the trusted folders, and of how many files each").add_argument(
-        "--json", action="store_true", help="one JSON object a line"
+    steps.add_parser("list", help="list the trusted folders with their number of files").add_argument(
+        "--json", action="store_true", help="print one JSON object per line"
     )
-    give = steps.add_parser("give", help="show all that a folder brings, and say yes to it")
+    give = steps.add_parser("give", help="show the files of a folder and trust them")
     give.add_argument("folder", metavar="DIR", nargs="?", default=".")
-    give.add_argument("--yes", action="store_true", help="without a question")
-    revoke = steps.add_parser("revoke", help="take a yes back")
+    give.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+    revoke = steps.add_parser("revoke", help="stop trusting a folder")
     revoke.add_argument("folder", metavar="DIR", nargs="?", default=".")
 
 
 def _permitted(commands: Commands) -> None:
     """What was allowed or denied for good."""
-    permissions = commands.add_parser("permissions", help="what you have allowed or denied for good")
+    permissions = commands.add_parser("permissions", help="list, revoke and check permissions")
     steps = permissions.add_subparsers(dest="step", metavar="STEP", required=True)
-    listing = steps.add_parser("list", help="all of them")
-    listing.add_argument("--json", action="store_true", help="one JSON object a line")
-    revoke = steps.add_parser("revoke", help="take some back")
-    revoke.add_argument("ids", metavar="ID", nargs="+", help="which, by its first word in the list")
+    listing = steps.add_parser("list", help="list all permissions and rules")
+    listing.add_argument("--json", action="store_true", help="print one JSON object per line")
+    revoke = steps.add_parser("revoke", help="revoke permissions")
+    revoke.add_argument("ids", metavar="ID", nargs="+", help="the ID in the first column of the list")
     check = steps.add_parser(
         "check",
-        help="show what would be said of commands, without running them",
-        description="Commands are judged as one shell would run them, one after the other."
-        " Exit status: 0 all are allowed, 3 one asks, 4 one is denied, 2 the request is wrong."
-        " With --json -, each line of standard input is an object with commands, mode and rules,"
-        " each answer is a line, and the exit status is 0.",
+        help="show whether commands would be allowed, without running them",
+        description=(
+            "Checks commands as if one shell ran them one after the other. Exit status: 0 "
+            "all are allowed, 3 one needs confirmation, 4 one is denied, 2 the request is "
+            "invalid. With --json -, each line of standard input is an object with "
+            "commands, mode and rules, each result is one line, and the exit status is 0."
+        ),
     )
-    check.add_argument("commands", metavar="CMD", nargs="+", help="a command; - with --json reads standard input")
-    check.add_argument("--mode", default="risky", metavar="M", help="always, risky, auto-edit, plan or never")
-    check.add_argument("--json", action="store_true", help="one JSON object")
+    check.add_argument(
+        "commands", metavar="CMD", nargs="+", help="a command; - with --json reads requests from standard input"
+    )
+    check.add_argument("--mode", default="risky", metavar="M", help="mode: always, risky, auto-edit, plan or never")
+    check.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def _looked_after(commands: Commands) -> None:
     """What is there, and whether it is whole."""
-    doctor = commands.add_parser("doctor", help="what Handloom needs of this machine, and what to do where it lacks")
-    doctor.add_argument("--json", action="store_true", help="one JSON object")
-    doctor.add_argument("--mend", action="store_true", help="look through all that is kept, and mend what is damaged")
-    doctor.add_argument("--index", action="store_true", help="the same, and make the index for search anew")
-    doctor.add_argument("--yes", action="store_true", help="mend without a question")
+    doctor = commands.add_parser("doctor", help="check this machine for missing requirements")
+    doctor.add_argument("--json", action="store_true", help="print one JSON object")
+    doctor.add_argument("--mend", action="store_true", help="check stored data and recover what is readable")
+    doctor.add_argument("--index", action="store_true", help="check stored data and rebuild the search index")
+    doctor.add_argument("--yes", action="store_true", help="repair without asking")
 
 
 def _found_again(commands: Commands) -> None:
     """Lists, search, and what is done with a saved conversation as a whole."""
-    listing = commands.add_parser("list", help="the conversations of this home, the newest first")
-    listing.add_argument("--all", action="store_true", help="delegates, too")
-    listing.add_argument("--workspace", metavar="DIR", help="only those of this folder")
-    listing.add_argument("--model", metavar="M", help="only those of this model")
-    listing.add_argument("--state", choices=list(STATES), help="only those that were left in this state")
-    listing.add_argument("--since", type=_days, metavar="DAYS", help="only those that changed in the last days")
-    listing.add_argument("--json", action="store_true", help="one JSON object a line")
+    listing = commands.add_parser("list", help="list conversations, newest first")
+    listing.add_argument("--all", action="store_true", help="include delegates")
+    listing.add_argument("--workspace", metavar="DIR", help="only conversations in this folder")
+    listing.add_argument("--model", metavar="M", help="only conversations with this model")
+    listing.add_argument("--state", choices=list(STATES), help="only conversations in this state")
+    listing.add_argument("--since", type=_days, metavar="DAYS", help="only conversations updated in the last DAYS days")
+    listing.add_argument("--json", action="store_true", help="print one JSON object per line")
 
-    search = commands.add_parser("search", help="what was said, done or printed in any conversation")
-    search.add_argument("query", metavar="Q", help='words that all occur, word*, "a phrase"')
-    search.add_argument("--limit", type=_count, default=50, metavar="N", help="hits at most (50)")
-    search.add_argument("--json", action="store_true", help="one JSON object a line")
+    search = commands.add_parser("search", help="search messages, actions and output of all conversations")
+    search.add_argument("query", metavar="Q", help='words that must all occur, word* for prefixes, "a phrase"')
+    search.add_argument("--limit", type=_count, default=50, metavar="N", help="maximum number of matches (default: 50)")
+    search.add_argument("--json", action="store_true", help="print one JSON object per line")
 
-    rename = commands.add_parser("rename", help="give a conversation another name")
-    rename.add_argument("id", metavar="ID", help="the id, or its beginning")
+    rename = commands.add_parser("rename", help="rename a conversation")
+    rename.add_argument("id", metavar="ID", help="the ID or the beginning of it")
     rename.add_argument("title", metavar="TITLE")
 
-    delete = commands.add_parser("delete", help="remove conversations for good, with all that is kept of them")
-    delete.add_argument("ids", metavar="ID", nargs="+", help="the id, or its beginning")
-    delete.add_argument("--yes", action="store_true", help="without a question")
+    delete = commands.add_parser("delete", help="permanently delete conversations and their stored data")
+    delete.add_argument("ids", metavar="ID", nargs="+", help="the ID or the beginning of it")
+    delete.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     delete.add_argument(
         "--without-engine",
         action="store_true",
-        help="also while the container engine does not answer; a container of theirs is removed once it does",
+        help="delete even if the container engine does not respond; containers are removed when it does",
     )
 
-    show = commands.add_parser("show", help="what a conversation, or all of them together, took: answers, cost, time")
-    show.add_argument("id", metavar="ID", nargs="?", help="which one; without it, all conversations of this home")
-    show.add_argument("--json", action="store_true", help="one JSON object")
+    show = commands.add_parser("show", help="show cost, tokens and time for one conversation or all")
+    show.add_argument("id", metavar="ID", nargs="?", help="the conversation (default: all)")
+    show.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def _taken_elsewhere(commands: Commands) -> None:
     """Export and import."""
-    export = commands.add_parser("export", help="a conversation as a file that others can read")
+    export = commands.add_parser("export", help="export a conversation to a file")
     export.add_argument("id", metavar="ID")
-    export.add_argument("--format", choices=FORMATS, default="trajectory", help="what to write")
     export.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="where to; otherwise, and for -, standard output"
+        "--format", choices=FORMATS, default="trajectory", help="format of the export (default: trajectory)"
+    )
+    export.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="output file (default and -: standard output)"
     )
     secrets = export.add_mutually_exclusive_group()
-    secrets.add_argument("--mask", action="store_true", help="write keys, tokens and the home folder masked")
-    secrets.add_argument("--allow-secrets", action="store_true", help="write what looks like a secret as it is")
+    secrets.add_argument("--mask", action="store_true", help="mask keys, tokens and the home folder")
+    secrets.add_argument("--allow-secrets", action="store_true", help="write possible secrets unmasked")
 
-    importing = commands.add_parser("import", help="a conversation from elsewhere: a file or a folder of OpenHands")
-    importing.add_argument("path", metavar="FILE|DIR", help="a trajectory, a folder of event files, an archive of ours")
-    importing.add_argument("--json", action="store_true", help="one JSON object")
+    importing = commands.add_parser("import", help="import a conversation from a file or an OpenHands folder")
+    importing.add_argument(
+        "path", metavar="FILE|DIR", help="a trajectory, a folder of event files or a Handloom archive"
+    )
+    importing.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def _played_again(commands: Commands) -> None:
     """Replay, and the same actions once more."""
-    replay = commands.add_parser("replay", help="a saved conversation as it was; carries out nothing")
-    replay.add_argument("what", metavar="ID|FILE", help="a conversation of this home, or a file that was exported")
-    replay.add_argument("--speed", type=_speed, default=1.0, metavar="X", help="0.25 to 64 times as fast as it was (1)")
+    replay = commands.add_parser("replay", help="replay a saved conversation without running anything")
+    replay.add_argument("what", metavar="ID|FILE", help="the ID of a conversation or an exported file")
+    replay.add_argument(
+        "--speed", type=_speed, default=1.0, metavar="X", help="playback speed from 0.25 to 64 (default: 1)"
+    )
 
     again = commands.add_parser(
-        "again", help="run a saved session's actions again, without a model, and compare what comes of them"
+        "again", help="run the actions of a saved conversation again without a model and compare the results"
     )
-    again.add_argument("id", metavar="ID", help="which conversation")
+    again.add_argument("id", metavar="ID", help="the conversation")
     again.add_argument(
-        "--workspace", metavar="DIR", help="where to run (a copy of the workspace as it was, or an empty folder)"
+        "--workspace",
+        metavar="DIR",
+        help="folder to run in (default: a copy of the original workspace, or an empty folder)",
     )
-    again.add_argument("--runtime", choices=["local", "docker", "remote"], help="where actions are carried out")
+    again.add_argument("--runtime", choices=["local", "docker", "remote"], help="where actions run")
     again.add_argument(
-        "--confirm", choices=["never", "risky", "always"], default="never", help="which actions ask first (never)"
+        "--confirm",
+        choices=["never", "risky", "always"],
+        default="never",
+        help="which actions need confirmation (default: never)",
     )
     again.add_argument("--stop-at-first", action="store_true", help="stop at the first difference")
-    again.add_argument("--json", action="store_true", help="one JSON object for each action, and a summary")
+    again.add_argument("--json", action="store_true", help="print one JSON object per action and a summary")
 
 
 def _count(text: str) -> int:
@@ -275,17 +312,19 @@ def _speed(text: str) -> float:
     except ValueError:
         speed = 0.0
     if not 0.25 <= speed <= 64:
-        raise argparse.ArgumentTypeError(f"{text!a} is no speed; give a number from 0.25 to 64")
+        raise argparse.ArgumentTypeError(f"{text!a} is not a speed; pass a number from 0.25 to 64")
     return speed
 
 
 def _common(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "--model", metavar="M", help="PROVIDER/NAME, one of config.toml, scripted:FILE, cassette:FILE or demo"
+        "--model",
+        metavar="M",
+        help="model: PROVIDER/NAME, a name from config.toml, scripted:FILE, cassette:FILE or demo",
     )
+    command.add_argument("--runtime", choices=["local", "docker", "remote"], help="where actions run (default: local)")
+    command.add_argument("--agent", metavar="NAME", help="agent for a new conversation (see: handloom agents)")
     command.add_argument(
-        "--runtime", choices=["local", "docker", "remote"], help="where actions are carried out (local)"
+        "--workspace", metavar="DIR", default=".", help="folder in which the agent works (default: the current folder)"
     )
-    command.add_argument("--agent", metavar="NAME", help="who works on a new conversation; see: handloom agents")
-    command.add_argument("--workspace", metavar="DIR", default=".", help="the folder in which the agent works")
-    command.add_argument("--repo", metavar="URL[#BRANCH]", help="a repository to clone into that folder first")
+    command.add_argument("--repo", metavar="URL[#BRANCH]", help="repository to clone into that folder first")

@@ -41,7 +41,7 @@ def _ask(question: str) -> None:
 
 def is_confirmed(question: str) -> bool:
     """Ask on the terminal. Only the whole word "yes", typed after the question appeared, agrees. Blocking."""
-    _ask(f"{question} {_('Type yes and press Enter, or only Enter for no: ')}")
+    _ask(f"{question} {_('Type yes and press Enter, or press Enter for no: ')}")
     return sys.stdin.readline().strip().lower() == YES
 
 

@@ -50,20 +50,23 @@ if TYPE_CHECKING:
     from core.settings.config import Settings
 
 NOBODY = (
-    "Nobody is here to confirm actions, so this one was not carried out (asked by: {rule}). {reasons}Find another way, "
-    "or end with what is done."
+    "No user is available to confirm actions, so this one was not carried out "
+    "(asked by: {rule}). {reasons}Find another way, or finish with what is done."
 )
-NOT_DONE = "Not carried out, because nobody is here to agree: {action}{asked_by}"
+NOT_DONE = "Denied, because no terminal is available to ask: {action}{asked_by}"
 HOW = {
-    TAINT: "What foreign content could have asked for asks first. It is allowed beforehand by naming the host in the "
-    'task, by a rule of policy.toml such as allow = ["bash(git push origin *)"], or, where that content is fine, '
-    'allow = ["foreign(https://docs.example/*)"]; --yes agrees to everything.',
-    "": "It is allowed beforehand by a rule of policy.toml; --yes agrees to everything.",
+    TAINT: (
+        "Actions that untrusted content may have caused need confirmation. To allow "
+        "them in advance, name the host in the task, add a rule to policy.toml such as "
+        'allow = ["bash(git push origin *)"], or trust the content with allow = '
+        '["foreign(https://docs.example/*)"]. --yes confirms everything.'
+    ),
+    "": "To allow it in advance, add a rule to policy.toml. --yes confirms everything.",
 }
 """What would have allowed an action, by the rule that asked."""
 ASKED = (
-    "Type yes and press Enter to allow it. Enter alone denies it and stops the agent; any other text denies it and is "
-    "told to the agent: "
+    "Type yes and press Enter to allow it. Enter alone denies it and stops the "
+    "agent. Any other text denies it and is sent to the agent: "
 )
 
 
@@ -97,16 +100,16 @@ async def run(options: argparse.Namespace) -> int:
     """`handloom run`: one task, its events, its exit status. Raises HandloomError before anything has happened."""
     task = sys.stdin.read() if options.task == "-" else options.task
     if not task.strip():
-        raise UsageError("The task is empty. Say what to do, or give - and write it to standard input.")
+        raise UsageError("The task is empty. Describe what to do, or pass - to read the task from standard input.")
     if compact_argument(task) is not None and not options.resume:
-        raise UsageError("/compact condenses the history of a conversation. Name it: handloom run --resume ID /compact")
+        raise UsageError("/compact needs an existing conversation: handloom run --resume ID /compact")
     if options.resume and options.repo:
-        raise UsageError("A conversation keeps its repository. Give either --resume or --repo.")
+        raise UsageError("--resume and --repo cannot be combined: a conversation keeps its repository.")
     if options.resume and options.instructions:
-        raise UsageError("A conversation keeps the instructions that it began with. Say in the task what is different.")
+        raise UsageError("--resume and --instructions cannot be combined. Put the new instructions into the task.")
     if len(options.instructions) > MAX_INSTRUCTIONS_CHARS:
         limit = f"{MAX_INSTRUCTIONS_CHARS:,} letters"
-        raise UsageError(f"--instructions takes at most {limit}. Write the rest into AGENTS.md of the folder.")
+        raise UsageError(f"--instructions can have at most {limit}. Put the rest into AGENTS.md in the folder.")
     if options.resume and options.agent:
         raise UsageError(KEEPS_AGENT)
     home = home_folder(os.environ)
@@ -124,8 +127,7 @@ async def run(options: argparse.Namespace) -> int:
     )
     if not settings.model and not options.resume and settings.agent.name != OTHER:
         raise ConfigurationError(
-            "No model is configured. Give one with --model (PROVIDER/NAME, scripted:FILE or demo), "
-            "or set HANDLOOM_MODEL."
+            "No model is configured. Pass --model (PROVIDER/NAME, scripted:FILE or demo) or set HANDLOOM_MODEL."
         )
     interrupted = interrupts()
     async with manager_of_one(home, settings) as manager:
@@ -143,7 +145,7 @@ async def run(options: argparse.Namespace) -> int:
         notice(f"conversation {session.info.id}")
         if session.runtime.isolation == "none":
             why = f": {session.runtime.why_open}" if session.runtime.why_open else ""
-            notice(f"No isolation: the agent's commands run as you, on this machine{why}.")
+            notice(f"No sandbox: commands run directly on this machine with your permissions{why}.")
         printer = _Printer(session, _print_json if options.json else _print_text)
         try:
             return await run_task(
@@ -202,14 +204,14 @@ def _print_text(envelope: Envelope) -> None:
 
 async def agree(envelope: Envelope) -> str | None:
     """Answer yes for the user, who said so beforehand."""
-    notice(f"Agreed to: {envelope.event.message}{_asked_by(envelope)}")
+    notice(f"Confirmed: {envelope.event.message}{_asked_by(envelope)}")
     return None
 
 
 def _asked_by(envelope: Envelope) -> str:
     """Which rule asks, and why, for people."""
     judged = envelope.event.judgement if isinstance(envelope.event, Action) else None
-    return f"\nAsked by {judged.rule}. {' '.join(judged.reasons)}".rstrip() if judged is not None else ""
+    return f"\nReason: {judged.rule}. {' '.join(judged.reasons)}".rstrip() if judged is not None else ""
 
 
 async def ask(envelope: Envelope) -> str | None:

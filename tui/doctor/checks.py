@@ -59,12 +59,12 @@ def model(patient: Patient) -> Finding:
     others = [offer.name for offer in offers(patient.environ, patient.settings.models)]
     if not name:
         if len(others) > 1:
-            found = _("none is set; can be used here: {names}").format(names=", ".join(others))
+            found = _("not configured; available: {names}").format(names=", ".join(others))
             return Finding(Mark.OK, found)
         return Finding(
             Mark.NOTE,
-            _("none is set, and there is no provider's key: only demo can be used"),
-            _("Set a provider's key, such as ANTHROPIC_API_KEY, and choose a model with --model or HANDLOOM_MODEL."),
+            _("no model and no API key is configured; only demo can be used"),
+            _("Set an API key such as ANTHROPIC_API_KEY, and choose a model with --model or HANDLOOM_MODEL."),
         )
     try:
         create_llm(
@@ -76,11 +76,11 @@ def model(patient: Patient) -> Finding:
             environ=patient.environ,
         )
     except HandloomError as error:
-        return Finding(Mark.MISSING, str(error), _("Can be used here: {names}").format(names=", ".join(others)))
+        return Finding(Mark.MISSING, str(error), _("Available: {names}").format(names=", ".join(others)))
     variable = next((variable for variable in key_variables_of(name) if patient.environ.get(variable)), "")
     if not variable:
         return Finding(Mark.OK, name)
-    return Finding(Mark.OK, _("{name}, with the key in {variable}").format(name=name, variable=variable))
+    return Finding(Mark.OK, _("{name}, API key from {variable}").format(name=name, variable=variable))
 
 
 _NUMBER = re.compile(r"\d+(\.\d+)+[a-z]?")
@@ -94,17 +94,17 @@ def version(patient: Patient) -> Finding:
 
 def git(patient: Patient) -> Finding:
     """For repositories, and for what changed in a workspace."""
-    return _program("git", "--version", patient, _("Install git: repositories cannot be cloned without it."))
+    return _program("git", "--version", patient, _("Install git to clone repositories."))
 
 
 def ripgrep(patient: Patient) -> Finding:
     """What agents search with."""
-    return _program("rg", "--version", patient, _("Install ripgrep: the agent searches files faster with it."))
+    return _program("rg", "--version", patient, _("Install ripgrep for faster file search."))
 
 
 def tmux(patient: Patient) -> Finding:
     """For terminals that outlast a connection."""
-    return _program("tmux", "-V", patient, _("Install tmux to leave Handloom running when a connection breaks."))
+    return _program("tmux", "-V", patient, _("Install tmux to keep Handloom running when a connection breaks."))
 
 
 def _program(name: str, option: str, patient: Patient, advice: str) -> Finding:
@@ -113,7 +113,7 @@ def _program(name: str, option: str, patient: Patient, advice: str) -> Finding:
         return Finding(Mark.NOTE, _("not installed"), advice)
     said = first_line_of(path, option)
     if not said:
-        return Finding(Mark.NOTE, _("{path} does not say its version").format(path=path), advice)
+        return Finding(Mark.NOTE, _("{path} does not report its version").format(path=path), advice)
     number = _NUMBER.search(said)
     return Finding(Mark.OK, f"{number[0] if number else said}, {path}")
 
@@ -121,21 +121,21 @@ def _program(name: str, option: str, patient: Patient, advice: str) -> Finding:
 def browser(patient: Patient) -> Finding:
     """Which Chromium would be driven, outside of containers, which have their own."""
     if "browser" not in patient.settings.sandbox.plugins:
-        return Finding(Mark.OK, _("not wanted: the plugin `browser` is not in sandbox.plugins"))
+        return Finding(Mark.OK, _("not needed: the plugin `browser` is not in sandbox.plugins"))
     path = _chromium(patient)
     if path is None:
         return Finding(
             Mark.NOTE,
-            _("there is no Chromium"),
-            _("Install the package chromium, or run: python -m playwright install chromium"),
+            _("Chromium was not found"),
+            _("Install the chromium package, or run: python -m playwright install chromium"),
         )
     said = first_line_of(path, "--version", environ={"PATH": os.defpath, "HOME": "/nonexistent"})
     number = _NUMBER.search(said)
     if number is None:
         return Finding(
             Mark.NOTE,
-            _("{path} does not say its version").format(path=path),
-            _("Install the package chromium again; the agent cannot browse."),
+            _("{path} does not report its version").format(path=path),
+            _("Reinstall the chromium package; the agent cannot browse without it."),
         )
     return Finding(Mark.OK, f"{number[0]}, {path}")
 
@@ -157,7 +157,7 @@ def remote(patient: Patient) -> Finding:
     """Asks the server whether it is there, with the key, as every start does; it is not claimed."""
     settings = patient.settings.remote
     if patient.settings.runtime != "remote":
-        return Finding(Mark.OK, _("not wanted by the settings"))
+        return Finding(Mark.OK, _("not used with the current settings"))
     try:
         address = parsed(settings.url)
         key = key_from(patient.environ, settings.key_env, settings.key_file)
@@ -168,8 +168,8 @@ def remote(patient: Patient) -> Finding:
         return Finding(Mark.OK, address.url)
     return Finding(
         Mark.MISSING,
-        _("{url} does not answer, or does not take the key").format(url=address.url),
-        _("Look whether the server runs, whether its certificate is believed, and whether the key is its own."),
+        _("{url} does not respond or rejects the key").format(url=address.url),
+        _("Check that the server is running, that its certificate is trusted and that the key is correct."),
     )
 
 
@@ -184,7 +184,7 @@ def walls(patient: Patient) -> Finding:
     Nothing in the folder is protected in it, since the mount points would have to be made.
     """
     if patient.settings.runtime != "local" or patient.settings.sandbox.isolation == "none":
-        return Finding(Mark.OK, _("not wanted by the settings"))
+        return Finding(Mark.OK, _("not used with the current settings"))
     workspace = patient.workspace
     why = bubblewrap.unavailable_reason(
         bubblewrap.Bubblewrap(
@@ -200,8 +200,11 @@ def walls(patient: Patient) -> Finding:
     mark = Mark.MISSING if patient.settings.sandbox.isolation == "bubblewrap" else Mark.NOTE
     return Finding(
         mark,
-        _("no isolation in {folder}: {why}").format(folder=workspace, why=why),
-        _("Until then the agent's commands run as you, on this machine, and the workspace asks before each."),
+        _("no sandbox for {folder}: {why}").format(folder=workspace, why=why),
+        _(
+            "Until then, commands run directly on this machine with your permissions, and "
+            "the workspace asks before each one."
+        ),
     )
 
 
@@ -212,17 +215,17 @@ def secrets(patient: Patient) -> Finding:
         if wrong := wrong_mode(file):
             return Finding(Mark.NOTE, wrong)
     if home.exists() and stat.S_IMODE(home.stat().st_mode) & 0o077:
-        found = _("others may look into {folder}").format(folder=home)
-        return Finding(Mark.NOTE, found, _("Run chmod 700 on it."))
+        found = _("other users can read {folder}").format(folder=home)
+        return Finding(Mark.NOTE, found, _("Run: chmod 700 on this folder."))
     try:
         keys = keys_in(home)
         count = len(Vault(home).all())
     except ConfigurationError as error:
         return Finding(Mark.NOTE, str(error))
     if keys:
-        found = _("keys stand in {file}: {settings}").format(file=home / CONFIG, settings=", ".join(keys))
-        return Finding(Mark.NOTE, found, _("Run handloom secrets adopt, which keeps them and takes them out."))
-    return Finding(Mark.OK, _("{count} kept; handloom secrets list names them").format(count=count))
+        found = _("{file} contains API keys: {settings}").format(file=home / CONFIG, settings=", ".join(keys))
+        return Finding(Mark.NOTE, found, _("Run handloom secrets adopt to move them to the secret store."))
+    return Finding(Mark.OK, _("{count} stored; list them with handloom secrets list").format(count=count))
 
 
 NAMES_CELLS = 200
@@ -235,26 +238,28 @@ def servers(patient: Patient) -> Finding:
     specs = [*of_user(settings), *found]
     if problems:
         return Finding(
-            Mark.NOTE, sanitize_line("; ".join(problems), NAMES_CELLS), _("Correct the file; the rest works.")
+            Mark.NOTE, sanitize_line("; ".join(problems), NAMES_CELLS), _("Correct the file. The other servers work.")
         )
     if not specs:
-        return Finding(Mark.OK, _("none is configured"))
+        return Finding(Mark.OK, _("none configured"))
     agreements = Agreements(patient.home)
     try:
         waiting = [spec for spec in specs if not agreements.agreed(spec)]
     except ConfigurationError as error:
-        return Finding(Mark.NOTE, sanitize_line(str(error), NAMES_CELLS), _("Then approve the servers anew."))
+        return Finding(Mark.NOTE, sanitize_line(str(error), NAMES_CELLS), _("Then approve the servers again."))
     path = inherited(patient.environ).get("PATH")
     if missing := [spec for spec in specs if spec.command and not _is_there(spec, path)]:
-        told = _("no program is found for {names}").format(names=_names(missing))
-        return Finding(Mark.NOTE, told, _("Install it, or correct its command where it is named."))
+        told = _("program not found for {names}").format(names=_names(missing))
+        return Finding(Mark.NOTE, told, _("Install the program, or correct the command in the settings."))
     ready = [spec for spec in specs if spec not in waiting]
     told = _("ready to start: {names}").format(names=_names(ready)) if ready else ""
     if not waiting:
         return Finding(Mark.OK, told)
-    asks = _("waiting for your consent: {names}").format(names=_names(waiting))
+    asks = _("waiting for your approval: {names}").format(names=_names(waiting))
     return Finding(
-        Mark.NOTE, "; ".join(filter(None, (told, asks))), keyed(_("Read what they run with {conv.mcp}, and press y."))
+        Mark.NOTE,
+        "; ".join(filter(None, (told, asks))),
+        keyed(_("Review them with {conv.mcp} and press y to approve.")),
     )
 
 
@@ -287,7 +292,7 @@ CHECKS = (
     Check("model", _("model"), model),
     Check("terminal", _("terminal"), terminal_check.terminal),
     Check("clipboard", _("clipboard"), terminal_check.clipboard),
-    Check("walls", _("walls"), walls),
+    Check("walls", _("isolation"), walls),
     Check("engine", _("engine"), engine_check.engine),
     Check("image", _("image"), engine_check.sandbox_image),
     Check("containers", _("containers"), engine_check.containers),

@@ -42,7 +42,7 @@ def _connected(patient: Patient) -> Iterator[docker.DockerClient]:
 
 def engine(patient: Patient) -> Finding:
     """Which engine answers, and what is known of its age and settings."""
-    where = patient.settings.docker.engine or patient.environ.get("DOCKER_HOST") or _("the system's own socket")
+    where = patient.settings.docker.engine or patient.environ.get("DOCKER_HOST") or _("the default socket")
     try:
         with _connected(patient) as client:
             version, info = client.version(), client.info()
@@ -55,9 +55,11 @@ def engine(patient: Patient) -> Finding:
     facts += ["rootless"] * any("rootless" in option for option in info.get("SecurityOptions") or ())
     found = ", ".join([*facts, where])
     if is_old(runc):
-        return Finding(Mark.NOTE, found, _("Update runc to 1.2.8, 1.3.3 or later: older ones can be broken out of."))
+        return Finding(
+            Mark.NOTE, found, _("Update runc to 1.2.8, 1.3.3 or later. Older versions have known container escapes.")
+        )
     if not info.get("LiveRestoreEnabled"):
-        return Finding(Mark.NOTE, found, _("Set live-restore, so that sandboxes outlast a restart of the engine."))
+        return Finding(Mark.NOTE, found, _("Enable live-restore to keep sandboxes running when the engine restarts."))
     return Finding(Mark.OK, found)
 
 
@@ -70,12 +72,12 @@ def is_old(runc: str) -> bool:
 def _cause(said: str) -> tuple[str, str]:
     """Why no engine answers, and what to do."""
     if "PermissionError" in said or "Permission denied" in said:
-        return _("you may not use its socket"), _("Add yourself to the group docker, and log in again.")
+        return _("no permission to use its socket"), _("Add your user to the docker group and log in again.")
     if "timed out" in said or "Timeout" in said:
-        return _("it does not answer"), _("Start the container engine again: it takes connections and says nothing.")
+        return _("it does not respond"), _("Restart the container engine. It accepts connections but does not respond.")
     return (
-        _("no container engine listens"),
-        _("Start Docker or install it (make engine, on Debian), or set DOCKER_HOST to where it listens."),
+        _("no container engine is running"),
+        _("Start or install Docker (on Debian: make engine), or set DOCKER_HOST to its address."),
     )
 
 
@@ -88,12 +90,12 @@ def sandbox_image(patient: Patient) -> Finding:
                 return _named(client, wanted, patient)
             tag = asyncio.run(image.find(client, base))  # of this thread, which has no loop
     except HandloomError:
-        return Finding(patient.needed_by("docker"), _("cannot be looked for without an engine"))
+        return Finding(patient.needed_by("docker"), _("unknown, because no container engine is available"))
     if tag is None:
         return Finding(
             patient.needed_by("docker"),
-            _("it is not there for this version, on {base}").format(base=base),
-            _("Make it with: handloom image build"),
+            _("not built yet for this version on {base}").format(base=base),
+            _("Build it with: handloom image build"),
         )
     return Finding(Mark.OK, tag)
 
@@ -103,8 +105,8 @@ def _named(client: docker.DockerClient, name: str, patient: Patient) -> Finding:
     try:
         client.images.get(name)
     except ImageNotFound:
-        missing = _("{name} is not there").format(name=name)
-        return Finding(patient.needed_by("docker"), missing, _("Fetch or build it, or correct docker.image."))
+        missing = _("{name} was not found").format(name=name)
+        return Finding(patient.needed_by("docker"), missing, _("Pull or build it, or correct docker.image."))
     return Finding(Mark.OK, name)
 
 
@@ -114,9 +116,9 @@ def containers(patient: Patient) -> Finding:
         with _connected(patient) as client:
             listed: list[Any] = client.containers.list(all=True, sparse=True, filters={"label": HOME_LABEL})
     except RuntimeUnavailableError:
-        return Finding(patient.needed_by("docker"), _("cannot be looked for without an engine"))
+        return Finding(patient.needed_by("docker"), _("unknown, because no container engine is available"))
     running = sum(container.attrs.get("State") == "running" for container in listed)
-    found = _("of Handloom's: {all}, running: {running}").format(all=len(listed), running=running)
+    found = _("Handloom containers: {all}, running: {running}").format(all=len(listed), running=running)
     if len(listed) > running:
-        return Finding(Mark.OK, found, _("Nothing to do: the next start removes what nobody uses."))
+        return Finding(Mark.OK, found, _("No action needed. Unused containers are removed at the next start."))
     return Finding(Mark.OK, found)

@@ -41,7 +41,7 @@ async def run(options: argparse.Namespace) -> int:
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror or error}. Make it readable.") from error
     if options.index and not damages and path.exists():
-        damages = [Damage(Part.INDEX, _("the index for search is to be made anew"))]
+        damages = [Damage(Part.INDEX, _("the search index will be rebuilt"))]
     found: Found = {path: [damage.what for damage in damages], **own_files(home)}
     if not options.json:
         _tell(found)
@@ -79,36 +79,36 @@ def own_files(home: Path) -> dict[Path, list[str]]:
 
 def _tell(found: Found) -> None:
     for file, damages in found.items():
-        say(sanitize(f"{file}: " + (_("is whole") if not damages else _("is damaged"))))
+        say(sanitize(f"{file}: " + (_("is intact") if not damages else _("is damaged"))))
         for what in damages:
             say(sanitize(f"  {' '.join(what.split())}"))
 
 
 def _is_sure() -> bool:
     """Whether the user, asked on the terminal, says yes; nobody does where there is no terminal."""
-    return can_ask() and is_confirmed(_("Repair it? The damaged files are kept, as they are."))
+    return can_ask() and is_confirmed(_("Repair it? The damaged files are kept unchanged."))
 
 
 def _tell_what_was_done(damages: Sequence[Damage], mended: RepairResult | None) -> None:
     if mended is None:
         if damages:
-            say(_("Nothing was changed. Mend it with: handloom doctor --mend --yes"))
+            say(_("Nothing was changed. Repair it with: handloom doctor --mend --yes"))
         return
     saved = mended.recovered
     if saved is not None:
         events = counted(saved.events, "{n} event", "{n} events")
         conversations = counted(saved.conversations, "{n} conversation", "{n} conversations")
-        say(_("Saved: {events} in {conversations}.").format(events=events, conversations=conversations))
+        say(_("Recovered {events} in {conversations}.").format(events=events, conversations=conversations))
         for lost in saved.lost[:NAMED]:
             what = _("Lost: events {first} to {last} of conversation {id}.")
             say(what.format(first=lost.first, last=lost.last, id=lost.conversation_id))
         if (more := len(saved.lost) - NAMED) > 0:
-            say(_("And {n} more such places; --json names them all.").format(n=more))
+            say(_("And {n} more ranges; --json lists all of them.").format(n=more))
         if not saved.lost:
-            say(_("No event is lost."))
+            say(_("No events were lost."))
     if mended.saved_as is not None:
-        say(sanitize(_("The damaged database is kept: {file}").format(file=mended.saved_as)))
-    say(_("Mended. The index for search is up to date."))
+        say(sanitize(_("The damaged database was saved as {file}").format(file=mended.saved_as)))
+    say(_("Repaired. The search index is up to date."))
 
 
 def _as_dict(found: Found, mended: RepairResult | None, indexed: int | None, is_whole: bool) -> dict[str, Any]:

@@ -56,7 +56,9 @@ async def doctor(options: argparse.Namespace) -> int:
 
 
 _DID_NOT_END = Finding(
-    Mark.NOTE, _("the check did not end"), _("Look whether the disk, the engine or the program that it asks hangs.")
+    Mark.NOTE,
+    _("the check timed out"),
+    _("Check whether the disk, the container engine or the program that was checked hangs."),
 )
 
 
@@ -82,7 +84,7 @@ async def _look(patient: Patient) -> Found:
             return _DID_NOT_END
         except Exception as error:  # noqa: BLE001  # boundary: a check that fails is one line, beside all the others
             what = _("the check failed: {error}").format(error=repr(error))
-            finding = Finding(Mark.NOTE, what, _("Please report this; the other checks hold."))
+            finding = Finding(Mark.NOTE, what, _("Please report this. The other checks are not affected."))
         clean = [
             sanitize_line(mask.mask_text(_USER_IN_ADDRESS.sub("", text)), LINE_WIDTH)
             for text in (finding.found, finding.advice)
@@ -115,8 +117,10 @@ def _to_text(found: Found, is_coloured: bool) -> str:
 def _verdict(findings: Sequence[Finding]) -> str:
     missing = sum(finding.mark is Mark.MISSING for finding in findings)
     if missing:
-        return _("Missing: {count}. Handloom cannot work as it is set until that is there.").format(count=missing)
-    return _("Everything is there that Handloom needs as it is set.")
+        return _(
+            "Missing requirements: {count}. Handloom cannot work with the current settings until they are met."
+        ).format(count=missing)
+    return _("All requirements of the current settings are met.")
 
 
 def _to_json(found: Found) -> str:

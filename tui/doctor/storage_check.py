@@ -35,9 +35,9 @@ def settings(patient: Patient) -> Finding:
     """Whether they can be read."""
     file = patient.home / CONFIG
     if patient.trouble:
-        return Finding(Mark.MISSING, patient.trouble, _("Until then this report takes the defaults."))
+        return Finding(Mark.MISSING, patient.trouble, _("Until then this report uses the default settings."))
     if not file.exists():
-        return Finding(Mark.OK, _("defaults; {file} is not there").format(file=file))
+        return Finding(Mark.OK, _("default settings; {file} does not exist").format(file=file))
     return Finding(Mark.OK, str(file))
 
 
@@ -50,13 +50,16 @@ def database(patient: Patient) -> Finding:
     except StoreError as error:
         return Finding(Mark.MISSING, str(error))
     if not file.exists():
-        found = _("{file} is not there yet; SQLite {version}").format(file=file, version=number)
+        found = _("{file} does not exist yet; SQLite {version}").format(file=file, version=number)
     else:
         finding, found = _read(file, number)
         if finding is not None:
             return finding
     if not can_be_shared():
-        advice = _("Install the package pysqlite3: before SQLite {fixed}, only one Handloom at a time can use a home.")
+        advice = _(
+            "Install the pysqlite3 package. Before SQLite {fixed}, only one Handloom "
+            "process can use a home folder at a time."
+        )
         return Finding(Mark.NOTE, found, advice.format(fixed=".".join(map(str, FIXED_VERSION))))
     return Finding(Mark.OK, found)
 
@@ -68,14 +71,14 @@ def _read(file: Path, number: str) -> tuple[Finding | None, str]:
     except sqlite3.Error as error:
         return Finding(Mark.MISSING, f"{file}: {error}", remedy(error)), ""
     if version > VERSION:
-        found = _("{file} is of a newer Handloom (schema {version})").format(file=file, version=version)
-        return Finding(Mark.MISSING, found, _("Install the newer one, or set HANDLOOM_HOME to another folder.")), ""
+        found = _("{file} was written by a newer Handloom (schema {version})").format(file=file, version=version)
+        return Finding(Mark.MISSING, found, _("Install the newer version, or set HANDLOOM_HOME to another folder.")), ""
     if whole not in ("ok", ""):
         found = _("{file} is damaged: {what}").format(file=file, what=whole)
         return Finding(Mark.MISSING, found, _("Recover what is readable with: handloom doctor --mend")), ""
     facts = _("{file}, schema {version}, conversations: {count}, SQLite {number}")
     said = facts.format(file=file, version=version, count=count, number=number)
-    return None, said if whole else _("{facts}; too large to be looked through here").format(facts=said)
+    return None, said if whole else _("{facts}; too large for a quick integrity check").format(facts=said)
 
 
 def _looked_through(file: Path) -> tuple[int, int, str]:
@@ -104,15 +107,17 @@ def disk(patient: Patient) -> Finding:
     advice = _("Make {place} writable, or set HANDLOOM_HOME to another folder.").format(place=place)
     kind = _file_system(place)
     if not place.is_dir():
-        return Finding(Mark.MISSING, _("{place} is no folder").format(place=place), advice)
+        return Finding(Mark.MISSING, _("{place} is not a folder").format(place=place), advice)
     if not os.access(place, os.W_OK | os.X_OK) or kind in KERNELS_OWN:
-        return Finding(Mark.MISSING, _("{place} cannot be written").format(place=place), advice)
+        return Finding(Mark.MISSING, _("{place} is not writable").format(place=place), advice)
     free_mb = shutil.disk_usage(place).free // MB
     found = _("{home}: {free} MB free on {kind}").format(home=home, free=f"{free_mb:,}", kind=kind)
     if kind in SHARED_BY_MACHINES:
-        return Finding(Mark.NOTE, found, _("Set HANDLOOM_HOME to a folder on this machine's disk: this one is shared."))
+        return Finding(
+            Mark.NOTE, found, _("Set HANDLOOM_HOME to a folder on a local disk. This one is on a network file system.")
+        )
     if free_mb < SCARCE_MB:
-        return Finding(Mark.MISSING if free_mb < TOO_LITTLE_MB else Mark.NOTE, found, _("Free some space."))
+        return Finding(Mark.MISSING if free_mb < TOO_LITTLE_MB else Mark.NOTE, found, _("Free some disk space."))
     return Finding(Mark.OK, found)
 
 

@@ -36,7 +36,7 @@ def terminal(patient: Patient) -> Finding:
     if term in ("", "dumb"):
         return Finding(
             Mark.NOTE,
-            _("TERM is dumb or not set: nothing can be drawn"),
+            _("TERM is dumb or not set: the terminal cannot show a full screen"),
             _("Use: handloom --screen-reader, or handloom run TASK"),
         )
     columns, rows = shutil.get_terminal_size()
@@ -54,12 +54,12 @@ def terminal(patient: Patient) -> Finding:
             pictures.hear(told)
         facts += [_("synchronized output")] * bool(_SYNCHRONIZED.search(answer))
         facts += [_("kitty keyboard")] * bool(_KITTY.search(answer))
-        facts += {"kitty": [_("pictures by kitty's graphics")], "sixel": [_("pictures by sixel")]}.get(pictures.way, [])
+        facts += {"kitty": [_("kitty graphics")], "sixel": [_("sixel graphics")]}.get(pictures.way, [])
     found = ", ".join(facts)
     if not speaks_utf8(environ):
-        return Finding(Mark.NOTE, found, _("Letters are ASCII only here: set LANG to a locale with UTF-8."))
+        return Finding(Mark.NOTE, found, _("Only ASCII characters can be shown. Set LANG to a UTF-8 locale."))
     if patient.on_terminal and (columns < SMALLEST[0] or rows < SMALLEST[1]):
-        return Finding(Mark.NOTE, found, _("Make the window larger: panes need 80 columns and 24 rows."))
+        return Finding(Mark.NOTE, found, _("Enlarge the window to at least 80 columns and 24 rows."))
     return Finding(Mark.OK, found)
 
 
@@ -100,8 +100,8 @@ def clipboard(patient: Patient) -> Finding:
     if tools:
         return Finding(Mark.OK, tools[0].name)
     if environ.get("TERM", "") in ("", "dumb"):
-        return Finding(Mark.NOTE, _("there is no way to it"), _("Use a terminal that knows OSC 52."))
+        return Finding(Mark.NOTE, _("not available"), _("Use a terminal that supports OSC 52."))
     if environ.get("WAYLAND_DISPLAY") or environ.get("DISPLAY"):
-        advice = _("Install wl-clipboard or xclip, unless the terminal knows OSC 52.")
+        advice = _("Install wl-clipboard or xclip, unless your terminal supports OSC 52.")
         return Finding(Mark.NOTE, ways.how([], True, environ), advice)
     return Finding(Mark.OK, ways.how([], True, environ))

@@ -41,7 +41,7 @@ class EventLog(Frame):
         if tab is None:
             return
         if message.event_id is None:
-            self.flash(_("There is no event yet."))
+            self.flash(_("No events yet."))
         elif message.wish == "open":
             self.attempt(self.show_event(tab, message.event_id))
         elif message.wish == "jump":
@@ -106,7 +106,7 @@ class EventLog(Frame):
             return
         latest = tab.log.latest_id
         if latest < 0:
-            self.flash(_("There is no event yet."))
+            self.flash(_("No events yet."))
             return
 
         def chosen(text: str | None) -> None:
@@ -114,7 +114,7 @@ class EventLog(Frame):
             if number.isascii() and number.isdigit() and int(number[:18]) <= latest:
                 self.attempt(self.go_to_event(tab, int(number)))
             elif number:
-                self.flash(_("There are the events 0 to {latest}.").format(latest=latest))
+                self.flash(_("Enter a number from 0 to {latest}.").format(latest=latest))
 
         self.push_screen(LineScreen(_("Go to event"), _("0 to {latest}").format(latest=latest)), chosen)
 
@@ -135,9 +135,9 @@ class EventLog(Frame):
         other = tab.events.all.counterpart(row) if row is not None else None
         if row is None or other is None:
             is_cause = row is not None and row.is_action
-            self.flash(_("Nothing has come of it yet.") if is_cause else _("It has no cause in the log."))
+            self.flash(_("This action has no result yet.") if is_cause else _("This event has no cause in the log."))
         elif tab.events.filter is not None and tab.events.lines.index(other) is None and other >= tab.events.searched:
-            self.flash(keyed(_("The filter hides event {id}. {app.back} shows every event."), id=other))
+            self.flash(keyed(_("Event {id} is hidden by the filter. {app.back} shows all events."), id=other))
         else:
             self.attempt(self.go_to_event(tab, other))
 

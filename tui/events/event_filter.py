@@ -57,7 +57,7 @@ _INTEGER = re.compile(r"-?[0-9]{1,18}")
 def read(line: str) -> Node:
     """What a line says. Raises FilterError."""
     if len(line) > MAX_CHARS:
-        raise FilterError(MAX_CHARS, _("A filter has at most {n} characters.").format(n=MAX_CHARS))
+        raise FilterError(MAX_CHARS, _("A filter can have at most {n} characters.").format(n=MAX_CHARS))
     return _Parser(line).parse()
 
 
@@ -71,10 +71,10 @@ class _Parser:
 
     def parse(self) -> Node:
         if not self._line.strip():
-            raise FilterError(0, _("Say what to look for, such as type:run or failed."))
+            raise FilterError(0, _("Enter a filter, such as type:run or failed."))
         node = self._either()
         if self._skip() < len(self._line):
-            raise FilterError(self._at, _("There is a ) too many."))
+            raise FilterError(self._at, _("Unmatched )."))
         return node
 
     def _skip(self) -> int:
@@ -112,10 +112,10 @@ class _Parser:
 
     def _unary(self) -> Node:
         if self._ends():
-            raise FilterError(self._at, _("Here something to look for is missing, such as type:run."))
+            raise FilterError(self._at, _("Expected a condition here, such as type:run."))
         self._nesting += 1
         if self._nesting > MAX_NESTING:
-            raise FilterError(self._at, _("This is nested more than {n} times.").format(n=MAX_NESTING))
+            raise FilterError(self._at, _("Parentheses can be nested at most {n} levels deep.").format(n=MAX_NESTING))
         try:
             return self._nested()
         finally:
@@ -132,7 +132,7 @@ class _Parser:
             self._at += 1
             node = self._either()
             if self._skip() >= len(self._line):
-                raise FilterError(start, _("This ( is never closed."))
+                raise FilterError(start, _("This ( is not closed."))
             self._at += 1
             return node
         return self._term()
@@ -143,7 +143,7 @@ class _Parser:
             return Term("text", "~", self._quoted())
         found = _NAME.match(self._line, start)
         if found is None:
-            told = _("A field belongs before {sign}: {names}.")
+            told = _("Expected a field before {sign}: {names}.")
             raise FilterError(start, told.format(sign=self._line[start], names=_names()))
         name = found[0].lower()
         self._at = found.end()
@@ -151,11 +151,11 @@ class _Parser:
         if sign is None:
             self._at = found.end()
             if name in ("and", "or"):
-                raise FilterError(start, _("Before {word} something to look for is missing.").format(word=name))
+                raise FilterError(start, _("Expected a condition before {word}.").format(word=name))
             return Flag(name) if name in FLAGS else Term("text", "~", found[0])
         field = ALIASES.get(name, name)
         if field not in FIELDS:
-            told = _("There is no field {field}. There are {names}; text goes in quotes.")
+            told = _("Unknown field {field}. The fields are {names}. Put text in quotes.")
             raise FilterError(start, told.format(field=found[0], names=_names()))
         self._at = sign.end()
         return _checked(field, sign[0], self._value(field), sign.start(), self._value_at)
@@ -166,7 +166,7 @@ class _Parser:
             return self._quoted()
         found = PLAIN.match(self._line, self._at)
         if found is None:
-            told = _("Here a value is missing: {meaning}.").format(meaning=FIELDS[field].meaning)
+            told = _("Expected a value here: {meaning}.").format(meaning=FIELDS[field].meaning)
             raise FilterError(self._at, told)
         self._at = found.end()
         return found[0]
@@ -181,7 +181,7 @@ class _Parser:
             taken.append(self._line[at])
             at += 1
         if at >= len(self._line):
-            raise FilterError(start, _("This quotation mark is never closed."))
+            raise FilterError(start, _("This quotation mark is not closed."))
         self._at = at + 1
         return "".join(taken)
 
@@ -208,17 +208,17 @@ def _checked(field: str, sign: str, value: str, sign_at: int, value_at: int) -> 
     elif field == "text" and sign in EQUAL:
         sign = FIND[EQUAL.index(sign)]
     if sign not in FIELDS[field].operators:
-        told = _("{field} goes with {operators}.")
+        told = _("{field} accepts the operators {operators}.")
         raise FilterError(sign_at, told.format(field=field, operators=" ".join(FIELDS[field].operators)))
     if field in NUMBERS and not _INTEGER.fullmatch(value):
-        told = _("{field} is a number, such as {example}.")
+        told = _("{field} must be a number, such as {example}.")
         raise FilterError(value_at, told.format(field=field, example=f"{field}{sign}1"))
     if field == "time" and moment(value) is None:
-        raise FilterError(value_at, _("A time is 14:30, 14:30:05, 2026-01-31 or 2026-01-31T14:30."))
+        raise FilterError(value_at, _("A time looks like 14:30, 14:30:05, 2026-01-31 or 2026-01-31T14:30."))
     if field == "source":
         value = SOURCE_ALIASES.get(value, value)
         if sign in EQUAL and value not in SOURCES:
-            told = _("A source is {others} or {last}.")
+            told = _("The source must be {others} or {last}.")
             raise FilterError(value_at, told.format(others=", ".join(SOURCES[:-1]), last=SOURCES[-1]))
     return Term(field, sign, value)
 

@@ -73,7 +73,7 @@ def _describe_text(key: str, text: str) -> Said:
     picture = _REFERENCE.fullmatch(text[:200])
     if picture is not None:
         kind, width, height, size, digest = picture.groups()
-        note = _("picture kept beside the event: {kind}, {width}×{height}, {bytes} bytes").format(
+        note = _("image stored with the event: {kind}, {width}×{height}, {bytes} bytes").format(
             kind=kind, width=width, height=height, bytes=f"{int(size):,}"
         )
         return Said(key, f"{digest[:12]}…", note, False)
@@ -162,6 +162,7 @@ def details(envelope: Envelope) -> str:
     """What to show of an event; clean."""
     text = whole(envelope)
     if len(text) > MAX_CHARS:
-        more = _("[... {n} more characters; `handloom export` has them ...]").format(n=f"{len(text) - MAX_CHARS:,}")
+        more = _("[... {n} more characters; use `handloom export` to see all ...]")
+        more = more.format(n=f"{len(text) - MAX_CHARS:,}")
         text = f"{text[:MAX_CHARS]}\n{more}"
     return sanitize(text)

@@ -28,8 +28,8 @@ class EventTree(Tree[Part]):
 
     HELP = keyed(
         _(
-            "The parts of an event. {list.open} opens and folds one, {events.copy} copies it, r "
-            "shows the event as it is stored."
+            "The fields of an event. {list.open} expands or collapses one, {events.copy} "
+            "copies it, r shows the stored JSON."
         )
     )
     COMPONENT_CLASSES = {"event-tree--key", "event-tree--note", "event-tree--text"}

@@ -118,7 +118,7 @@ class FilterBar(Vertical):
 
     def _help(self) -> None:
         line = self._input.value
-        options, ready = complete(line, self.kinds).options, f"{_('Enter filters')}  "
+        options, ready = complete(line, self.kinds).options, f"{_('Enter applies the filter')}  "
         try:
             parse(line)
         except FilterError as error:

@@ -47,9 +47,9 @@ class Line(Protocol):
 
 
 FLAGS: dict[str, tuple[str, Callable[[Line], bool]]] = {
-    "failed": ("did not work", lambda line: line.failed),
-    "action": ("something is to be done", lambda line: line.is_action),
-    "observation": ("what came of it", lambda line: not line.is_action),
+    "failed": ("failed", lambda line: line.failed),
+    "action": ("an action", lambda line: line.is_action),
+    "observation": ("the result of an action", lambda line: not line.is_action),
 }
 """Words that stand alone, each with what it means."""
 
@@ -73,10 +73,10 @@ class Field(NamedTuple):
 FIELDS: dict[str, Field] = {
     "type": Field((*EQUAL, *FIND), "type:", _("kind of event, such as run or message")),
     "source": Field((*EQUAL, *FIND), "source:", _("agent, user or environment")),
-    "text": Field(FIND, "text~", _("what it says, anywhere in the event")),
+    "text": Field(FIND, "text~", _("text anywhere in the event")),
     "exit": Field(tuple(COMPARE), "exit!=", _("exit code of a command")),
     "id": Field(tuple(COMPARE), "id>", _("number of the event")),
-    "cause": Field(tuple(COMPARE), "cause:", _("number of the event that led to it")),
+    "cause": Field(tuple(COMPARE), "cause:", _("number of the event that caused it")),
     "time": Field(tuple(COMPARE), "time>=", _("time of day 14:30, day 2026-01-31, or both with a T")),
 }
 ALIASES = {"kind": "type", "message": "text"}

@@ -32,7 +32,7 @@ class EventScreen(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         with Vertical() as box:
             box.border_title = self._title
-            box.border_subtitle = _("Enter unfolds · c copies · r as JSON · Esc leaves")
+            box.border_subtitle = _("Enter expands · c copies · r JSON · Esc closes")
             yield EventTree()
 
     def on_mount(self) -> None:

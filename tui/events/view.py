@@ -65,8 +65,8 @@ class EventsView(RowFinder, can_focus=True):
 
     HELP = keyed(
         _(
-            "Every event of the conversation. {list.open} opens one, {events.filter} filters, "
-            "{events.jump} goes from an action to what came of it."
+            "All events of the conversation. {list.open} opens one, {events.filter} "
+            "filters, {events.jump} jumps between an action and its result."
         )
     )
     COMPONENT_CLASSES = {"events--muted", "events--agent", "events--user", "events--failed", "events--cursor"}
@@ -85,11 +85,9 @@ class EventsView(RowFinder, can_focus=True):
         for id, action in ACTIONS.items()
     ]
     TITLE = _("Events")
-    EMPTY = keyed(_("Every event of this conversation will stand here, one line each. {list.open} opens one."))
-    NOTHING_FOUND = keyed(
-        _("No event matches. Press {events.filter} to change the filter and {app.back} to see every event.")
-    )
-    SEARCHING = _("No event matches so far; older ones are being looked through.")
+    EMPTY = keyed(_("No events yet"))
+    NOTHING_FOUND = keyed(_("No events match. Press {events.filter} to change the filter or {app.back} to clear it."))
+    SEARCHING = _("No matches yet; searching earlier events.")
 
     class OlderWanted(Message):
         """The first loaded line is on the screen, and there is more before it."""
@@ -207,7 +205,7 @@ class EventsView(RowFinder, can_focus=True):
         if model is not None and model.filter is not None:
             found = str(len(model.rows))
             if model.is_searching:
-                found = _("{n}, back to {id}…").format(n=found, id=model.searched)
+                found = _("{n}, searched back to {id}…").format(n=found, id=model.searched)
             chip = f" {sanitize_line(str(model.filter), 40)} · {found} "
             title = Content.assemble(title, "  ", (chip, "$text-warning on $warning-muted"))
         if title != self._told:

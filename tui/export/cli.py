@@ -1,7 +1,7 @@
 """`handloom export`: a conversation leaves as a file or on standard output, after it was looked through for secrets.
 
 Standard output carries the export and nothing else; what was found and what could not be written is said on standard
-error. What looks like a secret leaves only where somebody says so, or masked.
+error. A possible secret leaves only where somebody says so, or masked.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ async def export(options: argparse.Namespace) -> int:
     wanted = FORMATS[options.format]
     output = None if options.output in (None, Path("-")) else options.output
     if output is None and not wanted.is_text and sys.stdout.isatty():
-        raise UsageError(f"The format {wanted.name} is nothing for a terminal. Name a file with -o.")
+        raise UsageError(f"The format {wanted.name} cannot be printed to a terminal. Name a file with -o.")
     patterns = Patterns.of(os.environ)
     async with EventReader(home_folder(os.environ)) as reader:
         conversation_id = await reader.listing.resolve(options.id)
@@ -40,7 +40,7 @@ async def export(options: argparse.Namespace) -> int:
         if findings.secrets and not (options.mask or options.allow_secrets):
             answer = await _ask(findings)
             if answer not in (MASK, WRITE):
-                notice("Nothing was written.")
+                notice("Export cancelled; nothing was written.")
                 return ExitStatus.ERROR
             masks = answer == MASK
         await write(
@@ -61,17 +61,17 @@ def tell(findings: Findings) -> None:
     if (more := len(findings.all) - LISTED + findings.left_out) > 0:
         notice(f"… and {more} more.")
     if findings.pictures:
-        notice(f"Pictures that leave and were not searched for secrets: {len(findings.pictures)}.")
+        notice(f"Exported images that were not searched for secrets: {len(findings.pictures)}.")
 
 
 async def _ask(findings: Findings) -> str:
     """`mask`, `write` or anything else. Raises UsageError where nobody is there to answer."""
     count = len(findings.secrets)
-    what = "What looks like a secret" if count == 1 else f"{count} different things that look like secrets"
+    what = "A possible secret" if count == 1 else f"{count} possible secrets"
     if not can_ask():
         raise UsageError(
-            f"{what} would leave with this conversation, so nothing was written. "
-            "Give --mask to write it masked, or --allow-secrets to write it as it is."
+            f"{what} would be exported with this conversation, so nothing was written. "
+            "Pass --mask to mask it, or --allow-secrets to export it unmasked."
         )
-    how = f"Type {MASK} to write it masked or {WRITE} to write it as it is; only Enter writes nothing: "
-    return (await answer_to(f"{what} would leave. {how}")).lower()
+    how = f"Type {MASK} to mask it or {WRITE} to export it unmasked. Enter alone cancels: "
+    return (await answer_to(f"{what} would be exported. {how}")).lower()

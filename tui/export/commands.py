@@ -57,7 +57,7 @@ class Exports(Frame):
         findings = await look_through(store, conversation_id, patterns, wanted)
         answer = await self._ask_how_it_leaves(findings) if findings.secrets else "keep"
         if answer is None:
-            self.flash(_("Nothing was written."))
+            self.flash(_("Export cancelled; nothing was written."))
             return
         cleaner = Cleaner(patterns) if answer == "mask" else None
         said = unsearched(findings)

@@ -34,6 +34,6 @@ async def import_conversation(options: argparse.Namespace) -> int:
         return ExitStatus.FINISHED
     for warning in imported.warnings:
         notice(warning)
-    notice(f"{len(imported.envelopes)} events were imported. `handloom replay {id}` plays them.")
+    notice(f"{len(imported.envelopes)} events were imported. Replay them with: handloom replay {id}")
     say(id)
     return ExitStatus.FINISHED

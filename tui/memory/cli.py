@@ -31,7 +31,7 @@ def memory(options: argparse.Namespace) -> int:
         case _:
             facts = pins.all()
             if not facts and not options.json:
-                notice(_("Nothing is remembered. To have something remembered: handloom memory add 'FACT'"))
+                notice(_("No memories yet. Add one with: handloom memory add 'FACT'"))
             for number, fact in enumerate(facts, 1):
                 say(json.dumps({"number": number, **asdict(fact)}) if options.json else _line(number, fact))
     return ExitStatus.FINISHED

@@ -1,4 +1,4 @@
-"""The start screen: which model answers, where none is configured. Enter or a click chooses.
+"""The start screen: which model answers, where none configured. Enter or a click chooses.
 
 Answers with the model's name and the base URL of an endpoint, "" where the name says it all; None where the user left.
 Says at every step what comes next, and how a provider's key would be given, because nobody has read anything yet.

@@ -73,8 +73,8 @@ def _as_set(pattern: Pattern, how: Status) -> Status:
     """The same, where there is a sandbox that can."""
     paths, hosts = _sandbox()
     if pattern.tool == "net" and paths and not hosts and pattern.glob != "*":
-        return Status(Enforcement.READ, "the containers have a network of their own (docker.network).")
-    return how if paths else Status(Enforcement.READ, "no sandbox of this machine separates commands from it.")
+        return Status(Enforcement.READ, "containers have network access (docker.network).")
+    return how if paths else Status(Enforcement.READ, "commands do not run in a sandbox.")
 
 
 @cache

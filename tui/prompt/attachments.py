@@ -57,7 +57,7 @@ def read_picture(path: Path) -> Picture:
         raise RefusedError(_unreadable(path, error)) from error
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise RefusedError(_("{name} is no file.").format(name=path.name))
+            raise RefusedError(_("{name} is not a file.").format(name=path.name))
         with open(descriptor, "rb", closefd=False) as file:
             return picture_of(file.read(MAX_BYTES + 1), path.name)
     except OSError as error:
@@ -67,7 +67,7 @@ def read_picture(path: Path) -> Picture:
 
 
 def _unreadable(path: Path, error: OSError) -> str:
-    return _("{name} cannot be read: {why}.").format(name=path.name, why=error.strerror or error)
+    return _("Cannot read {name}: {why}.").format(name=path.name, why=error.strerror or error)
 
 
 def picture_of(data: bytes, name: str) -> Picture:
@@ -75,14 +75,14 @@ def picture_of(data: bytes, name: str) -> Picture:
     from core.image_types import HEAD_BYTES, measured  # not before the first frame
 
     if len(data) > MAX_BYTES:
-        told = _("{name} is larger than {n} MB. Make it smaller, then attach it.")
+        told = _("{name} is larger than {n} MB. Reduce its size and attach it again.")
         raise RefusedError(told.format(name=name, n=MAX_BYTES // 2**20))
     found = measured(data[:HEAD_BYTES])
     if found is None or found[0] not in _TYPES:
-        told = _("{name} is no PNG, JPEG, WebP or GIF picture, so it was not attached.")
+        told = _("{name} was not attached: it is not a PNG, JPEG, WebP or GIF image.")
         raise RefusedError(told.format(name=name))
     kind, width, height = found
     if not 0 < width * height <= MAX_PIXELS:
-        told = _("{name} has {width} x {height} pixels; at most {n} million can be sent.")
+        told = _("{name} has {width} x {height} pixels; the limit is {n} million.")
         raise RefusedError(told.format(name=name, width=width, height=height, n=MAX_PIXELS // 10**6))
     return Picture(f"data:{_TYPES[kind]};base64,{base64.b64encode(data).decode('ascii')}", width, height)

@@ -18,7 +18,7 @@ from tui.prompt.chips import Picture
 TIMEOUT_S = 3.0
 """Who owns the clipboard answers in milliseconds, or not at all."""
 TYPES = ("image/png", "image/jpeg", "image/webp", "image/gif")
-NAME = _("The picture in the clipboard")
+NAME = _("The image in the clipboard")
 
 Run = Callable[[list[str]], bytes | None]
 """What a program prints; None where it failed."""
@@ -28,7 +28,7 @@ Which = Callable[[str], str | None]
 def read_clipboard(
     environ: Mapping[str, str], which: Which = shutil.which, run: Run | None = None, platform: str = sys.platform
 ) -> Picture | str:
-    """The picture in the clipboard, else its text. Raises RefusedError, which names what is missing."""
+    """The image in the clipboard, else its text. Raises RefusedError, which names what is missing."""
     run = run or _run
     if platform == "darwin":
         return _on_a_mac(which, run)
@@ -38,11 +38,13 @@ def read_clipboard(
         xclip = ["xclip", "-selection", "clipboard", "-o", "-t"]
         listed, taken = [*xclip, "TARGETS"], xclip
     elif environ.get("WAYLAND_DISPLAY"):
-        raise RefusedError(_("The clipboard cannot be read: install wl-clipboard, or paste the path of the picture."))
+        raise RefusedError(_("Cannot read the clipboard. Install wl-clipboard, or paste the path of the image."))
     elif environ.get("DISPLAY"):
-        raise RefusedError(_("The clipboard cannot be read: install xclip, or paste the path of the picture."))
+        raise RefusedError(_("Cannot read the clipboard. Install xclip, or paste the path of the image."))
     else:
-        raise RefusedError(_("This machine has no clipboard here. Paste with your terminal, or the path of a picture."))
+        raise RefusedError(
+            _("No clipboard is available here. Use your terminal's paste, or paste the path of an image.")
+        )
     types = (run(listed) or b"").decode("utf-8", "replace").split()
     if wanted := next((kind for kind in TYPES if kind in types), None):
         return picture_of(run([*taken, wanted]) or b"", NAME)

@@ -73,7 +73,7 @@ class Composing(Frame):
         self.workspace.notice.clear()
         if tab is None and not slash_commands.parse(message.text):
             self.said_early += (message.text,)
-            self.flash(_("It is sent as soon as the conversation is open."))
+            self.flash(_("The message is sent when the conversation has opened."))
             if not self.is_starting:
                 self.attempt(self.new_conversation())
             return
@@ -155,7 +155,7 @@ class Composing(Frame):
         command = self.workspace.prompt.chips.expanded(written)[len(SHELL) :].strip()
         if not command:
             self._put_back(tab, written)
-            self.flash(_("Write the command behind the exclamation mark."))
+            self.flash(_("Type a command after the exclamation mark."))
             return
         self.workspace.chat.go("end")
         await tab.session.user_control.run_command(command)
@@ -166,7 +166,7 @@ class Composing(Frame):
             return
         line = slash_commands.parse(prompt.text)
         if prompt.text.startswith(SHELL) or (line is not None and line.name in slash_commands.BUILT_IN):
-            self.flash(keyed(_("Only messages can be queued. {prompt.send} carries this out.")))
+            self.flash(keyed(_("Only messages can be queued. Press {prompt.send} to run this.")))
             return
         self.attempt(self.submit(tab, prompt.take(), queued=True))
 
@@ -177,7 +177,7 @@ class Composing(Frame):
     def on_prompt_picture_attached(self) -> None:
         """Say so where the model will not be shown it."""
         if self.manager is not None and self.manager.settings.llm.vision == "no":
-            self.flash(_("The model is shown no pictures: llm.vision is “no” in config.toml."))
+            self.flash(_("Images are disabled: llm.vision is “no” in config.toml."))
 
     # -- commands ------------------------------------------------------------------------------------------------------
 
@@ -196,12 +196,12 @@ class Composing(Frame):
             return
         if built_in is not None:
             self._put_back(tab, written)
-            told = _("/{name} takes nothing behind it. // at the start sends the text as a message.")
+            told = _("/{name} takes no arguments. Start with // to send the text as a message.")
             self.report(told.format(name=line.name))
             return
         if tab is None:
             self._put_back(tab, written)
-            self.flash(keyed(_("No conversation is open yet. {conv.new} begins one.")))
+            self.flash(keyed(_("No conversation is open. Press {conv.new} to start one.")))
             return
         own, _problems = await self.own_commands()
         if (command := own.get(line.name)) is not None:
@@ -212,7 +212,7 @@ class Composing(Frame):
             await self._send(tab, written, queued=queued, question=question)  # a path, said first
         else:
             self._put_back(tab, written)
-            told = _("There is no command /{name}. / shows those that there are; // sends a text with a slash.")
+            told = _("Unknown command /{name}. Type / to list commands, or // to send text that starts with a slash.")
             self.report(told.format(name=sanitize_line(line.name, 40)))
 
     # -- files and events ----------------------------------------------------------------------------------------------
@@ -257,7 +257,12 @@ class Composing(Frame):
                 left = await _left_by_editor(prompt.text)
         except SuspendNotSupported:
             self.report(
-                keyed(_("This terminal cannot be handed to an editor. Write here: {prompt.newline} begins a new line."))
+                keyed(
+                    _(
+                        "An editor cannot be opened in this terminal. Type here instead; "
+                        "{prompt.newline} inserts a new line."
+                    )
+                )
             )
         else:
             if isinstance(left, EditorError):

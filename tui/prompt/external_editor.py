@@ -29,7 +29,7 @@ def editor_of(environ: Mapping[str, str]) -> list[str]:
     try:
         command = shlex.split(name)
     except ValueError as error:
-        told = _("$EDITOR cannot be read as a command: {command}. Set it to one, such as vi.")
+        told = _("$EDITOR is not a valid command: {command}. Set it to your editor, such as vi.")
         raise EditorError(told.format(command=name)) from error
     if not command:
         raise EditorError(_("$EDITOR is empty. Set it to your editor, such as vi."))
@@ -47,19 +47,19 @@ def edited(text: str, environ: Mapping[str, str]) -> str:
             done = subprocess.run([*command, str(file)], check=False)
         except OSError as error:
             told = _(
-                "The editor {editor} cannot be started: {why}. Set $VISUAL or $EDITOR to one that is there; "
-                "your text is as it was."
+                "Cannot start the editor {editor}: {why}. Set $VISUAL or $EDITOR to an "
+                "installed editor. Your text was not changed."
             )
             raise EditorError(told.format(editor=command[0], why=error.strerror or error)) from error
         if done.returncode != 0:
-            told = _("{editor} ended with status {status}, so your text is as it was.")
+            told = _("{editor} exited with status {status}. Your text was not changed.")
             raise EditorError(told.format(editor=command[0], status=done.returncode))
         try:
             if file.stat().st_size > MAX_BYTES:
-                told = _("The edited text is larger than {n} MB; your text is as it was.")
+                told = _("The edited text is larger than {n} MB. Your text was not changed.")
                 raise EditorError(told.format(n=MAX_BYTES // 2**20))
             changed = file.read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise EditorError(_("The edited text cannot be read; your text is as it was.")) from error
+            raise EditorError(_("Cannot read the edited text. Your text was not changed.")) from error
     changed = changed.replace("\r\n", "\n")
     return changed if text.endswith("\n") else changed.removesuffix("\n")  # editors add one at the end

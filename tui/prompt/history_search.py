@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from tui.prompt.view import Prompt
 
-HEADING = _("Sent before: {query}")
+HEADING = _("History: {query}")
 """Ends with the query, so that the cursor stands where the next letter goes."""
-NOTHING = _("Sent before: {query} (nothing like it)")
+NOTHING = _("History: {query} (no match)")
 SHOWN = 200
 """Rows: whoever has not found it by then types another letter."""
 _STEPS = {"down": 1, "up": -1} | dict.fromkeys(BY_ID["prompt.search"].keys, 1)

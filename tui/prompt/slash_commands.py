@@ -90,26 +90,26 @@ def load(home: Path, project: Mapping[str, str] = NONE) -> tuple[dict[str, UserC
     texts += [(PurePosixPath(path).stem, path, partial(str, text)) for path, text in project.items()]
     for name, file, read in texts:
         if not _NAME.fullmatch(name):
-            told = _("{file} is left out: name it with small letters, digits, - and _.")
+            told = _("{file} is ignored: use lowercase letters, digits, - and _ in its name.")
             problems.append(told.format(file=file))
         elif name in BUILT_IN:
-            told = _("{file} is left out: /{name} is a command of Handloom's.")
+            told = _("{file} is ignored: /{name} is a built-in command.")
             problems.append(told.format(file=file, name=name))
         elif name in found:
-            told = _("{file} is left out: /{name} is a command of your own.")
+            told = _("{file} is ignored: /{name} is one of your own commands.")
             problems.append(told.format(file=file, name=name))
         else:
             try:
                 found[name] = _understood(name, read())
             except (OSError, ValueError) as error:
-                problems.append(_("{file} is left out: {why}").format(file=file, why=error))
+                problems.append(_("{file} is ignored: {why}").format(file=file, why=error))
     return found, problems
 
 
 def _text(file: Path) -> str:
     """The text of one file. Raises OSError, ValueError."""
     if not file.is_file():
-        raise ValueError(_("it is no file."))
+        raise ValueError(_("it is not a file."))
     if file.stat().st_size > MAX_BYTES:
         raise ValueError(_("it is larger than {n} KB.").format(n=MAX_BYTES // 1024))
     return file.read_text("utf-8").replace("\r\n", "\n")
@@ -122,7 +122,7 @@ def _understood(name: str, text: str) -> UserCommand:
         text = text[front.end() :]
         told = _front_matter(front[1])
     if not (body := text.strip()):
-        raise ValueError(_("it says nothing."))
+        raise ValueError(_("it is empty."))
     return UserCommand(name, body, _one_line(told.get("description")), _one_line(told.get("argument-hint")))
 
 

@@ -54,8 +54,8 @@ class Prompt(ChipText):
 
     HELP = keyed(
         _(
-            "{prompt.send} sends, {prompt.newline} starts a new line, {prompt.up} and "
-            "{prompt.down} at the edges bring back what was sent before."
+            "{prompt.send} sends, {prompt.newline} inserts a new line, {prompt.up} on the "
+            "first line and {prompt.down} on the last browse the history."
         )
     )
     DEFAULT_CSS = """
@@ -171,7 +171,8 @@ class Prompt(ChipText):
         is_shell = self.document[0].startswith(SHELL)
         if is_shell is not self.has_class("-shell"):
             self.set_class(is_shell, "-shell")
-            self.border_title = keyed(_("shell: {prompt.send} runs it where the agent works")) if is_shell else ""
+            hint = keyed(_("shell: {prompt.send} runs the command in the agent's sandbox"))
+            self.border_title = hint if is_shell else ""
         self.completer.look()
         if self.question is not None:
             self.question.show_typing(is_typing=bool(self.text))

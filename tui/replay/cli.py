@@ -22,7 +22,7 @@ def find(what: str, home: Path, stack: ExitStack) -> tuple[Path, str]:
     path = Path(what).expanduser()
     if not path.exists():
         if "/" in what or path.suffix:
-            raise UsageError(f"There is no file {what!a}. Give a conversation's id (`handloom list`), or a file.")
+            raise UsageError(f"There is no file {what!a}. Pass a file or a conversation ID (see `handloom list`).")
         return home, asyncio.run(_resolved(home, what))
     scratch = Path(stack.enter_context(TemporaryDirectory(prefix="handloom-replay-")))
     return scratch, asyncio.run(_bring(path, scratch))

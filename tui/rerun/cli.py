@@ -50,7 +50,7 @@ async def _told(again: Again, interrupted: asyncio.Event, *, as_json: bool) -> i
         notice(note)
     if session.runtime.isolation == "none":
         why = f": {session.runtime.why_open}" if session.runtime.why_open else ""
-        notice(f"No isolation: what is run again runs as you, on this machine{why}.")
+        notice(f"No sandbox: the actions run directly on this machine with your permissions{why}.")
     teller = _Teller(again.pairing, _print_json if as_json else _print_text)
     playing = asyncio.create_task(again.play(ask))
     try:

@@ -47,19 +47,19 @@ def question_lines(question: Question, reach: Reach | None) -> list[str]:
         title = _("Question: {question} Risk: {risk}.").format(question=question.title, risk=question.risk)
     lines = [title, *question.body.split("\n")]
     if question.rule:
-        lines.append(in_ascii(_("Asked by: {rule}").format(rule=question.rule)))
+        lines.append(in_ascii(_("Reason: {rule}").format(rule=question.rule)))
     lines += [in_ascii(reason) for reason in question.reasons]
     if question.stays:
-        lines.append(_("It asks each time, whatever is permitted."))
-    lines.append(_("Answer yes, no, no and a reason, or stop, which denies it and stops the agent."))
+        lines.append(_("This rule asks every time, even for allowed actions."))
+    lines.append(_("Answer yes, no, no followed by a reason, or stop to deny the action and stop the agent."))
     if reach is not None and reach.is_usable:
         pattern = sanitize_line(question.pattern, LINE_CELLS)
         if not question.stays:
-            told = _("To allow {pattern} from now on: always conversation, always project or always everywhere.")
+            told = _("To always allow {pattern}, answer: always conversation, always project or always everywhere.")
             lines.append(told.format(pattern=pattern))
-        told = _("To deny {pattern} from now on: never conversation, never project or never everywhere.")
+        told = _("To always deny {pattern}, answer: never conversation, never project or never everywhere.")
         lines.append(told.format(pattern=pattern))
-        lines.append(_("You may write another pattern behind it."))
+        lines.append(_("You can add a different pattern at the end."))
     return lines
 
 
@@ -77,11 +77,11 @@ async def answer(session: AgentSession, question: Question, text: str) -> str:
         case ("always" | "never") as verb, said if said:
             scope, _space, pattern = said.partition(" ")
             if scope.lower() not in SCOPES:
-                return _("Say how far: conversation, project or everywhere. Nothing was carried out.")
+                return _("Name the scope: conversation, project or everywhere. The action still waits.")
             pattern = pattern.strip() or question.pattern
             return await _permit(session, question, SCOPES[scope.lower()], pattern, is_never=verb == "never")
         case _:
-            return _("Answer yes, no, stop, always or never. Nothing was carried out.")
+            return _("Answer yes, no, stop, always or never. The action still waits.")
     return ""
 
 
@@ -95,7 +95,7 @@ async def _permit(session: AgentSession, question: Question, scope: Scope, patte
         return sanitize(reach.problem)
     if reach.uncovered and not is_never:
         what = ", ".join(sanitize_line(part, 80) for part in reach.uncovered[:3])
-        return _("It does not cover this action: {what}.").format(what=what)
+        return _("The pattern does not cover this action: {what}.").format(what=what)
     await session.approval.permit(pattern, scope, Verdict.DENY if is_never else Verdict.ALLOW)
     if is_never:
         await session.approval.reject(NOT_WANTED, question.action_id)
@@ -130,24 +130,24 @@ class TrustTalk:
         self._folder = self._folder_of()
         standing = await self._trust.look(self._folder, along)
         if not (standing.waiting or standing.trusted):
-            return [_("This folder brings nothing that would need your yes.")]
+            return [_("This folder contains nothing that needs your approval.")]
         return self._ask(standing)
 
     def _ask(self, standing: TrustState) -> list[str]:
         self._standing = standing
         folder = sanitize_line(standing.survey.folder, LINE_CELLS)
         if not standing.waiting:
-            told = [_("You said yes to these files of {folder}.").format(folder=folder)]
-            keys = _("Answer revoke to take it back, read and a number to read a file, or no to leave it as it is.")
+            told = [_("You trust these files in {folder}.").format(folder=folder)]
+            keys = _("Answer revoke to stop trusting them, read and a number to read a file, or no to change nothing.")
         else:
             what = _(
-                "Question: Trust {folder}? It brings files that would direct your agent or run commands. "
-                "Until you say yes, the agent works as if they were not there."
+                "Question: Trust {folder}? It contains files that can instruct your agent or "
+                "run commands. The agent ignores them until you answer yes."
             )
             told = [what.format(folder=folder)]
             if standing.changed:
-                told.append(_("You said yes to this folder before. What is listed has changed since, or is new."))
-            keys = _("Answer yes, as long as they stay like this, no, or read and a number to read a file.")
+                told.append(_("You trusted this folder before. The listed files are new or have changed since."))
+            keys = _("Answer yes to trust them until they change, no, or read and a number to read a file.")
         for n, piece in enumerate(self._pieces, 1):
             path, count = sanitize_line(piece.path, LINE_CELLS), piece.text.count("\n") + 1
             told.append(_("{n}. {path}, {kind}, lines: {count}").format(n=n, path=path, kind=piece.kind, count=count))
@@ -169,15 +169,15 @@ class TrustTalk:
             return [sanitize_line(piece.path, LINE_CELLS), *sanitize(piece.text).rstrip("\n").split("\n")]
         if word == "yes" and not rest and standing.waiting:
             await self._trust.give(self._folder, standing)
-            said = _("It counts from your next message on, as long as it stays like this.")
+            said = _("Trusted from your next message on, until the files change.")
         elif word == "no":
             if standing.waiting:
                 await self._trust.refuse(standing)
-            said = _("It stays as it is. /trust asks again.")
+            said = _("Nothing was changed. /trust asks again.")
         elif word == "revoke" and not standing.waiting:
             await self._trust.revoke(self._folder)
-            said = _("Taken back. What the agent was told already, it knows.")
+            said = _("No longer trusted. The agent still knows what it has already read.")
         else:
-            return [_("That is no answer to the question about the folder. Answer with one of the words above.")]
+            return [_("Please answer the question about the folder with one of the words above.")]
         self._standing = None
         return [said]

@@ -60,7 +60,7 @@ def spoken(envelope: Envelope) -> list[str]:
         case MessageAction(content=text):
             return _labelled(_("You") if envelope.source is EventSource.USER else _("Agent"), text)
         case AgentThinkAction(thought=text):
-            return _labelled(_("Agent thinks"), text)
+            return _labelled(_("Agent, thinking"), text)
         case AgentFinishAction(final_thought=text):
             return _labelled(_("Agent, finished"), text or event.thought_text)
         case AgentRejectAction():
@@ -84,7 +84,7 @@ def spoken(envelope: Envelope) -> list[str]:
         case PlanAction(approved=True):
             return [_("You approved the plan")]
         case PlanAction():
-            return [_("You want another plan; nothing more is changed until you approve it")]
+            return [_("You asked for another plan. The agent changes nothing until you approve it.")]
         case TaskTrackingAction():
             return [*thought, *_labelled(_("Plan"), event.message)]
         case SecretMaskedObservation(content=text):
@@ -107,7 +107,7 @@ def spoken(envelope: Envelope) -> list[str]:
 def planned(tasks: Sequence[Mapping[str, object]]) -> list[str]:
     """A plan that waits for the user's approval."""
     lines = [sanitize_line(f"{n}. {task.get('title', '')}", PLANNED_CELLS) for n, task in enumerate(tasks[:LINES], 1)]
-    return [*lines, _("Answer yes to have this plan carried out, or say what to change.")]
+    return [*lines, _("Answer yes to carry out this plan, or say what to change.")]
 
 
 def _labelled(label: str, text: str) -> list[str]:
@@ -119,7 +119,7 @@ def _labelled(label: str, text: str) -> list[str]:
     if left_out > 0:
         lines = [
             *lines[: LINES // 2],
-            _("{count} lines are left out here.").format(count=left_out),
+            _("{count} lines are omitted.").format(count=left_out),
             *lines[-LINES // 2 :],
         ]
     return [f"{label}: {lines[0]}", *lines[1:]]
@@ -133,10 +133,10 @@ def spoken_ways(halt: Halt) -> list[Way]:
 def way_out(halt: Halt, reason: str) -> list[str]:
     """What stands in the way, and the ways out with their numbers."""
     ways = [f"{n}. {WAYS[way]}." for n, way in enumerate(spoken_ways(halt), 1)]
-    return [*_labelled(_("Halted"), reason), _("Question: How shall it go on?"), *ways]
+    return [*_labelled(_("Halted"), reason), _("Question: How should the agent continue?"), *ways]
 
 
 def status(state: State) -> str:
     """How the conversation stands, in one line."""
     words = mark_of_stored(state.agent_state)[1]
-    return _("Status: {state}, after {count} answers of the model.").format(state=words, count=state.iteration)
+    return _("Status: {state}, after {count} model calls.").format(state=words, count=state.iteration)

@@ -33,12 +33,8 @@ if TYPE_CHECKING:
 
 RECALLED = 20
 """Events of an earlier time that are said again when a conversation is opened."""
-HOW_TO = _(
-    "Type a message and press Enter. Ctrl+C stops the agent, Ctrl+D leaves. A \\ at the end goes on in a new line."
-)
-NO_MODEL = _(
-    "No model is configured. Give one with --model (PROVIDER/NAME, scripted:FILE or demo), or set HANDLOOM_MODEL."
-)
+HOW_TO = _("Type a message and press Enter. Ctrl+C stops the agent, Ctrl+D quits. End a line with \\ to continue it.")
+NO_MODEL = _("No model is configured. Pass --model (PROVIDER/NAME, scripted:FILE or demo) or set HANDLOOM_MODEL.")
 
 
 async def run(options: StartOptions, connect: Callable[[], Awaitable[ConversationManager]]) -> int:
@@ -102,7 +98,7 @@ class Reader:
         opened = _("Handloom. Model: {model}. Folder: {folder}.")
         self._say(opened.format(model=session.active_model.name, folder=session.info.workspace))
         if session.runtime.isolation == "none":
-            self._say(_("No isolation: the agent's commands run as you, on this machine."))
+            self._say(_("No sandbox: commands run directly on this machine with your permissions."))
         for envelope in await session.stream.page(limit=RECALLED):
             self._say(*spoken(envelope))
         self._say(HOW_TO)
@@ -126,7 +122,7 @@ class Reader:
             session.stream.unsubscribe(EventStreamSubscriber.MAIN, "reader")
             if session.state.is_busy:
                 await session.interrupt()
-            self._say(_("Left. What was said is kept."))
+            self._say(_("Quit. The conversation is saved."))
 
     # -- what is heard -------------------------------------------------------------------------------------------------
 
@@ -203,7 +199,7 @@ class Reader:
             self._say(_("Stopping the agent."))
             self._stopping = asyncio.create_task(self._session.interrupt())
         else:
-            self._say(_("Nothing runs. Ctrl+D leaves."))
+            self._say(_("Nothing is running. Ctrl+D quits."))
 
     async def _answer_lines(self) -> None:
         begun: list[str] = []
@@ -241,7 +237,7 @@ class Reader:
     async def _answer_question(self, text: str, awaiting: int) -> None:
         question = self._question
         if question is None or question.action_id != awaiting:
-            self._say(_("The question has only just come up. Hear it, then answer again."))
+            self._say(_("The question has just appeared. Read it, then answer again."))
         elif said := await answer(self._session, question, text):
             self._say(said)
             self._prompt(_("Answer: "))

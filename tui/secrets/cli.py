@@ -38,8 +38,8 @@ def secrets(options: argparse.Namespace) -> int:
                 say(json.dumps(asdict(secret)) if options.json else sanitize_line(line_of(secret), WIDTH))
         case "remove":
             if not vault.remove(options.name, scope_of(options.folder or "", options.conversation or "")):
-                raise ConfigurationError(f"There is no such secret {options.name!a}. handloom secrets list has them.")
-            notice(_("It is forgotten."))
+                raise ConfigurationError(f"There is no secret {options.name!a}. List them with: handloom secrets list")
+            notice(_("The secret was removed."))
         case "adopt":
             _adopt(vault)
         case _:
@@ -63,7 +63,9 @@ def _set(vault: Vault, options: argparse.Namespace) -> None:
         vault = Vault(home_folder(os.environ), Both(home_folder(os.environ)))
     vault.put(options.name, _value(options), description=options.description, scope=scope)
     notice(
-        _("Kept in {place}. Commands that name ${name} get it.").format(place=vault.backend.place, name=options.name)
+        _("Stored in {place}. Commands that use ${name} receive the value.").format(
+            place=vault.backend.place, name=options.name
+        )
     )
 
 
@@ -75,19 +77,19 @@ def _value(options: argparse.Namespace) -> str:
     if options.stdin:
         return sys.stdin.read(MAX_BYTES + 1).removesuffix("\n")
     if not can_ask():
-        raise ConfigurationError("The value is typed in a terminal. Or hand it over by --stdin or --from-env VARIABLE.")
+        raise ConfigurationError("Run this in a terminal to type the value, or pass --stdin or --from-env VARIABLE.")
     return getpass.getpass(_("Value of {name} (not shown): ").format(name=options.name))
 
 
 def _adopt(vault: Vault) -> None:
     moved = adopt(home_folder(os.environ), vault)
     for setting, name in moved:
-        notice(_("{setting} is the secret {name} now.").format(setting=setting, name=name))
-    notice(_("Nothing is left in config.toml that looks like a key.") if moved else _("config.toml holds no key."))
+        notice(_("{setting} was moved to the secret {name}.").format(setting=setting, name=name))
+    notice(_("config.toml contains no more API keys.") if moved else _("config.toml contains no API keys."))
 
 
 def _allow(kind: str) -> None:
     home = home_folder(os.environ)
     shown = load(home, os.environ).secrets.shown_kinds
     save_settings(home, {"secrets.shown_kinds": sorted({*shown, kind})})
-    notice(_("From the next start on, {kind} is shown.").format(kind=sanitize_line(kind, WIDTH)))
+    notice(_("From the next start on, {kind} is no longer masked.").format(kind=sanitize_line(kind, WIDTH)))

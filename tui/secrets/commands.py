@@ -81,5 +81,5 @@ class SecretKeeping(Frame):
             return
         await asyncio.to_thread(vault.put, name, value, description=told or None)
         await manager.learn_secrets()
-        kept = _("Kept in {place}. Commands that name ${name} get it.")
+        kept = _("Stored in {place}. Commands that use ${name} receive the value.")
         self.flash(sanitize_line(kept.format(place=vault.backend.place, name=name), LINE_CELLS))

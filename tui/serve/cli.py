@@ -29,7 +29,7 @@ async def serve(options: argparse.Namespace) -> int:
     except OSError as error:
         why = os.strerror(error.errno or 0)
         raise UsageError(
-            f"Port {options.port} of {HOST} cannot be had: {why}. Choose another: handloom serve --port N"
+            f"Cannot listen on port {options.port} of {HOST}: {why}. Choose another port: handloom serve --port N"
         ) from error
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -37,7 +37,7 @@ async def serve(options: argparse.Namespace) -> int:
     try:
         sys.stdout.write(f"{server.address}\n")
         sys.stdout.flush()
-        sys.stderr.write("Open this address in a browser. Whoever has it can do here what you can. Ctrl+C ends it.\n")
+        sys.stderr.write("Open this URL in a browser. Anyone who has it can act as you. Ctrl+C stops the server.\n")
         await stop.wait()
     finally:
         await server.aclose()
@@ -53,12 +53,14 @@ def _token(file: Path) -> str:
             about = os.fstat(kept.fileno())
             token = kept.read(MAX_TOKEN_BYTES + 1).decode("ascii").strip()
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise UsageError(f"The token's file {file} cannot be used: {why}. Remove it, or name another.") from error
+        why = error.strerror if isinstance(error, OSError) else "it is not a text file"
+        raise UsageError(f"Cannot use the token file {file}: {why}. Remove it, or name another.") from error
     if about.st_mode & 0o077 or about.st_uid != os.getuid():
-        raise UsageError(f"Others may read the token in {file}. Keep it to yourself: chmod 600 {file}")
+        raise UsageError(f"Other users can read the token in {file}. Run: chmod 600 {file}")
     if not re.fullmatch(r"[A-Za-z0-9_-]{32,128}", token):
-        raise UsageError(f"{file} holds no token: 32 letters, digits, - and _ at least. Remove it; then one is made.")
+        raise UsageError(
+            f"{file} contains no valid token (at least 32 letters, digits, - and _). Remove it to have one generated."
+        )
     return token
 
 

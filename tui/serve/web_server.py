@@ -97,7 +97,7 @@ class WorkspaceServer:
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Refuse what was not asked of this server by its own name; add what browsers hold a page to."""
         if request.headers.get("Host", "") not in self._hosts:  # a name of others that was pointed at us
-            raise web.HTTPMisdirectedRequest(text="This server answers to its own address only.")
+            raise web.HTTPMisdirectedRequest(text="This server only accepts requests for its own address.")
         response = await handler(request)
         if not response.prepared:
             sockets = " ".join(f"ws://{host}" for host in self._hosts)

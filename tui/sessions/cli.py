@@ -106,7 +106,7 @@ def info_line(info: ConversationInfo, width: int = 0) -> str:
 async def search(options: argparse.Namespace) -> int:
     """`handloom search Q`: what was said, done or printed, the newest conversation first."""
     if not options.query.strip():
-        raise UsageError("There is nothing to search for. Give the words that you remember.")
+        raise UsageError("The search is empty. Give at least one word.")
     async with EventStore(home_folder(os.environ)) as store:
         await store.index()
         hits = await store.search(options.query, limit=options.limit)
@@ -125,7 +125,7 @@ async def search(options: argparse.Namespace) -> int:
             say(_cut(info_line(infos[before], _width())))
         say(hit_text(hit, _width(), is_marked=sys.stdout.isatty()))
     if not hits:
-        notice(_("Nothing was found."))
+        notice(_("No matches found."))
     return ExitStatus.FINISHED
 
 
@@ -159,7 +159,7 @@ async def rename(options: argparse.Namespace) -> int:
     """`handloom rename ID TITLE`."""
     title = " ".join(options.title.split())[:TITLE_CHARS]
     if not title:
-        raise UsageError("A conversation needs a name. Give a few words.")
+        raise UsageError("The name cannot be empty. Give a name.")
     title = without_secrets(title, Masker(from_environment(os.environ)))
     async with EventStore(home_folder(os.environ)) as store:
         await store.rename(await store.listing.resolve(options.id), title)
@@ -203,8 +203,10 @@ async def _tell_what_goes(store: EventReader, conversation_id: str) -> None:
 def _is_sure(count: int) -> bool:
     """Whether the user, asked on the terminal, says yes. Raises UsageError where there is no terminal."""
     if not can_ask():
-        raise UsageError("Nobody can be asked here. Give --yes to delete without a question.")
-    return is_confirmed(counted(count, "Delete this conversation for good?", "Delete these {n} for good?"))
+        raise UsageError("This needs a terminal for confirmation. Pass --yes to delete without asking.")
+    return is_confirmed(
+        counted(count, "Permanently delete this conversation?", "Permanently delete these {n} conversations?")
+    )
 
 
 def _folder(text: str | None) -> str:

@@ -120,7 +120,7 @@ class SessionManager(Frame):
         gone = {conversation_id, *(info.id for info in await self.manager.store.descendants(conversation_id))}
         tabs = [tab for tab in self.open_tabs if tab.id in gone]
         if any(tab.running for tab in tabs):
-            raise UsageError(_("The agent is still working in it. Stop it first, then delete it."))
+            raise UsageError(_("The agent is still working in this conversation. Stop it first, then delete it."))
         for tab in tabs:
             await self.drop_tab(tab)
         await self.manager.delete(conversation_id, later=later)

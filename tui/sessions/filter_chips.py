@@ -59,7 +59,7 @@ STATE_WORDS = {
     "running": _("running"),
 }
 AGES_DAYS = (1, 7, 30, 365)
-ORIGINS = {"": _("begun here"), "fork": _("fork"), "import": _("import"), "again": _("run again")}
+ORIGINS = {"": _("started here"), "fork": _("fork"), "import": _("import"), "again": _("run again")}
 
 
 class Shown(NamedTuple):

@@ -46,7 +46,7 @@ CHIPS = tuple(Chip)
 class SessionsScreen(SessionFinding):
     """Find a conversation and say what to do with it."""
 
-    HELP = _("Type to narrow down, Tab searches all texts. In the list, letters are commands; ? shows them.")
+    HELP = _("Type to filter, Tab searches all text. In the list, letters are commands; ? shows them.")
     AUTO_FOCUS = "#sessions-find"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", "Back"),
@@ -97,7 +97,7 @@ class SessionsScreen(SessionFinding):
         info = self.under_cursor
         self._searches = not self._searches
         self._field.placeholder = (
-            _("What was said, done or printed, in all conversations") if self._searches else NARROW
+            _("Search messages, actions and output of all conversations") if self._searches else NARROW
         )
         self.set_focus(self._field)
         self._show_keys()
@@ -208,7 +208,7 @@ class SessionsScreen(SessionFinding):
             await self._ways.rename(info.id, title)
             self._read(at=info.id)
         elif text is not None:
-            self._tell(_("A conversation needs a name; it keeps the one it has."), wrong=True)
+            self._tell(_("The name cannot be empty. It was not changed."), wrong=True)
 
     # -- several -------------------------------------------------------------------------------------------------------
 
@@ -229,7 +229,7 @@ class SessionsScreen(SessionFinding):
         if self._chosen_ids:
             self._in_background("change", self._delete, sorted(self._chosen_ids))
         else:
-            self._tell(_("Nothing is chosen. Space chooses the conversation under the cursor."), wrong=True)
+            self._tell(_("Nothing is selected. Press space to select the conversation under the cursor."), wrong=True)
 
     async def _delete(self, ids: Sequence[str]) -> None:
         row = self._rows.cursor
@@ -238,8 +238,9 @@ class SessionsScreen(SessionFinding):
         gone, refused, out_of_reach = await self._deleted(ids)
         if out_of_reach:
             question = _(
-                "The container engine does not answer, so {count} cannot be deleted with their containers. Delete them "
-                "all the same? Their containers are removed as soon as Handloom uses the engine again."
+                "The container engine does not respond, so the containers of {count} cannot be "
+                "removed now. Delete anyway? Handloom removes the containers when it next uses "
+                "the engine."
             )
             counts = counted(len(out_of_reach), "{n} conversation", "{n} conversations")
             if await self.app.push_screen_wait(SureScreen(question.format(count=counts), _("delete"))):
@@ -276,15 +277,15 @@ class SessionsScreen(SessionFinding):
             delegates += len(below)
         named = _("“{title}”").format(title=sanitize_line(title, TITLE_CELLS))
         what = named if len(ids) == 1 else _("{n} conversations").format(n=len(ids))
-        lines = [_("Delete {what} for good?").format(what=what)]
+        lines = [_("Permanently delete {what}?").format(what=what)]
         goes = [_("{events} events ({size})").format(events=f"{events:,}", size=bytes_of(size))]
         if delegates:
             goes.append(counted(delegates, "{n} delegate", "{n} delegates"))
         goes.append(_("checkpoints, the sandbox's folder and its container"))
-        lines.append(_("With it go: {what}.").format(what=_(", ").join(goes)))
-        lines.append(_("Files in the workspace stay. There is no way back."))
+        lines.append(_("This also deletes: {what}.").format(what=_(", ").join(goes)))
+        lines.append(_("Files in the workspace are kept. This cannot be undone."))
         if any(self._standings.get(id, CLOSED).here for id in ids):
-            lines.append(_("What is open here is closed first."))
+            lines.append(_("Open conversations are closed first."))
         return "\n".join(lines)
 
     # -- help ----------------------------------------------------------------------------------------------------------
@@ -292,21 +293,21 @@ class SessionsScreen(SessionFinding):
     def action_help(self) -> None:
         """Every key of this screen."""
         keys = [
-            ("Enter", _("open; a hit is opened at its event")),
-            ("↑ ↓ j k", _("move; PgUp PgDn, Home End and g G go further")),
-            ("/", _("back to the field, to narrow down")),
-            ("Tab ctrl+f", _("search through all texts, or back to the list")),
-            ("← →", _("unfold delegates, or fold them away")),
-            *((KEYS[chip], _("chip: {name}").format(name=NAMES[chip])) for chip in CHIPS),
-            (_("Backspace"), _("take the last chip away")),
-            ("0", _("take every chip away")),
-            ("o", _("order: last change, beginning, title, cost, size")),
+            ("Enter", _("open; a match opens at its event")),
+            ("↑ ↓ j k", _("move; PgUp PgDn, Home End and g G move further")),
+            ("/", _("go to the filter field")),
+            ("Tab ctrl+f", _("search all text, or return to the list")),
+            ("← →", _("expand or collapse delegates")),
+            *((KEYS[chip], _("filter: {name}").format(name=NAMES[chip])) for chip in CHIPS),
+            (_("Backspace"), _("remove the last filter")),
+            ("0", _("remove all filters")),
+            ("o", _("sort by: last updated, created, title, cost, size")),
             ("r", _("rename")),
             *((key, word) for key, (_kind, word) in WISHES.items()),
-            ("d", _("delete, after a question")),
-            (_("Space"), _("choose, for what is done with several")),
-            ("D", _("delete what is chosen, after a question")),
-            ("Esc", _("leave the search, the text, then the screen")),
+            ("d", _("delete (asks first)")),
+            (_("Space"), _("select, to act on several")),
+            ("D", _("delete the selected conversations (asks first)")),
+            ("Esc", _("leave the search, clear the text, close the screen")),
         ]
         lines = [Content.assemble((set_cell_size(key, KEY_CELLS), "bold $text-accent"), word) for key, word in keys]
         self.app.push_screen(TextScreen(_("Conversations"), Content("\n").join(lines)))

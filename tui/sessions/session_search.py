@@ -40,16 +40,16 @@ PREVIEW_FROM = 120
 TYPED_S = 0.15
 """After so long without a key the store is asked: whoever types is not done yet."""
 ORDER_WORDS = {
-    "updated": _("last change"),
-    "created": _("beginning"),
+    "updated": _("last updated"),
+    "created": _("created"),
     "title": _("title"),
     "cost": _("cost"),
     "size": _("size"),
 }
-NARROW = _("Type to narrow down: title, first line, folder")
-LIST_KEYS = _("Enter opens · / finds · 1-5 chips · space chooses · ? keys · Esc leaves")
-FIELD_KEYS = _("Enter opens · ↓ list · Tab searches all texts · Esc leaves")
-SEARCH_KEYS = _("Enter opens there · ↓ hits · Tab back to the list · Esc leaves")
+NARROW = _("Filter by title, first line or folder")
+LIST_KEYS = _("Enter opens · / filters · 1-5 conditions · space selects · ? keys · Esc closes")
+FIELD_KEYS = _("Enter opens · ↓ list · Tab searches all text · Esc closes")
+SEARCH_KEYS = _("Enter opens the match · ↓ matches · Tab back to the list · Esc closes")
 
 
 class Wish(NamedTuple):
@@ -216,7 +216,7 @@ class SessionFinding(ModalScreen[Wish | None]):
         wanted = self._text
         await self._list.begin(self._place.chosen.filter(wanted, self._clock()), self._place.order)
         self._shown = (False, wanted)
-        self._rows.empty = _("No conversation matches. Take a chip away, or type something else.")
+        self._rows.empty = _("No conversations match. Remove a filter or type something else.")
         self._rows.show(self._listed, cursor=row)
         self._show_chips()
         await self._learn_standings()
@@ -228,7 +228,7 @@ class SessionFinding(ModalScreen[Wish | None]):
         wanted = self._text
         await self._hits.begin(wanted)
         self._shown = (True, wanted)
-        self._rows.empty = _("Nothing was found.") if self._text else _("Type what was said, done or printed.")
+        self._rows.empty = _("No matches found.") if self._text else _("Type to search messages, actions and output.")
         self._rows.show(self._found, cursor=0)
         self._show_chips()
         if self._hits.behind:
@@ -248,11 +248,11 @@ class SessionFinding(ModalScreen[Wish | None]):
     def _show_chips(self) -> None:
         tally = _("{n} of {all}").format(n=f"{self._list.total:,}", all=f"{self._all:,}")
         if self._searches:
-            tally = counted(self._hits.hits, "{n} hit", "{n} hits") + ("" if self._hits.is_whole else " +")
+            tally = counted(self._hits.hits, "{n} match", "{n} matches") + ("" if self._hits.is_whole else " +")
             if self._hits.behind:
                 tally += " · " + _("{n} events are not indexed yet").format(n=f"{self._hits.behind:,}")
         elif self._chosen_ids:
-            tally += " · " + _("{n} chosen").format(n=len(self._chosen_ids))
+            tally += " · " + _("{n} selected").format(n=len(self._chosen_ids))
         chips = () if self._searches else self._place.chosen.shown()
         order = "" if self._searches else ORDER_WORDS[self._place.order]
         self.query_one(ChipBar).show(chips, order, tally)

@@ -25,7 +25,7 @@ def keys(options: argparse.Namespace) -> int:
     for row in rows:
         cells = (cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=False))
         print("  ".join([*cells, row[3]]))  # noqa: T201
-    told = [_("{mark} has keys of your own, from config.toml or the environment.").format(mark=MARK)]
+    told = [_("{mark} marks shortcuts that you changed in config.toml or the environment.").format(mark=MARK)]
     for line in [*told * bool(KEYMAP.changed), *_not_here()]:
         print(f"\n{line}")  # noqa: T201
     sys.stdout.flush()
@@ -48,13 +48,13 @@ def _not_here() -> list[str]:
         return []
     if speaks_protocol(sys.stdin.fileno(), sys.stdout.fileno()):
         return []
-    told = _("This terminal has no kitty keyboard protocol, so these keys do nothing of their own in it: {keys}.")
+    told = _("This terminal does not support the kitty keyboard protocol, so it cannot send these keys: {keys}.")
     return [told.format(keys=", ".join(f"{key} ({id})" for key, id in few))]
 
 
 def _test() -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        print(f"handloom: {_('keys are typed at a terminal; there is none here.')}", file=sys.stderr)  # noqa: T201
+        print(f"handloom: {_('testing keys needs a terminal.')}", file=sys.stderr)  # noqa: T201
         return int(ExitStatus.USAGE)
     echo(sys.stdin.fileno(), sys.stdout.fileno())
     return 0

@@ -108,14 +108,14 @@ def _figures(of: Statistics) -> Iterator[str]:
     yield from _table(
         [
             [_("events"), f"{of.events:,}"],
-            [_("messages of the user"), f"{of.user_messages:,}"],
-            [_("answers of the model"), f"{of.answers:,}"],
+            [_("user messages"), f"{of.user_messages:,}"],
+            [_("model calls"), f"{of.answers:,}"],
             [_("time worked"), _duration(of.worked_s)],
-            [_("from first to last event"), _duration(_span_s(of.first_at, of.last_at))],
+            [_("first to last event"), _duration(_span_s(of.first_at, of.last_at))],
         ]
     )
     if of.calls.count:
-        yield from ["", _("Calls of models")]
+        yield from ["", _("Model calls")]
         yield from _table(_call_rows(of))
     timed = {_("model"): of.latency, **{kind: actions.durations for kind, actions in of.actions.items()}}
     if any(durations.count for durations in timed.values()):
@@ -129,7 +129,7 @@ def _figures(of: Statistics) -> Iterator[str]:
 
 def _call_rows(of: Statistics) -> Iterator[Sequence[str]]:
     yield ["", _("calls"), _("prompt"), _("completion"), _("cache read"), _("cache write"), _("cost")]
-    named = {name or _("(model unknown)"): calls for name, calls in of.calls_by_model.items()}
+    named = {name or _("(unknown model)"): calls for name, calls in of.calls_by_model.items()}
     for name, calls in {**(named if len(named) > 1 else {}), _("all"): of.calls}.items():
         counts = (
             calls.count,
@@ -142,7 +142,7 @@ def _call_rows(of: Statistics) -> Iterator[Sequence[str]]:
 
 
 def _time_rows(timed: Mapping[str, Durations]) -> Iterator[Sequence[str]]:
-    yield ["", _("count"), _("median"), "95 %", _("longest"), _("in all")]
+    yield ["", _("count"), _("median"), "95 %", _("longest"), _("total")]
     for name, of in timed.items():
         yield [name, f"{of.count:,}", *map(_duration, (of.median_s, of.p95_s, of.max_s, of.total_s))]
 

@@ -44,7 +44,7 @@ class Terminals(Frame):
     def do_terminal_take(self) -> None:
         tab = self.living
         if tab is None:
-            self.flash(keyed(_("No conversation is open. {conv.new} begins one.")))
+            self.flash(keyed(_("No conversation is open. Press {conv.new} to start one.")))
         elif self.workspace.browser.has_focus or tab.session.user_control.browser.is_on:
             self.workspace.browser.action_ask("take")  # the same key, for what the user looks at
         elif tab.has_terminal:
@@ -73,7 +73,7 @@ class Terminals(Frame):
         self.workspace.maximised_pane = False
         self.workspace.arrange_panes()
         self.workspace.helm.focus()
-        self.flash(_("The agent has its terminal back, and reads what happened with what comes next."))
+        self.flash(_("You returned the terminal. The agent sees what you did in its next step."))
 
     def show_who_has_terminal(self) -> None:
         """Have the pane say who has the terminal; called once a frame."""
@@ -84,15 +84,15 @@ class Terminals(Frame):
         waits = tab is not None and tab.terminal.waits and not taken
         title, told = _("Terminal"), self.current.about_terminal if self.current is not None else ""
         if taken:
-            title = _("Terminal: yours, the agent waits")
+            title = _("Terminal: you have control, the agent is waiting")
             ready = tab is not None and tab.session.user_control.terminal.is_ready
-            told = _("{key} gives it back").format(key=key)
+            told = _("{key} returns control").format(key=key)
             if not ready:
-                told = _("the sandbox gets ready; what you type waits") + " · " + told
+                told = _("the sandbox is starting; your input is queued") + " · " + told
             elif not view.has_focus:
                 told = _("click to type") + " · " + told
         elif waits:
-            told = _("waits for input · {key} takes over").format(key=key)
+            told = _("waiting for input · {key} takes control").format(key=key)
         if told:
             title = f"{title} · {told}"
         if view.border_title != title:

@@ -29,7 +29,7 @@ class WaitsHint(Static):
         if waits is not self.display:
             self.display = waits
             key = key_of("terminal.take")
-            told = _("takes over the terminal, and the agent waits")
+            told = _("takes control of the terminal while the agent waits")
             title = _("The command is waiting for input.")
             self.update(Content.assemble((title, "bold $text-warning"), "   ", (key, "bold"), f" {told}"))
 

@@ -72,7 +72,7 @@ class TerminalView(RowFinder, can_focus=True):
     class Resized(Message):
         """The pane has another size: so many rows and columns."""
 
-    EMPTY = _("What commands print will stand here while they run.")
+    EMPTY = _("Command output appears here")
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)

@@ -37,7 +37,7 @@ def trust(options: argparse.Namespace) -> int:
             return asyncio.run(_revoke(trusting, options.folder))
         case _:
             if not Path(_absolute(options.folder)).is_dir():
-                told = _("There is no folder {folder}. Name the one that you want to trust.")
+                told = _("{folder} does not exist. Name the folder to trust.")
                 raise UsageError(told.format(folder=_absolute(options.folder)))
             return asyncio.run(_give(trusting, options.folder, is_sure=options.yes))
 
@@ -45,7 +45,7 @@ def trust(options: argparse.Namespace) -> int:
 def _list(trusting: FolderTrust, *, as_json: bool) -> int:
     folders = trusting.folders()
     if not folders and not as_json:
-        notice(_("No folder is trusted. To read what one brings, and say yes: handloom trust give FOLDER"))
+        notice(_("No folder is trusted. Review and trust one with: handloom trust give FOLDER"))
     for folder, files in folders.items():
         line = json.dumps({"folder": folder, "files": files}) if as_json else sanitize_line(f"{folder}  {files}", WIDTH)
         say(line)
@@ -54,9 +54,9 @@ def _list(trusting: FolderTrust, *, as_json: bool) -> int:
 
 async def _revoke(trusting: FolderTrust, folder: str) -> int:
     if not await trusting.revoke(_absolute(folder)):
-        notice(_("It was not trusted."))
+        notice(_("The folder was not trusted."))
         return ExitStatus.FINISHED
-    notice(_("It is not trusted any more. Conversations that are open learn of it with their next message."))
+    notice(_("The folder is no longer trusted. Open conversations apply this from their next message."))
     return ExitStatus.FINISHED
 
 
@@ -66,14 +66,14 @@ async def _give(trusting: FolderTrust, folder: str, *, is_sure: bool) -> int:
     for problem in standing.survey.problems:
         notice(sanitize_line(problem, WIDTH))
     if not standing.waiting:
-        notice(_("There is nothing here that waits for a yes."))
+        notice(_("Nothing in this folder needs approval."))
         return ExitStatus.FINISHED
     _show(standing)
     if not is_sure and not await asyncio.to_thread(_agrees):
-        notice(_("It is not trusted."))
+        notice(_("The folder is not trusted."))
         return ExitStatus.INTERRUPTED
     await trusting.give(absolute, standing)
-    notice(_("It is trusted, as long as these files stay as they are."))
+    notice(_("The folder is trusted until these files change."))
     return ExitStatus.FINISHED
 
 
@@ -86,8 +86,8 @@ def _show(standing: TrustState) -> None:
 def _agrees() -> bool:
     """Whether the user says yes at the terminal. Raises ConfigurationError where nobody is there."""
     if not can_ask():
-        raise ConfigurationError("Whether you trust this is asked in a terminal. Run this in one, or give --yes.")
-    return is_confirmed(_("Trust this folder, with all that is shown above?"))
+        raise ConfigurationError("This command asks for confirmation. Run it in a terminal, or pass --yes.")
+    return is_confirmed(_("Trust this folder and all files shown above?"))
 
 
 def _absolute(folder: str) -> str:

@@ -46,7 +46,7 @@ class FolderTrust(Frame):
         folder, along = self._project_folder, self.living.session.recollection.along if self.living else ()
         standing = await manager.trust.look(folder, along)
         if not (standing.waiting or standing.trusted or standing.survey.problems):
-            self.flash(_("This folder brings nothing that would need your yes."))
+            self.flash(_("This folder contains nothing that needs your approval."))
             return
         screen = TrustScreen(standing, asks=False)
         answer = await self.push_screen_wait(screen)
@@ -61,12 +61,12 @@ class FolderTrust(Frame):
     ) -> None:
         if answer:
             await manager.trust.give(folder, standing)
-            self.flash(_("It counts from your next message on, as long as it stays like this."))
+            self.flash(_("Trusted from your next message on, until the files change."))
         elif answer is False:
             await manager.trust.refuse(standing)
         elif screen.is_revoked:
             await manager.trust.revoke(folder)
-            self.flash(_("Taken back. What the agent was told already, it knows."))
+            self.flash(_("No longer trusted. The agent still knows what it has already read."))
 
     def do_conv_knowledge(self) -> None:
         if self.manager is None:

@@ -103,7 +103,7 @@ class Undoing(Frame):
             return
         latest = tab.session.stream.latest_id
         if latest < 0:
-            self.flash(_("There is no event yet."))
+            self.flash(_("No events yet."))
         else:
             at = self._selected_event()
             self.attempt(self.fork_from(tab.id, latest if at is None else at))

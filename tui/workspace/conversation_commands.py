@@ -88,7 +88,7 @@ class Conversations(Delegates):
             if title:
                 self.attempt(tab.session.record.set_title(title))
             elif text is not None:
-                self.flash(_("A conversation needs a name; it keeps the one it has."))
+                self.flash(_("The name cannot be empty. It was not changed."))
 
         self.push_screen(LineScreen(_("Name of this conversation"), _("A few words"), tab.title), chosen)
 

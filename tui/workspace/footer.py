@@ -20,8 +20,8 @@ from tui.workspace.conversation_status import Mark
 MODES = ("always", "auto-edit", "plan")
 """What the agent may do by itself, in the order in which shift+tab walks through them."""
 MODE_WORDS = {
-    "always": _("approve everything"),
-    "risky": _("approve risky actions"),
+    "always": _("ask before everything"),
+    "risky": _("ask before risky actions"),
     "auto-edit": _("auto-approve edits"),
     "plan": _("plan only"),
     "never": _("full auto"),

@@ -195,7 +195,7 @@ class Panels(Frame):
     def do_tasks_toggle(self) -> None:
         tab = self.current
         if tab is None:
-            self.flash(keyed(_("No conversation is open. {conv.new} begins one.")))
+            self.flash(keyed(_("No conversation is open. Press {conv.new} to start one.")))
             return
         tab.plan.shown = not tab.plan.shown
         self.workspace.arrange_panes()

@@ -315,7 +315,7 @@ async def test_what_is_always_allowed_can_be_changed_to_what_covers_the_action_a
         await it.press("2", "enter", "4", "enter")
         assert isinstance(it.app.screen, LineScreen)
         await it.press("ctrl+u", *"bash(git push *)", "enter")
-        assert "Not changed. It does not cover this action: bash: rm x" in it.screen_text()
+        assert "Not changed. The pattern does not cover this action: bash: rm x" in it.screen_text()
         await it.press("4", "enter", "ctrl+u", *"bash(*)", "enter")
         assert "This is broad and allows almost anything: bash(*)" in it.screen_text()
         assert "Always allow in this conversation: bash(*)" in it.screen_text()
@@ -327,7 +327,7 @@ async def test_what_is_always_allowed_can_be_changed_to_what_covers_the_action_a
 async def test_the_rule_that_asks_is_shown_and_what_asks_each_time_is_not_granted() -> None:
     async with running() as it:
         await held(it, "git push", rule="policy.toml:3 ask bash(git *)", reasons=["It \u202e leaves."], stays=True)
-        assert "Asked by: policy.toml:3 ask bash(git *)" in it.screen_text()
+        assert "Reason: policy.toml:3 ask bash(git *)" in it.screen_text()
         assert "U+202E" in it.screen_text()
         assert "This rule asks every time" in it.screen_text()
         assert "Always allow" not in it.screen_text()

@@ -98,7 +98,7 @@ async def test_the_pane_shows_address_place_picture_and_error(monkeypatch: Any) 
         text = it.screen_text()
         assert "http://localhost:8000/2" in text
         assert "2/2" in text
-        assert "No picture was taken." in text
+        assert "No screenshot was taken." in text
         assert "Timeout: no such bid" in text
         await it.press("f5", "left")
         text = it.screen_text()
@@ -133,7 +133,7 @@ async def test_a_picture_that_is_broken_or_gone_is_said_to_be() -> None:
         cause = await it.session.stream.append(IPythonRunCellAction(code="x"), EventSource.AGENT)
         await it.session.stream.append(observation, EventSource.AGENT, cause.id)
         await it.settle()
-        assert "The picture cannot be shown: it is broken." in it.screen_text()
+        assert "Cannot show the image: it is broken." in it.screen_text()
 
 
 def shown(title: str, picture: bytes) -> PageShown:
@@ -172,7 +172,7 @@ async def test_a_living_picture_that_is_broken_is_said() -> None:
     async with running((160, 48)) as it:
         await show(it, BrowseURLAction(url="http://localhost:8000/0"), page(0))
         it.session.pages.put_nowait(shown("Clock", b"no picture"))
-        await until(it.pilot, lambda: "The picture cannot be shown" in it.screen_text())
+        await until(it.pilot, lambda: "Cannot show the image" in it.screen_text())
 
 
 def test_the_title_is_the_one_that_the_tree_tells() -> None:

@@ -179,13 +179,13 @@ async def test_nothing_is_done_on_the_page_before_it_is_taken_over() -> None:
         assert "Sign in to go on" in it.screen_text()
         await it.press("f", "r", "down", "i")
         assert it.session.wishes == []
-        assert "F12 takes it over" in it.screen_text()
+        assert "F12 gives you control" in it.screen_text()
 
 
 async def test_letters_click_and_fill_and_what_is_secret_stands_in_no_function() -> None:
     async with running((100, 30)) as it:
         await taken(it)
-        assert "you have the browser" in it.screen_text()
+        assert "you control the browser" in it.screen_text()
         letters = {mark.bid: keys for keys, mark in zip(labels(4), Look.of(PAGE).marks, strict=True)}
         await it.press("f", letters["9"])
         assert asked(it) == ["click('9')"]
@@ -214,7 +214,7 @@ async def test_the_rest_of_a_browser_is_on_keys_too_and_f12_gives_it_back() -> N
         assert asked(it)[-1] == "goto('http://localhost:8000/x')"
         await it.press("f12")
         assert not it.session.user_control.browser.is_on
-        assert "you have the browser" not in it.screen_text()
+        assert "you control the browser" not in it.screen_text()
 
 
 async def test_a_click_on_the_picture_is_one_on_the_page() -> None:
@@ -254,7 +254,7 @@ async def test_an_element_that_is_gone_is_said_with_what_to_do() -> None:
         bare, _ = take_out(page(last_browser_action_error=error, error=True))
         await it.session.stream.append(bare, EventSource.USER)
         await it.settle()
-        assert "That element is gone" in it.screen_text()
+        assert "The page has changed" in it.screen_text()
 
 
 async def test_what_happened_beside_the_step_is_told() -> None:
@@ -284,22 +284,22 @@ async def test_the_film_strip_has_every_step_with_its_number_and_what_was_done()
             await show(it, BrowseInteractiveAction(browser_actions=calls), page(last_browser_action=calls))
         await it.press("f5", "f5")
         assert "30 click 29" in it.screen_text()
-        assert "you look back" not in it.screen_text()
+        assert "viewing an earlier page" not in it.screen_text()
         await it.press("left", "left")
         assert "28 click 27" in it.screen_text()
-        assert "you look back  28/30" in it.screen_text()
+        assert "viewing an earlier page  28/30" in it.screen_text()
         await it.press("right")
-        assert "you look back  29/30" in it.screen_text()
+        assert "viewing an earlier page  29/30" in it.screen_text()
         await it.press("home")
         assert "1 click 0" in it.screen_text()
         assert "›" in it.screen_text()
-        assert "you look back  1/30" in it.screen_text()
+        assert "viewing an earlier page  1/30" in it.screen_text()
         it.session.pages.put_nowait(shown("Clock", png(8, 4)))
         await until(it.pilot, it.session.pages.empty)
         await it.settle()
-        assert "you look back  1/30" in it.screen_text(), "what happens now does not take the past away"
+        assert "viewing an earlier page  1/30" in it.screen_text(), "what happens now does not take the past away"
         await it.press("end")
-        assert "you look back" not in it.screen_text()
+        assert "viewing an earlier page" not in it.screen_text()
 
 
 async def test_each_step_is_seen_with_its_own_picture() -> None:

@@ -240,7 +240,7 @@ async def test_before_the_first_hit_older_events_are_loaded_and_searched() -> No
     app = ChatApp(model)
     async with app.run_test(size=SIZE) as pilot:
         tally = await found(pilot, app.view, "message 50 line 0")
-        assert "older events are not loaded" in str(tally)
+        assert "earlier events are not loaded" in str(tally)
         app.heard.clear()
         app.view.go_to_hit(-1)
         await pilot.pause()

@@ -67,7 +67,7 @@ def test_a_command_that_was_left_running_is_past_once_the_shell_is_free() -> Non
     wait, more = CmdRunAction(command="make"), CmdRunAction(command="", is_input=True)
     log = conversation(wait, (ran("make", "…", -1), 0), more, (ran("", "done", 0), 2))
     assert [(block.mark, block.meta) for block in folded(log).blocks] == [
-        (Mark.NONE, "ran on"),
+        (Mark.NONE, "continued in the background"),
         (Mark.OK, ""),
     ]
 
@@ -237,7 +237,7 @@ def test_states_worth_telling_are_told_with_their_reason() -> None:
     )
     assert [(block.title, block.meta) for block in model.blocks] == [
         ("Paused", ""),
-        ("Stopped by an error", reason),
+        ("Stopped after an error", reason),
         ("Interrupted", ""),
     ]
 
@@ -278,4 +278,4 @@ def test_output_of_10_mb_keeps_its_head_and_its_tail() -> None:
     assert len(block.text) < 600_000
     assert block.text.startswith("head")
     assert block.text.endswith("tail")
-    assert "characters left out" in block.text
+    assert "characters omitted" in block.text

@@ -72,7 +72,7 @@ def test_an_undo_of_more_takes_the_line_of_the_one_before_along() -> None:
 
 def test_one_that_was_not_done_says_why_and_one_of_files_hides_nothing() -> None:
     model = folded([*ONE, *undo(3, 0, done=False)])
-    assert told(model)[2:] == [(Kind.NOTE, "Not undone", "", Mark.FAILED, "No room.")]
+    assert told(model)[2:] == [(Kind.NOTE, "Undo failed", "", Mark.FAILED, "No room.")]
     assert shown(folded([*ONE, *undo(3, 0, chat=False)])) == ["one", "$ do one"]
 
 

@@ -33,7 +33,7 @@ REFERENCE = "blob:image/png;640x480;12345;" + "ab" * 32
         (True, "true", "", False),
         (None, "null", "", False),
         (1.5, "1.5", "", False),
-        (REFERENCE, "abababababab…", "picture kept beside the event: image/png, 640×480, 12,345 bytes", False),
+        (REFERENCE, "abababababab…", "image stored with the event: image/png, 640×480, 12,345 bytes", False),
         (
             "data:image/png;base64," + "A" * 200,
             "data:image/png;base64,AAAAAAAAAAAAAAAAAA…",

@@ -216,7 +216,7 @@ async def test_a_filter_that_is_wrong_says_so_and_stays_to_be_corrected() -> Non
     async with running(size=(160, 40)) as it:
         await filled(it)
         await it.press("slash", *"failed sorce=x", "enter")
-        assert "Column 8: There is no field sorce." in it.screen_text()
+        assert "Column 8: Unknown field sorce." in it.screen_text()
         assert it.app.workspace.filter_bar.is_open
         assert it.app.current.events.filter is None  # type: ignore[union-attr]
         await it.press("escape")
@@ -229,7 +229,7 @@ async def test_tab_completes_a_filter_and_up_brings_back_the_last_one() -> None:
         await filled(it)
         await it.press("slash", *"ty", "tab", *"run_", "tab", "enter")
         assert str(it.app.current.events.filter) == "type=run_ipython"  # type: ignore[union-attr]
-        assert "No event matches." in it.screen_text()
+        assert "No events match." in it.screen_text()
         await it.press("escape", "slash", "up", "enter")
         assert str(it.app.current.events.filter) == "type=run_ipython"  # type: ignore[union-attr]
 
@@ -276,7 +276,7 @@ async def test_o_says_where_there_is_nowhere_to_go() -> None:
         await session.stream.append_by_agent(CmdRunAction(command="sleep 9"))
         await it.settle()
         await it.press("end", "o")
-        assert "Nothing has come of it yet." in it.screen_text()
+        assert "This action has no result yet." in it.screen_text()
 
 
 async def test_an_event_is_gone_to_by_its_number_however_far_back() -> None:
@@ -289,7 +289,7 @@ async def test_an_event_is_gone_to_by_its_number_however_far_back() -> None:
         assert view.row.id == 12
         assert "make 6" in it.screen_text()
         await it.press("ctrl+x", "#", *"9999", "enter")
-        assert "There are the events 0 to 999." in it.screen_text()
+        assert "Enter a number from 0 to 999." in it.screen_text()
 
 
 async def test_what_the_log_read_by_itself_is_not_there_twice_when_the_chat_reads_it_too() -> None:

@@ -1,4 +1,4 @@
-"""What looks like a secret leaves only by the row that says so: no letter lets it go."""
+"""A possible secret leaves only by the row that says so: no letter lets it go."""
 
 from __future__ import annotations
 

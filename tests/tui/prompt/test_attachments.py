@@ -60,8 +60,8 @@ def header(width: int, height: int) -> bytes:
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"GIF", "is no PNG"),
-        (b"BM" + b"\0" * 16 + struct.pack("<ii", 2, 2), "is no PNG"),
+        (b"GIF", "is not a PNG"),
+        (b"BM" + b"\0" * 16 + struct.pack("<ii", 2, 2), "is not a PNG"),
         (header(50_000, 50_000), "50000 x 50000 pixels"),
         (header(0, 5), "0 x 5 pixels"),
         (header(5, 5) + b"\0" * MAX_BYTES, "larger than 10 MB"),
@@ -111,9 +111,9 @@ def test_without_a_picture_it_is_the_text() -> None:
 @pytest.mark.parametrize(
     ("environ", "missing"),
     [
-        ({"WAYLAND_DISPLAY": "w"}, "install wl-clipboard"),
-        ({"DISPLAY": ":0"}, "install xclip"),
-        ({}, "no clipboard here"),
+        ({"WAYLAND_DISPLAY": "w"}, "Install wl-clipboard"),
+        ({"DISPLAY": ":0"}, "Install xclip"),
+        ({}, "No clipboard is available"),
     ],
 )
 def test_what_is_missing_is_said(environ: dict[str, str], missing: str) -> None:

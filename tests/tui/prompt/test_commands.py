@@ -115,7 +115,7 @@ async def test_a_workspaces_own_commands_are_not_loaded(workspace: Path) -> None
     async with running(workspace=str(workspace)) as it:
         await it.press(*"/evil", "enter")
         assert it.session.wishes == []
-        assert "There is no command /evil." in it.screen_text()
+        assert "Unknown command /evil." in it.screen_text()
 
 
 async def test_an_unknown_command_is_said_kept_and_not_sent() -> None:
@@ -123,10 +123,10 @@ async def test_an_unknown_command_is_said_kept_and_not_sent() -> None:
         await it.press(*"/nothing", "space", *"here", "enter")
         assert it.session.wishes == []
         assert it.app.workspace.prompt.text == "/nothing here"
-        assert "There is no command /nothing." in it.screen_text()
+        assert "Unknown command /nothing." in it.screen_text()
         await it.press("escape", "ctrl+u", *"/help", "space", *"me", "enter")
         assert it.app.workspace.prompt.text == "/help me"
-        assert "/help takes nothing behind it." in it.screen_text()
+        assert "/help takes no arguments." in it.screen_text()
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ async def test_what_was_sent_reaches_the_tab_in_which_enter_was_pressed() -> Non
 async def test_a_command_for_the_shell_is_run_and_shown() -> None:
     async with running() as it:
         await it.press("exclamation_mark", *"ls")
-        assert "shell: Enter runs it" in it.screen_text()
+        assert "shell: Enter runs the command" in it.screen_text()
         await it.press("enter")
         assert it.session.wishes == [("run_command", "ls")]
         assert "$ ls" in it.screen_text()
@@ -232,7 +232,7 @@ async def test_a_picture_goes_along_and_is_warned_of_where_the_model_sees_none(t
     async with running() as it:
         it.manager.settings.llm = LLMSettings(vision="no")
         await paste(it, str(tmp_path / "a.png"))
-        assert "The model is shown no pictures" in it.screen_text()
+        assert "Images are disabled" in it.screen_text()
         it.session.fails_with = UsageError("Not now.")
         await it.press("enter")
         assert it.app.workspace.prompt.text == "[image 12x7 #1]", "it comes back with its picture"
@@ -260,7 +260,7 @@ async def test_what_earlier_sessions_sent_is_found_by_the_arrows_and_by_the_sear
         await it.press("up")
         assert it.app.workspace.prompt.text == "newer"
         await it.press("ctrl+r", *"fix")
-        assert "Sent before: fix" in it.screen_text()
+        assert "History: fix" in it.screen_text()
         await it.press("escape")
         assert it.app.workspace.prompt.text == "newer"
         await it.press("ctrl+r", *"fix", "tab")
@@ -278,7 +278,7 @@ async def test_ctrl_c_leaves_the_search_and_keeps_the_text() -> None:
 async def test_a_screen_that_cannot_be_handed_over_says_so_and_loses_nothing() -> None:
     async with running() as it:
         await it.press(*"draft", "ctrl+g")
-        assert "This terminal cannot be handed to an editor." in it.screen_text()
+        assert "An editor cannot be opened in this terminal." in it.screen_text()
         assert it.app.workspace.prompt.text == "draft"
 
 

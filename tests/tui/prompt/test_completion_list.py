@@ -252,7 +252,7 @@ async def test_input_methods_open_where_the_search_is_typed_and_then_at_the_text
         home = app.cursor_position
         await pilot.press("ctrl+r", *"修")
         await pilot.pause()
-        assert app.cursor_position == Offset(app.overlay.region.x + 1 + len("Sent before: ") + 2, app.overlay.region.y)
+        assert app.cursor_position == Offset(app.overlay.region.x + 1 + len("History: ") + 2, app.overlay.region.y)
         await pilot.press("escape")
         assert app.cursor_position == home
 
@@ -383,12 +383,12 @@ async def test_a_picture_that_cannot_be_sent_is_refused_and_its_path_stays(tmp_p
     async with app.run_test(size=SIZE) as pilot:
         await paste(app, pilot, str(tmp_path / "bad.png"))
         assert app.prompt.text == str(tmp_path / "bad.png")
-        assert app.told == ["bad.png is no PNG, JPEG, WebP or GIF picture, so it was not attached."]
+        assert app.told == ["bad.png was not attached: it is not a PNG, JPEG, WebP or GIF image."]
 
 
 async def test_ctrl_v_takes_the_picture_in_the_clipboard_else_text_and_says_what_is_missing() -> None:
     def none() -> Picture | str:
-        raise RefusedError("The clipboard cannot be read: install xclip.")
+        raise RefusedError("Cannot read the clipboard. Install xclip.")
 
     app = ListApp()
     async with app.run_test(size=SIZE) as pilot:
@@ -400,7 +400,7 @@ async def test_ctrl_v_takes_the_picture_in_the_clipboard_else_text_and_says_what
         assert app.prompt.text == "[image 3x2 #1]words"
         app.prompt.read_clipboard = none
         await pilot.press("ctrl+v")
-        assert app.told == ["The clipboard cannot be read: install xclip."]
+        assert app.told == ["Cannot read the clipboard. Install xclip."]
         app.copy_to_clipboard("copied in here")
         await pilot.press("ctrl+v")
         assert app.prompt.text == "[image 3x2 #1]wordscopied in here"

@@ -168,7 +168,7 @@ def test_the_users_own_commands_are_files_with_front_matter_or_without(tmp_path:
     ("name", "text", "why"),
     [
         ("Review.md", "x", "small letters"),
-        ("help.md", "x", "/help is a command of Handloom's"),
+        ("help.md", "x", "/help is a built-in command"),
         ("empty.md", "---\ndescription: d\n---\n", "says nothing"),
         ("broken.md", "---\n: [\n---\nx", "not YAML"),
         ("odd.md", "---\n- a\n---\nx", "no list of names"),

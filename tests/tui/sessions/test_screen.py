@@ -290,7 +290,7 @@ class TestSearch:
         await home.store.index()
         async with shown(home) as it:
             await it.press("tab", *"zebra")
-            await it.until_said("夜莺 Release", "#1 message", "the zebra ran", "1 hit")
+            await it.until_said("夜莺 Release", "#1 message", "the zebra ran", "1 match")
             await it.press("enter")
             await it.until(lambda: it.app.answers == [Wish("open", "bb2", 1)])
 
@@ -358,13 +358,13 @@ class TestChanges:
     async def test_nothing_chosen_is_said(self, home: Home) -> None:
         async with shown(home) as it:
             await it.press("down", "D")
-            await it.until_said("Nothing is chosen")
+            await it.until_said("Nothing is selected")
 
     async def test_help_lists_every_key(self, home: Home) -> None:
         async with shown(home, (100, 48)) as it:
             await it.press("down", "question_mark")
             await it.until(lambda: isinstance(it.app.screen, TextScreen))
-            await it.until_said("chip: folder", "replay", "run again", "delete, after a question")
+            await it.until_said("chip: folder", "replay", "run again", "delete (asks first)")
 
 
 async def test_ten_thousand_are_read_as_far_as_they_are_looked_at(tmp_path: Path) -> None:

@@ -222,7 +222,7 @@ async def test_one_key_takes_the_terminal_and_the_same_gives_it_back() -> None:
         await it.press("f12")
         assert it.session.wishes[-1] == ("take_terminal",)
         it.app._pump()
-        assert "yours, the agent waits" in it.screen_text()
+        assert "you have control, the agent is waiting" in it.screen_text()
         await it.press("ctrl+p", "f1", "escape", "x")
         assert it.shows_the_workspace
         assert it.session.user_control.terminal.typed == b"\x10\x1bOP\x1bx"
@@ -242,7 +242,7 @@ async def test_a_command_that_waits_for_input_shows_on_the_tab_and_above_the_pro
         await it.settle()
         shown = it.screen_text()
         assert "1 ◆" in shown
-        assert "The command is waiting for input.   F12 takes over" in shown
+        assert "The command is waiting for input.   F12 takes control" in shown
         it.session.frames.publish(Status("info", WAITING_FOR_INPUT, ""))
         await it.settle()
         assert "is waiting for input" not in it.screen_text()

@@ -45,7 +45,7 @@ def test_a_wide_line_tells_everything() -> None:
         "98k in / 2k out",
         "3/100",
         "/home/me/projects/handloom",
-        "approve risky actions",
+        "ask before risky actions",
         "NO ISOLATION",
     ]
 
@@ -138,6 +138,6 @@ def test_what_matters_least_gives_way_first_and_is_shortened_before_it_goes() ->
         "context 12% of 200k",
         "ctx 12%",
         "1m15s",
-        "approve risky actions",
+        "ask before risky actions",
         "▶ running",
     ]

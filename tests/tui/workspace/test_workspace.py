@@ -313,7 +313,7 @@ async def test_the_model_and_the_mode_can_be_changed() -> None:
             await it.press("shift+tab")
             modes.append(it.session.approval.mode)
         assert modes == ["auto-edit", "plan", "always"]
-        assert "approve everything" in it.screen_text()
+        assert "ask before everything" in it.screen_text()
 
 
 async def test_pause_lets_the_agent_stop_and_again_lets_it_go_on() -> None:
