@@ -47,7 +47,7 @@ def question_lines(question: Question, reach: Reach | None) -> list[str]:
         title = _("Question: {question} Risk: {risk}.").format(question=question.title, risk=question.risk)
     lines = [title, *question.body.split("\n")]
     if question.rule:
-        lines.append(in_ascii(_("Asked by: {rule}").format(rule=question.rule)))
+        lines.append(in_ascii(_("Reason: {rule}").format(rule=question.rule)))
     lines += [in_ascii(reason) for reason in question.reasons]
     if question.stays:
         lines.append(_("It asks each time, whatever is permitted."))
@@ -130,7 +130,7 @@ class TrustTalk:
         self._folder = self._folder_of()
         standing = await self._trust.look(self._folder, along)
         if not (standing.waiting or standing.trusted):
-            return [_("This folder brings nothing that would need your yes.")]
+            return [_("This folder brings no files that need your trust.")]
         return self._ask(standing)
 
     def _ask(self, standing: Standing) -> list[str]:
@@ -169,14 +169,14 @@ class TrustTalk:
             return [sanitize_line(piece.path, LINE_CELLS), *sanitize(piece.text).rstrip("\n").split("\n")]
         if word == "yes" and not rest and standing.waiting:
             await self._trust.give(self._folder, standing)
-            said = _("It counts from your next message on, as long as it stays like this.")
+            said = _("Trusted from your next message on, as long as these files do not change.")
         elif word == "no":
             if standing.waiting:
                 await self._trust.refuse(standing)
             said = _("It stays as it is. /trust asks again.")
         elif word == "revoke" and not standing.waiting:
             await self._trust.revoke(self._folder)
-            said = _("Taken back. What the agent was told already, it knows.")
+            said = _("Trust revoked. The agent still knows what it has already read.")
         else:
             return [_("That is no answer to the question about the folder. Answer with one of the words above.")]
         self._standing = None

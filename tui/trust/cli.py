@@ -37,8 +37,8 @@ def trust(options: argparse.Namespace) -> int:
             return asyncio.run(_revoke(trusting, options.folder))
         case _:
             if not Path(_absolute(options.folder)).is_dir():
-                told = _("There is no folder {folder}. Name the one that you want to trust.")
-                raise UsageError(told.format(folder=_absolute(options.folder)))
+                text = _("There is no folder {folder}. Name the one that you want to trust.")
+                raise UsageError(text.format(folder=_absolute(options.folder)))
             return asyncio.run(_give(trusting, options.folder, is_sure=options.yes))
 
 
@@ -84,7 +84,7 @@ def _show(standing: Standing) -> None:
 
 
 def _agrees() -> bool:
-    """Whether the user says yes at the terminal. Raises ConfigurationError where nobody is there."""
+    """Whether the user agrees at the terminal. Raises ConfigurationError without a terminal."""
     if not can_ask():
         raise ConfigurationError("Whether you trust this is asked in a terminal. Run this in one, or give --yes.")
     return is_confirmed(_("Trust this folder, with all that is shown above?"))

@@ -327,7 +327,7 @@ async def test_what_is_always_allowed_can_be_changed_to_what_covers_the_action_a
 async def test_the_rule_that_asks_is_shown_and_what_asks_each_time_is_not_granted() -> None:
     async with running() as it:
         await held(it, "git push", rule="policy.toml:3 ask bash(git *)", reasons=["It \u202e leaves."], stays=True)
-        assert "Asked by: policy.toml:3 ask bash(git *)" in it.screen_text()
+        assert "Reason: policy.toml:3 ask bash(git *)" in it.screen_text()
         assert "U+202E" in it.screen_text()
         assert "This rule asks every time" in it.screen_text()
         assert "Always allow" not in it.screen_text()
@@ -472,14 +472,14 @@ async def test_shift_tab_walks_through_the_modes_and_back() -> None:
 
 async def test_one_key_goes_to_the_next_conversation_that_waits() -> None:
     async with running() as it:
-        first = it.app.current
+        first = it.app.tabs.current
         await it.press("ctrl+x", "N")
         assert "No conversation waits" in it.screen_text()
         await it.session.hold(CmdRunAction(command="ls"))
         await it.press("ctrl+n")
-        assert it.app.current is not first
+        assert it.app.tabs.current is not first
         await it.press("ctrl+x", "N")
-        assert it.app.current is first
+        assert it.app.tabs.current is first
         await it.settle()
         assert it.app.workspace.question is not None
         assert it.prompt_has_focus
