@@ -64,8 +64,8 @@ class Stage:
 
     @property
     def session(self) -> AgentSession:
-        assert self.app.living is not None
-        return self.app.living.session
+        assert self.app.tabs.conversation is not None
+        return self.app.tabs.conversation.session
 
     @property
     def rests(self) -> bool:
@@ -90,7 +90,7 @@ async def on_stage(played: Session, size: tuple[int, int], theme: str | None) ->
         options = StartOptions(workspace=workspace, model=played.model, demo=played.model == "demo", theme=theme)
         app = HandloomApp(lambda: connect(options), options)
         async with app.run_test(size=size) as pilot:
-            while app.current is None or not (app.workspace.prompt.text or played.task):
+            while app.tabs.current is None or not (app.workspace.prompt.text or played.task):
                 await pilot.pause(0.02)
             yield Stage(app, pilot)
 

@@ -1,54 +1,79 @@
-"""HandloomApp: the frame. Opens, holds the tabs, lets the panes draw, and closes everything behind itself.
+"""HandloomApp: the program. It makes the features, gives them the workspace, passes messages on, and draws frames.
 
 The first frame needs Textual and the views; whatever knows events, sessions or models is imported after it, in a
-thread. One pump, at its pace (`tui.workspace.frame_rate`) and only while something changed, brings what the shown tab's
-models hold to the panes; hidden tabs cost nothing. What goes wrong in the background is told in one message, and the
-app stays usable.
+thread. Frames are drawn at a limited rate (`tui.workspace.frame_rate`) and only after a change: a frame brings what the
+models of the current tab hold to the panes; hidden tabs cost nothing. Errors of background work are reported in one
+message, and the app stays usable.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
 from textual.app import App
 from textual.binding import Binding, BindingType
+from textual.filter import LineFilter
 from textual.screen import Screen
 from textual.timer import Timer
 
+from tui.approval.approvals import Approvals
+from tui.approval.view import QuestionView
+from tui.browser.commands import BrowserControl
+from tui.browser.view import BrowserView
 from tui.chat.view import ChatView
 from tui.cli.options import StartOptions
-from tui.commands import BY_ID, COMMANDS, Scope, by_leader, keyed
-from tui.delegation.commands import place_behind
+from tui.commands import BY_ID, COMMANDS, KEYMAP, Scope
+from tui.delegation.delegate_tabs import DelegateTabs
 from tui.dialogs.choice_dialog import GuardedScreen
 from tui.dialogs.key_guard import LastKey
+from tui.events import commands as event_log
+from tui.events.event_tree import EventTree
+from tui.events.filter_bar import FilterBar
+from tui.events.view import EventsView
+from tui.find.commands import show_tally
 from tui.i18n import _
-from tui.plan.plan_approval import waits_for_approval
-from tui.prompt import Prompt
-from tui.shortcuts.leader import MORE, STRIP_AFTER_S, TIMEOUT_S, WhichKey
-from tui.terminal_io import strip_filter
+from tui.palette.commands import Palette
+from tui.prompt.completion_sources import CompletionSources
+from tui.prompt.submission import Submission
+from tui.prompt.view import Prompt
+from tui.replay.commands import refuses, seek
+from tui.replay.replay_start import open_replay
+from tui.replay.transport_bar import Transport
+from tui.rerun.commands import Reruns
+from tui.sessions.commands import SessionManager
+from tui.shortcuts.commands import shortened
+from tui.shortcuts.leader import Leader
+from tui.terminal import commands as terminal
+from tui.terminal.view import TerminalView
+from tui.terminal_io import clipboard, escapes, strip_filter
+from tui.terminal_io.glyphs import GLYPHS, in_ascii
+from tui.terminal_io.graphics.graphics_session import GraphicsSession
 from tui.terminal_io.sanitizer import sanitize, sanitize_line
 from tui.terminal_io.textual_patches import closed_terminal, escape_bursts, render_cache, terminal_replies
-from tui.workspace.crash import Failing
-from tui.workspace.footer import Facts
-from tui.workspace.frame_rate import Pace
-from tui.workspace.handlers import Handlers
-from tui.workspace.layout import PANES
-from tui.workspace.outside import SURROUNDINGS_CSS
+from tui.themes.commands import Themes
+from tui.undo.commands import undo_from
+from tui.workspace.conversation_start import new_conversation, open_first
+from tui.workspace.copy_mode import CopyMode
+from tui.workspace.crash import crash_report
+from tui.workspace.frame_loop import FrameLoop
+from tui.workspace.line_view import Copied
 from tui.workspace.screen import Workspace
-from tui.workspace.tab_bar import TabItem, TabStrip
+from tui.workspace.tab_bar import TabStrip
+from tui.workspace.tabs import Tabs
+from tui.workspace.terminal_window import TerminalWindow
 
 if TYPE_CHECKING:
     from core.conversations.conversation_manager import ConversationManager
     from core.errors import HandloomError
-    from core.session.agent_session import AgentSession
-    from tui.workspace.conversation import ConversationTab
+    from tui.terminal_io.graphics.graphics_support import Terminal
     from tui.workspace.tab import Tab
 
 log = logging.getLogger(__name__)
@@ -62,17 +87,34 @@ ALWAYS_POSSIBLE = frozenset({"app.redraw"})
 """Commands that also answer while a dialog is up."""
 
 
-class HandloomApp(Failing, Handlers, App[None], inherit_bindings=False):
+class HandloomApp(App[None], inherit_bindings=False):
     """The workspace as a program. Without Textual's own keys: those to quit with are the table's."""
 
     TITLE = "Handloom"
-    CSS = SURROUNDINGS_CSS
+    CSS = "TextArea > .text-area--placeholder, Input > .input--placeholder { color: $text-muted; }"
     ENABLE_COMMAND_PALETTE = False  # ours is bound by the table
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(",".join(c.keys), f"command('{c.id}')", c.title, show=False, priority=True, id=c.id)
         for c in COMMANDS
         if c.keys and not c.native
     ]
+
+    workspace: Workspace
+    tabs: Tabs
+    approvals: Approvals
+    browser_control: BrowserControl
+    completion: CompletionSources
+    copy_mode: CopyMode
+    delegates: DelegateTabs
+    frames: FrameLoop
+    graphics_session: GraphicsSession
+    leader: Leader
+    palette: Palette
+    reruns: Reruns
+    sessions: SessionManager
+    submission: Submission
+    themes: Themes
+    window: TerminalWindow
 
     def __init__(
         self,
@@ -87,27 +129,39 @@ class HandloomApp(Failing, Handlers, App[None], inherit_bindings=False):
         render_cache.install()
         super().__init__()
         self.options = options
-        self.prepare_look()
-        self.prepare_outside()
-        self.manager: ConversationManager | None = None
-        self.open_tabs: list[Tab] = []
-        self.current: Tab | None = None
-        self.workspace = Workspace(clock, self.serve_prompt)
         self.clock = clock
+        self.manager: ConversationManager | None = None
         self._connect = connect
         self.is_starting = True
         self.connected = asyncio.Event()
         """Set once there is a manager."""
-        self._pump_timer: Timer | None = None
-        self._pace = Pace()
-        self._elapsed_timer: Timer | None = None
-        self._leader_timers: list[Timer] = []
+        self.last_key = LastKey()
+        self.last_words = ""
+        """What is written to the normal screen after the end; clean."""
         self._flash_timer: Timer | None = None
-        self._asked: tuple[str, object] | None = None
         self._typed_early: list[events.Key] | None = []
         """Keys from before there was anything that could take them; None from the first frame on."""
-        self.last_key = LastKey()
+        self._make_features()
+
+    def _make_features(self) -> None:
+        """Make the objects of the features that keep state, each with what it needs."""
+        self.themes = Themes(self)
+        self.workspace = Workspace(self.clock, lambda: self.completion.serve(self.workspace.prompt))
         self.workspace.last_key = lambda: self.last_key
+        self.tabs = Tabs(self, self._show)
+        self.copy_mode = CopyMode(self)
+        self.approvals = Approvals(self, self.copy_mode.leave)
+        self.completion = CompletionSources(self)
+        self.submission = Submission(self, self.completion, self.approvals)
+        self.delegates = DelegateTabs(self)
+        self.frames = FrameLoop(self)
+        self.leader = Leader(self)
+        self.palette = Palette(self)
+        self.reruns = Reruns(self)
+        self.sessions = SessionManager(self, self.reruns)
+        self.browser_control = BrowserControl(self)
+        self.graphics_session = GraphicsSession(self)
+        self.window = TerminalWindow(self)
 
     # -- opening and closing -------------------------------------------------------------------------------------------
 
@@ -117,18 +171,17 @@ class HandloomApp(Failing, Handlers, App[None], inherit_bindings=False):
 
     def on_mount(self) -> None:
         """Take the theme; what is slower waits until the first frame is out."""
-        problems = [*self.begin_theme(), *self.begin_keys()]
-        self.begin_title()
-        self.end_with_signals()
-        self._elapsed_timer = self.set_interval(1.0, self._wake_current, pause=True)
+        problems = [*self.themes.begin(), *shortened(KEYMAP.problems)]
+        self.window.open()
+        self.frames.start()
         self.call_after_refresh(self.begin, problems)
 
     def begin(self, problems: list[str]) -> None:
         """Called once, when the first frame is on the screen."""
-        self.call_later(self._hear_early)
+        self.call_later(self._take_early_keys)
         if problems:
             self.report("\n".join(problems))
-        self.watch_themes()
+        self.themes.watch()
         self.attempt(self._begin())
 
     async def _begin(self) -> None:
@@ -138,7 +191,7 @@ class HandloomApp(Failing, Handlers, App[None], inherit_bindings=False):
 
         try:
             if (replay := self.options.replay) is not None:
-                await self.open_replay(replay.conversation_id, home=replay.home, speed=replay.speed)
+                await open_replay(self, replay.conversation_id, home=replay.home, speed=replay.speed)
                 return
             self.manager = await self._connect()
         except HandloomError as error:
@@ -146,11 +199,11 @@ class HandloomApp(Failing, Handlers, App[None], inherit_bindings=False):
             return
         self.connected.set()
         try:
-            await self._open_first()
-            self.attempt(self.hurry_terminals())
+            await open_first(self)
+            self.attempt(terminal.hurry_terminals(self))
         except (ConfigurationError, UsageError) as error:
             if self.options.model is None:
-                raise  # told on the screen, where another model can be chosen
+                raise  # reported on the screen, where another model can be chosen
             self.leave(error)
         finally:
             self.is_starting = False
@@ -161,25 +214,38 @@ class HandloomApp(Failing, Handlers, App[None], inherit_bindings=False):
 
     async def on_unmount(self) -> None:
         """Close every conversation, whichever way the app ends."""
-        self.end_pictures()
-        self.end_title()
-        self.keep_last_words()
-        self.unwatch_themes()
-        for tab in self.open_tabs:
-            self.leave_replay(tab)
+        self.graphics_session.end()
+        self.window.close()
+        self.last_words = self.window.text_to_keep()
+        self.themes.unwatch()
+        for tab in self.tabs.all:
+            for group in tab.work_groups:
+                self.cancel(group)
             await tab.aclose()
         if self.manager is not None:
             await self.manager.aclose()
 
-    def attempt(self, work: Coroutine[Any, Any, None], group: str = "default", *, exclusive: bool = False) -> None:
-        """Do something in the background; what goes wrong is told, and the app goes on.
+    def _fatal_error(self) -> None:
+        """End, and then say where it failed, without secrets: Textual would show the values of variables."""
+        self.bell()
+        self._exit_renderables.append(crash_report(self.manager))
+        self._close_messages_no_wait()
 
-        If it is exclusive, what is under way in its group is cancelled.
+    # -- what features are given ---------------------------------------------------------------------------------------
+
+    def attempt(self, work: Coroutine[Any, Any, None], group: str = "default", *, exclusive: bool = False) -> None:
+        """Run a coroutine in the background; its errors are reported, and the app goes on.
+
+        If it is exclusive, what runs in its group is cancelled.
         """
         attempt = self._attempt(work)
         task = self.run_worker(attempt, group=group, exclusive=exclusive, exit_on_error=False)._task
         if task is not None:  # one that is cancelled before it begins would leave both as never awaited
             task.add_done_callback(lambda _: (attempt.close(), work.close()))
+
+    def cancel(self, group: str) -> None:
+        """Cancel the background work of a group."""
+        self.workers.cancel_group(self, group)
 
     async def _attempt(self, work: Coroutine[Any, Any, None]) -> None:
         # The boundary between what the user asked for and the frame: nothing below may take the screen down.
@@ -191,15 +257,15 @@ class HandloomApp(Failing, Handlers, App[None], inherit_bindings=False):
                 self.report(str(error))
             else:
                 log.exception("a command failed")
-                told = _("Handloom made a mistake ({error}). What was stored is safe; try again, or restart.")
-                self.report(told.format(error=f"{type(error).__name__}: {error}"))
+                text = _("Internal error ({error}). Stored data is safe. Try again, or restart Handloom.")
+                self.report(text.format(error=f"{type(error).__name__}: {error}"))
 
     def report(self, message: str) -> None:
-        """Tell what went wrong and what to do next, until Esc."""
-        self.workspace.notice.tell(sanitize(message))
+        """Show what went wrong and what to do next, until Esc."""
+        self.workspace.notice.show(sanitize(message))
 
     def flash(self, message: str) -> None:
-        """Tell for three seconds what was done."""
+        """Show a line for three seconds."""
         self.workspace.flash(sanitize_line(message, 200))
         if self._flash_timer is not None:
             self._flash_timer.stop()
@@ -209,124 +275,60 @@ class HandloomApp(Failing, Handlers, App[None], inherit_bindings=False):
         if self.is_running:  # at the end the parts of the screen go one by one
             self.workspace.flash("")
 
-    # -- tabs ----------------------------------------------------------------------------------------------------------
+    def emit(self, sequence: str) -> None:
+        """Have the terminal act on a sequence of `tui.terminal_io.escapes`."""
+        escapes.write(self._driver, sequence)
 
-    async def add_tab(self, session: AgentSession) -> None:
-        """Show a session in a tab of its own, or the tab that has it already."""
-        known = await self.open_tab(session)
-        self.show_tab(known)
-        self.say_early(known)
+    def copy_to_clipboard(self, text: str, note: str = "") -> None:
+        """Copy a text by every way that leads to the user's clipboard from here, and say which it was."""
+        if not text:
+            return  # what was copied before is worth more
+        self._clipboard = text
+        note = note or _("Copied {count} characters").format(count=f"{len(text):,}")
+        self.attempt(self._copy(text, note))
 
-    @property
-    def living(self) -> ConversationTab | None:
-        """The shown tab, where something can be done in it; None for a replay."""
-        return None if self.current is None or self.current.is_replay else cast("ConversationTab", self.current)
+    async def _copy(self, text: str, note: str) -> None:
+        self.flash(await clipboard.copy(text, note, os.environ, self.emit, headless=self.is_headless))
 
-    @property
-    def living_tabs(self) -> list[ConversationTab]:
-        """The open tabs in which something can be done."""
-        return [cast("ConversationTab", tab) for tab in self.open_tabs if not tab.is_replay]
-
-    async def open_tab(self, session: AgentSession, behind: Tab | None = None) -> ConversationTab:
-        """A tab for a session, not shown yet; the one that has it already, where there is one."""
-        from tui.workspace.conversation import ConversationTab
-
-        known = next((tab for tab in self.living_tabs if tab.id == session.info.id), None)
-        if known is None:
-            known = ConversationTab(session, self.wake, self.clock, level=behind.level + 1 if behind else 0)
-            self.open_tabs.insert(place_behind(self.open_tabs, behind), known)
-            if self.manager is not None:
-                await self.manager.attach(session.info.id)
-            await known.start()
-        return known
-
-    def show_tab(self, tab: Tab | None) -> None:
-        """Bring a tab to the front; None shows that there is none."""
-        if tab is not self.current:
-            self._before = self.current
-        self.current = tab
-        self._asked = None
-        self.workspace.ask(None)
+    def _show(self, tab: Tab | None) -> None:
+        """Draw the tab that was brought to the front."""
+        self.approvals.clear()
         self.workspace.show(tab)
-        self._pump()
+        self.frames.draw()
 
     def wake(self, tab: Tab) -> None:
-        """Something changed in this tab: see to it in the next frame."""
-        if self._pump_timer is None and self.is_running:
-            delay = self._pace.wait_s(self.clock(), self.workspace.typed_at)
-            self._pump_timer = self.set_timer(delay or 0.001, self._pump)
+        """Draw a tab in the next frame, because something in it changed."""
+        self.frames.wake(tab)
 
     def period_s(self) -> float:
         """The time between two frames now."""
-        return self._pace.period_s(self.clock(), self.workspace.typed_at)
+        return self.frames.period_s()
 
-    def _wake_current(self) -> None:
-        if self.current is not None:
-            self.wake(self.current)
+    def watch_title(self, title: str) -> None:
+        """Name the terminal's window after the conversation and its state."""
+        self.emit(escapes.title(in_ascii(title) if GLYPHS.ascii else title))
 
-    def _pump(self) -> None:
-        """One frame: tabs and footer, and what the shown tab's panes have to draw."""
-        if self._pump_timer is not None:
-            self._pump_timer.stop()
-            self._pump_timer = None
-        if not self.is_running:  # the parts go one by one at the end
-            return
-        self._pace.drawn(self.clock(), time.thread_time())
-        tab = self.current
-        self.follow_delegates()
-        beside = self.workspace.beside
-        items = tuple(TabItem("└ " * bool(t.level) + t.title, t.mark, t.unread, t is beside) for t in self.open_tabs)
-        self.workspace.tabs.show(items, self.open_tabs.index(tab) if tab else -1)
-        if tab is None:
-            self.workspace.footer.show(Facts(state=_("no conversation"), workspace=sanitize(self.options.workspace)))
-            return
-        for shown in filter(None, (tab, beside)):
-            shown.note_state()
-        self.show_who_has_terminal()
-        more = self.workspace.sync()
-        self.workspace.footer.show(tab.facts)
-        if self.living is not None:
-            self._ask(self.living)
-        self.workspace.queue.tell([sanitize_line(text, 200) for text in tab.queued])
-        self.title = self.title_for(tab)
-        self.tell_who_is_away()
-        if self._elapsed_timer is not None:
-            (self._elapsed_timer.resume if tab.running else self._elapsed_timer.pause)()
-        if more:
-            self.wake(tab)
+    @property
+    def reading_width(self) -> int:
+        """The most columns of the chat; 0 takes all there are, so that no margin is selected in copy mode."""
+        return 0 if self.copy_mode.is_on else max(0, self.options.screen.reading_width)
 
-    # -- questions -----------------------------------------------------------------------------------------------------
+    @property
+    def graphics(self) -> Terminal | None:
+        """What is known of how the terminal draws pictures; None where it draws none."""
+        return self.graphics_session.terminal
 
-    def _ask(self, tab: ConversationTab) -> None:
-        """Show the question of the state that the conversation is in, and no other."""
-        state = tab.session.state
-        asked: tuple[str, object] | None = None
-        if state.halt is not None:
-            asked = ("halt", state.halt)
-        elif state.awaiting is not None:
-            asked = ("action", state.awaiting)
-        elif waits_for_approval(state, tab):
-            asked = ("plan", tab.plan.version)
-        if asked == self._asked:
-            return
-        self._asked = asked
-        if asked is not None:
-            self.leave_copy_mode()  # a question that nobody sees looks like a program that hangs
-        match asked:
-            case None:
-                self.workspace.ask(None)
-            case ("halt", _halt):
-                self.show_halt(state)
-            case ("plan", _version):
-                self.show_plan(tab)
-            case (_kind, int(action_id)):
-                self.attempt(self._ask_about(tab, action_id))
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Textual's own, as far as they fit, and ours."""
+        return self.themes.line_filters(super().get_line_filters())
 
-    async def _ask_about(self, tab: ConversationTab, action_id: int) -> None:
-        """Show the question about an action, unless something else is asked by then."""
-        found = await self.asked_about(tab, action_id)
-        if found is not None and self.current is tab and self._asked == ("action", action_id):
-            self.show_question(*found)
+    def _display(self, screen: Screen[Any], renderable: Any) -> None:
+        self.graphics_session.note_drawn(renderable)
+        super()._display(screen, renderable)
+
+    def _end_update(self) -> None:
+        self.graphics_session.draw_pixels()
+        super()._end_update()
 
     # -- keys ----------------------------------------------------------------------------------------------------------
 
@@ -354,67 +356,30 @@ class HandloomApp(Failing, Handlers, App[None], inherit_bindings=False):
 
     async def do(self, command_id: str, argument: str = "") -> None:
         """Carry out a command by its id; `argument` is the digit of a tab, or the words behind a command's name."""
-        if refusal := self.refuses(BY_ID[command_id]):
+        command = BY_ID[command_id]
+        if refusal := refuses(self, command):
             self.flash(refusal)
             return
-        method = getattr(self, BY_ID[command_id].method)
-        takes = command_id == "conv.goto" or BY_ID[command_id].words
-        result = method(argument) if takes else method()
+        result = command.run_with(self, argument) if command.run_with else command.run and command.run(self)
         if asyncio.iscoroutine(result):
             await result
-
-    @property
-    def leader_armed(self) -> bool:
-        """Whether the next key belongs to the leader."""
-        return bool(self._leader_timers)
-
-    def arm_leader(self, *, revealed: bool = False) -> None:
-        """Take the next key as the second one of a command; `revealed` leaves the strip as it is."""
-        for timer in self._leader_timers:
-            timer.stop()
-        self._leader_timers = [self.set_timer(TIMEOUT_S, self.disarm_leader)]
-        if not revealed:
-            strip = self.workspace.query_one(WhichKey)
-            self._leader_timers.append(strip.set_timer(STRIP_AFTER_S, self._reveal_leader))  # which ends with it
-
-    def _reveal_leader(self) -> None:
-        if self.leader_armed:  # a timer that has fired may be heard after it was stopped
-            self.workspace.query_one(WhichKey).reveal()
-
-    def disarm_leader(self) -> None:
-        """Keys mean what they always mean again."""
-        for timer in self._leader_timers:
-            timer.stop()
-        self._leader_timers = []
-        self.workspace.query_one(WhichKey).hide()
 
     async def on_event(self, event: events.Event) -> None:
         """The key after the leader goes nowhere else, nor does one for the terminal that the user has."""
         if isinstance(event, events.Key) and not event.is_forwarded:
+            if not self._is_heard(event):
+                return
             if self._typed_early is not None:
                 self._typed_early.append(event)
                 return
-            if self.key_to_terminal(event):
+            if terminal.key_to_terminal(self, event):
                 return
             if not event.is_printable:
                 await self._typed_before()
             self.last_key = LastKey(event.key, self.clock())
-        if isinstance(event, events.Key) and self.leader_armed and not event.is_forwarded:
-            strip = self.workspace.query_one(WhichKey)
-            if event.key in MORE and strip.display:
-                self.arm_leader(revealed=True)
-                strip.turn()
+            if self.leader.is_armed:
+                await self.leader.take(event)
                 return
-            self.disarm_leader()
-            found = by_leader(event.character or event.key)
-            if found is not None:
-                await self.do(found[0].id, found[1])
-            elif event.key not in ("escape", *BY_ID["app.leader"].keys):
-                told = _("{app.leader} {key} is no command; {app.help} shows which there are.")
-                self.flash(keyed(told, key=event.character or event.key))
-            return
-        if isinstance(event, events.Key) and not event.is_forwarded and not self._is_heard(event):
-            return
         await super().on_event(event)
 
     def _is_heard(self, event: events.Key) -> bool:
@@ -422,20 +387,45 @@ class HandloomApp(Failing, Handlers, App[None], inherit_bindings=False):
         screen = self.screen_stack[-1] if self.screen_stack else None
         return not isinstance(screen, GuardedScreen) or screen.hears(event)
 
-    async def _hear_early(self) -> None:
+    async def _take_early_keys(self) -> None:
         """Take the keys from before the first frame, in their order."""
         early, self._typed_early = self._typed_early or [], None
         for event in early:
             await self.on_event(event)
 
     async def _typed_before(self) -> None:
-        """Wait until the widget with the focus has heard the keys before this one, which a command would overtake."""
+        """Wait until the widget with the focus has taken the keys before this one, which a command would overtake."""
         heard = asyncio.Event()
         if self.focused is not None and self.focused.call_later(heard.set):
             with suppress(TimeoutError):
                 await asyncio.wait_for(heard.wait(), TYPED_S)
 
-    # -- what the widgets say ------------------------------------------------------------------------------------------
+    # -- messages of the widgets, passed on to the features ------------------------------------------------------------
+
+    def on_resize(self) -> None:
+        self.graphics_session.measure()
+
+    def on_app_focus(self) -> None:
+        self.themes.note_focus()
+
+    def on_text_selected(self, event: events.TextSelected) -> None:
+        """The mouse selected something: copy it, if the user wants that."""
+        if self.options.screen.copy_on_select and (text := self.screen.get_selected_text()):
+            self.copy_to_clipboard(text)
+
+    def on_copied(self, message: Copied) -> None:
+        self.copy_to_clipboard(message.text, message.note)
+        if not message.text:
+            self.flash(message.note)
+
+    def on_prompt_submitted(self, message: Prompt.Submitted) -> None:
+        self.submission.submit_written(message)
+
+    def on_prompt_told(self, message: Prompt.Told) -> None:
+        self.report(message.text)
+
+    def on_prompt_picture_attached(self) -> None:
+        self.submission.warn_of_picture()
 
     def on_prompt_scroll_wanted(self, message: Prompt.ScrollWanted) -> None:
         """Scroll a long question, else the chat, while the prompt keeps the focus."""
@@ -444,21 +434,67 @@ class HandloomApp(Failing, Handlers, App[None], inherit_bindings=False):
             self.workspace.chat.go(message.where)
 
     async def on_prompt_help_wanted(self) -> None:
-        """A question mark in the empty prompt."""
         await self.do("app.help")
 
+    def on_question_view_taken(self, message: QuestionView.Taken) -> None:
+        self.approvals.take(message)
+
     def on_chat_view_older_wanted(self, message: ChatView.OlderWanted) -> None:
-        """Load the page before."""
         tab = self.workspace.chats.tab_of(message.view)
         if tab is not None:
             self.attempt(tab.read_back())
 
+    def on_chat_view_undo_wanted(self, message: ChatView.UndoWanted) -> None:
+        undo_from(self, message)
+
+    def on_chats_other_chosen(self) -> None:
+        if self.workspace.split_tab is not None:
+            self.tabs.show(self.workspace.split_tab)
+
     def on_tab_strip_chosen(self, message: TabStrip.Chosen) -> None:
-        """A click on a tab."""
-        if 0 <= message.index < len(self.open_tabs):
-            self.show_tab(self.open_tabs[message.index])
+        self.tabs.show_index(message.index)
+
+    def on_tab_strip_close_wanted(self, message: TabStrip.CloseWanted) -> None:
+        self.tabs.close_index(message.index)
+
+    def on_tab_strip_new_wanted(self) -> None:
+        self.attempt(new_conversation(self))
 
     def on_tab_strip_pane_chosen(self, message: TabStrip.PaneChosen) -> None:
-        """A click on a pane's name."""
-        if message.pane in PANES:
-            self.workspace.look_at(message.pane)
+        self.workspace.show_pane(message.pane)
+
+    def on_events_view_older_wanted(self) -> None:
+        event_log.read_back(self)
+
+    def on_events_view_asked(self, message: EventsView.Asked) -> None:
+        event_log.act(self, message)
+
+    def on_events_view_moved(self) -> None:
+        event_log.show_detail(self)
+
+    def on_event_tree_shown(self) -> None:
+        event_log.show_detail(self)
+
+    def on_event_tree_raw_wanted(self, message: EventTree.RawWanted) -> None:
+        event_log.show_raw(self, message.event_id)
+
+    def on_filter_bar_applied(self, message: FilterBar.Applied) -> None:
+        event_log.apply_filter(self, message.filter)
+
+    def on_tally_changed(self) -> None:
+        show_tally(self)
+
+    def on_terminal_view_typed(self, message: TerminalView.Typed) -> None:
+        terminal.type_into_terminal(self, message.data)
+
+    def on_terminal_view_resized(self) -> None:
+        terminal.resize_terminal(self)
+
+    def on_waits_hint_chosen(self) -> None:
+        terminal.take_or_give_back(self)
+
+    def on_browser_view_asked(self, message: BrowserView.Asked) -> None:
+        self.browser_control.act(message)
+
+    def on_transport_sought(self, message: Transport.Sought) -> None:
+        seek(self, message.fraction)

@@ -3,7 +3,7 @@
 `_` is asked wherever a text of ours is made, module constants included, so the language is chosen once, by `use`,
 before anything else of the screen is imported. A catalogue is a folder `locales/LANGUAGE` of TOML files whose keys are
 the English texts; what it lacks stays English. Places for values are `{names}`, filled by `str.format` afterwards.
-Texts of the model, of tools and of errors that `core` tells are nobody's to translate. Standard library only.
+Texts of the model, of tools and of errors that `core` tells are not translated; its notices are. Standard library only.
 """
 
 from __future__ import annotations

@@ -33,11 +33,12 @@ def watch(event, arguments):
 async def play(home):
     from tests.tui.workspace.running_app import until
     from tests.tui.replay.screens import go, replay, replay_app, settle
+    from tui.replay.replay_start import replay_to
 
     async with replay_app(home, "long", (160, 48)) as it:
         tab = replay(it)
         tab.player.speed, tab.player.skips_waiting = 64.0, True
-        it.app.replay_to(tab, 0)
+        replay_to(it.app, tab, 0)
         await until(it.pilot, lambda: tab.player.position.is_end)
         for target in (0, 30, 5):
             await go(it, target)

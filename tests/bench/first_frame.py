@@ -10,7 +10,7 @@ from tests.bench.program import HELLO, HELLO_DRAWN, WORKSPACE, WORKSPACE_DRAWN, 
 from tests.bench.size import sized
 
 ROUNDS = sized(11, 1)
-START_SCREEN_DRAWN = b"Which model shall answer"
+START_SCREEN_DRAWN = b"Choose a model"
 """By then the store is open and the models are known: what is typed now is heard."""
 
 

@@ -296,7 +296,7 @@ async def _clear(it: Running) -> None:
     await it.session.become(
         agent_state=AgentState.AWAITING_USER_INPUT, awaiting=None, halt=None, planning=False, queue=()
     )
-    it.app._pump()
+    it.app.frames.draw()
     it.app.workspace.prompt.focus()
     await _settled(it)
 
@@ -304,7 +304,7 @@ async def _clear(it: Running) -> None:
 async def _ask(it: Running, kind: str) -> None:
     await EVERY[kind](it)
     await _settled(it)
-    it.app._pump()
+    it.app.frames.draw()
     await _settled(it)
 
 

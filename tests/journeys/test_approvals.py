@@ -32,7 +32,7 @@ def test_of_two_screens_the_second_reads_along_and_is_told_who_has_it(handloom: 
     (conversation,) = handloom.conversations()
     id = conversation["conversation_id"]
     second.handloom("--resume", id)
-    second.wait_for("is open in another Handloom (process ", "here it can only be read", "look around", "asked by")
+    second.wait_for("is open in another Handloom (process ", "but only read", "look around", "asked by")
     second.press("y", "Enter")
     second.press("C-q")
     second.wait_for("look around", gone=True)
@@ -89,6 +89,6 @@ def test_all_of_a_command_that_is_longer_than_the_screen_can_be_read(handloom: H
 
 def begin(terminal: Terminal, model: str) -> None:
     terminal.handloom("--model", model)
-    terminal.wait_for("Say what you want done")
+    terminal.wait_for("Ask for something")
     terminal.type("look around")
     terminal.press("Enter")

@@ -22,7 +22,7 @@ def terminal(handloom: Handloom) -> Iterator[Terminal]:
 
 def test_without_any_key_enter_is_all_that_the_first_answer_takes(terminal: Terminal) -> None:
     terminal.handloom()
-    terminal.wait_for("Which model shall answer?", "ANTHROPIC_API_KEY", "ctrl+q ends Handloom")
+    terminal.wait_for("Choose a model", "ANTHROPIC_API_KEY", "ctrl+q ends Handloom")
     terminal.read_the_question()
     terminal.press("Enter")
     terminal.wait_for("Show me what you can do.")
@@ -36,7 +36,7 @@ def test_a_setting_that_is_changed_holds_for_the_next_conversation(handloom: Han
     home.mkdir(parents=True, exist_ok=True)
     (home / "config.toml").write_text("# mine\n")
     terminal.handloom("--model", "demo")
-    terminal.wait_for("Say what you want done", "NO ISOLATION")
+    terminal.wait_for("Ask for something", "NO ISOLATION")
     terminal.press("C-x", ",")
     terminal.wait_for("Settings", "The most common settings.")
     terminal.type("/max_iter")

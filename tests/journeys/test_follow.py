@@ -35,7 +35,7 @@ def test_the_second_screen_follows_and_goes_on_where_the_first_was_killed(
         {"text": "It goes on here."},
     ]
     first.handloom("--model", write_script(handloom.workspace.parent, turns))
-    first.wait_for("Say what you want done")
+    first.wait_for("Ask for something")
     first.type("look around")
     first.press("Enter")
     first.wait_for("Run this command?")
@@ -52,7 +52,7 @@ def test_the_second_screen_follows_and_goes_on_where_the_first_was_killed(
     first.agree()
     second.wait_for("once more", "sleep 600", "▶ running", "follows process")
     os.kill(int(found[1]), signal.SIGKILL)
-    second.wait_for("is open no more in", "open nowhere: b goes on")
+    second.wait_for("is no longer open in", "open nowhere: b goes on")
     second.press("b")
     second.wait_for("interrupted by a restart")
     second.type("go on")

@@ -215,7 +215,7 @@ def test_without_an_answer_that_is_one_the_page_is_cells_and_nothing_is_typed(
         until(terminal, lambda: cells_of(terminal, "000000") > 100, "the page is not drawn in cells")
         assert not terminal.sent
         terminal.write("\x1bOQ")  # F2: the prompt has nothing in it
-        terminal.wait_for("Say what you want done")
+        terminal.wait_for("Ask for something")
         assert ends_whole(terminal)
 
 
@@ -228,7 +228,7 @@ def test_an_answer_that_comes_late_and_torn_is_an_answer_and_no_key(handloom: Ha
             terminal.read(0.03)
         until(terminal, lambda: shows(terminal, QUARTERS), "the page is not seen")
         terminal.write("\x1bOQ")
-        terminal.wait_for("Say what you want done")
+        terminal.wait_for("Ask for something")
         assert ends_whole(terminal)
 
 

@@ -45,7 +45,7 @@ def test_the_editor_has_the_terminal_and_what_it_leaves_is_in_the_prompt(
     )
     turns = [{"tool_calls": [bash("for n in 1 2 3; do echo tick-$n; sleep 0.5; done")]}, FINISH]
     terminal.handloom("--model", write_script(handloom.workspace.parent, turns))
-    terminal.wait_for("Say what you want done")
+    terminal.wait_for("Ask for something")
     terminal.type("go")
     terminal.press("Enter")
     terminal.agree()
@@ -92,7 +92,7 @@ def test_what_was_sent_is_found_again_the_next_day_with_the_shells_commands(
 ) -> None:
     model = write_script(handloom.workspace.parent, [FINISH, FINISH])
     terminal.handloom("--model", model)
-    terminal.wait_for("Say what you want done")
+    terminal.wait_for("Ask for something")
     terminal.type("!echo shell-$((40+2)) > made; cat made")
     terminal.wait_for("shell: Enter runs it")
     terminal.press("Enter")
@@ -104,7 +104,7 @@ def test_what_was_sent_is_found_again_the_next_day_with_the_shells_commands(
     terminal.press("C-q")
     terminal.wait_for("All is done.", gone=True)
     terminal.handloom("--model", model)
-    terminal.wait_for("Say what you want done")
+    terminal.wait_for("Ask for something")
     terminal.press("C-r")
     terminal.wait_for("History:", "remember the marmot", "!echo shell-")
     terminal.type("marm")

@@ -228,7 +228,7 @@ def test_keys_of_the_first_moments_answer_nothing(tmp_path: Path) -> None:
     handloom = Handloom(tmp_path, **{GUARD_MS: "60000"})
     with closing(Terminal(handloom, 100, 30)) as terminal:
         terminal.handloom("--model", write_script(tmp_path, [{"tool_calls": [bash("touch made")]}, FINISH]))
-        terminal.wait_for("Say what you want done")
+        terminal.wait_for("Ask for something")
         terminal.type("go")
         terminal.press("Enter")
         terminal.wait_for("Run this command?")

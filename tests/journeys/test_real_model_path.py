@@ -73,7 +73,7 @@ def test_tokens_cost_and_context_stand_in_the_footer(endpoint: Handloom) -> None
     terminal = Terminal(endpoint, 140, 40)
     try:
         terminal.handloom("--model", MODEL)
-        terminal.wait_for("Say what you want done")
+        terminal.wait_for("Ask for something")
         terminal.type("which keys are there?")
         terminal.press("Enter")
         terminal.wait_for("I look at the keys.")

@@ -103,7 +103,7 @@ def test_never_is_kept_and_what_asks_each_time_takes_no_lasting_yes(handloom: Ha
     with lines(handloom, "--model", write_script(handloom.workspace.parent, turns)) as terminal:
         terminal.wait_for("You: ", raw=True)
         terminal.write("test it\n")
-        terminal.wait_for("Reason: policy.toml:1 ask", "This rule asks every time", "Answer: ", raw=True)
+        terminal.wait_for("Reason: policy.toml:1 ask", "It asks each time", "Answer: ", raw=True)
         terminal.write("always project\n")
         terminal.wait_for("This rule asks every time. Answer yes to allow the action once.", raw=True)
         terminal.write("never project\n")
@@ -125,7 +125,7 @@ def test_the_history_is_condensed_on_wish(tmp_path: Path) -> None:
         terminal.write("echo numbers\n")
         terminal.wait_for("Agent, finished: All is done.", "Status: finished", raw=True)
         terminal.write("/compact the third number\n")
-        terminal.wait_for("Condensed: a summary stands for", raw=True)
+        terminal.wait_for("Compacted: from your next message on, a summary replaces", raw=True)
         terminal.write(b"\x04")
         assert terminal.end() == 0
     (conversation,) = handloom.conversations()
@@ -153,7 +153,7 @@ def test_a_folder_is_asked_about_before_anything_is_said(handloom: Handloom) -> 
         terminal.write("/trust\n")
         terminal.wait_for("You trust these files", raw=True)
         terminal.write("revoke\n")
-        terminal.wait_for("No longer trusted.", raw=True)
+        terminal.wait_for("Trust revoked.", raw=True)
         terminal.write(b"\x04")
         assert terminal.end() == 0
     (conversation,) = handloom.conversations()

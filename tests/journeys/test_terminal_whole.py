@@ -17,7 +17,7 @@ from tests.program import Handloom
 
 pytestmark = pytest.mark.alone
 
-PLACEHOLDER = "Say what you want done"
+PLACEHOLDER = "Ask for something"
 
 
 @contextmanager
@@ -169,5 +169,5 @@ def test_what_was_said_stays_on_the_normal_screen_where_that_is_wished(handloom:
         terminal.write("\x11")
         assert terminal.end() == 0
         after = terminal.raw.rpartition(b"\x1b[?1049l")[2].decode()
-    for words in ("> look around", "I look.", "seen-42", "All is done.", "Go on with: handloom --resume "):
+    for words in ("> look around", "I look.", "seen-42", "All is done.", "Resume with: handloom --resume "):
         assert words in after

@@ -97,7 +97,7 @@ def test_who_comes_back_finds_it_all(handloom: Handloom, terminal: Terminal) -> 
         handloom.workspace.parent, [{"text": "I look.", "tool_calls": [bash("echo seen-$((40+2))")]}, FINISH]
     )
     terminal.handloom("--model", model)
-    terminal.wait_for("Say what you want done")
+    terminal.wait_for("Ask for something")
     terminal.type("look around")
     terminal.press("Enter")
     terminal.agree()
@@ -113,7 +113,7 @@ def test_who_comes_back_finds_it_all(handloom: Handloom, terminal: Terminal) -> 
 def test_who_was_killed_finds_it_all_too(handloom: Handloom, terminal: Terminal) -> None:
     turns = [{"text": "I wait.", "tool_calls": [bash("echo begun; sleep 600")]}, FINISH]
     terminal.handloom("--model", write_script(handloom.workspace.parent, turns))
-    terminal.wait_for("Say what you want done")
+    terminal.wait_for("Ask for something")
     terminal.type("wait for me")
     terminal.press("Enter")
     terminal.agree()
@@ -142,7 +142,7 @@ def test_who_was_killed_finds_it_all_too(handloom: Handloom, terminal: Terminal)
 def test_an_interrupt_stops_the_command(handloom: Handloom, terminal: Terminal) -> None:
     turns = [{"tool_calls": [bash("echo begun; sleep 600")]}, FINISH]
     terminal.handloom("--model", write_script(handloom.workspace.parent, turns))
-    terminal.wait_for("Say what you want done")
+    terminal.wait_for("Ask for something")
     terminal.type("go")
     terminal.press("Enter")
     terminal.agree()

@@ -149,7 +149,7 @@ async def test_a_task_is_typed_answered_copied_and_there_after_a_reload(
     served: Served, browser: Browser, handloom: Handloom
 ) -> None:
     screen = await opened(browser, served.address)
-    await screen.shows("Say what you want done", "waits for you")
+    await screen.shows("Ask for something", "waits for you")
     assert served.token not in await screen.page.evaluate("location.href")
     await draws(screen.page)
     await screen.page.keyboard.type("look around — 你好")

@@ -27,7 +27,7 @@ async def available(home: Home, gathered: Gathered) -> AvailableCommandsUpdate:
     own, _problems = await asyncio.to_thread(slash_commands.load, home, texts(gathered))
     told = _("Go on after a stop, an error or a limit; a limit is extended by the same amount again.")
     keeps = AvailableCommandInput(root=UnstructuredCommandInput(hint=_("what to keep")))
-    sums = _("Have the history summed up for the model; say what it is to keep.")
+    sums = _("Compact the conversation. Optionally say what to keep.")
     found = [
         AvailableCommand(name=CONTINUE, description=told),
         AvailableCommand(name=COMPACT, description=sums, input=keeps),

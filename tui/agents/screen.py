@@ -33,8 +33,8 @@ class ReadFirstScreen(YesNoScreen):
         with Vertical() as box:
             box.border_title = self._title
             box.border_subtitle = _("↑ ↓ choose · Enter answers · PgUp PgDn scroll · Esc cancels")
-            told = _("This project brings an agent. It would direct the model with these words; read them first.")
-            yield Static(Content.assemble((told, "$text-warning"), "\n"))
+            text = _("This project brings an agent. It would direct the model with these words; read them first.")
+            yield Static(Content.assemble((text, "$text-warning"), "\n"))
             with VerticalScroll(can_focus=False):
                 yield Static(Content(self._text))
             yield from self.answer_rows()

@@ -75,7 +75,7 @@ class QuestionList:
     rows: tuple[Row, ...]
     at: int = 0
     typed: str = ""
-    """What text and Enter do, for people."""
+    """What text and Enter do, in words."""
     above: QuestionList | None = None
     """The list that Esc goes back to."""
 

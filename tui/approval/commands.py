@@ -1,311 +1,71 @@
-"""Questions to the user, shown and answered: may this action run, how to go on after a halt. A mixin of the app.
-
-A row that was taken is carried out for the action that the question named, never for the one behind it.
-"""
+"""The commands for questions: finding the one that waits, and choosing when the agent asks."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tui.approval.answer_list import (
-    HALTED,
-    Asked,
-    Does,
-    QuestionList,
-    Row,
-    action_list,
-    can_permit,
-    halt_list,
-    plan_list,
-    scope_list,
-)
-from tui.approval.view import QuestionView
-from tui.commands import keyed
-from tui.dialogs.line_input import LineScreen
 from tui.i18n import _
-from tui.plan.plan_text import plan_text
-from tui.terminal_io.sanitizer import sanitize, sanitize_line
-from tui.workspace.footer import ABOUT
-from tui.workspace.frame import Frame
+from tui.shortcuts.command import Command, Group, Scope
+from tui.workspace.footer import MODES, next_mode
 
 if TYPE_CHECKING:
-    from core.controller.state import State
-    from core.security.confirmation import Judgement
-    from core.security.suggested_rules import Reach
-    from core.session.agent_session import AgentSession
-    from tui.approval.question import Question
-    from tui.workspace.conversation import ConversationTab
+    from tui.app import HandloomApp
+    from tui.workspace.context import Context
 
-PART_CELLS = 80
-SHOWN_PARTS = 3
-
-
-async def _take(session: AgentSession, way: str, model: str = "") -> None:
-    from core.controller.exit_reasons import Way  # with the first conversation, not with the first frame
-
-    await session.recovery.take(Way(way), model)
-
-
-async def _permit(session: AgentSession, action_id: int, pattern: str, scope: str, *, denies: bool) -> None:
-    from core.security.confirmation import NOT_WANTED, Verdict
-    from core.security.permissions import Scope
-
-    await session.approval.permit(pattern, Scope(scope), Verdict.DENY if denies else Verdict.ALLOW)
-    if denies:
-        await session.approval.reject_denied(NOT_WANTED, action_id)
-    else:
-        await session.approval.confirm_allowed(action_id)
-
-
-async def _deny(session: AgentSession, action_id: int) -> None:
-    from core.security.confirmation import NOT_WANTED
-
-    await session.approval.reject(NOT_WANTED, action_id)
-
-
-class Answers(Frame):
-    """Questions, by what a row does."""
-
-    # -- shown -----------------------------------------------------------------------------------------------------
-
-    def show_question(self, asked: Asked, answers: QuestionList) -> None:
-        """Show a question in place of the one there is."""
-        view = QuestionView(
-            asked,
-            answers,
-            clock=self.clock,
-            guard_s=self.options.screen.question_guard_ms / 1000,
-            styles=lambda: self.workspace.chat.styles_used,
-        )
-        self.workspace.ask(view)
-
-    def show_halt(self, state: State) -> None:
-        """Show what stopped the agent, and the ways out."""
-        assert state.halt is not None
-        kind = str(state.halt.kind)
-        told = f"{state.reason}\n{_spent(state)}" if kind == "limit" else state.reason
-        asked = Asked(HALTED.get(kind, _("The agent has stopped")), sanitize(told))
-        self.show_question(asked, halt_list(kind, [str(way) for way in state.halt.ways]))
-
-    def show_plan(self, tab: ConversationTab) -> None:
-        """Show the plan that waits for its approval."""
-        asked = Asked(_("Carry out this plan?"), plan_text(tab.plan.tasks))
-        self.show_question(asked, plan_list())
-
-    async def asked_about(
-        self, tab: ConversationTab, action_id: int, judgement: Judgement | None = None
-    ) -> tuple[Asked, QuestionList] | None:
-        """The question about an action, as it was judged when it was held or is judged now. None where it is gone."""
-        from tui.approval.question import ask_about, judged_again, placed
-
-        if (envelope := await tab.event(action_id)) is None:
-            return None
-        if judgement is not None:
-            envelope = judged_again(envelope, judgement)
-        folders = tab.session.guard.folders
-
-        def look() -> tuple[Question, Reach | None]:
-            question = ask_about(envelope, folders)
-            return question, question.look(question.pattern) if question.look and question.pattern else None
-
-        question, reach = await asyncio.to_thread(look)
-        question = placed(question, tab.session.state.queue)
-        return _asked(question, reach, str(judgement.verdict) if judgement is not None else ""), _answers(
-            question, reach, judgement
-        )
-
-    async def judge_again(self, tab: ConversationTab) -> None:
-        """Show how the action that waits is judged in the mode as it is now. It still runs only when it is allowed."""
-        view = self.workspace.question
-        if view is None or view.is_answered or (action_id := view.asked.action_id) is None:
-            return
-        envelope = await tab.event(action_id)
-        if envelope is None:
-            return
-        judgement = await tab.session.guard.judge(envelope.event)  # type: ignore[arg-type]
-        found = await self.asked_about(tab, action_id, judgement)
-        if found is not None and self.workspace.question is view and not view.is_answered:
-            asked, answers = found
-            view.change(answers, asked)
-
-    # -- answered --------------------------------------------------------------------------------------------------
-
-    def on_question_view_taken(self, message: QuestionView.Taken) -> None:
-        """Carry out the row that was taken, unless its question is not shown any more."""
-        view, row, tab = message.view, message.row, self.living
-        if tab is None or view is not self.workspace.question or view.is_answered:
-            return
-        session, action_id = tab.session, view.asked.action_id
-        match row.does:
-            case Does.OPEN:
-                view.change(scope_list(view.answers, view.pattern, denies=row.denies))
-            case Does.PATTERN:
-                self.attempt(self._change_pattern(view, denies=row.denies))
-            case Does.EDIT_PLAN:
-                self.attempt(self.edit_plan(tab))
-            case Does.APPROVE_PLAN:
-                self._answer(view, session.planning.approve(tab.plan.told))
-            case Does.WAY if row.value == "switch_model":
-                self.choose_model(lambda name: self._answer(view, _take(session, "switch_model", name)))
-            case Does.WAY:
-                self._answer(view, _take(session, row.value))
-            case _ if action_id is not None:
-                self._answer(view, _carry_out(session, action_id, row))
-
-    def _answer(self, view: QuestionView, answer: Coroutine[Any, Any, None]) -> None:
-        self.attempt(self.answering(view, answer))
-
-    async def answering(self, view: QuestionView, answer: Coroutine[Any, Any, None]) -> None:
-        """Give an answer. Where that fails, the question can be answered again."""
-        view.is_answered = True
-        try:
-            await answer
-        except BaseException:
-            view.is_answered = False
-            raise
-
-    async def _change_pattern(self, view: QuestionView, *, denies: bool) -> None:
-        """Let the user change what a permission or a denial would cover. Nothing is stored by that."""
-        question = view.asked.question
-        if question is None or (look := question.look) is None:
-            return
-        example = _("Such as bash(git push *)")
-        text = await self.push_screen_wait(LineScreen(_("What it covers"), example, view.pattern))
-        pattern = (text or "").strip()
-        if not pattern or pattern == view.pattern or self.workspace.question is not view:
-            return
-        reach = await asyncio.to_thread(look, pattern)
-        if problem := _unusable(reach, denies=denies):
-            view.say(_("Not changed. {problem}").format(problem=problem))
-            return
-        view.pattern = pattern
-        answers = action_list(question, reach, pattern)
-        view.change(scope_list(answers, pattern, denies=denies), _asked(question, reach))
-        if broad := _broad(reach):
-            view.say(broad)
-
-    async def deny_with(self, tab: ConversationTab, view: QuestionView, text: str) -> bool:
-        """Deny the action that a question is about and tell the agent this. Answers whether it is about one."""
-        if (action_id := view.asked.action_id) is None or view.is_answered:
-            return False
-        await self.answering(view, tab.session.approval.reject(text, action_id))
-        return True
-
-    def say_question_stays(self) -> None:
-        """Esc never drops what waits: say what ends it."""
-        view = self.workspace.question
-        if view is None:
-            return
-        if view.asked.action_id is not None:
-            view.say(_("The action still waits. To end it, choose “Deny” or “Deny and stop the agent”."))
-        else:
-            view.say(_("This still waits for your answer. Choose one, or type a message."))
-
-    # -- found -----------------------------------------------------------------------------------------------------
-
-    def do_ask_focus(self) -> None:
-        if self.workspace.question is not None:
-            self.workspace.helm.focus()
-        else:
-            self.flash(_("Nothing is asked."))
-
-    def do_ask_next(self) -> None:
-        """Go to the next conversation that waits for an answer; the shown one is the last that is looked at."""
-        tabs, current = self.living_tabs, self.current
-        at = next((n for n, tab in enumerate(tabs) if tab is current), -1)
-        for tab in (*tabs[at + 1 :], *tabs[: at + 1]):
-            if tab.waits_for is not None:
-                if tab is not current:
-                    self.show_tab(tab)
-                self.workspace.helm.focus()
-                return
-        self.flash(_("No conversation waits for you."))
-
-
-async def _carry_out(session: AgentSession, action_id: int, row: Row) -> None:
-    match row.does:
-        case Does.ALLOW:
-            await session.approval.confirm(action_id)
-        case Does.PERMIT | Does.FORBID:
-            await _permit(session, action_id, row.stores, row.value, denies=row.does is Does.FORBID)
-        case Does.DENY:
-            await _deny(session, action_id)
-        case Does.STOP:
-            await session.approval.reject("", action_id)
-
-
-# -- in words --------------------------------------------------------------------------------------------------------
-
-
-def _asked(question: Question, reach: Reach | None, verdict: str = "") -> Asked:
-    title = question.title
-    if question.risk:  # first, because a narrow screen cuts the end
-        title += "   " + _("(risk: {risk})").format(risk=question.risk)
-    if question.of > 1:
-        title += "   " + _("{n} of {count}").format(n=question.number, count=question.of)
-    told = [_JUDGED_NOW[verdict].format(rule=question.rule)] if verdict in _JUDGED_NOW else []
-    if not told and question.rule:
-        told.append(_("Reason: {rule}").format(rule=question.rule))
-    length = _length(question.body)
-    why = "\n".join(filter(None, (" · ".join((*told, *question.reasons)), length)))
-    if question.stays:
-        note = _("This rule asks every time, so the action cannot be always allowed.")
-    elif not can_permit(question, reach):
-        note = _("This action is too complex to always allow. You can allow it once.")
-    else:
-        note = _broad(reach)
-    return Asked(title, question.body, why, note, bool(_broad(reach)), question)
-
-
-_JUDGED_NOW = {
-    "allow": _("Now allowed by {rule}; this action still waits for your answer"),
-    "deny": _("Now denied by {rule}; this action still waits for your answer"),
+MODE_MESSAGES = {
+    "always": _("The agent asks before every action."),
+    "risky": _("The agent asks before risky actions."),
+    "auto-edit": _("The agent edits files in the workspace without asking, and asks before everything else."),
+    "plan": _("The agent only reads and plans; it changes nothing."),
+    "never": _("The agent does not ask, except for actions that untrusted content may have caused."),
 }
 
 
-def _answers(question: Question, reach: Reach | None, judgement: Judgement | None) -> QuestionList:
-    answers = action_list(question, reach)
-    if judgement is not None and str(judgement.verdict) == "deny":
-        answers = answers.highlighting(next(at for at, row in enumerate(answers.rows) if row.does is Does.DENY))
-    return answers
+def focus_question(app: Context) -> None:
+    """Go to the prompt, above which the question is."""
+    if app.workspace.question is not None:
+        app.workspace.main_input.focus()
+    else:
+        app.flash(_("No question is waiting."))
 
 
-def _length(body: str) -> str:
-    from tui.approval.view import LONG_CHARACTERS, LONG_LINES
-
-    lines = body.count("\n") + 1
-    if lines <= LONG_LINES and len(body) <= LONG_CHARACTERS:
-        return ""
-    told = _(
-        "{lines} lines, {characters} characters: {prompt.page_up} and {prompt.page_down} scroll, {prompt.end} goes to "
-        "the end."
-    )
-    return keyed(told, lines=f"{lines:,}", characters=f"{len(body):,}")
-
-
-def _unusable(reach: Reach, *, denies: bool) -> str:
-    """Why a pattern cannot be stored; empty where it can."""
-    if reach.problem:
-        return sanitize(reach.problem)
-    if reach.uncovered and not denies:
-        what = ", ".join(sanitize_line(part, PART_CELLS) for part in reach.uncovered[:SHOWN_PARTS])
-        return _("The pattern does not cover this action: {what}.").format(what=what)
-    return "" if reach.patterns else _("It is not a valid pattern.")
+def next_waiting(app: Context) -> None:
+    """Go to the next conversation that waits for an answer; the shown one is the last that is looked at."""
+    tabs, current = app.tabs.conversations, app.tabs.current
+    at = next((n for n, tab in enumerate(tabs) if tab is current), -1)
+    for tab in (*tabs[at + 1 :], *tabs[: at + 1]):
+        if tab.waits_for is not None:
+            if tab is not current:
+                app.tabs.show(tab)
+            app.workspace.main_input.focus()
+            return
+    app.flash(_("No conversation waits for you."))
 
 
-def _broad(reach: Reach | None) -> str:
-    if reach is None or not reach.broad:
-        return ""
-    what = ", ".join(sanitize_line(pattern, PART_CELLS) for pattern in reach.broad[:SHOWN_PARTS])
-    return _("This is broad and allows almost anything: {pattern}.").format(pattern=what)
+def change_mode(app: HandloomApp) -> None:
+    """Take the next mode of confirmation."""
+    tab = app.tabs.conversation
+    if tab is None:
+        return
+    own = str(app.manager.settings.agent.confirm) if app.manager is not None else MODES[0]
+    mode = next_mode(str(tab.session.approval.mode), own)
+    tab.session.approval.set_mode(mode)
+    app.attempt(tab.session.approval.keep_mode(mode, own=mode == own))
+    app.flash(MODE_MESSAGES[mode])
+    app.attempt(app.approvals.judge_again(tab))
+    app.wake(tab)
 
 
-def _spent(state: State) -> str:
-    """What the agent has used so far, in one line."""
-    cost = state.metrics.accumulated_cost
-    about = ABOUT if state.metrics.accumulated_token_usage.is_estimated else ""
-    spent = _("an unknown amount") if cost is None else f"{about}${cost:.4f}"
-    told = _("Used so far: {answers} model calls, {tokens} tokens, {spent}.")
-    return told.format(answers=state.iteration, tokens=f"{about}{state.tokens:,}", spent=spent)
+ROWS = (
+    Command("ask.focus", (), "Answer the question", "Go to the prompt, above which the question is.", Group.QUESTIONS,
+            leader="a", run=focus_question),
+    Command("question.move", ("up", "down", *"123456789"), "Choose an answer", "Arrows and digits move the highlight "
+            "while the prompt is empty; they answer nothing.", Group.QUESTIONS, Scope.QUESTION, hint="choose",
+            native=True),
+    Command("question.take", ("enter",), "Answer", "On an empty prompt: what the highlighted row says. With text: deny "
+            "the action, and tell the agent the text.", Group.QUESTIONS, Scope.QUESTION, hint="answer", native=True),
+    Command("ask.next", (), "Next waiting", "Go to the next conversation that waits for your answer.", Group.QUESTIONS,
+            leader="N", slash="waiting", run=next_waiting),
+    Command("prompt.mode", ("shift+tab",), "Approval mode", "Approve everything, auto-approve edits, or plan only.",
+            Group.PROMPT, Scope.PROMPT, hint="mode", slash="mode", run=change_mode),
+)  # fmt: skip

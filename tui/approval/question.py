@@ -67,7 +67,7 @@ class Question:
     """Which one it is of those that wait."""
     of: int = 1
     behind: int = 0
-    """How many actions stand behind it, whether they ask or not."""
+    """How many actions wait after it, whether they need an answer or not."""
     diff: tuple[str, ...] = ()
     """The lines of an edit with their signs; then the first line of the body is what the diff is of."""
     path: str = ""
@@ -201,7 +201,7 @@ def judged_again(envelope: Envelope, judgement: Judgement) -> Envelope:
 
 
 def placed(question: Question, queue: Sequence[Pending]) -> Question:
-    """The question with its number among all that wait for an answer, and how many actions stand behind it."""
+    """The question with its number among all that wait for an answer, and how many actions wait after it."""
     waiting = [pending for pending in queue if pending.held]
     own = next((pending for pending in waiting if pending.id == question.action_id), None)
     if own is None:

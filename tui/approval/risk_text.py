@@ -1,6 +1,6 @@
 """Who asks about an action and how risky it is, in words: the same on its card, in the chat, live and in a replay.
 
-Pure, from the event alone; what reading an action tells of its risk comes from whoever may read it.
+Pure, from the event alone; the caller passes what reading the action says about its risk.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ VOICES = {
     "a check that failed": _("a check that failed"),
     "behind": _("you denied an action in front of it"),
 }
-"""What else may ask than a rule or a mode, as a judgement names it and as people read it."""
+"""Other reasons for a question than rules and modes: the name in a judgement, and its words."""
 BROKEN = "a broken file"
 NOT_UNDERSTOOD = frozenset({BROKEN, "a check that failed"})
 """Who asks where a rule or a check could not be carried out."""
@@ -41,7 +41,7 @@ def asker(action: Action) -> str:
 
 
 def rule_words(rule: str) -> str:
-    """A rule for people: modes and voices have words, the rest is as the user wrote it."""
+    """A rule in words: modes and the reasons above have words, the rest is as the user wrote it."""
     if rule in VOICES:
         return VOICES[rule]
     kind, _space, name = rule.partition(" ")
@@ -51,20 +51,20 @@ def rule_words(rule: str) -> str:
 
 
 def risk_words(action: Action, read: ActionSecurityRisk | None = None) -> str:
-    """The risk of an action in words; empty where nobody rated it."""
+    """The risk of an action in words; empty if it was not rated."""
     return RISKS.get(risk_of(action, read), "")
 
 
 def risk_of(action: Action, read: ActionSecurityRisk | None = None) -> str:
     """The strictest of what was judged when it was held, what reading it tells, and the model's own rating.
 
-    A log from elsewhere may say anything, so what it says only raises the risk. Empty where nobody rated it.
+    A log from elsewhere may say anything, so what it says only raises the risk. Empty if it was not rated.
     """
     rated = getattr(action, "security_risk", ActionSecurityRisk.UNKNOWN)
-    said: set[str] = {action.judgement.risk} if action.judgement is not None else set()
-    said |= {rated.name.lower()} if rated is not ActionSecurityRisk.UNKNOWN else set()
-    said |= {read.name.lower()} if read is not None else set()
-    return next((risk for risk in RISKS if risk in said), "")
+    risks: set[str] = {action.judgement.risk} if action.judgement is not None else set()
+    risks |= {rated.name.lower()} if rated is not ActionSecurityRisk.UNKNOWN else set()
+    risks |= {read.name.lower()} if read is not None else set()
+    return next((risk for risk in RISKS if risk in risks), "")
 
 
 def asked_line(action: Action) -> str:
@@ -72,6 +72,6 @@ def asked_line(action: Action) -> str:
     judged = action.judgement
     if judged is None or judged.verdict != "ask" or not judged.rule:
         return ""
-    told = _("asked by {rule}").format(rule=rule_words(judged.rule))
+    text = _("asked by {rule}").format(rule=rule_words(judged.rule))
     risk = risk_words(action)
-    return f"{told} " + _("(risk: {risk})").format(risk=risk) if risk else told
+    return f"{text} " + _("(risk: {risk})").format(risk=risk) if risk else text

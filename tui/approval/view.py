@@ -22,9 +22,9 @@ from textual.message import Message
 from textual.widgets import Static
 
 from tui.approval.answer_list import DIGITS, MOVES, Asked, QuestionList, Row
-from tui.commands import keyed
 from tui.dialogs.key_guard import GUARD_S, KeyGuard, LastKey
 from tui.i18n import _
+from tui.shortcuts.command import keyed
 
 if TYPE_CHECKING:
     from rich.style import Style
@@ -119,7 +119,7 @@ class QuestionView(Vertical):
         & > .question--body { height: auto; max-height: 25vh; background: $surface; scrollbar-size-vertical: 1; }
         & > .question--why, & > .question--note { height: auto; color: $text-muted; }
         & > .question--note.-warning { color: $text-error; }
-        & > .question--said { height: auto; color: $text-accent; text-style: bold; }
+        & > .question--message { height: auto; color: $text-accent; text-style: bold; }
         & > .question--rows { height: auto; max-height: 30vh; scrollbar-size-vertical: 1; }
         & > .question--typed { height: auto; color: $text-muted; }
         & > .-empty { display: none; }
@@ -165,7 +165,7 @@ class QuestionView(Vertical):
         self._digits, self._digit_at = "", float("-inf")
         """The digits that were typed last and may be the beginning of a text, and when the last of them was pressed."""
         self._before_digits = answers
-        self._said = ""
+        self._message = ""
         self._is_built = False
         """Whether there are widgets to show things in. Keys can come before that: the prompt has the question first."""
 
@@ -176,21 +176,21 @@ class QuestionView(Vertical):
         yield VerticalScroll(classes="question--rows", can_focus=False)
         yield Static(classes="question--note")
         yield Static(classes="question--typed")
-        yield Static(classes="question--said")
+        yield Static(classes="question--message")
 
     def on_mount(self) -> None:
         """Show everything; the guard starts when it has been drawn."""
         self._is_built = True
         self._show_asked()
         self._show_rows()
-        self.say(self._said)
+        self.say(self._message)
         self.call_after_refresh(self.restart_guard)
 
     def restart_guard(self) -> None:
         """Take no key for a moment: the user sees something new."""
         self.guard.restart(self._clock())
 
-    def hear(self, last: LastKey) -> None:
+    def note_key(self, last: LastKey) -> None:
         """Know the key that was pressed last before the question appeared."""
         self.guard.last = last
 
@@ -269,11 +269,11 @@ class QuestionView(Vertical):
 
     def say(self, text: str) -> None:
         """Tell why a key did nothing, next to the list; an empty text ends that."""
-        self._said = text
+        self._message = text
         if not self._is_built:
             return
-        self._line("said", text)
-        self.set_class(bool(text), "-said")
+        self._line("message", text)
+        self.set_class(bool(text), "-message")
         self._keep_in_sight()
 
     def say_blank(self) -> None:
@@ -345,7 +345,7 @@ class QuestionView(Vertical):
         return digits
 
     def step_back(self) -> bool:
-        """Go back to the list above. Answers whether there was one."""
+        """Go back to the list above. Returns whether there was one."""
         if self.answers.above is None:
             return False
         self.change(self.answers.above)
@@ -361,7 +361,7 @@ class QuestionView(Vertical):
     # -- reading ---------------------------------------------------------------------------------------------------
 
     def scroll_body(self, where: Where) -> bool:
-        """Scroll what is asked. Answers whether it is longer than its place."""
+        """Scroll the question's body. Returns whether it is longer than its place."""
         if not self._is_built:
             return False
         body = self.query_one(".question--body", VerticalScroll)

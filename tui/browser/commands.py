@@ -1,7 +1,7 @@
 """What the user does on the page of the agent's browser: take it over, click, type, scroll, give it back.
 
-A mixin of the app. The view says what is wanted; here it becomes browser functions, which go through the session's
-stream as the user's own. What is written into a secret field leaves this place once, and stands in no function.
+The view says what is wanted; here it becomes browser functions, which go through the session's stream as the user's.
+What is written into a secret field leaves this place once, and stands in no function.
 """
 
 from __future__ import annotations
@@ -9,52 +9,54 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tui.browser.page_elements import PageMark
-from tui.browser.view import KEYS, BrowserView
-from tui.commands import keyed
 from tui.dialogs.line_input import LineScreen
 from tui.i18n import _
-from tui.workspace.frame import Frame
+from tui.shortcuts.command import Command, Group, Scope, keyed
 
 if TYPE_CHECKING:
+    from tui.browser.view import BrowserView
+    from tui.workspace.context import Context
     from tui.workspace.conversation import ConversationTab
 
 
-NOT_TAKEN = keyed(_("The agent controls the browser. {terminal.take} gives you control while the agent waits."))
+NOT_TAKEN = _("The agent controls the browser. {terminal.take} gives you control while the agent waits.")
 REPLAYED = _("This is a replay. The page is a recorded screenshot.")
-NOTHING_THERE = _("No clickable elements were found here. Scroll, or press r to reload the page.")
-NO_FIELD = _("No input field is focused. Press f, then type the letters of a field.")
+NOTHING_THERE = _("Nothing to click is known here. Scroll, or press r to load the page again.")
+NO_FIELD = _("No field has the focus. f shows letters: type those of a field.")
 GIVEN_BACK = _("The agent controls the browser again.")
 SIMPLE = {"back": "go_back()", "forward": "go_forward()", "reload": "reload()", "enter": "keyboard_press('Enter')"}
 WRITTEN = frozenset({"text", "secret", "choice", "file"})
 """Kinds of elements that take a line of text."""
 
 
-class Browsing(Frame):
-    """The user's browsing, as methods of the app."""
+class BrowserControl:
+    """What the user does in the agent's browser."""
 
-    _scrolled = (0, 0)
-    """Pixels that are still to be scrolled."""
-    _scrolls = False
+    def __init__(self, app: Context) -> None:
+        self._app = app
+        self._scrolled = (0, 0)
+        """Pixels that are still to be scrolled."""
+        self._scrolls = False
 
-    def on_browser_view_asked(self, message: BrowserView.Asked) -> None:
+    def act(self, message: BrowserView.Asked) -> None:
         """Do what is wanted, or say what has to come before."""
-        tab = self.living
+        tab = self._app.tabs.conversation
         if tab is None:
-            self.flash(REPLAYED)
+            self._app.flash(REPLAYED)
         elif message.wish == "take":
-            self.attempt(
+            self._app.attempt(
                 self._give_browser_back(tab) if tab.session.user_control.browser.is_on else self._take_browser(tab)
             )
         elif not tab.session.user_control.browser.is_on:
-            tab.browser.tell(NOT_TAKEN)
+            tab.browser.tell(keyed(NOT_TAKEN))
         elif message.wish == "scroll":
             self._scrolled = self._scrolled[0] + message.place[0], self._scrolled[1] + message.place[1]
             if not self._scrolls:
-                self.attempt(self._scroll(tab))
+                self._app.attempt(self._scroll(tab))
         else:
-            self._act(tab, message)
+            self._act_on_page(tab, message)
 
-    def _act(self, tab: ConversationTab, message: BrowserView.Asked) -> None:
+    def _act_on_page(self, tab: ConversationTab, message: BrowserView.Asked) -> None:
         match message.wish:
             case "click" if message.mark is not None and message.mark.kind in WRITTEN:
                 self._write(tab, message.mark)
@@ -78,27 +80,25 @@ class Browsing(Frame):
             case _:
                 tab.browser.tell(NOTHING_THERE)
 
-    def leave_hints(self) -> bool:
-        """Take the letters on the page away. Answers whether there were any."""
-        return self.workspace.browser.leave_hints()
-
     # -- taking over and giving back -----------------------------------------------------------------------------------
 
     async def _take_browser(self, tab: ConversationTab) -> None:
         await tab.session.user_control.browser.begin()
         tab.browser.go(len(tab.browser.pages))
-        self.flash(KEYS)
+        from tui.browser.view import KEYS
+
+        self._app.flash(KEYS)
 
     async def _give_browser_back(self, tab: ConversationTab) -> None:
-        self.leave_hints()
+        self._app.workspace.browser.leave_hints()
         await tab.session.user_control.browser.give_back()
-        self.flash(GIVEN_BACK)
+        self._app.flash(GIVEN_BACK)
 
     # -- steps ---------------------------------------------------------------------------------------------------------
 
     def _do(self, tab: ConversationTab, calls: str, hidden: str = "") -> None:
         tab.browser.go(len(tab.browser.pages))
-        self.attempt(self._browse(tab, calls, hidden))
+        self._app.attempt(self._browse(tab, calls, hidden))
 
     async def _browse(self, tab: ConversationTab, calls: str, hidden: str) -> None:
         await tab.session.user_control.browser.do(calls, hidden)
@@ -145,7 +145,7 @@ class Browsing(Frame):
             if line is not None:
                 then(line)
 
-        self.push_screen(LineScreen(title, placeholder, text, hidden=hidden), chosen)
+        self._app.push_screen(LineScreen(title, placeholder, text, hidden=hidden), chosen)
 
 
 def _completed(address: str) -> str:
@@ -154,3 +154,50 @@ def _completed(address: str) -> str:
         return address
     host = address.partition("/")[0].partition(":")[0]
     return f"http{'' if host == 'localhost' or host.startswith('127.') else 's'}://{address}"
+
+
+ROWS = (
+    Command("browser.prev", ("left", "h"), "Previous page", "The screenshot of the previous step.", Group.READING,
+            Scope.BROWSER, hint="before", native=True),
+    Command("browser.next", ("right", "l"), "Next page", "The screenshot of the next step.", Group.READING,
+            Scope.BROWSER, hint="after", native=True),
+    Command("browser.first", ("home", "g"), "First page", "The first picture that is loaded.", Group.READING,
+            Scope.BROWSER, native=True),
+    Command("browser.last", ("end", "G"), "Newest page", "The newest picture, and follow it.", Group.READING,
+            Scope.BROWSER, hint="newest", native=True),
+    Command("browser.copy_url", ("u",), "Copy the address", "The address of the page.", Group.READING, Scope.BROWSER,
+            hint="copy address", native=True),
+    Command("browser.take", ("t",), "Take over, or give back", "You act in the browser, and the agent waits; again "
+            "gives it back.", Group.READING, Scope.BROWSER, hint="take over", native=True),
+    Command("browser.hints", ("f",), "Click by letters", "Letters stand over what can be clicked or filled; typing "
+            "them does it.", Group.READING, Scope.BROWSER, hint="click", native=True),
+    Command("browser.type", ("i",), "Type", "Write into the field that has the focus.", Group.READING, Scope.BROWSER,
+            hint="type", native=True),
+    Command("browser.enter", ("enter",), "Press Enter", "On the page: sends a form, follows what has the focus.",
+            Group.READING, Scope.BROWSER, native=True),
+    Command("browser.open", ("o",), "Open an address", "Go to another page.", Group.READING, Scope.BROWSER,
+            native=True),
+    Command("browser.back", ("left_square_bracket",), "Back", "The page before this one, as in any browser.",
+            Group.READING, Scope.BROWSER, native=True),
+    Command("browser.forward", ("right_square_bracket",), "Forward", "The page after this one.", Group.READING,
+            Scope.BROWSER, native=True),
+    Command("browser.reload", ("r",), "Reload", "Load the page again.", Group.READING, Scope.BROWSER, native=True),
+    Command("browser.up", ("up", "k"), "Scroll up", "The page, or first what is enlarged of it.", Group.READING,
+            Scope.BROWSER, native=True),
+    Command("browser.down", ("down", "j"), "Scroll down", "The page, or first what is enlarged of it.", Group.READING,
+            Scope.BROWSER, native=True),
+    Command("browser.page_up", ("pageup",), "Screen up", "The page by most of a screen.", Group.READING, Scope.BROWSER,
+            native=True),
+    Command("browser.page_down", ("pagedown",), "Screen down", "The page by most of a screen.", Group.READING,
+            Scope.BROWSER, native=True),
+    Command("browser.left", ("H",), "Scroll left", "The page, or first what is enlarged of it.", Group.READING,
+            Scope.BROWSER, native=True),
+    Command("browser.right", ("L",), "Scroll right", "The page, or first what is enlarged of it.", Group.READING,
+            Scope.BROWSER, native=True),
+    Command("browser.zoom", ("z",), "Enlarge", "Large enough to read every word, or the whole page.", Group.READING,
+            Scope.BROWSER, hint="enlarge", native=True),
+    Command("browser.numbers", ("m",), "Numbers", "The numbers by which the agent knows the elements.", Group.READING,
+            Scope.BROWSER, native=True),
+    Command("browser.copy_words", ("y",), "Copy the words", "All that can be read in the picture.", Group.READING,
+            Scope.BROWSER, native=True),
+)  # fmt: skip

@@ -44,14 +44,14 @@ class GuardedScreen(ModalScreen[ScreenResultType]):
         """When the last letter was pressed that means nothing here."""
 
     @property
-    def _frame(self) -> HandloomApp:
+    def _handloom(self) -> HandloomApp:
         return cast("HandloomApp", self.app)
 
     def on_screen_resume(self) -> None:
         """Start the guard when the dialog has been drawn."""
-        self.guard.guard_s = self._frame.options.screen.question_guard_ms / 1000
-        self.guard.last = self._frame.last_key
-        self.call_after_refresh(lambda: self.guard.restart(self._frame.clock()))
+        self.guard.guard_s = self._handloom.options.screen.question_guard_ms / 1000
+        self.guard.last = self._handloom.last_key
+        self.call_after_refresh(lambda: self.guard.restart(self._handloom.clock()))
 
     @property
     def ignores_letters(self) -> bool:
@@ -60,7 +60,7 @@ class GuardedScreen(ModalScreen[ScreenResultType]):
 
     def is_taken(self, event: events.Key) -> bool:
         """Whether a key can be an answer. Call it once for each key."""
-        at = self._frame.clock() - max(0.0, time.monotonic() - event.time)
+        at = self._handloom.clock() - max(0.0, time.monotonic() - event.time)
         is_taken = self.guard.takes(event.key, at)
         if event.is_printable and event.key not in DIGITS and self.ignores_letters:
             self._typed_at = at

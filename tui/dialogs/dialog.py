@@ -61,7 +61,7 @@ class ChoiceScreen(ModalScreen[str | None]):
         super().__init__()
         self._title, self._choices, self._empty = title, choices, empty
         self._free = free
-        """What a text that matches no line stands for; empty where only the lines can be chosen."""
+        """What a text that matches no line means; empty if only the lines can be chosen."""
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:

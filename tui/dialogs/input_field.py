@@ -8,7 +8,7 @@ from textual.widgets import Input
 
 
 class Field(Input):
-    """Textual's Input with a cursor that stands still, so that an idle screen paints nothing."""
+    """Textual's Input without a blinking cursor, so that an idle screen paints nothing."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)

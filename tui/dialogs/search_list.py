@@ -120,7 +120,7 @@ class Finder(ModalScreen[str | None]):
         self.show(keep=False)
 
     def show(self, keep: bool = True) -> None:
-        """Fill the list anew; `keep` leaves the highlight on its row."""
+        """Fill the list again; `keep` leaves the highlight on its row."""
         found = self.query_one(Clickable)
         before = found.highlighted_option.id if keep and found.highlighted_option else None
         rows = self.rows(self.query_one("#find", Input).value.strip())

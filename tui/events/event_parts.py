@@ -153,7 +153,7 @@ MAX_CHARS = 200_000
 
 def whole(envelope: Envelope) -> str:
     """An event as it is stored. Not clean: for the clipboard, not for the screen."""
-    from core.events import envelope_to_dict  # the first frame does without
+    from core.events import envelope_to_dict  # not with the first frame
 
     return json.dumps(envelope_to_dict(envelope), indent=2, ensure_ascii=False, default=str)
 

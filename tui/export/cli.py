@@ -1,7 +1,7 @@
 """`handloom export`: a conversation leaves as a file or on standard output, after it was looked through for secrets.
 
-Standard output carries the export and nothing else; what was found and what could not be written is said on standard
-error. A possible secret leaves only where somebody says so, or masked.
+Standard output carries the export and nothing else; findings and problems go to standard
+error. What looks like a secret is exported only if the user agrees, or masked.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tui.cli.output import answer_to, can_ask, notice
 MASK, WRITE = "mask", "write"
 """What a question is answered with: whole words, so that no letter lets anything leave."""
 LISTED = 20
-"""Findings that are told one by one."""
+"""Findings that are listed one by one."""
 
 
 async def export(options: argparse.Namespace) -> int:
@@ -65,7 +65,7 @@ def tell(findings: Findings) -> None:
 
 
 async def _ask(findings: Findings) -> str:
-    """`mask`, `write` or anything else. Raises UsageError where nobody is there to answer."""
+    """`mask`, `write` or anything else. Raises UsageError without a terminal."""
     count = len(findings.secrets)
     what = "A possible secret" if count == 1 else f"{count} possible secrets"
     if not can_ask():

@@ -29,8 +29,8 @@ async def import_conversation(options: argparse.Namespace) -> int:
     async with EventStore(home) as store:
         id, imported = await import_file(store, path, masker=masker)
     if options.json:
-        told = {"conversation_id": id, "event_count": len(imported.envelopes), "format": imported.format}
-        say(json.dumps({**told, "warnings": imported.warnings}))
+        text = {"conversation_id": id, "event_count": len(imported.envelopes), "format": imported.format}
+        say(json.dumps({**text, "warnings": imported.warnings}))
         return ExitStatus.FINISHED
     for warning in imported.warnings:
         notice(warning)

@@ -1,58 +1,72 @@
-"""What the reader asks of the panes: find a text, copy the last answer. A mixin of the app's handlers."""
+"""Find a text in a pane."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from textual.scroll_view import ScrollView
 
-from tui.find.find_bar import Findable, FindBar, TallyChanged
-from tui.i18n import _
-from tui.workspace.frame import Frame
+from tui.shortcuts.command import Command, Group, Scope
+
+if TYPE_CHECKING:
+    from tui.find.find_bar import FindBar
+    from tui.workspace.context import Context
 
 
-class Reading(Frame):
-    """Reading, by the ids of the command table."""
+def find_bar(app: Context) -> FindBar | None:
+    """The line in which is written what to find."""
+    from tui.find.find_bar import FindBar
 
-    @property
-    def find_bar(self) -> FindBar | None:
-        """The line in which is written what to find."""
-        return next(iter(self.workspace.query(FindBar)), None)
+    return next(iter(app.workspace.query(FindBar)), None)
 
-    async def do_find(self) -> None:
-        """Search the pane in focus; from anywhere else, the chat."""
-        workspace, bar = self.workspace, self.find_bar
-        focused = workspace.focused
-        name = focused.id if isinstance(focused, Findable) and focused.id else "chat"
-        if bar is not None and (focused is bar.input or bar.view.id == name):
-            bar.input.focus()
-            return
-        if bar is not None:
-            await bar.remove()
-        if not workspace.pane(name).display:
-            workspace.look_at(name)
-        pane = workspace.pane(name)
-        assert isinstance(pane, ScrollView)
-        await workspace.mount(FindBar(pane))
 
-    def leave_find(self) -> bool:
-        """Close the search that has the keys, and go on reading where it led. Answers whether there was one."""
-        bar = self.find_bar
-        if bar is None or self.workspace.focused not in (bar.input, bar.view):
-            return False
-        bar.view.focus()
-        bar.remove()
-        return True
+async def open_find(app: Context) -> None:
+    """Search the pane in focus; from anywhere else, the chat."""
+    from tui.find.find_bar import Findable, FindBar
 
-    def on_tally_changed(self, message: TallyChanged) -> None:
-        """A search went on."""
-        bar = self.find_bar
-        if bar is not None and bar.is_mounted:
-            bar.tell()
+    workspace, bar = app.workspace, find_bar(app)
+    focused = workspace.focused
+    name = focused.id if isinstance(focused, Findable) and focused.id else "chat"
+    if bar is not None and (focused is bar.input or bar.view.id == name):
+        bar.input.focus()
+        return
+    if bar is not None:
+        await bar.remove()
+    if not workspace.pane(name).display:
+        workspace.show_pane(name)
+    pane = workspace.pane(name)
+    assert isinstance(pane, ScrollView)
+    await workspace.mount(FindBar(pane))
 
-    def do_answer_copy(self) -> None:
-        """The last thing that the agent said, as it was written."""
-        blocks = self.current.chat.blocks if self.current is not None else []
-        answer = next((block for block in reversed(blocks) if block.is_answer), None)
-        if answer is None:
-            self.flash(_("The agent has not answered yet."))
-        else:
-            self.workspace.chat.copy(answer.text)
+
+def leave_find(app: Context) -> bool:
+    """Close the search that has the keys, and focus the pane where it led. Returns whether there was one."""
+    bar = find_bar(app)
+    if bar is None or app.workspace.focused not in (bar.input, bar.view):
+        return False
+    bar.view.focus()
+    bar.remove()
+    return True
+
+
+def show_tally(app: Context) -> None:
+    """Show how many places the search has found so far."""
+    bar = find_bar(app)
+    if bar is not None and bar.is_mounted:
+        bar.show_tally()
+
+
+ROWS = (
+    Command("find", ("ctrl+f",), "Find", "Find text in the pane in focus; {find.next} goes on, {find.prev} back, "
+            "{app.back} ends it.", Group.PANES, hint="find", slash="find", run=open_find),
+    Command("list.find_next", ("n",), "Next hit", "While something is searched for: the next place.", Group.READING,
+            Scope.LIST, native=True),
+    Command("list.find_prev", ("N",), "Previous hit", "The previous place; before the first, older events are loaded.",
+            Group.READING, Scope.LIST, native=True),
+    Command("find.next", ("enter",), "Next hit", "The next place; after the last one, the first.", Group.READING,
+            Scope.FIND, hint="next", native=True),
+    Command("find.prev", ("up", "shift+enter"), "Previous hit", "The previous place.", Group.READING, Scope.FIND,
+            hint="before", native=True),
+    Command("find.read", ("tab",), "Read on", "To the pane; {list.find_next} and {list.find_prev} go on there, "
+            "{app.back} ends the search.", Group.READING, Scope.FIND, hint="to the pane", native=True),
+)  # fmt: skip

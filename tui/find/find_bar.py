@@ -54,16 +54,16 @@ class Query:
         return cls(text, re.compile(words, 0 if any(c.isupper() for c in text) else re.IGNORECASE))
 
     def count(self, text: str) -> int:
-        """How often it stands in a text."""
+        """How often it occurs in a text."""
         return len(self.pattern.findall(text))
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Where it stands in a text."""
+        """Where it occurs in a text."""
         return [match.span() for match in self.pattern.finditer(text)]
 
 
 class Tally(NamedTuple):
-    """How a search stands."""
+    """The state of a search."""
 
     here: int = 0
     """Which hit the reader is at, from 1 on; 0 for none."""
@@ -188,15 +188,15 @@ class FindBar(Horizontal):
             self.styles.offset = place
             self.styles.width = region.width
 
-    def tell(self) -> None:
-        """Show how the search stands."""
+    def show_tally(self) -> None:
+        """Show the state of the search."""
         self.query_one(".find--tally", Static).update(str(self.pane.tally) if self.input.value.strip() else "")
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Every letter begins the search anew."""
+        """Every letter restarts the search."""
         event.stop()
         self.pane.find(Query.of(event.value))
-        self.tell()
+        self.show_tally()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Enter goes on to the next hit."""

@@ -67,7 +67,7 @@ class RowFinder(ScrollView):
         self.refresh()
 
     def find_again(self) -> None:
-        """The rows are others now; a search that is still on begins anew, and stays where it is."""
+        """The rows have changed: restart a search that is still running, at the current place."""
         if self.looked_for is not None and not self._searching:
             self._begin()
 

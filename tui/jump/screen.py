@@ -1,7 +1,7 @@
 """Jump mode: a letter over everything that can have the focus; the letter goes there.
 
 Lies over the workspace without hiding it, answers with the number of the place, and with None for Esc and every key
-that is no letter of its own. Places are told by their region; what they are is the caller's matter.
+that is not one of its letters. Knows only the offsets of places; the caller knows what they are.
 """
 
 from __future__ import annotations

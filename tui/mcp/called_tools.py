@@ -56,10 +56,10 @@ class ToolsModel(PaneModel):
 
     def prepend(self, envelopes: Sequence[Envelope]) -> None:
         """Older calls count as well; the latest error stays the one that is told."""
-        told = {name: tool.last_error for name, tool in self.tools.items() if tool.last_error}
+        text = {name: tool.last_error for name, tool in self.tools.items() if tool.last_error}
         for envelope in envelopes:
             self.apply(envelope)
-        for name, error in told.items():
+        for name, error in text.items():
             self.tools[name] = replace(self.tools[name], last_error=error)
 
 

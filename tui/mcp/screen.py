@@ -74,7 +74,7 @@ class MCPScreen(ModalScreen[str | None]):
         self.query_one(OptionList).focus()
 
     def on_unmount(self) -> None:
-        """Follow no more."""
+        """Stop following."""
         self._supervisor.listeners.discard(self._changed)
 
     def _changed(self, server: Server, words: str) -> None:
@@ -94,13 +94,13 @@ class MCPScreen(ModalScreen[str | None]):
         lines.display = bool(self._servers)
         if self._servers:
             lines.highlighted = min(at, len(self._servers) - 1)
-        self._tell()
+        self._show_details()
 
     def on_option_list_option_highlighted(self) -> None:
         """Tell of the server under the cursor."""
-        self._tell()
+        self._show_details()
 
-    def _tell(self) -> None:
+    def _show_details(self) -> None:
         server = self._server
         parts: list[Content | str | tuple[str, str]] = []
         if self._problem:
@@ -160,7 +160,7 @@ class MCPScreen(ModalScreen[str | None]):
             self.dismiss(server.key)
 
     def action_page(self, pages: int) -> None:
-        """Scroll what is told."""
+        """Scroll the details."""
         text = self.query_one("#mcp-about", VerticalScroll)
         text.scroll_relative(y=pages * max(1, text.size.height - 1), animate=False)
 

@@ -1,4 +1,4 @@
-"""What came of a wish to condense the history, in words. Pure."""
+"""The result of a compaction, in words. Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ WHY_CELLS = 200
 
 
 def condensed(action: CondensationAction) -> str:
-    """What came of it, for the user."""
+    """The result, for the user."""
     count = len(action.forgotten)
     if action.note:
-        told = _("There is no summary: {why}. The model no longer sees {count} older events.")
-        return told.format(why=sanitize_line(action.note, WHY_CELLS).rstrip("."), count=count)
+        text = _("There is no summary: {why}. The model no longer sees {count} older events.")
+        return text.format(why=sanitize_line(action.note, WHY_CELLS).rstrip("."), count=count)
     if not count:
         return _("Nothing to compact yet: the conversation is short.")
-    return _("Condensed: a summary stands for {count} older events from your next message on.").format(count=count)
+    return _("Compacted: from your next message on, a summary replaces {count} older events.").format(count=count)

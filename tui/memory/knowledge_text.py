@@ -1,4 +1,4 @@
-"""The knowledge of a folder as text: where each piece comes from, when it is told, and what is wrong. Pure; clean."""
+"""The knowledge of a folder as text: where each piece comes from, when it is sent, and what is wrong. Pure; clean."""
 
 from __future__ import annotations
 

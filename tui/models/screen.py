@@ -1,8 +1,8 @@
 """The model picker: which model answers, with what is known of each: context window, prices, whether it sees pictures.
 
-The models that can be used as things stand are there at once, those of servers on this machine a moment later; the
+The models that can be used are listed at once, those of servers on this machine a moment later; the
 tables of all that there are come from the model host, seconds later the first time. Recently used ones come first, then
-the providers whose key is in the environment. What is not known is a dash. Whatever is typed can be chosen too, because
+the providers whose key is in the environment. What is not known is a dash. Any typed name can be chosen too, because
 no table is complete.
 """
 
@@ -54,7 +54,7 @@ class ModelPicker(Finder):
         self._compact: dict[str, str] = {}
         """The figures for screens on which the names leave little room."""
         self._groups: list[tuple[Row, list[Row]]] = []
-        self._state = _("The list of all models is being read …")
+        self._state = _("Loading the list of models …")
 
     def on_mount(self) -> None:
         """What can be used is there; the tables are on their way."""
@@ -67,7 +67,7 @@ class ModelPicker(Finder):
         self.show()
         models = await self._load()
         self._take([*near, *models])
-        missing = _("The list of all models cannot be had. Type the name of the one you want.")
+        missing = _("The list of models could not be loaded. Type the name of the one you want.")
         self._state = "" if models else missing
         self.show()
 

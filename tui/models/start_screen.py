@@ -1,7 +1,7 @@
 """The start screen: which model answers, where none configured. Enter or a click chooses.
 
 Answers with the model's name and the base URL of an endpoint, "" where the name says it all; None where the user left.
-Says at every step what comes next, and how a provider's key would be given, because nobody has read anything yet.
+Says at every step what comes next, and how to set a provider's key, because the user has read nothing yet.
 """
 
 from __future__ import annotations
@@ -119,8 +119,8 @@ class StartScreen(GuardedScreen[ChosenModel | None]):
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(can_focus=False):
-            yield Static(Content.assemble(("Handloom", "bold $text-accent"), f"   {_('Which model shall answer?')}"))
-            place = _("It works in {folder}").format(folder=sanitize_line(self._workspace, 64))
+            yield Static(Content.assemble(("Handloom", "bold $text-accent"), f"   {_('Choose a model')}"))
+            place = _("Workspace: {folder}").format(folder=sanitize_line(self._workspace, 64))
             yield Static(Content.styled(place, "$text-muted"))
             for number, (label, note) in enumerate(self._lines(), 1):
                 yield Offer(number, label, note)
@@ -150,7 +150,7 @@ class StartScreen(GuardedScreen[ChosenModel | None]):
         servers = _("Ollama, vLLM, LM Studio, llama.cpp: asks for URL and model.")
         lines.append((_("An OpenAI-compatible endpoint"), servers))
         if self._pick is not None:
-            lines.append((_("Another model"), _("Any of the models that there are, with window and prices.")))
+            lines.append((_("Another model"), _("All available models, with context window and prices.")))
         return lines
 
     def on_mount(self) -> None:

@@ -1,7 +1,7 @@
-"""The command palette: every command, conversation and setting, found by name; a command's keys stand at its right.
+"""The command palette: every command, conversation and setting, found by name; a command's keys are on its right.
 
-Commands come from the table at once. Conversations and settings are asked for when the palette is open, and stand
-behind the commands as soon as they are known. Answers with `command:ID`, `conversation:ID` or `setting:NAME`.
+Commands come from the table at once. Conversations and settings are loaded when the palette is open, and follow
+the commands as soon as they are known. Answers with `command:ID`, `conversation:ID` or `setting:NAME`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tui.dialogs.search_list import Finder, Row, ranked
 from tui.i18n import _
 
 RECENT = 5
-"""How many of the commands that were used last stand on top."""
+"""How many of the recently used commands are on top."""
 
 
 class PaletteScreen(Finder):
@@ -28,7 +28,7 @@ class PaletteScreen(Finder):
         """`recent` are ids of commands, the latest first; `more` gives the rows that are not commands."""
         super().__init__()
         self._recent = [BY_ID[id] for id in recent if id in BY_ID][:RECENT]
-        self._more, self._others = more, [Row("", _("Conversations and settings are being read …"))]
+        self._more, self._others = more, [Row("", _("Loading conversations and settings …"))]
 
     def on_mount(self) -> None:
         """The commands are there; the rest is on its way."""

@@ -1,7 +1,7 @@
 """The screen of permissions: what was allowed or denied for this conversation, this project and everywhere.
 
 Each with its pattern, its scope, when and in which conversation it was given; `d` takes one back. It follows the file,
-which other programs write, too. Rules of the policy stand below: they are changed in their files.
+which other programs write, too. Rules of the policy are listed below: they are changed in their files.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ DAY = len("2026-11-22")
 
 
 def line_of(permission: Permission) -> Content:
-    """One permission in one line: what comes last is what gives way."""
+    """One permission in one line; the end is cut off first."""
     return Content.assemble(
         f"{SIGNS[permission.verdict]} {set_cell_size(VERDICTS[permission.verdict], 7)}  ",
         set_cell_size(SCOPES[permission.scope], SCOPE_CELLS) + "  ",
@@ -114,7 +114,7 @@ class PermissionsScreen(GuardedScreen[None]):
         self.query_one(OptionList).focus()
 
     def on_unmount(self) -> None:
-        """Follow no more."""
+        """Stop following."""
         if self._watch is not None:
             self._watch.close()
 
@@ -134,18 +134,18 @@ class PermissionsScreen(GuardedScreen[None]):
         self._show()
 
     def _policy(self) -> tuple[str, str]:
-        """What the policies say, and what is wrong with them, for people. Blocking."""
+        """What the policies say, and what is wrong with them. Blocks."""
         files = [(self._file.path.parent / POLICY, POLICY, False)]
         if self._session is not None:
             files.append((self._session.guard.project_file, str(PROJECT_POLICY), True))
-        told: list[str] = []
+        text: list[str] = []
         wrong: list[str] = []
         for file, name, tightens in files:
             policy = read_policy(file, name=name, tightens=tightens)
-            told += [str(rule) for rule in policy.rules]
+            text += [str(rule) for rule in policy.rules]
             wrong += filter(None, (policy.broken, policy.ignored))
         where = _("Rules for everything that agents do are yours to write in {file}.").format(file=files[0][0])
-        return "\n".join([*told, where]), "\n".join(wrong)
+        return "\n".join([*text, where]), "\n".join(wrong)
 
     def _show(self) -> None:
         lines = self.query_one(OptionList)
@@ -155,7 +155,7 @@ class PermissionsScreen(GuardedScreen[None]):
         lines.display = bool(self._shown)
         if self._shown:
             lines.highlighted = min(at, len(self._shown) - 1)
-        self._tell()
+        self._show_details()
         self.call_after_refresh(self._show_keys)
 
     def _show_keys(self) -> None:
@@ -170,14 +170,14 @@ class PermissionsScreen(GuardedScreen[None]):
 
     def on_option_list_option_highlighted(self) -> None:
         """Tell of the one under the cursor."""
-        self._tell()
+        self._show_details()
 
     @property
     def _chosen(self) -> Permission | None:
         index = self.query_one(OptionList).highlighted
         return self._shown[index] if index is not None and index < len(self._shown) else None
 
-    def _tell(self) -> None:
+    def _show_details(self) -> None:
         chosen = self._chosen
         parts: list[str | tuple[str, str]] = []
         if problem := "\n".join(filter(None, (self._problem, self._broken))):
@@ -185,7 +185,7 @@ class PermissionsScreen(GuardedScreen[None]):
         if chosen is not None:
             parts.append(f"{about(chosen)}\n\n")
         elif not self._problem:
-            parts.append(_("Nothing is allowed or denied for good yet. A card that asks offers it.") + "\n\n")
+            parts.append(_("Nothing is always allowed or denied yet. Questions offer it.") + "\n\n")
         parts.append((sanitize(self._rules), "$text-muted"))
         self.query_one("#permission-text", Static).update(Content.assemble(*parts))
 
@@ -210,12 +210,12 @@ class PermissionsScreen(GuardedScreen[None]):
                 await asyncio.to_thread(self._file.revoke, [permission.id])
         except HandloomError as error:
             self._problem = str(error)
-            self._tell()
+            self._show_details()
             return
         self._load()
 
     def action_page(self, step: int) -> None:
-        """Scroll what is told."""
+        """Scroll the details."""
         body = self.query_one("#permission-about", VerticalScroll)
         (body.scroll_page_down if step > 0 else body.scroll_page_up)(animate=False)
 

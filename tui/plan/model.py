@@ -1,4 +1,4 @@
-"""The plan of a conversation: the latest list of tasks of its log that stands, and since when each is as it is.
+"""The plan of a conversation: the latest task list in its log that was not undone, and the age of each task's state.
 
 A pure fold over the results of the planning tool; live, replayed and loaded later from older pages alike. What a turn
 had planned that was undone is set aside, and is had again by a redo. Times are those of the events, so that they
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from core.events import Envelope
 
 MAX_TASKS = 200
-"""A longer plan is cut, and says so: nobody reads it, and every change would pay for it."""
+"""A longer plan is cut, and says so: users do not read it, and every change would cost more."""
 MAX_KEPT = 500
 """Plans that are kept for the case that those after them are undone; what they have in common is kept once."""
 TITLE_CELLS = 200
@@ -38,16 +38,16 @@ class Task:
     since: datetime | None = None
     """When it came into this state."""
     began: datetime | None = None
-    """When it was begun; None where that was never told."""
+    """When it was begun; None where that was never raw_tasks."""
 
 
 class _Plan(NamedTuple):
-    """One that was told."""
+    """One that was raw_tasks."""
 
     at: int
-    """The event that told it."""
+    """The event that raw_tasks it."""
     tasks: tuple[Task, ...]
-    told: tuple[dict[str, Any], ...]
+    raw_tasks: tuple[dict[str, Any], ...]
     left_out: int
 
 
@@ -64,27 +64,27 @@ class PlanModel(PaneModel):
         self._plans: list[_Plan] = []
         """The latest ones in order, those that were undone among them."""
         self._undone = _Undone()
-        self._standing = _NONE
+        self._in_force = _NONE
 
     @property
     def tasks(self) -> tuple[Task, ...]:
-        """The tasks of the plan that stands."""
-        return self._standing.tasks
+        """The tasks of the current plan."""
+        return self._in_force.tasks
 
     @property
-    def told(self) -> list[dict[str, Any]]:
-        """The same as they were told, foreign."""
-        return [dict(task) for task in self._standing.told]
+    def raw_tasks(self) -> list[dict[str, Any]]:
+        """The same as they were raw_tasks, foreign."""
+        return [dict(task) for task in self._in_force.raw_tasks]
 
     @property
     def left_out(self) -> int:
         """Tasks beyond MAX_TASKS."""
-        return self._standing.left_out
+        return self._in_force.left_out
 
     @property
     def is_known(self) -> bool:
-        """Whether a plan that stands was told in what is loaded."""
-        return self._standing is not _NONE
+        """Whether the loaded events hold a plan that was not undone."""
+        return self._in_force is not _NONE
 
     @property
     def done(self) -> int:
@@ -113,12 +113,12 @@ class PlanModel(PaneModel):
         return max((task.since for task in self.tasks if task.since is not None), default=None)
 
     def apply(self, envelope: Envelope) -> None:
-        """Take over a plan that is told, and what an undo or a redo makes of those before."""
+        """Take over a plan that is raw_tasks, and what an undo or a redo makes of those before."""
         self._fold(envelope)
         self._stand()
 
     def prepend(self, envelopes: Sequence[Envelope]) -> None:
-        """An older page tells the plan where no newer one does that stands."""
+        """Take the plan of an older page if there is no newer one."""
         newer, self._plans = self._plans, []
         for envelope in envelopes:
             self._fold(envelope)
@@ -128,23 +128,25 @@ class PlanModel(PaneModel):
     def _fold(self, envelope: Envelope) -> None:
         if getattr(envelope.event, "kind", "") == "undo":
             self._undone.fold(envelope)
-        elif (told := _told(envelope)) is not None and (not self._plans or envelope.id > self._plans[-1].at):
-            self._take(told, envelope)
+        elif (raw_tasks := _raw_tasks_of(envelope)) is not None and (
+            not self._plans or envelope.id > self._plans[-1].at
+        ):
+            self._take(raw_tasks, envelope)
 
-    def _take(self, told: Sequence[Any], envelope: Envelope) -> None:
-        before = {task.title: task for task in self._last_standing().tasks}
-        raws = tuple(raw for raw in told[:MAX_TASKS] if isinstance(raw, dict))
+    def _take(self, raw_tasks: Sequence[Any], envelope: Envelope) -> None:
+        before = {task.title: task for task in self._latest_in_force().tasks}
+        raws = tuple(raw for raw in raw_tasks[:MAX_TASKS] if isinstance(raw, dict))
         tasks = tuple(_task(raw, before, envelope.timestamp) for raw in raws)
-        self._plans.append(_Plan(envelope.id, tasks, raws, max(0, len(told) - MAX_TASKS)))
+        self._plans.append(_Plan(envelope.id, tasks, raws, max(0, len(raw_tasks) - MAX_TASKS)))
         del self._plans[:-MAX_KEPT]
 
-    def _last_standing(self) -> _Plan:
+    def _latest_in_force(self) -> _Plan:
         return next((plan for plan in reversed(self._plans) if not self._undone.covers(plan.at)), _NONE)
 
     def _stand(self) -> None:
-        standing = self._last_standing()
-        if standing is not self._standing:
-            self._standing = standing
+        standing = self._latest_in_force()
+        if standing is not self._in_force:
+            self._in_force = standing
             self.version += 1
             self.notify()
 
@@ -173,14 +175,14 @@ class _Undone:
         )
 
 
-def _told(envelope: Envelope) -> Sequence[Any] | None:
+def _raw_tasks_of(envelope: Envelope) -> Sequence[Any] | None:
     """The plan that an event tells; None for every other event."""
-    kind, told = getattr(envelope.event, "kind", ""), getattr(envelope.event, "task_list", None)
+    kind, raw_tasks = getattr(envelope.event, "kind", ""), getattr(envelope.event, "task_list", None)
     if kind == "plan":
-        return told or None  # as the user approved it
+        return raw_tasks or None  # as the user approved it
     if kind != "task_tracking" or not hasattr(envelope.event, "content"):
-        return None  # the action is a wish; its result is what came of it
-    return told if isinstance(told, list) else None
+        return None  # the action is a request; its result is the plan
+    return raw_tasks if isinstance(raw_tasks, list) else None
 
 
 def _task(raw: dict[str, Any], before: dict[str, Task], at: datetime) -> Task:

@@ -16,9 +16,9 @@ def plan_text(tasks: Sequence[Task]) -> str:
     return "\n".join(line for task in tasks for line in (task.title, *([INDENT + task.notes] if task.notes else [])))
 
 
-def tasks_of(text: str, tasks: Sequence[Task], told: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def tasks_of(text: str, tasks: Sequence[Task], raw_tasks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The tasks that stand in a text, as they are stored. A task whose title is as before stays what it was."""
-    before = {task.title: raw for task, raw in zip(tasks, told, strict=False)}
+    before = {task.title: raw for task, raw in zip(tasks, raw_tasks, strict=False)}
     found: list[dict[str, Any]] = []
     for line in text.split("\n"):
         words = line.strip()

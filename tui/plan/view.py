@@ -1,7 +1,7 @@
 """The plan on the screen: a panel beside the chat, or one line above the prompt where there is no room for it.
 
 `panel` and `folded` are pure: plan, time and width in, text out. Every state has its word beside its glyph, so that it
-can be read without colour. Nothing here has a timer: whoever draws the next frame tells the time.
+can be read without colour. Nothing here has a timer: the caller of the next frame passes the time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tui.workspace.footer import duration
 GLYPHS = {"done": "✓", "in_progress": "→", "todo": "○"}
 WORDS = {"done": _("done"), "in_progress": _("doing"), "todo": _("to do")}
 COLOURS = {"done": "$text-success", "in_progress": "$text-primary", "todo": "$text-muted"}
-EMPTY = _("The agent's plan will stand here once it makes one: what is done, what it does, what comes next.")
+EMPTY = _("The agent's plan appears here once it makes one.")
 
 
 class PlanPanel(VerticalScroll, can_focus=True):
@@ -48,7 +48,7 @@ class PlanPanel(VerticalScroll, can_focus=True):
         yield Static(id="plan-text")
 
     def sync(self, plan: PlanModel | None, running: bool) -> None:
-        """Draw the plan as it stands; what is drawn already costs nothing."""
+        """Draw the plan if it has changed."""
         now = datetime.now(UTC) if running else None
         width = max(8, self.scrollable_content_region.width)
         drawn = (id(plan), plan.version if plan else 0, width, int(now.timestamp()) if now else 0)
@@ -68,7 +68,7 @@ class PlanLine(Static):
     """
 
     def sync(self, plan: PlanModel | None, running: bool) -> None:
-        """Draw the plan as it stands."""
+        """Draw the plan."""
         now = datetime.now(UTC) if running else None
         self.update(folded(plan, now, max(8, self.size.width - 2)))
 

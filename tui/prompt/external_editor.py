@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from tui.i18n import _
@@ -63,3 +65,13 @@ def edited(text: str, environ: Mapping[str, str]) -> str:
             raise EditorError(_("Cannot read the edited text. Your text was not changed.")) from error
     changed = changed.replace("\r\n", "\n")
     return changed if text.endswith("\n") else changed.removesuffix("\n")  # editors add one at the end
+
+
+@contextmanager
+def without_ctrl_c() -> Iterator[None]:
+    """Ignore ctrl+c, which is the editor's: it runs in the same group of processes, and hears it too."""
+    before = signal.signal(signal.SIGINT, lambda *_unused: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,35 +1,22 @@
-"""Replays on the screen: opened, played, gone through, searched, marked, left. A mixin of the app.
-
-Each replay has one worker: what the user wants next cancels it and begins another, so a held key never waits in line.
-Whatever acts on a conversation is refused here, in one place, with the reason.
-"""
+"""The commands of a replay: play, go to an event, search, mark, leave. Commands that act are refused in a replay."""
 
 from __future__ import annotations
 
-import asyncio
-import os
 from collections.abc import Callable
-from contextlib import AsyncExitStack
-from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from core.home import home_folder
-from tui.commands import Command, keyed
 from tui.dialogs.line_input import LineScreen
 from tui.i18n import _
 from tui.replay.follow_commands import take_over
-from tui.replay.transport_bar import Transport
+from tui.replay.replay_start import open_replay, replay_to
+from tui.shortcuts.command import Command, Group, Scope, keyed
 from tui.terminal_io.sanitizer import sanitize_line
-from tui.workspace.frame import Frame
+from tui.undo.fork import fork_from
+from tui.workspace.conversation_start import show_conversation
 
 if TYPE_CHECKING:
-    from core.store.bookmarks import Bookmarks
-    from core.store.conversations import ConversationInfo
-    from core.store.reader import EventReader
-    from tui.replay.follow_tab import FollowTab
     from tui.replay.replay_tab import ReplayTab
-    from tui.workspace.tab import Tab
+    from tui.workspace.context import Context
 
     T = TypeVar("T", bound=ReplayTab)
 
@@ -44,262 +31,207 @@ NEEDS_WORKSPACE = frozenset(
 """Commands that mean nothing where only a replay is open."""
 
 
-class Replaying(Frame):
-    """The commands for replays, as methods of the app."""
+def current_replay(app: Context) -> ReplayTab | None:
+    """The shown tab, where it is a replay."""
+    from tui.replay.replay_tab import ReplayTab
 
-    @property
-    def replay(self) -> ReplayTab | None:
-        """The shown tab, where it is a replay."""
-        from tui.replay.replay_tab import ReplayTab
+    return app.tabs.current if isinstance(app.tabs.current, ReplayTab) else None
 
-        return self.current if isinstance(self.current, ReplayTab) else None
 
-    # -- opening -------------------------------------------------------------------------------------------------------
+def refuses(app: Context, command: Command) -> str:
+    """Why a command cannot be given here; empty where it can."""
+    if app.options.replay is not None and command.id in NEEDS_WORKSPACE:
+        return NO_WORKSPACE
+    if not command.acts or app.tabs.current is None or not app.tabs.current.is_replay:
+        return ""
+    return ((tab := current_replay(app)) and tab.why_not) or WHY_NOT
 
-    async def open_replay(
-        self, conversation_id: str, event_id: int | None = None, *, home: Path | None = None, speed: float = 1.0
-    ) -> None:
-        """Show a saved conversation as it was: after an event and paused, else played from its beginning.
 
-        `home` is that of the app unless the conversation is kept elsewhere. Raises HandloomError.
-        """
-        await asyncio.to_thread(import_module, "tui.replay.replay_tab")
-        from core.replay.player import Player
-        from tui.replay.replay_tab import ReplayTab
+def open_current(app: Context) -> None:
+    if app.tabs.current is not None and not app.tabs.current.is_replay:
+        app.attempt(open_replay(app, app.tabs.current.id))
+    elif app.tabs.current is not None:
+        app.flash(_("This is a replay already."))
 
-        tab = await self._opened(
-            conversation_id,
-            home or self._home,
-            lambda reader, info, book, resources: ReplayTab(Player(reader, info.id), info, book, self.wake, resources),
-        )
-        tab.set_speed(speed)
-        tab.playing = event_id is None
-        self.replay_to(tab, event_id)
-        self.attempt(tab.read_signs(), f"signs-{id(tab)}")
 
-    async def open_followed(self, conversation_id: str) -> FollowTab:
-        """Show a conversation that another process has open at its end, but do not read on. Raises HandloomError."""
-        await asyncio.to_thread(import_module, "tui.replay.follow_tab")
-        from core.replay.log_follower import LogFollower
-        from tui.replay.follow_tab import FollowTab
+# -- going ---------------------------------------------------------------------------------------------------------
 
-        return await self._opened(
-            conversation_id,
-            self._home,
-            lambda reader, info, book, resources: FollowTab(LogFollower(reader, info), book, self.wake, resources),
-        )
 
-    async def _opened(
-        self,
-        conversation_id: str,
-        home: Path,
-        make: Callable[[EventReader, ConversationInfo, Bookmarks, AsyncExitStack], T],
-    ) -> T:
-        """A new tab for a conversation of this home, shown. Raises HandloomError."""
-        from core.errors import UsageError
-        from core.store.bookmarks import Bookmarks
-        from core.store.reader import EventReader
+def _go_to(app: Context, target: Callable[[ReplayTab], int | None], none: str = "", *, plays: bool = False) -> None:
+    """Go where `target` says, and stand still there unless it `plays` on."""
+    tab = current_replay(app)
+    if tab is None:
+        return
+    event = target(tab)
+    if event is None:
+        app.flash(none)
+        return
+    tab.playing = tab.playing and plays
+    replay_to(app, tab, event)
 
-        async with AsyncExitStack() as stack:
-            reader = await stack.enter_async_context(EventReader(home))
-            found = await reader.conversations(conversation_id=conversation_id)
-            if not found:
-                told = f"There is no conversation {conversation_id}. `handloom list` shows all conversations."
-                raise UsageError(told)
-            resources = AsyncExitStack()
-            tab = make(reader, found[0], Bookmarks(home), resources)
-            await tab.start()
-            resources.push_async_callback(stack.pop_all().aclose)
-        self.open_tabs.append(tab)
-        self.show_tab(tab)
-        return tab
 
-    @property
-    def _home(self) -> Path:
-        """Where the conversations of this app are kept."""
-        return self.manager.store.home if self.manager is not None else self.options.home or home_folder(os.environ)
+def play(app: Context) -> None:
+    if (tab := current_replay(app)) is None:
+        return
+    tab.playing = not tab.playing
+    replay_to(app, tab, -1 if tab.playing and tab.player.position.is_end else None)
 
-    def refuses(self, command: Command) -> str:
-        """Why a command cannot be given here; empty where it can."""
-        if self.options.replay is not None and command.id in NEEDS_WORKSPACE:
-            return NO_WORKSPACE
-        if not command.acts or self.current is None or not self.current.is_replay:
-            return ""
-        return (self.replay and self.replay.why_not) or WHY_NOT
 
-    def do_replay_open(self) -> None:
-        if self.current is not None and not self.current.is_replay:
-            self.attempt(self.open_replay(self.current.id))
-        elif self.current is not None:
-            self.flash(_("This is a replay already."))
+def next_event(app: Context) -> None:
+    _go_to(app, lambda tab: tab.heading + 1)
 
-    # -- going ---------------------------------------------------------------------------------------------------------
 
-    def replay_to(self, tab: ReplayTab, event_id: int | None = None) -> None:
-        """Go to an event, where one is named, then on if it plays. Takes the place of what the tab was doing."""
-        if event_id is not None:
-            tab.target = max(-1, min(event_id, tab.player.count - 1))
-        self.attempt(tab.run(lambda: self._folded(tab)), f"replay-{id(tab)}", exclusive=True)
-        self.wake(tab)
+def previous_event(app: Context) -> None:
+    _go_to(app, lambda tab: tab.heading - 1)
 
-    def _folded(self, tab: ReplayTab) -> None:
-        """The tab's models are others."""
-        if tab is self.current:
-            self.workspace.show(tab)
 
-    def leave_replay(self, tab: Tab) -> None:
-        """End what a replay does, before its tab closes."""
-        for group in ("replay", "signs"):
-            self.workers.cancel_group(self, f"{group}-{id(tab)}")
+def next_turn(app: Context) -> None:
+    _go_to(
+        app, lambda tab: next((turn for turn in tab.player.timeline.turns if turn > tab.heading), tab.player.count - 1)
+    )
 
-    def _go(self, target: Callable[[ReplayTab], int | None], none: str = "", *, plays: bool = False) -> None:
-        """Go where `target` says, and stand still there unless it `plays` on."""
-        tab = self.replay
-        if tab is None:
-            return
-        event = target(tab)
-        if event is None:
-            self.flash(none)
-            return
-        tab.playing = tab.playing and plays
-        self.replay_to(tab, event)
 
-    def do_replay_play(self) -> None:
-        if (tab := self.replay) is None:
-            return
-        tab.playing = not tab.playing
-        self.replay_to(tab, -1 if tab.playing and tab.player.position.is_end else None)
+def previous_turn(app: Context) -> None:
+    _go_to(app, lambda tab: next((turn for turn in reversed(tab.player.timeline.turns) if turn < tab.heading), 0))
 
-    def do_replay_next(self) -> None:
-        self._go(lambda tab: tab.heading + 1)
 
-    def do_replay_prev(self) -> None:
-        self._go(lambda tab: tab.heading - 1)
+def first_event(app: Context) -> None:
+    _go_to(app, lambda tab: 0)
 
-    def do_replay_next_turn(self) -> None:
-        self._go(
-            lambda tab: next((turn for turn in tab.player.timeline.turns if turn > tab.heading), tab.player.count - 1)
-        )
 
-    def do_replay_prev_turn(self) -> None:
-        self._go(lambda tab: next((turn for turn in reversed(tab.player.timeline.turns) if turn < tab.heading), 0))
+def last_event(app: Context) -> None:
+    _go_to(app, lambda tab: tab.last())
 
-    def do_replay_first(self) -> None:
-        self._go(lambda tab: 0)
 
-    def do_replay_last(self) -> None:
-        self._go(lambda tab: tab.last())
+def seek(app: Context, fraction: float) -> None:
+    """A digit, or a click on the line."""
+    _go_to(app, lambda tab: tab.player.at_fraction(fraction), plays=True)
 
-    def on_transport_sought(self, message: Transport.Sought) -> None:
-        """A digit, or a click on the line."""
-        self._go(lambda tab: tab.player.at_fraction(message.fraction), plays=True)
 
-    def do_replay_goto(self) -> None:
-        tab = self.replay
-        if tab is None:
-            return
-        count = tab.player.count
+def ask_event(app: Context) -> None:
+    tab = current_replay(app)
+    if tab is None:
+        return
+    count = tab.player.count
 
-        def chosen(text: str | None) -> None:
-            wanted = (text or "").strip()
-            if (moment := seconds_of(wanted)) is not None:
-                self._go(lambda tab: tab.player.at_offset(moment))
-            elif (number := wanted.lstrip("#")[:18]).isascii() and number.isdigit() and 1 <= int(number) <= count:
-                self._go(lambda tab: int(number) - 1)
-            elif wanted:
-                self.flash(_("There are the events 1 to {last}; a time is written as 12:45.").format(last=count))
+    def chosen(text: str | None) -> None:
+        wanted = (text or "").strip()
+        if (moment := seconds_of(wanted)) is not None:
+            _go_to(app, lambda tab: tab.player.at_offset(moment))
+        elif (number := wanted.lstrip("#")[:18]).isascii() and number.isdigit() and 1 <= int(number) <= count:
+            _go_to(app, lambda tab: int(number) - 1)
+        elif wanted:
+            app.flash(_("There are the events 1 to {last}; a time is written as 12:45.").format(last=count))
 
-        hint = _("1 to {last}, or a time since the beginning: 12:45").format(last=count)
-        self.push_screen(LineScreen(_("Go to event"), hint), chosen)
+    hint = _("1 to {last}, or a time since the beginning: 12:45").format(last=count)
+    app.push_screen(LineScreen(_("Go to event"), hint), chosen)
 
-    # -- pace ----------------------------------------------------------------------------------------------------------
 
-    def do_replay_faster(self) -> None:
-        self._pace_by(1)
+# -- pace ----------------------------------------------------------------------------------------------------------
 
-    def do_replay_slower(self) -> None:
-        self._pace_by(-1)
 
-    def _pace_by(self, step: int) -> None:
-        if (tab := self.replay) is not None:
-            tab.change_speed(step)
-            self.replay_to(tab)
+def faster(app: Context) -> None:
+    _pace_by(app, 1)
 
-    def do_replay_skip(self) -> None:
-        if (tab := self.replay) is not None:
-            tab.player.skips_waiting = not tab.player.skips_waiting
-            self.replay_to(tab)
 
-    # -- marks and search ----------------------------------------------------------------------------------------------
+def slower(app: Context) -> None:
+    _pace_by(app, -1)
 
-    def do_replay_mark(self) -> None:
-        if (tab := self.replay) is not None:
-            self.attempt(self._mark(tab))
 
-    async def _mark(self, tab: ReplayTab) -> None:
-        told = _("Event {n} is marked; ' goes to the next mark.") if await tab.toggle_mark() else _("The mark is gone.")
-        self.flash(told.format(n=max(0, tab.player.position.event) + 1))
+def _pace_by(app: Context, step: int) -> None:
+    if (tab := current_replay(app)) is not None:
+        tab.change_speed(step)
+        replay_to(app, tab)
 
-    def do_replay_next_mark(self) -> None:
-        self._go(
-            lambda tab: tab.after(tab.marks),
-            keyed(_("Nothing is marked; {replay.mark} marks the event that is shown.")),
-        )
 
-    def do_replay_search(self) -> None:
-        tab = self.replay
-        if tab is None:
-            return
+def skip_waiting(app: Context) -> None:
+    if (tab := current_replay(app)) is not None:
+        tab.player.skips_waiting = not tab.player.skips_waiting
+        replay_to(app, tab)
 
-        def chosen(text: str | None) -> None:
-            if text is not None:
-                self.attempt(self._search_replay(tab, text.strip()))
 
-        hint = _('Words, word*, or "words side by side"')
-        self.push_screen(LineScreen(_("Search this conversation"), hint, tab.words), chosen)
+# -- marks and search ----------------------------------------------------------------------------------------------
 
-    async def _search_replay(self, tab: ReplayTab, words: str) -> None:
-        tab.words = sanitize_line(words, 30)
-        tab.hits = await tab.player.timeline.search(words, MOST_HITS) if words else ()
-        self.wake(tab)
-        if words:
-            told = _("“{words}” is not in this conversation.").format(words=tab.words)
-            self._go(lambda tab: tab.after(tab.hits), told)
 
-    def do_replay_next_hit(self) -> None:
-        self._go(lambda tab: tab.after(tab.hits), _("Nothing is looked for; / searches."))
+def mark(app: Context) -> None:
+    if (tab := current_replay(app)) is not None:
+        app.attempt(_toggle_mark(app, tab))
 
-    def do_replay_prev_hit(self) -> None:
-        self._go(lambda tab: tab.before(tab.hits), _("Nothing is looked for; / searches."))
 
-    # -- leaving -------------------------------------------------------------------------------------------------------
+async def _toggle_mark(app: Context, tab: ReplayTab) -> None:
+    text = _("Event {n} is marked; ' goes to the next mark.") if await tab.toggle_mark() else _("The mark is gone.")
+    app.flash(text.format(n=max(0, tab.player.position.event) + 1))
 
-    def do_replay_live(self) -> None:
-        if (tab := self.replay) is not None:
-            self.attempt(self._to_live(tab))
 
-    async def _to_live(self, tab: ReplayTab) -> None:
-        from tui.replay.follow_tab import FollowTab
+def next_mark(app: Context) -> None:
+    _go_to(
+        app,
+        lambda tab: tab.after(tab.marks),
+        keyed(_("Nothing is marked; {replay.mark} marks the event that is shown.")),
+    )
 
-        if self.manager is None:
-            self.flash(NO_WORKSPACE)
-            return
-        if isinstance(tab, FollowTab):
-            await take_over(self, tab)
-            return
-        await self.show_conversation(tab.id)
-        await self.drop_tab(tab)
 
-    def do_replay_fork(self) -> None:
-        tab = self.replay
-        if tab is None:
-            return
-        if self.manager is None:
-            self.flash(NO_WORKSPACE)
-        elif tab.player.position.event < 0:
-            self.flash(_("Nothing has happened yet. Go to the event from which to begin."))
-        else:
-            self.attempt(self.fork_from(tab.id, tab.player.position.event))
+def search(app: Context) -> None:
+    tab = current_replay(app)
+    if tab is None:
+        return
+
+    def chosen(text: str | None) -> None:
+        if text is not None:
+            app.attempt(_search_replay(app, tab, text.strip()))
+
+    hint = _('Words, word*, or "words side by side"')
+    app.push_screen(LineScreen(_("Search this conversation"), hint, tab.words), chosen)
+
+
+async def _search_replay(app: Context, tab: ReplayTab, words: str) -> None:
+    tab.words = sanitize_line(words, 30)
+    tab.hits = await tab.player.timeline.search(words, MOST_HITS) if words else ()
+    app.wake(tab)
+    if words:
+        text = _("“{words}” is not in this conversation.").format(words=tab.words)
+        _go_to(app, lambda tab: tab.after(tab.hits), text)
+
+
+def next_hit(app: Context) -> None:
+    _go_to(app, lambda tab: tab.after(tab.hits), _("There is no search yet; / searches."))
+
+
+def previous_hit(app: Context) -> None:
+    _go_to(app, lambda tab: tab.before(tab.hits), _("There is no search yet; / searches."))
+
+
+# -- leaving -------------------------------------------------------------------------------------------------------
+
+
+def to_conversation(app: Context) -> None:
+    if (tab := current_replay(app)) is not None:
+        app.attempt(_to_live(app, tab))
+
+
+async def _to_live(app: Context, tab: ReplayTab) -> None:
+    from tui.replay.follow_tab import FollowTab
+
+    if app.manager is None:
+        app.flash(NO_WORKSPACE)
+        return
+    if isinstance(tab, FollowTab):
+        await take_over(app, tab)
+        return
+    await show_conversation(app, tab.id)
+    await app.tabs.drop(tab)
+
+
+def fork_here(app: Context) -> None:
+    tab = current_replay(app)
+    if tab is None:
+        return
+    if app.manager is None:
+        app.flash(NO_WORKSPACE)
+    elif tab.player.position.event < 0:
+        app.flash(_("Nothing has happened yet. Go to the event from which to begin."))
+    else:
+        app.attempt(fork_from(app, tab.id, tab.player.position.event))
 
 
 def seconds_of(text: str) -> int | None:
@@ -311,3 +243,44 @@ def seconds_of(text: str) -> int | None:
     for part in parts:
         total = total * 60 + int(part)
     return total
+
+
+ROWS = (
+    Command("replay.play", ("space",), "Play or pause", "Play at the original pace, or pause.", Group.REPLAY,
+            Scope.REPLAY, hint="play", run=play),
+    Command("replay.next", ("right",), "Next event", "One event on.", Group.REPLAY, Scope.REPLAY, hint="event",
+            run=next_event),
+    Command("replay.prev", ("left",), "Previous event", "One event back.", Group.REPLAY, Scope.REPLAY,
+            run=previous_event),
+    Command("replay.next_turn", ("shift+right",), "Next turn", "To the next message of the user.", Group.REPLAY,
+            Scope.REPLAY, hint="turn", run=next_turn),
+    Command("replay.prev_turn", ("shift+left",), "Previous turn", "To the previous message of the user.", Group.REPLAY,
+            Scope.REPLAY, run=previous_turn),
+    Command("replay.first", ("home",), "Beginning", "To the first event.", Group.REPLAY, Scope.REPLAY, run=first_event),
+    Command("replay.last", ("end",), "End", "To the last event.", Group.REPLAY, Scope.REPLAY, run=last_event),
+    Command("replay.part", tuple("123456789"), "To a tenth", "1 goes to 10 %, 9 to 90 % of the conversation.",
+            Group.REPLAY, Scope.REPLAY, native=True),
+    Command("replay.faster", ("plus", "equals_sign"), "Faster", "Twice as fast, up to 64 times.", Group.REPLAY,
+            Scope.REPLAY, hint="faster", run=faster),
+    Command("replay.slower", ("minus",), "Slower", "Half as fast, down to a quarter.", Group.REPLAY, Scope.REPLAY,
+            run=slower),
+    Command("replay.skip", ("s",), "Skip waiting", "Shorten long waits.", Group.REPLAY, Scope.REPLAY,
+            hint="skip waiting", run=skip_waiting),
+    Command("replay.search", ("slash",), "Search", "Find words anywhere in this conversation.", Group.REPLAY,
+            Scope.REPLAY, hint="search", run=search),
+    Command("replay.next_hit", ("n",), "Next hit", "To the next event that contains the words.", Group.REPLAY,
+            Scope.REPLAY, run=next_hit),
+    Command("replay.prev_hit", ("N",), "Previous hit", "To the previous event that contains the words.", Group.REPLAY,
+            Scope.REPLAY, run=previous_hit),
+    Command("replay.mark", ("m",), "Mark", "Mark this event, or remove its mark.", Group.REPLAY, Scope.REPLAY,
+            hint="mark", run=mark),
+    Command("replay.next_mark", ("apostrophe",), "Next mark", "To the next event that you marked.", Group.REPLAY,
+            Scope.REPLAY, run=next_mark),
+    Command("replay.goto", ("g",), "Go to event", "By its number.", Group.REPLAY, Scope.REPLAY, run=ask_event),
+    Command("replay.live", ("b",), "Back to the conversation", "Leave the replay and open the conversation.",
+            Group.REPLAY, Scope.REPLAY, run=to_conversation),
+    Command("replay.fork", ("f",), "Fork from here", "Continue from this event in a new conversation.", Group.REPLAY,
+            Scope.REPLAY, run=fork_here),
+    Command("replay.open", (), "Replay", "Replay this conversation from its beginning in a new tab.",
+            Group.CONVERSATIONS, leader="P", slash="replay", run=open_current),
+)  # fmt: skip

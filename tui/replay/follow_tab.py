@@ -94,8 +94,8 @@ class FollowTab(ReplayTab):
     def why_not(self) -> str:
         if self.followed.owner is None:
             return keyed(_("Here it can only be read. {replay.live} goes on with it here."))
-        told = _("{where} has it open: answer it and write to it there. Here it can only be read.")
-        return told.format(where=self.where(self.followed.owner))
+        text = _("{where} has it open: answer it and write to it there. Here it can only be read.")
+        return text.format(where=self.where(self.followed.owner))
 
     @property
     def reel(self) -> Reel:
@@ -104,8 +104,8 @@ class FollowTab(ReplayTab):
     @staticmethod
     def where(owner: Owner) -> str:
         """A process and its terminal, as the user finds them."""
-        told = _("process {pid}").format(pid=owner.pid)
-        return f"{told} ({owner.terminal})" if owner.terminal else told
+        text = _("process {pid}").format(pid=owner.pid)
+        return f"{text} ({owner.terminal})" if owner.terminal else text
 
     def _follows(self) -> tuple[str, str]:
         """A glyph and the words that stand first on the bar."""

@@ -85,8 +85,8 @@ def pieces(reel: Reel, width: int) -> list[Piece]:
     if reel.skips_waiting:
         shown.append(Piece(_("skips waiting"), "$text-secondary", 6))
     if reel.words:
-        told = f"{reel.hit or '—'}/{len(reel.hits)}" if reel.hits else _("no hit")
-        shown.append(Piece(f"/{reel.words} {told}", "$text-accent", 7, told))
+        message = f"{reel.hit or '—'}/{len(reel.hits)}" if reel.hits else _("no hit")
+        shown.append(Piece(f"/{reel.words} {message}", "$text-accent", 7, message))
     while sum(cell_len(piece.text) + len(_BETWEEN) for piece in shown) > width + len(_BETWEEN):
         last = max(shown, key=lambda piece: piece.rank)
         if last.rank == 0:

@@ -1,34 +1,40 @@
-"""What the conversation has changed, looked through. A mixin of the app's handlers."""
+"""The changes of a conversation: looked through, and remarked on."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from tui.i18n import _, counted
-from tui.workspace.frame import Frame
+from tui.shortcuts.command import Command, Group
 
 if TYPE_CHECKING:
+    from tui.workspace.context import Context
     from tui.workspace.conversation import ConversationTab
 
 
-class Reviewing(Frame):
-    """The command for the changes of a conversation, as a method of the app."""
+def show_changes(app: Context) -> None:
+    """Show what the agent has changed in the files."""
+    if app.tabs.conversation is not None:
+        app.attempt(_look_through(app, app.tabs.conversation))
 
-    def do_conv_changes(self) -> None:
-        if self.living is not None:
-            self.attempt(self._look_through(self.living))
 
-    async def _look_through(self, tab: ConversationTab) -> None:
-        from core.review.review import comment
-        from tui.review.screen import ChangesScreen
+async def _look_through(app: Context, tab: ConversationTab) -> None:
+    from core.review.review import comment
+    from tui.review.screen import ChangesScreen
 
-        left = await self.push_screen_wait(ChangesScreen(tab.session.undo.review))
-        if not left.remarks:
-            return
-        said, beside = zip(*(comment(*remark) for remark in left.remarks), strict=True)
-        if left.send:
-            await tab.session.send("\n".join(said), context="\n\n".join(text for text in beside if text))
-            self.flash(counted(len(said), "{n} remark is sent.", "{n} remarks are sent."))
-        else:
-            self.workspace.prompt.put("\n".join([self.workspace.prompt.text, *said]).strip())
-            self.flash(_("What you remarked stands in the prompt."))
+    left = await app.push_screen_wait(ChangesScreen(tab.session.undo.review))
+    if not left.remarks:
+        return
+    remarks, contexts = zip(*(comment(*remark) for remark in left.remarks), strict=True)
+    if left.send:
+        await tab.session.send("\n".join(remarks), context="\n\n".join(text for text in contexts if text))
+        app.flash(counted(len(remarks), "{n} remark is sent.", "{n} remarks are sent."))
+    else:
+        app.workspace.prompt.put("\n".join([app.workspace.prompt.text, *remarks]).strip())
+        app.flash(_("Your remarks are in the prompt."))
+
+
+ROWS = (
+    Command("conv.changes", (), "Changes", "Review the agent's file changes; accept or revert them.",
+            Group.CONVERSATIONS, leader="d", slash="changes", acts=True, run=show_changes),
+)  # fmt: skip

@@ -1,6 +1,6 @@
 """What a conversation has changed in its workspace: looked through, accepted, taken back, remarked upon.
 
-The screen decides nothing by itself: each key is one wish to the session, after which what is left is asked for again.
+The screen decides nothing: each key asks the session for one step, after which the remaining changes are loaded again.
 Remarks are gathered and leave with the screen: sent to the agent, or kept as the text of the prompt.
 """
 
@@ -36,7 +36,7 @@ Reviewing = Callable[[], AbstractAsyncContextManager["Review"]]
 """Opens what the session offers, for one wish; raises UsageError while the agent works."""
 
 SIDE_BY_SIDE_FROM = 100
-"""Cells from which the files stand beside the changes, not above them."""
+"""Cells from which the files are beside the changes, not above them."""
 MAX_LINES = 2_000
 """Lines of one file that are drawn; what follows is counted."""
 LINE_CELLS = 400
@@ -76,7 +76,7 @@ class ChangesScreen(GuardedScreen[Reviewed]):
         Clickable, Clickable:focus { border: none; background: $surface; padding: 0; scrollbar-size-vertical: 1; }
         #changes-files { width: 36%; height: 1fr; }
         #changes-hunks { width: 1fr; height: 1fr; padding: 0 0 0 1; scrollbar-size-vertical: 1; }
-        #changes-told { height: auto; color: $text-muted; }
+        #changes-message { height: auto; color: $text-muted; }
         .hunk { height: auto; border-left: outer $surface; padding: 0 0 0 1; margin-bottom: 1; }
         .hunk.-chosen { border-left: outer $accent; }
     }
@@ -118,7 +118,7 @@ class ChangesScreen(GuardedScreen[Reviewed]):
             with Horizontal():
                 yield Clickable(id="changes-files", markup=False)
                 yield VerticalScroll(id="changes-hunks", can_focus=False)
-            yield Static(id="changes-told")
+            yield Static(id="changes-message")
 
     def on_mount(self) -> None:
         """Ask what there is."""
@@ -136,21 +136,21 @@ class ChangesScreen(GuardedScreen[Reviewed]):
         await self._load()
 
     async def _load(self) -> None:
-        """Everything anew, the cursor on the file that it was on or the one in its place."""
+        """Draw everything again, with the cursor on the same file or the one in its place."""
         files = self.query_one(OptionList)
         place = files.highlighted or 0
-        self._tell(_("Looking at the files …"))
+        self._show_message(_("Looking at the files …"))
         try:
             async with self._review() as review:
                 self._changes = await review.changes()
         except HandloomError as error:
             self._changes = None
-            self._tell(str(error), wrong=True)
+            self._show_message(str(error), wrong=True)
             return
         shown = self._changes.files
         names = [change.path for change in shown]
         files.set_options([Option(_file(change), id=str(number)) for number, change in enumerate(shown)])
-        self._tell("")
+        self._show_message("")
         if names:
             files.highlighted = names.index(self._path) if self._path in names else min(place, len(names) - 1)
         else:
@@ -178,7 +178,7 @@ class ChangesScreen(GuardedScreen[Reviewed]):
                 self._hunks = await review.hunks(changes, path)
         except HandloomError as error:
             self._hunks = None
-            self._tell(str(error), wrong=True)
+            self._show_message(str(error), wrong=True)
         self._at = max(0, min(self._at, len(self._hunks or ()) - 1))
         await self._draw()
 
@@ -204,7 +204,7 @@ class ChangesScreen(GuardedScreen[Reviewed]):
         place.scroll_relative(y=pages * max(1, place.size.height - 1), animate=False)
 
     def action_accept(self) -> None:
-        """Look at this file, or this change of it, no more."""
+        """Leave out this file, or this change of it."""
         self._wish(lambda review, changes: review.accept(changes, self._path, self._taken))
 
     @work
@@ -247,11 +247,11 @@ class ChangesScreen(GuardedScreen[Reviewed]):
             async with self._review() as review:
                 done = await wish(review, self._changes)
         except HandloomError as error:
-            self._tell(str(error), wrong=True)
+            self._show_message(str(error), wrong=True)
             return
         await self._load()
         if (why := getattr(done, "why", "")) and not getattr(done, "done", True):
-            self._tell(_("Not taken back. {why}").format(why=why), wrong=True)
+            self._show_message(_("Not taken back. {why}").format(why=why), wrong=True)
 
     @work
     async def action_remark(self) -> None:
@@ -260,9 +260,9 @@ class ChangesScreen(GuardedScreen[Reviewed]):
             return
         hunk = self._hunks[self._at].lines if self._hunks and self._in_hunks else ()
         title = _("About {path}").format(path=sanitize_line(self._path, 40))
-        said = await self.app.push_screen_wait(LineScreen(title, _("What should be different?")))
-        if said and said.strip():
-            self._remarks.append(Remark(self._path, hunk, said.strip()))
+        answer = await self.app.push_screen_wait(LineScreen(title, _("What should be different?")))
+        if answer and answer.strip():
+            self._remarks.append(Remark(self._path, hunk, answer.strip()))
             self._mark()
 
     def action_send(self) -> None:
@@ -276,16 +276,16 @@ class ChangesScreen(GuardedScreen[Reviewed]):
 
     # -- what is shown -------------------------------------------------------------------------------------------------
 
-    def _tell(self, text: str, *, wrong: bool = False) -> None:
+    def _show_message(self, text: str, *, wrong: bool = False) -> None:
         changes = self._changes
         lines = [Content.styled(sanitize_line(text, 300), "$text-error" if wrong else "$text-muted")] if text else []
         if not text and changes is not None and not changes.files:
             lines.append(Content(_("Nothing is left to look through.")))
         if changes is not None and changes.others:
-            told = counted(len(changes.others), "{n} file that others changed is not among them.",
+            message = counted(len(changes.others), "{n} file that others changed is not among them.",
                            "{n} files that others changed are not among them.")  # fmt: skip
-            lines.append(Content(told))
-        self.query_one("#changes-told", Static).update(Content("\n").join(lines))
+            lines.append(Content(message))
+        self.query_one("#changes-message", Static).update(Content("\n").join(lines))
 
     async def _draw(self) -> None:
         """The changes of the chosen file."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from core.sandbox_types import Job, SandboxUsage
     from core.settings.config import SandboxSettings
 
-OPEN = _("Nothing separates it from this machine: commands run as you.")
+OPEN = _("No sandbox: commands run directly on this machine with your permissions.")
 WALLED = _(
     "It sees the system's programs and the workspace. The home folder is hidden, /tmp is its own, and it knows of no "
     "other process. What your own programs would carry out later is read-only in the workspace."
@@ -38,22 +38,22 @@ def sandbox_text(
 ) -> str:
     """Paragraphs, clean."""
     if isolation == "none":
-        told = f"{OPEN} {_('Reason: {why}.').format(why=why_open)}" if why_open else OPEN
-        network = _("Network: as you have it.")
+        text = f"{OPEN} {_('Reason: {why}.').format(why=why_open)}" if why_open else OPEN
+        network = _("Network: unrestricted.")
     elif isolation == "remote":
-        told, network = ELSEWHERE, _("Network: as that machine has it.")
+        text, network = ELSEWHERE, _("Network: as that machine has it.")
     else:
-        told = f"{_('Isolated by {what}.').format(what=isolation)} {WALLED}"
+        text = f"{_('Isolated by {what}.').format(what=isolation)} {WALLED}"
         hosts = ", ".join(settings.allowed_hosts)
         network = _("Network: none (sandbox.allowed_hosts in config.toml).")
         if hosts:
             network = _("Network: to {hosts} (sandbox.allowed_hosts in config.toml).").format(hosts=hosts)
-    parts = [told, network]
+    parts = [text, network]
     if settings.readable_paths and isolation not in ("none", "remote"):
         paths = ", ".join(map(str, settings.readable_paths))
-        parts.append(_("In sight beyond that: {paths}.").format(paths=paths))
+        parts.append(_("Also visible: {paths}.").format(paths=paths))
     if usage is None:
-        parts.append(_("It does not run; it is started for the next action."))
+        parts.append(_("It is not running; the next action starts it."))
     else:
         parts += _used(usage)
     if left:
@@ -62,7 +62,7 @@ def sandbox_text(
 
 
 def _used(usage: SandboxUsage) -> list[str]:
-    told = _(
+    text = _(
         "Uses {processes} processes, {memory} MB of memory and {cpu} s of CPU in {uptime} s. "
         "{free} MB are free where the workspace is."
     ).format(
@@ -73,7 +73,7 @@ def _used(usage: SandboxUsage) -> list[str]:
         free=f"{usage.disk_free_bytes / MB:,.0f}",
     )
     limits = _("At most: {limits}.").format(limits="; ".join(usage.limits))
-    return [told, limits if usage.limits else _("At most: no limits are set.")]
+    return [text, limits if usage.limits else _("At most: no limits are set.")]
 
 
 def job_lines(jobs: Sequence[Job]) -> list[tuple[str, str]]:

@@ -130,7 +130,7 @@ class TrustTalk:
         self._folder = self._folder_of()
         standing = await self._trust.look(self._folder, along)
         if not (standing.waiting or standing.trusted):
-            return [_("This folder contains nothing that needs your approval.")]
+            return [_("This folder brings no files that need your trust.")]
         return self._ask(standing)
 
     def _ask(self, standing: TrustState) -> list[str]:
@@ -169,14 +169,14 @@ class TrustTalk:
             return [sanitize_line(piece.path, LINE_CELLS), *sanitize(piece.text).rstrip("\n").split("\n")]
         if word == "yes" and not rest and standing.waiting:
             await self._trust.give(self._folder, standing)
-            said = _("Trusted from your next message on, until the files change.")
+            said = _("Trusted from your next message on, as long as these files do not change.")
         elif word == "no":
             if standing.waiting:
                 await self._trust.refuse(standing)
             said = _("Nothing was changed. /trust asks again.")
         elif word == "revoke" and not standing.waiting:
             await self._trust.revoke(self._folder)
-            said = _("No longer trusted. The agent still knows what it has already read.")
+            said = _("Trust revoked. The agent still knows what it has already read.")
         else:
             return [_("Please answer the question about the folder with one of the words above.")]
         self._standing = None

@@ -58,8 +58,8 @@ class SecretsScreen(ModalScreen[str | int | None]):
             yield OptionList(
                 *(Option(Content(line)) for line in self._lines or [_("There are none yet.")]), markup=False
             )
-            told = _("Commands that name $NAME get the value; the agent sees names and descriptions. Values: {place}")
-            yield Static(Content(told.format(place=self._place)))
+            text = _("Commands that name $NAME get the value; the agent sees names and descriptions. Values: {place}")
+            yield Static(Content(text.format(place=self._place)))
 
     def on_mount(self) -> None:
         """The list takes the keys."""
@@ -80,7 +80,7 @@ class SecretsScreen(ModalScreen[str | int | None]):
 
 
 class NameScreen(LineScreen):
-    """Asks for a line until nothing is wrong with it; `check` says what is, for people."""
+    """Asks for a line until it is valid; `check` says what is wrong with it."""
 
     DEFAULT_CSS = """
     NameScreen Static { height: auto; color: $text-error; }

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 from core.store.conversations import ORDERS as SHELF_ORDERS
 from core.store.conversations import ConversationFilter, ConversationInfo, ConversationListing
-from tui.delegation.commands import as_tree
+from tui.delegation.delegate_tabs import as_tree
 
 PAGE = 100
 """Conversations that are read at once: some screens full, a few milliseconds."""

@@ -39,13 +39,13 @@ TOP = _("general")
 """What the fields outside of every section are called."""
 
 
-class Ways(NamedTuple):
+class Operations(NamedTuple):
     """How settings are changed. The first two answer with all of them as they are then, and raise HandloomError."""
 
     change: Callable[[str, str | bool], Awaitable[Listed]]
     reset: Callable[[str], Awaitable[Listed]]
     check: Callable[[str, str], str]
-    """What is wrong with a value, for people; empty where nothing is."""
+    """What is wrong with a value, for the user; empty if nothing is."""
 
 
 class SettingsScreen(ModalScreen[str]):
@@ -70,8 +70,8 @@ class SettingsScreen(ModalScreen[str]):
         #settings-about { height: auto; max-height: 8; margin-top: 1; border-top: solid $panel; }
         #settings-value { display: none; }
         #settings-value.-edited { display: block; }
-        #settings-told { height: auto; max-height: 3; color: $text-success; }
-        #settings-told.-wrong { color: $text-error; }
+        #settings-message { height: auto; max-height: 3; color: $text-success; }
+        #settings-message.-wrong { color: $text-error; }
     }
     SettingsScreen.-narrow #settings-groups { display: none; }
     SettingsScreen.-low > Vertical { width: 100%; height: 100%; }
@@ -98,7 +98,7 @@ class SettingsScreen(ModalScreen[str]):
         self,
         settings: Listed,
         sections: Mapping[str, str],
-        ways: Ways,
+        ways: Operations,
         at: str = "",
     ) -> None:
         """`sections` say what each is about; `at` is the field to begin with."""
@@ -119,7 +119,7 @@ class SettingsScreen(ModalScreen[str]):
                 yield Clickable(id="settings-fields", markup=False)
             yield Static(id="settings-about")
             yield Field(id="settings-value")
-            yield Static(id="settings-told")
+            yield Static(id="settings-message")
 
     def on_mount(self) -> None:
         """The groups stand; the fields come with the width."""
@@ -169,7 +169,7 @@ class SettingsScreen(ModalScreen[str]):
         self._describe()
 
     def _line(self, setting: Setting, width: int) -> Content:
-        """`  max_iterations   500   environment`: where it comes from stands only where that is not the default."""
+        """`  max_iterations   500   environment`: the origin is shown only if the value is not the default."""
         origin = "" if setting.origin == "default" else _(setting.origin)
         name = set_cell_size(elided(setting.field, NAME_CELLS), min(NAME_CELLS, max(8, width // 2)))
         room = width - cell_len(name) - cell_len(origin) - 4
@@ -196,15 +196,15 @@ class SettingsScreen(ModalScreen[str]):
         if setting.origin != "default":
             may.append(_("from {place}").format(place=_(setting.origin)))
         parts.append((f"{' · '.join(may)}\n", "$text-muted"))
-        fixed, counts = _fixed(setting), _("A change counts {when}.").format(when=_(setting.effect))
+        fixed, counts = _fixed(setting), _("A change takes effect {when}.").format(when=_(setting.effect))
         parts.append((fixed or counts, "$text-warning" if fixed else "$text-muted"))
         about.update(Content.assemble(*parts))
 
-    def _tell(self, text: str, wrong: bool = False) -> None:
+    def _show_message(self, text: str, wrong: bool = False) -> None:
         self._told_of = self._setting
-        told = self.query_one("#settings-told", Static)
-        told.set_class(wrong, "-wrong")
-        told.update(Content(sanitize(text)))
+        message = self.query_one("#settings-message", Static)
+        message.set_class(wrong, "-wrong")
+        message.update(Content(sanitize(text)))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Keys that open a field answer at once, so that quick hands type into it; in a text they are text."""
@@ -223,7 +223,7 @@ class SettingsScreen(ModalScreen[str]):
         else:
             self._describe()
             if self._told_of is not None and self._setting is not None and self._setting.name != self._told_of.name:
-                self._tell("")
+                self._show_message("")
 
     def _go_to_group(self, section: str) -> None:
         """Highlight the first field of a group."""
@@ -257,15 +257,15 @@ class SettingsScreen(ModalScreen[str]):
         field.value = setting.text
         field.add_class("-edited")
         self.set_focus(field)  # before the next key: Widget.focus comes later
-        self._tell(EDITING)
+        self._show_message(EDITING)
 
     def _refuse(self, setting: Setting) -> bool:
-        """Whether a field cannot be changed from here; then why is told."""
+        """Whether a field cannot be changed here; then shows why."""
         why = _fixed(setting)
         if not why and setting.kind == "list" and any("," in str(part) for part in setting.value or ()):
             why = _("A part of this list has a comma, which cannot be told apart here. Change it in config.toml.")
         if why:
-            self._tell(why, wrong=True)
+            self._show_message(why, wrong=True)
         return bool(why)
 
     def on_input_changed(self, event: Input.Changed) -> None:
@@ -276,7 +276,7 @@ class SettingsScreen(ModalScreen[str]):
         setting = self._setting
         if setting is not None and event.input.has_class("-edited"):
             wrong = self._ways.check(setting.name, event.value)
-            self._tell(wrong or EDITING, wrong=bool(wrong))
+            self._show_message(wrong or EDITING, wrong=bool(wrong))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Write what was typed; from the search, go to what was found."""
@@ -314,12 +314,12 @@ class SettingsScreen(ModalScreen[str]):
             work = self._ways.reset(setting.name) if value is None else self._ways.change(setting.name, value)
             self._settings = list(await work)
         except HandloomError as error:
-            self._tell(str(error), wrong=True)
+            self._show_message(str(error), wrong=True)
             return
         self._stop_editing()
         self._list()
-        told = _("{name} is written down. It counts {when}.")
-        self._tell(told.format(name=setting.name, when=_(setting.effect)))
+        text = _("{name} is saved. It takes effect {when}.")
+        self._show_message(text.format(name=setting.name, when=_(setting.effect)))
 
     def _stop_editing(self) -> None:
         self.query_one("#settings-value").remove_class("-edited")
@@ -346,7 +346,7 @@ class SettingsScreen(ModalScreen[str]):
         find = self.query_one("#settings-find", Input)
         if self.query_one("#settings-value").has_class("-edited"):
             self._stop_editing()
-            self._tell("")
+            self._show_message("")
         elif find.value or find.has_focus:
             find.value = ""
             self.set_focus(self._fields)
@@ -376,8 +376,8 @@ def _default(setting: Setting) -> str:
 
 def _fixed(setting: Setting) -> str:
     """Why a field cannot be changed here, in the language of the screen; empty where it can."""
-    said, name = setting.fixed_by
-    return _(said).format(name=name)
+    words, name = setting.fixed_by
+    return _(words).format(name=name)
 
 
 def _bounds(setting: Setting) -> str:

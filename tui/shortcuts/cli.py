@@ -25,8 +25,8 @@ def keys(options: argparse.Namespace) -> int:
     for row in rows:
         cells = (cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=False))
         print("  ".join([*cells, row[3]]))  # noqa: T201
-    told = [_("{mark} marks shortcuts that you changed in config.toml or the environment.").format(mark=MARK)]
-    for line in [*told * bool(KEYMAP.changed), *_not_here()]:
+    text = [_("{mark} marks shortcuts that you changed in config.toml or the environment.").format(mark=MARK)]
+    for line in [*text * bool(KEYMAP.changed), *_not_here()]:
         print(f"\n{line}")  # noqa: T201
     sys.stdout.flush()
     for problem in KEYMAP.problems:
@@ -48,8 +48,8 @@ def _not_here() -> list[str]:
         return []
     if speaks_protocol(sys.stdin.fileno(), sys.stdout.fileno()):
         return []
-    told = _("This terminal does not support the kitty keyboard protocol, so it cannot send these keys: {keys}.")
-    return [told.format(keys=", ".join(f"{key} ({id})" for key, id in few))]
+    text = _("This terminal does not support the kitty keyboard protocol, so it cannot send these keys: {keys}.")
+    return [text.format(keys=", ".join(f"{key} ({id})" for key, id in few))]
 
 
 def _test() -> int:

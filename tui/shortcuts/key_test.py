@@ -1,7 +1,7 @@
 """What each key sends: its bytes, its name, and the command that it gives. The terminal is left as it was found.
 
 Bytes become keys here as they do in the workspace, by Textual's parser with what
-`tui.terminal_io.textual_patches.escape_bursts` mends of it; so what is shown is what a command would hear. Draws
+`tui.terminal_io.textual_patches.escape_bursts` mends of it; so what is shown is what a command would get. Draws
 nothing but lines.
 """
 
@@ -56,7 +56,7 @@ class Keys:
             yield from self._told(list(self._parser.feed(character)))
 
     def wait(self) -> Iterator[tuple[bytes, events.Key]]:
-        """Take it that for now no more comes."""
+        """Treat the input as complete for now."""
         yield from self._told(list(self._parser.tick()))
 
     def _told(self, messages: list[object]) -> Iterator[tuple[bytes, events.Key]]:
@@ -67,7 +67,7 @@ class Keys:
 
 
 def echo(source: int, target: int) -> None:
-    """Show each key until ctrl+c or Esc is pressed twice, or the process is told to end."""
+    """Show each key until ctrl+c or Esc is pressed twice, or the process is terminated."""
 
     def show(line: str) -> None:
         os.write(target, (line + "\r\n").encode())
@@ -112,7 +112,7 @@ def _first(key: events.Key) -> str:
 
 @contextmanager
 def _raw(source: int, target: int) -> Iterator[None]:
-    """The terminal as the workspace has it, and afterwards as it was, also where the process is told to end."""
+    """The terminal as the workspace has it, and afterwards as it was, also when the process is terminated."""
     before = termios.tcgetattr(source)
 
     def end(number: int, _frame: object) -> None:
@@ -132,16 +132,16 @@ def _raw(source: int, target: int) -> Iterator[None]:
 
 def speaks_protocol(source: int, target: int) -> bool | None:
     """Whether the terminal has the kitty keyboard protocol; None where it answers nothing. Blocks for a second then."""
-    before, said = termios.tcgetattr(source), b""
+    before, reply = termios.tcgetattr(source), b""
     until = time.monotonic() + ANSWER_S
     try:
         tty.setcbreak(source)
         os.write(target, ABOUT_KEYS.encode())
-        while not _DEVICE.search(said):
+        while not _DEVICE.search(reply):
             left = until - time.monotonic()
             if left <= 0 or not select.select([source], [], [], left)[0]:
                 return None
-            said += os.read(source, 1024)
-        return _PROTOCOL.search(said) is not None
+            reply += os.read(source, 1024)
+        return _PROTOCOL.search(reply) is not None
     finally:
         termios.tcsetattr(source, termios.TCSAFLUSH, before)

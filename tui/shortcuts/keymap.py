@@ -1,7 +1,7 @@
 """The user's own keys: rows `command id = key or keys` in the section [keys] of config.toml, checked against the table.
 
 A row says all the keys that its command has, `leader n` the one behind the leader; an empty list takes them away. A row
-that is wrong is told in one message and counts as not written; the others stand, and nothing stops a start. `applied`
+that is wrong is reported in one message and ignored; the others apply, and nothing stops a start. `applied`
 is pure: it takes the table with its default keys and knows none of the commands but by what must stay possible.
 `use` is called before `tui.commands` is imported, because bindings and texts of modules are made once.
 
@@ -52,7 +52,7 @@ class Wanted:
     problems: tuple[str, ...] = ()
     """What is wrong with the section as a whole."""
     lines: Mapping[str, int] | None = None
-    """By command id, where in the file a row stands."""
+    """By command id, the line of the row in the file."""
 
 
 def read(home: Path, environ: Mapping[str, str]) -> Wanted:
@@ -63,8 +63,8 @@ def read(home: Path, environ: Mapping[str, str]) -> Wanted:
     section, lines, problems = _section(home / CONFIG)
     rows = dict(islice(_flat(section), MAX_ROWS + 1))
     if len(rows) > MAX_ROWS:
-        told = _("The section [keys] has more than {count} rows; those behind are not read.")
-        problems = [*problems, told.format(count=MAX_ROWS)]
+        text = _("The section [keys] has more than {count} rows; those behind are not read.")
+        problems = [*problems, text.format(count=MAX_ROWS)]
         rows = dict(islice(rows.items(), MAX_ROWS))
     for name, value in environ.items():
         if name.startswith(PREFIX):
@@ -75,15 +75,15 @@ def read(home: Path, environ: Mapping[str, str]) -> Wanted:
 def _section(file: Path) -> tuple[Mapping[str, object], Mapping[str, int], list[str]]:
     try:
         if file.stat().st_size > MAX_BYTES:
-            told = _("{file} is larger than {n} MB, so no keys are taken from it.")
-            return {}, {}, [told.format(file=CONFIG, n=MAX_BYTES // 2**20)]
+            message = _("{file} is larger than {n} MB, so no keys are taken from it.")
+            return {}, {}, [message.format(file=CONFIG, n=MAX_BYTES // 2**20)]
         text = file.read_text("utf-8")
         found = tomllib.loads(text).get(SECTION, {})
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError):
         return {}, {}, []
     if not isinstance(found, Mapping):
-        told = _('[keys] is a section, each row a command and its keys: "conv.new" = "ctrl+n". It is left out.')
-        return {}, {}, [told]
+        message = _('[keys] is a section, each row a command and its keys: "conv.new" = "ctrl+n". It is left out.')
+        return {}, {}, [message]
     return found, dict(_places(text)), []
 
 
@@ -97,7 +97,7 @@ def _flat(section: Mapping[str, object], above: str = "", depth: int = DEEP) -> 
 
 
 LOOKED_AT = 300
-"""Characters of a line in which the name of a row stands."""
+"""Characters of a line in which the name of a row is looked for."""
 _HEADING = re.compile(r"\s*\[\s*([^\[\]]{1,200}?)\s*\]")
 _ROW = re.compile(r"""\s*((?:"[^"]{0,200}"|'[^']{0,200}'|[\w.\s-]{1,200}?)+?)\s*=""")
 
@@ -160,7 +160,7 @@ def chosen() -> Wanted:
 
 
 class _WrongError(Exception):
-    """A row cannot be taken; says why, for people."""
+    """A row cannot be used; says why, for the user."""
 
 
 def applied(table: Sequence[Command], wanted: Wanted) -> Keymap:
@@ -169,29 +169,29 @@ def applied(table: Sequence[Command], wanted: Wanted) -> Keymap:
     problems: list[str] = list(wanted.problems)
     taken: dict[str, Command] = {}
 
-    def told(id: str, why: str) -> None:
+    def report(id: str, why: str) -> None:
         remedy = _("It keeps its default keys.") if id in known else _("The row is left out.")
         problems.append(f"{_row(id, wanted)} {why} {remedy}")
 
     for id, value in wanted.rows.items():
         if id not in known:
-            told(id, _unknown(id, known))
+            report(id, _unknown(id, known))
             continue
         try:
             taken[id] = _given(known[id], value)
         except _WrongError as wrong:
-            told(id, str(wrong))
+            report(id, str(wrong))
     while found := next(_conflicts([taken.get(id, command) for id, command in known.items()], taken), None):
         id, why = found
         del taken[id]
-        told(id, why)
+        report(id, why)
     commands = tuple(taken.get(command.id, command) for command in table)
     changed = frozenset(c.id for c in taken.values() if (c.keys, c.leader) != (known[c.id].keys, known[c.id].leader))
     return Keymap(commands, tuple(problems), changed)
 
 
 def _row(id: str, wanted: Wanted) -> str:
-    """Which row a message is about, and where it stands."""
+    """Which row a message is about, with its line."""
     line, name = (wanted.lines or {}).get(id), sanitize_line(id, SHOWN)
     if line is None:
         return _("Keys: {name}:").format(name=name)
@@ -213,13 +213,13 @@ def _given(command: Command, value: object) -> Command:
         raise _WrongError(_("this is a character that is typed, and no key; it cannot be changed."))
     if command.id in PART_OF_ITS_PLACE:
         raise _WrongError(_("its keys belong to the place where they answer; they cannot be changed."))
-    said = [value] if isinstance(value, str) else value
-    if not isinstance(said, list) or not all(isinstance(part, str) for part in said):
+    parts = [value] if isinstance(value, str) else value
+    if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
         raise _WrongError(_('write a key, such as "ctrl+e", or a list of keys in brackets.'))
-    if len(said) > MAX_KEYS:
+    if len(parts) > MAX_KEYS:
         raise _WrongError(_("a command has at most {count} keys; write fewer.").format(count=MAX_KEYS))
     found, leader = list[str](), ""
-    for text in said:
+    for text in parts:
         if (second := _behind_leader(text)) is None:
             found.append(_key(command, text))
         elif leader:
@@ -231,13 +231,13 @@ def _given(command: Command, value: object) -> Command:
         raise _WrongError(_("it needs a key, or there would be no way to give this answer; write one."))
     only = given.keys and all(map(shortcut_keys.needs_protocol, given.keys))
     if only and not (leader or given.slash):
-        told = _("few terminals send {key} (it needs the kitty keyboard protocol); write another key beside it.")
-        raise _WrongError(told.format(key=shortcut_keys.shown(given.keys[0])))
+        message = _("few terminals send {key} (it needs the kitty keyboard protocol); write another key beside it.")
+        raise _WrongError(message.format(key=shortcut_keys.shown(given.keys[0])))
     return given
 
 
 def _behind_leader(text: str) -> str | None:
-    """What stands behind the word `leader`; None where the text does not begin with it."""
+    """What follows the word `leader`; None if the text does not begin with it."""
     first, _space, second = text.strip().partition(" ")
     return second.strip() if first.lower() == "leader" else None
 
@@ -251,8 +251,8 @@ def _second(command: Command, text: str) -> str:
     if command.native or command.scope != "everywhere":
         raise _WrongError(_("the leader reaches commands that answer everywhere; this one answers in its place only."))
     if len(text) != 1 or not text.isprintable() or text.isspace():
-        told = _('behind the leader comes one character, such as "leader n", not {text}.')
-        raise _WrongError(told.format(text=_quoted(text)))
+        message = _('behind the leader comes one character, such as "leader n", not {text}.')
+        raise _WrongError(message.format(text=_quoted(text)))
     return text
 
 
@@ -260,8 +260,8 @@ def _key(command: Command, text: str) -> str:
     """A key by itself. Raises _WrongError."""
     key = shortcut_keys.named(text)
     if key is None:
-        told = _('there is no key {text}. Write it as "ctrl+e", "f5", "alt+n", "pageup", "leader n" or "?".')
-        raise _WrongError(told.format(text=_quoted(text)))
+        message = _('there is no key {text}. Write it as "ctrl+e", "f5", "alt+n", "pageup", "leader n" or "?".')
+        raise _WrongError(message.format(text=_quoted(text)))
     if why := shortcut_keys.refused(key):
         raise _WrongError(_("{why}; write another key.").format(why=why))
     if command.id == TABS:
@@ -269,8 +269,8 @@ def _key(command: Command, text: str) -> str:
     if key in command.keys:
         return key
     if command.scope.is_text and shortcut_keys.is_for_writing(key, outside=command.scope == "everywhere"):
-        told = _("{key} is needed to write in the prompt; write one with ctrl or alt, or an F key.")
-        raise _WrongError(told.format(key=shortcut_keys.shown(key)))
+        message = _("{key} is needed to write in the prompt; write one with ctrl or alt, or an F key.")
+        raise _WrongError(message.format(key=shortcut_keys.shown(key)))
     return key
 
 
@@ -279,7 +279,7 @@ def _quoted(text: str) -> str:
 
 
 def _conflicts(commands: Sequence[Command], taken: Collection[str]) -> Iterator[tuple[str, str]]:
-    """What the commands together must not be, each with the row that has to give way: the last one of those meant."""
+    """Conflicts between the commands, each with the id of the row to drop (the last one involved) and the reason."""
     order = list(taken)
     if not any(command.keys for command in commands if command.id in QUITS):
         id = max((id for id in QUITS if id in taken), key=order.index)
@@ -288,12 +288,12 @@ def _conflicts(commands: Sequence[Command], taken: Collection[str]) -> Iterator[
         row, first = (one, other) if one.id in taken else (other, one)
         if one.id in taken and other.id in taken and order.index(other.id) > order.index(one.id):
             row, first = other, one
-        told = _("{key} is {id} already ({title}); give that another key, or write another one here.")
-        yield row.id, told.format(key=key, id=first.id, title=first.title)
+        text = _("{key} is {id} already ({title}); give that another key, or write another one here.")
+        yield row.id, text.format(key=key, id=first.id, title=first.title)
 
 
 def clashes(commands: Sequence[Command]) -> Iterator[tuple[Command, Command, str]]:
-    """Each two commands that would answer to one key in one place, and the key as people write it."""
+    """Each two commands that have the same key in the same place, and the key as it is shown."""
     by_key: dict[str, list[Command]] = {}
     for command in commands:
         for key in command.keys:

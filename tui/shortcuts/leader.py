@@ -1,6 +1,6 @@
-"""The leader: after ctrl+x the next key is a command's second key. A strip names them to whoever hesitates.
+"""The leader: after ctrl+x the next key is a command's second key. A strip lists them after a moment.
 
-The strip is grouped as the table is, in as many columns as fit; what does not fit stands on further pages, and Space
+The strip is grouped as the table is, in as many columns as fit; what does not fit is on further pages, and Space
 goes to the next one. `pages` is pure.
 """
 
@@ -8,22 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, set_cell_size
 from textual.content import Content
 from textual.widgets import Static
 
-from tui.commands import Command, leader_commands
+from tui.commands import BY_ID, Command, by_leader, leader_commands
 from tui.i18n import _
+from tui.shortcuts.command import keyed
+
+if TYPE_CHECKING:
+    from textual import events
+    from textual.timer import Timer
+
+    from tui.workspace.context import Context
 
 STRIP_AFTER_S = 0.3
-"""Who knows the second key has typed it by then, and sees no strip."""
+"""A user who knows the second key has typed it by then, and sees no strip."""
 TIMEOUT_S = 6.0
 """Long enough to read the strip, short enough that a key pressed much later is a key again."""
 MORE = ("space", "pagedown")
 """The keys that turn the page."""
 LABEL_FROM = 70
-"""Cells from which the name of a group stands beside its keys, and not above them."""
+"""Cells from which the name of a group is beside its keys, not above them."""
 LABEL_CELLS = 15
 Line = list[tuple[str, str]]
 
@@ -63,6 +71,65 @@ class WhichKey(Static):
         self.display = False
 
 
+class Leader:
+    """Waits for the key that follows the leader, and carries out its command."""
+
+    def __init__(self, app: Context) -> None:
+        self._app = app
+        self._timers: list[Timer] = []
+
+    @property
+    def is_armed(self) -> bool:
+        """Whether the next key belongs to the leader."""
+        return bool(self._timers)
+
+    @property
+    def _strip(self) -> WhichKey:
+        return self._app.workspace.query_one(WhichKey)
+
+    def press(self) -> None:
+        """Take the next key as the second one of a command. With a selection in the prompt, ctrl+x cuts it instead."""
+        workspace = self._app.workspace
+        prompt = workspace.prompt
+        if workspace.last_key().key == "ctrl+x" and workspace.focused is prompt and not prompt.selection.is_empty:
+            prompt.action_cut_selection()
+        else:
+            self.arm()
+
+    def arm(self, *, revealed: bool = False) -> None:
+        """Take the next key as the second one of a command; `revealed` leaves the strip as it is."""
+        for timer in self._timers:
+            timer.stop()
+        self._timers = [self._app.workspace.set_timer(TIMEOUT_S, self.disarm)]
+        if not revealed:
+            self._timers.append(self._strip.set_timer(STRIP_AFTER_S, self._reveal))
+
+    def _reveal(self) -> None:
+        if self.is_armed:  # a timer that has fired may be heard after it was stopped
+            self._strip.reveal()
+
+    def disarm(self) -> None:
+        """Keys mean what they always mean again."""
+        for timer in self._timers:
+            timer.stop()
+        self._timers = []
+        self._strip.hide()
+
+    async def take(self, event: events.Key) -> None:
+        """Carry out the command of the key after the leader, or turn the strip's page."""
+        if event.key in MORE and self._strip.display:
+            self.arm(revealed=True)
+            self._strip.turn()
+            return
+        self.disarm()
+        found = by_leader(event.character or event.key)
+        if found is not None:
+            await self._app.do(found[0].id, found[1])
+        elif event.key not in ("escape", *BY_ID["app.leader"].keys):
+            text = _("{app.leader} {key} is not a command; {app.help} shows every key.")
+            self._app.flash(keyed(text, key=event.character or event.key))
+
+
 def pages(commands: Sequence[Command], width: int, height: int) -> list[Content]:
     """The keys in pages of at most `width` by `height` cells, at least one."""
     lines = list(_lines(commands, width))
@@ -78,13 +145,13 @@ def pages(commands: Sequence[Command], width: int, height: int) -> list[Content]
 
 
 def _more(page: int, pages: int, width: int) -> str:
-    """What stands below a page that is not the only one."""
+    """The line below each of several pages."""
     text = _("Space: more ({page} of {pages})").format(page=page, pages=pages)
     return text if cell_len(text) <= width else set_cell_size(text, width)
 
 
 def _lines(commands: Sequence[Command], width: int) -> Iterable[Line]:
-    """Group after group, each in rows of columns that stand below each other throughout."""
+    """Group after group, in rows whose columns are aligned throughout."""
     beside = width >= LABEL_FROM
     left = LABEL_CELLS if beside else 0
     cell = min(width, max(cell_len(f"{command.leader} {command.title}") for command in commands) + 2)

@@ -33,7 +33,7 @@ class KeyRow(Setting):
 
 
 def rows() -> list[Setting]:
-    """A row for each command whose keys were changed; one that says so where there is none."""
+    """A row for each command whose keys were changed, or one that says that there are none."""
     found = [
         _row(command.id, f"{command.title}. {command.help}", ", ".join(all_keys(command)), _default(command.id))
         for command in COMMANDS

@@ -1,4 +1,4 @@
-"""The names of keys: as people write them in a file, as Textual knows them, and which of them a terminal can send.
+"""The names of keys, in the user's file and in Textual, and which of them a terminal can send.
 
 A terminal without the kitty keyboard protocol sends bytes, and has no bytes of their own for many keys; some of those
 that it has are another key's. Pure; knows no command.

@@ -6,8 +6,8 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
-from tui.commands import key_of
 from tui.i18n import _
+from tui.shortcuts.command import key_of
 
 
 class WaitsHint(Static):

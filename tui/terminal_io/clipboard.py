@@ -7,6 +7,7 @@ another machine than its environment says. Nothing here draws; programs are run 
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from tui.i18n import _
+from tui.terminal_io import escapes
 
 TIMEOUT_S = 3.0
 """For a program that sets the clipboard; they need milliseconds, unless their display is gone."""
@@ -95,3 +97,20 @@ def how(worked: Sequence[str], sent: bool, environ: Mapping[str, str]) -> str:
     if environ.get("TMUX"):
         return _("terminal, OSC 52 through tmux: needs set-clipboard on")
     return _("terminal, OSC 52: if nothing arrived, allow it in the terminal's settings")
+
+
+async def copy(
+    text: str, note: str, environ: Mapping[str, str], emit: Callable[[str], None], *, headless: bool = False
+) -> str:
+    """Set the clipboard by every way that leads there from here, and return what to tell the user.
+
+    `note` says what was copied; `emit` sends a sequence to the terminal; without a terminal no program is run.
+    """
+    worked = await asyncio.to_thread(set_by_tools, text, environ, [] if headless else None)
+    sequence = None if worked else escapes.clipboard(text, environ)
+    if sequence is not None:
+        emit(sequence)
+    if way := how(worked, sequence is not None, environ):
+        return _("{said} ({way}).").format(said=note, way=way)
+    told = _("Not copied: {count} characters are more than a terminal takes (OSC 52, 74 KB).")
+    return told.format(count=f"{len(text):,}")

@@ -1,7 +1,7 @@
-"""The look of the app: its themes, what the user makes of them while it runs, and who remembers the choice.
+"""The look of the app: its themes, which the user chooses and changes while it runs.
 
-A mixin of the app. Only themes that passed the contrast check of `tui.themes.theme_files` are offered. A file of the
-user's that changes is taken over as soon as it is complete; one that is wrong is told about and changes nothing.
+Only themes that passed the contrast check of `tui.themes.theme_files` are offered. A file of the
+user's that changes is applied as soon as it is complete; one that is wrong is reported and changes nothing.
 """
 
 from __future__ import annotations
@@ -14,131 +14,135 @@ from typing import TYPE_CHECKING
 
 from textual.filter import ANSIToTruecolor, DimFilter, LineFilter
 
-from tui.commands import keyed
 from tui.dialogs.dialog import Choice
 from tui.file_watcher import Watch, watch
 from tui.i18n import _
+from tui.shortcuts.command import Command, Group, keyed
 from tui.terminal_io import glyphs, line_style
 from tui.themes import theme_files
 from tui.themes.screen import ThemeScreen
-from tui.workspace.frame import Frame
 
 if TYPE_CHECKING:
     from textual.theme import Theme
 
+    from tui.app import HandloomApp
 
-class Appearance(Frame):
-    """Themes, glyphs and motion, as methods of the app."""
 
-    def prepare_look(self) -> None:
+class Themes:
+    """Themes, glyphs and motion."""
+
+    def __init__(self, app: HandloomApp) -> None:
         """Settle what holds for the whole run. Called before anything is drawn."""
+        self._app = app
+        screen = app.options.screen
         coloured = not line_style.without_colours(os.environ)
-        wanted = self.options.screen.pictures != "off"
-        glyphs.use(self.options.screen.glyphs, os.environ, coloured=coloured, pictures=wanted)
-        self.no_color = not coloured
-        if self.options.screen.motion == "reduced":
-            self.animation_level = "none"
-        self.offered_themes: dict[str, Theme] = {}
-        self._theme_stamps: object = None
-        self._theme_watch: Watch | None = None
+        glyphs.use(screen.glyphs, os.environ, coloured=coloured, pictures=screen.pictures != "off")
+        app.no_color = not coloured
+        if screen.motion == "reduced":
+            app.animation_level = "none"
+        self.offered: dict[str, Theme] = {}
+        self._stamps_seen: object = None
+        self._watch: Watch | None = None
 
-    def get_line_filters(self) -> Sequence[LineFilter]:
+    def line_filters(self, filters: Sequence[LineFilter]) -> Sequence[LineFilter]:
         """Textual's own, but for what it makes of NO_COLOR, and ours."""
-        kept = (f for f in super().get_line_filters() if isinstance(f, ANSIToTruecolor | DimFilter))
-        return [*kept, *line_style.filters(sixteen=self.native_ansi_color)]
+        kept = (one for one in filters if isinstance(one, ANSIToTruecolor | DimFilter))
+        return [*kept, *line_style.filters(sixteen=self._app.native_ansi_color)]
 
     # -- themes --------------------------------------------------------------------------------------------------------
 
     @property
-    def own_themes(self) -> Path | None:
+    def own_folder(self) -> Path | None:
         """The folder of the user's own themes."""
-        return Path(self.options.themes_dir) if self.options.themes_dir else None
+        return Path(self._app.options.themes_dir) if self._app.options.themes_dir else None
 
-    def begin_theme(self) -> list[str]:
-        """Load the themes and take the one that is wanted. Answers what is wrong, in words for the user."""
-        problems = self._load_themes()
-        wanted = self.options.theme or self.options.screen.theme
+    def begin(self) -> list[str]:
+        """Load the themes and take the one that is wanted. Returns what is wrong, in words for the user."""
+        problems = self._load()
+        wanted = self._app.options.theme or self._app.options.screen.theme
         if not glyphs.GLYPHS.coloured:
             wanted = theme_files.DEFAULT_ANSI
         elif not wanted:
-            few = self.console.color_system == "standard" and not self.is_headless
+            few = self._app.console.color_system == "standard" and not self._app.is_headless
             wanted = theme_files.DEFAULT_ANSI if few else theme_files.DEFAULT_DARK
-        if wanted not in self.offered_themes:
-            problems.append(keyed(_("There is no theme {name}. {app.theme} shows which there are."), name=wanted))
+        if wanted not in self.offered:
+            problems.append(keyed(_("There is no theme {name}. {app.theme} lists the themes."), name=wanted))
             wanted = theme_files.DEFAULT_DARK
-        self.theme = wanted
+        self._app.theme = wanted
         return problems
 
-    def _load_themes(self) -> list[str]:
-        own = self.own_themes
-        self._theme_stamps = _stamps(own)
+    def _load(self) -> list[str]:
+        own = self.own_folder
+        self._stamps_seen = _stamps(own)
         loaded, problems = theme_files.load_all([theme_files.OURS, *([own] if own is not None else [])])
-        self.offered_themes = {theme.name: theme for theme in loaded}
+        self.offered = {theme.name: theme for theme in loaded}
         for theme in loaded:
-            self.register_theme(theme)
+            self._app.register_theme(theme)
         return problems
 
-    def watch_themes(self) -> None:
+    def watch(self) -> None:
         """Take changes of the user's own themes over as they are made. Called after the first frame."""
-        if self.own_themes is not None:
-            self._theme_watch = watch(self.own_themes, self._themes_changed)
+        if self.own_folder is not None:
+            self._watch = watch(self.own_folder, self._changed)
 
-    def unwatch_themes(self) -> None:
+    def unwatch(self) -> None:
         """Stop that."""
-        if self._theme_watch is not None:
-            self._theme_watch.close()
-            self._theme_watch = None
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
 
-    def on_app_focus(self) -> None:
-        """Whoever edited a theme elsewhere comes back; where nothing watches the folder, this is when it is read."""
-        if self._theme_watch is None:
-            self._themes_changed()
+    def note_focus(self) -> None:
+        """Read the user's themes when they come back from elsewhere, if nothing watches the folder."""
+        if self._watch is None:
+            self._changed()
 
-    def _themes_changed(self) -> None:
-        if _stamps(self.own_themes) != self._theme_stamps:
-            self.do_app_reload_themes()
+    def _changed(self) -> None:
+        if _stamps(self.own_folder) != self._stamps_seen:
+            self.reload()
 
-    def do_app_reload_themes(self) -> None:
-        before, name = self.current_theme, self.theme
-        problems = self._load_themes()
-        if name not in self.offered_themes:
-            self.theme = theme_files.DEFAULT_DARK
-        elif self.offered_themes[name] != before:
-            self.refresh_css(animate=False)
-            self.theme_changed_signal.publish(self.current_theme)
+    def reload(self) -> None:
+        """Read the themes again."""
+        before, name = self._app.current_theme, self._app.theme
+        problems = self._load()
+        if name not in self.offered:
+            self._app.theme = theme_files.DEFAULT_DARK
+        elif self.offered[name] != before:
+            self._app.refresh_css(animate=False)
+            self._app.theme_changed_signal.publish(self._app.current_theme)
         if problems:
-            self.report("\n".join(problems))
+            self._app.report("\n".join(problems))
         else:
-            self.flash(_("{count} themes are loaded.").format(count=len(self.offered_themes)))
-        if self._theme_watch is None:
-            self.watch_themes()  # the folder may be new
+            self._app.flash(_("{count} themes are loaded.").format(count=len(self.offered)))
+        if self._watch is None:
+            self.watch()  # the folder may be new
 
-    def do_app_theme(self) -> None:
+    def choose(self) -> None:
+        """Let the user choose a theme; each is shown as it is highlighted."""
         if not glyphs.GLYPHS.coloured:
-            self.flash(_("NO_COLOR is set in the environment, so there are no colours to choose."))
+            self._app.flash(_("NO_COLOR is set in the environment, so there are no colours to choose."))
             return
-        self._themes_changed()
-        names = sorted(self.offered_themes, key=lambda name: (name != self.theme, name))
-        choices = [Choice(name, name, _kind(self.offered_themes[name])) for name in names]
+        self._changed()
+        names = sorted(self.offered, key=lambda name: (name != self._app.theme, name))
+        choices = [Choice(name, name, _kind(self.offered[name])) for name in names]
 
         def show(name: str) -> None:
-            if name in self.offered_themes and name != self.theme:
-                self.theme = name
+            if name in self.offered and name != self._app.theme:
+                self._app.theme = name
 
         def chosen(name: str | None) -> None:
             if name is not None:
                 show(name)
-                self.attempt(self._remember_theme(name))
+                self._app.attempt(self._remember(name))
 
-        self.push_screen(ThemeScreen(choices, show), chosen)
+        self._app.push_screen(ThemeScreen(choices, show), chosen)
 
-    async def _remember_theme(self, name: str) -> None:
-        if self.options.home is None:
+    async def _remember(self, name: str) -> None:
+        if self._app.options.home is None:
             return
         from core.settings.config import save_settings
 
-        await asyncio.to_thread(save_settings, self.options.home, {"screen.theme": name})
-        self.flash(_("{name} is the theme from now on.").format(name=name))
+        await asyncio.to_thread(save_settings, self._app.options.home, {"screen.theme": name})
+        self._app.flash(_("Theme changed to {name}.").format(name=name))
 
 
 def _kind(theme: Theme) -> str:
@@ -158,3 +162,11 @@ def _stamps(folder: Path | None) -> object:
             continue  # gone since the folder was read
         found.append((path.name, stat.st_mtime_ns, stat.st_size, stat.st_ino))
     return found
+
+
+ROWS = (
+    Command("app.theme", (), "Theme", "Choose a theme.", Group.WORKSPACE, leader="t", slash="theme",
+            run=lambda app: app.themes.choose()),
+    Command("app.reload_themes", (), "Reload themes", "Read your own theme files again.", Group.WORKSPACE, leader="C",
+            run=lambda app: app.themes.reload()),
+)  # fmt: skip

@@ -36,7 +36,7 @@ TINTED = (
     ("text-success", "success", 0.10),
     ("text-error", "error", 0.10),
 )
-"""Texts that also stand on a tint, as the style sheets have it: messages, cards, chips, diffs."""
+"""Texts that are also on a tint, as the style sheets have it: messages, cards, chips, diffs."""
 
 HUES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 """Of the terminal's sixteen colours; each is there once more as a bright one."""
@@ -68,11 +68,11 @@ def load(path: Path) -> Theme:
         try:
             colour = Color.parse(value if isinstance(value, str) else "")
         except ColorParseError as error:
-            told = _('{file}: {place} must be a colour such as "#6CA8D6".')
-            raise ThemeError(told.format(file=path.name, place=place)) from error
+            text = _('{file}: {place} must be a colour such as "#6CA8D6".')
+            raise ThemeError(text.format(file=path.name, place=place)) from error
         if colour.ansi is not None:
-            told = _('{file}: {place} is one of the terminal\'s colours, which need "ansi = true".')
-            raise ThemeError(told.format(file=path.name, place=place))
+            text = _('{file}: {place} is one of the terminal\'s colours, which need "ansi = true".')
+            raise ThemeError(text.format(file=path.name, place=place))
     theme = Theme(
         name=name,
         dark=dark,
@@ -81,16 +81,16 @@ def load(path: Path) -> Theme:
     )
     faint = too_faint(theme, _contrast(path, data))
     if faint:
-        told = _("{file} cannot be read by everyone: {pairs}.")
-        raise ThemeError(told.format(file=path.name, pairs="; ".join(faint)))
+        text = _("{file} cannot be read by everyone: {pairs}.")
+        raise ThemeError(text.format(file=path.name, pairs="; ".join(faint)))
     return theme
 
 
 def _contrast(path: Path, data: dict[str, Any]) -> float:
     asked = data.get("contrast", MIN_CONTRAST)
     if not isinstance(asked, int | float) or asked < MIN_CONTRAST:
-        told = _("{file}: contrast must be a number, {least} or more.")
-        raise ThemeError(told.format(file=path.name, least=MIN_CONTRAST))
+        text = _("{file}: contrast must be a number, {least} or more.")
+        raise ThemeError(text.format(file=path.name, least=MIN_CONTRAST))
     return float(asked)
 
 
@@ -111,8 +111,8 @@ def _ansi(path: Path, name: str, dark: bool, colours: dict[str, Any], texts: dic
     wanted |= {f"[text] {key}": texts.get(key) for key in TEXTS if key != "muted"}
     for place, value in wanted.items():
         if value not in possible:
-            told = _("{file}: {place} must be one of {names}.")
-            raise ThemeError(told.format(file=path.name, place=place, names=", ".join(sorted(possible))))
+            text = _("{file}: {place} must be one of {names}.")
+            raise ThemeError(text.format(file=path.name, place=place, names=", ".join(sorted(possible))))
     variables = {f"text-{key}": texts[key] for key in TEXTS if key != "muted"}
     faint = ("text-muted", "text-disabled", "foreground-muted", "foreground-disabled", "panel", "border-blurred")
     variables |= dict.fromkeys(faint, FAINT)
@@ -149,8 +149,8 @@ def too_faint(theme: Theme, least: float = MIN_CONTRAST) -> list[str]:
     for text, name, ground in pairs:
         contrast = contrast_ratio(texts[text], ground)
         if contrast < least:
-            told = _("{text} on {ground} has a contrast of {contrast}, {least} is the least")
-            found.append(told.format(text=text, ground=name, contrast=f"{contrast:.1f}", least=f"{least:g}"))
+            message = _("{text} on {ground} has a contrast of {contrast}, {least} is the least")
+            found.append(message.format(text=text, ground=name, contrast=f"{contrast:.1f}", least=f"{least:g}"))
     return found
 
 

@@ -37,8 +37,8 @@ def trust(options: argparse.Namespace) -> int:
             return asyncio.run(_revoke(trusting, options.folder))
         case _:
             if not Path(_absolute(options.folder)).is_dir():
-                told = _("{folder} does not exist. Name the folder to trust.")
-                raise UsageError(told.format(folder=_absolute(options.folder)))
+                text = _("{folder} does not exist. Name the folder to trust.")
+                raise UsageError(text.format(folder=_absolute(options.folder)))
             return asyncio.run(_give(trusting, options.folder, is_sure=options.yes))
 
 
@@ -84,7 +84,7 @@ def _show(standing: TrustState) -> None:
 
 
 def _agrees() -> bool:
-    """Whether the user says yes at the terminal. Raises ConfigurationError where nobody is there."""
+    """Whether the user agrees at the terminal. Raises ConfigurationError without a terminal."""
     if not can_ask():
         raise ConfigurationError("This command asks for confirmation. Run it in a terminal, or pass --yes.")
     return is_confirmed(_("Trust this folder and all files shown above?"))

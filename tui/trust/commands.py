@@ -1,90 +1,95 @@
-"""Trust of folders and the knowledge that counts, on the screen. A mixin of the app's handlers."""
+"""Trust of folders and of imported conversations, and the skills and microagents that apply, on the screen."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from textual.content import Content
-
+from tui.dialogs.dialog import SureScreen
 from tui.i18n import _
-from tui.workspace.frame import Frame
+from tui.shortcuts.command import Command, Group
+from tui.terminal_io.sanitizer import sanitize_line
 
 if TYPE_CHECKING:
     from core.conversations.conversation_manager import ConversationManager
-    from core.trust.trust_store import TrustState
+    from tui.workspace.context import Context
+    from tui.workspace.conversation import ConversationTab
+
+
+async def ask_trust(app: Context, folder: str) -> None:
+    """Ask once about what a folder brings, before a conversation begins there. Raises ConfigurationError."""
+    manager = app.manager
+    if manager is None or not manager.trust.asks:
+        return
+    standing = await manager.trust.look(folder)
+    if not standing.is_open:
+        return
     from tui.trust.screen import TrustScreen
 
+    if await app.push_screen_wait(TrustScreen(standing, asks=True)):
+        await manager.trust.give(folder, standing)
+    else:
+        await manager.trust.refuse(standing)
 
-class FolderTrust(Frame):
-    """The commands for trust and knowledge, by their ids of the command table."""
 
-    async def ask_trust(self, folder: str) -> None:
-        """Ask once about what a folder brings, before a conversation begins there. Raises ConfigurationError."""
-        manager = self.manager
-        if manager is None or not manager.trust.asks:
-            return
-        standing = await manager.trust.look(folder)
-        if not standing.is_open:
-            return
-        from tui.trust.screen import TrustScreen
+def show_trust(app: Context) -> None:
+    """Show what the folder brings for agents, and let the user trust it or take that back."""
+    if app.manager is None:
+        app.flash(_("Handloom is still starting."))
+        return
+    app.attempt(_manage_trust(app, app.manager))
 
-        if await self.push_screen_wait(TrustScreen(standing, asks=True)):
-            await manager.trust.give(folder, standing)
-        else:
-            await manager.trust.refuse(standing)
 
-    def do_conv_trust(self) -> None:
-        if self.manager is None:
-            self.flash(_("Handloom is still starting."))
-            return
-        self.attempt(self._show_trust(self.manager))
+async def _manage_trust(app: Context, manager: ConversationManager) -> None:
+    """What the project's folder brings, with a yes to give or to take back."""
+    from tui.trust.screen import TrustScreen
 
-    async def _show_trust(self, manager: ConversationManager) -> None:
-        """What the project's folder brings, with a yes to give or to take back."""
-        from tui.trust.screen import TrustScreen
-
-        folder, along = self._project_folder, self.living.session.recollection.along if self.living else ()
-        standing = await manager.trust.look(folder, along)
-        if not (standing.waiting or standing.trusted or standing.survey.problems):
-            self.flash(_("This folder contains nothing that needs your approval."))
-            return
-        screen = TrustScreen(standing, asks=False)
-        answer = await self.push_screen_wait(screen)
-        try:
-            await self._take_answer(manager, folder, standing, screen, answer)
-        finally:
-            for tab in self.living_tabs:
-                await tab.session.recollection.refresh()
-
-    async def _take_answer(
-        self, manager: ConversationManager, folder: str, standing: TrustState, screen: TrustScreen, answer: bool | None
-    ) -> None:
+    folder, along = (
+        project_folder(app),
+        app.tabs.conversation.session.recollection.along if app.tabs.conversation else (),
+    )
+    standing = await manager.trust.look(folder, along)
+    if not (standing.waiting or standing.trusted or standing.survey.problems):
+        app.flash(_("This folder brings no files that need your trust."))
+        return
+    screen = TrustScreen(standing, asks=False)
+    answer = await app.push_screen_wait(screen)
+    try:
         if answer:
             await manager.trust.give(folder, standing)
-            self.flash(_("Trusted from your next message on, until the files change."))
+            app.flash(_("Trusted from your next message on, as long as these files do not change."))
         elif answer is False:
             await manager.trust.refuse(standing)
         elif screen.is_revoked:
             await manager.trust.revoke(folder)
-            self.flash(_("No longer trusted. The agent still knows what it has already read."))
+            app.flash(_("Trust revoked. The agent still knows what it has already read."))
+    finally:
+        for tab in app.tabs.conversations:
+            await tab.session.recollection.refresh()
 
-    def do_conv_knowledge(self) -> None:
-        if self.manager is None:
-            self.flash(_("Handloom is still starting."))
-            return
-        self.attempt(self._show_knowledge(self.manager))
 
-    async def _show_knowledge(self, manager: ConversationManager) -> None:
-        from tui.dialogs.dialog import TextScreen
-        from tui.memory.knowledge_text import knowledge_text
+def project_folder(app: Context) -> str:
+    """The folder of the conversation in sight, as its agent has it."""
+    if (tab := app.tabs.conversation) is not None:
+        return tab.session.recollection.folder
+    return app.tabs.current.folder if app.tabs.current is not None else app.options.workspace
 
-        gathered = await manager.trust.gathered(self._project_folder)
-        text = Content.assemble(*knowledge_text(gathered))
-        await self.push_screen(TextScreen(_("Skills and microagents"), text))
 
-    @property
-    def _project_folder(self) -> str:
-        """The folder of the conversation in sight, as its agent has it."""
-        if (tab := self.living) is not None:
-            return tab.session.recollection.folder
-        return self.current.folder if self.current is not None else self.options.workspace
+async def consents(app: Context, tab: ConversationTab) -> bool:
+    """Whether a conversation may go on; of an imported one the user is asked, once."""
+    if not tab.session.consent.is_needed:
+        return True
+    question = _(
+        "This conversation was imported from “{origin}”. Others wrote it, and the model will read all of it: it "
+        "may hold words that are meant to mislead the agent. Go on with it?"
+    )
+    asked = question.format(origin=sanitize_line(tab.session.consent.origin, 60))
+    if not await app.push_screen_wait(SureScreen(asked, _("go on"))):
+        return False
+    await tab.session.consent.give()
+    return True
+
+
+ROWS = (
+    Command("conv.trust", (), "Folder trust", "Read the files that the project brings for agents; trust them or revoke "
+            "that.", Group.CONVERSATIONS, leader="F", slash="trust", run=show_trust),
+)  # fmt: skip

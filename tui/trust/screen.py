@@ -1,6 +1,6 @@
 """What a folder brings, to be read before it counts: the files in a list, the whole text of the one under the cursor.
 
-The answers stand above the files in the same list, and Enter takes the highlighted one. Answers with True for a yes,
+The answers are above the files in the same list, and Enter takes the highlighted one. Answers with True for a yes,
 False for a no, None where nothing was asked or said. Everything shown is foreign, and clean. It starts at no.
 """
 
@@ -67,12 +67,12 @@ class TrustScreen(GuardedScreen[bool | None]):
             width: 90%; max-width: 120; height: 90%; padding: 0 1; background: $surface; border: round $warning;
             border-title-color: $text-warning; border-title-style: bold; border-subtitle-color: $text-muted;
         }
-        & #trust-told { height: auto; margin-bottom: 1; color: $text-warning; }
+        & #trust-summary { height: auto; margin-bottom: 1; color: $text-warning; }
         OptionList, OptionList:focus { height: auto; max-height: 10; border: none; background: $surface; padding: 0; }
         & #trust-path { height: 1; margin-top: 1; color: $text-accent; text-style: bold; }
         VerticalScroll { height: 1fr; background: $panel; padding: 0 1; scrollbar-size-vertical: 1; }
         &.-low > Vertical { height: 100%; width: 100%; }
-        &.-low #trust-told { max-height: 2; margin: 0; }
+        &.-low #trust-summary { max-height: 2; margin: 0; }
         &.-low OptionList { max-height: 4; }
         &.-low #trust-path { margin: 0; }
     }
@@ -98,7 +98,7 @@ class TrustScreen(GuardedScreen[bool | None]):
             folder = sanitize_line(self._standing.survey.folder, PATH_CELLS)
             box.border_title = _("Trust {folder}?").format(folder=folder) if self._standing.waiting else folder
             box.border_subtitle = _("↑ ↓ choose or read · Enter answers · PgDn scrolls · Esc leaves")
-            yield Static(Content(self._told()), id="trust-told")
+            yield Static(Content(self._told()), id="trust-summary")
             answers = [Option(Content.styled(ANSWERS[answer], "bold"), id=answer) for answer in self._answers]
             files = [Option(_line(piece, self._standing)) for piece in self._pieces]
             yield _Lines(*answers, *files, markup=False)
@@ -108,8 +108,8 @@ class TrustScreen(GuardedScreen[bool | None]):
 
     def _told(self) -> str:
         standing = self._standing
-        told = CHANGED if standing.changed or (standing.trusted and standing.waiting) else QUESTION
-        lines = [told if standing.waiting else STANDS]
+        text = CHANGED if standing.changed or (standing.trusted and standing.waiting) else QUESTION
+        lines = [text if standing.waiting else STANDS]
         lines += [sanitize_line(f"! {problem}", 200) for problem in standing.survey.problems[:SHOWN_PROBLEMS]]
         return "\n".join(lines)
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from core.undo.undo import Turn, UndoPreview
 
 MAX_FILES = 500
-"""Files that are listed; nobody reads on."""
+"""Files that are listed; users do not read more."""
 CELLS = 90
 WHAT = ((True, True), (True, False), (False, True))
 """Of chat and files, in the order of the Tab key."""
@@ -128,7 +128,7 @@ class UndoScreen(GuardedScreen[UndoChoice | None]):
         self.call_after_refresh(self._note_preview)
 
     def _note_preview(self) -> None:
-        self._previewed_at = self._frame.clock()
+        self._previewed_at = self._handloom.clock()
 
     # -- what is possible ----------------------------------------------------------------------------------------------
 
@@ -161,7 +161,7 @@ class UndoScreen(GuardedScreen[UndoChoice | None]):
 
     def on_option_list_option_selected(self) -> None:
         """Take it, once what it does has been shown for long enough to be read."""
-        if self._preview is not None and self._frame.clock() - self._previewed_at >= self.guard.guard_s:
+        if self._preview is not None and self._handloom.clock() - self._previewed_at >= self.guard.guard_s:
             self.dismiss(UndoChoice(self._preview, *self._chosen, self._overwrite))
 
     def action_leave(self) -> None:
@@ -207,23 +207,23 @@ class UndoScreen(GuardedScreen[UndoChoice | None]):
         if preview is None:
             return
         if files and preview.disputed:
-            told = counted(
+            text = counted(
                 len(preview.disputed),
                 "{n} of them was changed by others too.",
                 "{n} of them were changed by others too.",
             )
             key = _("o leaves it alone") if self._overwrite else _("It stays as it is; o takes it along.")
-            yield Content.styled(f"{told} {key}", "$text-warning")
+            yield Content.styled(f"{text} {key}", "$text-warning")
         if files and preview.others:
-            told = counted(
+            text = counted(
                 len(preview.others),
                 "{n} file that others alone changed is left alone.",
                 "{n} files that others alone changed are left alone.",
             )
-            yield Content.styled(told, "$text-muted")
+            yield Content.styled(text, "$text-muted")
         for title in self._beside if files else ():
-            told = _("“{title}” is at work in the same folder; what it writes may be mixed up with this.")
-            yield Content.styled(told.format(title=sanitize_line(title, 40)), "$text-warning")
+            text = _("“{title}” is at work in the same folder; what it writes may be mixed up with this.")
+            yield Content.styled(text.format(title=sanitize_line(title, 40)), "$text-warning")
 
 
 def _turn(turn: Turn) -> Content:

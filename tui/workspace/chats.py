@@ -1,7 +1,7 @@
-"""The chats of the workspace: that of the shown conversation, and where the user wants it another beside it.
+"""The chats of the workspace: that of the current conversation, and optionally another beside it.
 
 A view stays on its side and with its conversation while the two change roles, so neither moves under the reader's eyes.
-The second view is made when it is wanted first. Knows whose chat is whose and nothing of other panes.
+The second view is made when it is first needed. Knows which view shows which conversation, and no other panes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Chats(Horizontal):
         self._views = [ChatView(id="chat")]
         """That of the shown conversation, and the other once there was one."""
         self._tab: Tab | None = None
-        self.beside: Tab | None = None
+        self.split_tab: Tab | None = None
         """The conversation beside the one that is shown."""
 
     def compose(self) -> ComposeResult:
@@ -59,9 +59,9 @@ class Chats(Horizontal):
     def attach(self, tab: Tab | None) -> None:
         """Show this conversation; with the one beside it, the shown one changes roles."""
         before, self._tab = self._tab, tab
-        if tab is not None and tab is self.beside:
+        if tab is not None and tab is self.split_tab:
             self._views.reverse()
-            self.beside = before
+            self.split_tab = before
         self.shown.attach(tab.chat if tab is not None else None)
 
     def split(self, tab: Tab) -> None:
@@ -69,14 +69,14 @@ class Chats(Horizontal):
         if len(self._views) == 1:
             self._views.append(ChatView(id="beside"))
             self.mount(self._views[1])
-        self.beside = tab
+        self.split_tab = tab
         self._views[1].attach(tab.chat)
 
     def end_split(self) -> None:
         """Show one conversation."""
-        if self.beside is not None:
+        if self.split_tab is not None:
             self._views[1].attach(None)
-            self.beside = None
+            self.split_tab = None
 
     def make_room(self, visible: Collection[str]) -> None:
         """Be seen as far as there is room."""
@@ -86,25 +86,25 @@ class Chats(Horizontal):
             other.display = "beside" in visible
 
     def title(self) -> None:
-        """Say whose chat is whose, where there are two, and to which of them the prompt belongs."""
-        for view, tab in zip(self._views, (self._tab, self.beside), strict=False):
+        """Title two chats with their conversations, and mark the one that the prompt belongs to."""
+        for view, tab in zip(self._views, (self._tab, self.split_tab), strict=False):
             title = Content(self.TITLE)
-            if self.beside is not None and tab is not None:
+            if self.split_tab is not None and tab is not None:
                 title = Content(f"{tab.mark.glyph} {tab.title}")
             if view.border_title != title.markup:
                 view.border_title = title
-            view.set_class(self.beside is not None and view is self.shown, "-owner")
+            view.set_class(self.split_tab is not None and view is self.shown, "-owner")
 
     def redraw(self) -> None:
-        """Draw anew, such as when a picture has come."""
+        """Draw again, such as when a picture was loaded."""
         for view in self._views:
             view.refresh()
 
     def tab_of(self, view: object) -> Tab | None:
         """Whose chat this is."""
-        return self._tab if view is self.shown else self.beside
+        return self._tab if view is self.shown else self.split_tab
 
     def on_descendant_focus(self) -> None:
         """Tell where the user went to the other chat."""
-        if self.beside is not None and self._views[1].has_focus:
+        if self.split_tab is not None and self._views[1].has_focus:
             self.post_message(self.OtherChosen())

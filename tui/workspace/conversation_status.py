@@ -7,9 +7,9 @@ What a conversation waits for the user for: the one place that says so, for tabs
 Pure, and standard library only: the first frame needs it. Everything here follows from the log but what the terminal
 tells, so that it is still there after a restart.
 
-When somebody who looks elsewhere wants to be told: the agent asks, waits, failed, or ended a long piece of work.
+When a user who looks elsewhere is notified: the agent asks, waits, failed, or finished long work.
 
-Pure: what is told, and whether anybody is away, is the caller's affair. Each change of state is news once.
+Pure: the caller decides what to send, and knows whether the user is away. Each change of state is news once.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class Wait(Enum):
 
     APPROVAL = _("asks you")
     INPUT = _("a command waits for input")
-    PLAN = _("a plan waits for your yes")
+    PLAN = _("a plan waits for approval")
     KEY = _("the model needs a key")
     MODEL = _("the model failed")
-    SANDBOX = _("the sandbox is gone")
+    SANDBOX = _("the sandbox has stopped")
     LIMIT = _("reached a limit")
-    STUCK = _("goes round in a circle")
+    STUCK = _("seems stuck in a loop")
     ERROR = _("error")
     RESTART = _("interrupted by a restart")
     QUESTION = _("waits for you")
@@ -50,15 +50,15 @@ def wait_of(
     halt: str = "",
     what: str = "",
     *,
-    said: bool = True,
+    has_message: bool = True,
     reads_terminal: bool = False,
     has_plan: bool = False,
     was_interrupted: bool = False,
 ) -> Wait | None:
     """What is waited for, None where nothing is.
 
-    `halt` and `what` are the kind and the cause of what stands in the agent's way. A conversation in which nothing was
-    `said` rests, it does not ask. `was_interrupted` tells that a stopped one was at work when its process ended.
+    `halt` and `what` are the kind and the cause of what stopped the agent. A conversation in which nothing was
+    `has_message` rests, it does not ask. `was_interrupted` tells that a stopped one was at work when its process ended.
     """
     if halt:
         return Wait.KEY if (halt, what) == ("model", NEEDS_KEY) else _BY_HALT.get(halt, Wait.ERROR)
@@ -69,11 +69,11 @@ def wait_of(
     if agent_state == "stopped" and was_interrupted:
         return Wait.RESTART
     found = _WAITS_BY_STATE.get(agent_state)
-    return None if found is Wait.QUESTION and not said else found
+    return None if found is Wait.QUESTION and not has_message else found
 
 
 class Mark(Enum):
-    """How a conversation stands, for one who looks at it from outside. Values: glyph, word, theme variable."""
+    """The state of a conversation, as the tab bar and the footer show it. Values: glyph, word, theme variable."""
 
     RUNNING = ("▶", _("running"), "$text-primary")
     WAITING = ("◆", _("waits for you"), "$text-accent")
@@ -116,7 +116,7 @@ _BY_STATE = {
 def mark_of(agent_state: str, wait: Wait | None = None, asleep: bool = False) -> tuple[Mark, str]:
     """The mark and the words for a controller's state, and for what the user is waited for.
 
-    What is waited for has one look whatever it is, and is told even of a conversation that sleeps.
+    Everything that waits for the user looks the same, and is shown even for a suspended conversation.
     """
     if wait is not None:
         return Mark.WAITING, wait.value
@@ -144,20 +144,20 @@ class Attention:
     """The states of the conversations as they were last seen."""
 
     def __init__(self) -> None:
-        self._standings: dict[str, Mark | Wait] = {}
+        self._states: dict[str, Mark | Wait] = {}
         self._working_since: dict[str, float] = {}
 
-    def is_news(self, conversation_id: str, standing: Mark | Wait, now: float) -> bool:
+    def is_news(self, conversation_id: str, state: Mark | Wait, now: float) -> bool:
         """Take note of what is waited for, else of the mark, at a time in seconds; whether it is worth interrupting."""
-        before = self._standings.get(conversation_id)
-        self._standings[conversation_id] = standing
-        if standing is Mark.RUNNING:
+        before = self._states.get(conversation_id)
+        self._states[conversation_id] = state
+        if state is Mark.RUNNING:
             if before is not Mark.RUNNING:
                 self._working_since[conversation_id] = now
             return False
         since = self._working_since.pop(conversation_id, None)
-        if before is None or before is standing:
+        if before is None or before is state:
             return False
-        if standing in ENDS:
+        if state in ENDS:
             return since is not None and now - since > LONG_S
-        return isinstance(standing, Wait)
+        return isinstance(state, Wait)

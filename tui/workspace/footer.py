@@ -1,7 +1,7 @@
-"""The line under the prompt: how the conversation stands, what it costs, where it works, and whether it is fenced in.
+"""The line under the prompt: the conversation's state and cost, its folder, and whether it is isolated.
 
 `pieces` is pure: facts and a width in, texts and roles out. What cannot be known is a dash, never a guess. The state
-and the warning that nothing is isolated are the last to give way when the line is short.
+and the warning that nothing is isolated are the last to be dropped when the line is short.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tui.i18n import _
 from tui.workspace.conversation_status import Mark
 
 MODES = ("always", "auto-edit", "plan")
-"""What the agent may do by itself, in the order in which shift+tab walks through them."""
+"""The approval modes, in the order in which shift+tab goes through them."""
 MODE_WORDS = {
     "always": _("ask before everything"),
     "risky": _("ask before risky actions"),
@@ -70,7 +70,7 @@ class Facts:
 
 
 class Piece(NamedTuple):
-    """A part of the line. The highest `rank` gives way first, by its short text where it has one, then altogether."""
+    """A part of the line. The highest `rank` is shortened first, if it has a short text, then dropped."""
 
     text: str
     style: str
@@ -90,8 +90,8 @@ def context(used: int, window: int) -> str:
     share = _share(used, window)
     if not used or not window:
         return share
-    told = _("{share} of {window}, too full") if used > window else _("{share} of {window}")
-    return told.format(share=share, window=tokens(window))
+    text = _("{share} of {window}, too full") if used > window else _("{share} of {window}")
+    return text.format(share=share, window=tokens(window))
 
 
 def _share(used: int, window: int) -> str:
@@ -106,7 +106,7 @@ def _share(used: int, window: int) -> str:
 
 
 def dollars(cost: float | None) -> str:
-    """US dollars for people; a cost that is not known is said to be that."""
+    """US dollars for people; an unknown cost is shown as unknown."""
     if cost is None:
         return _("cost {cost}").format(cost=UNKNOWN)
     return f"${cost:.4f}" if 0 < cost < 1 else f"${cost:,.2f}"
@@ -175,7 +175,7 @@ def pieces(facts: Facts, width: int) -> tuple[list[Piece], list[Piece]]:
 
 
 def _with_instead(half: Sequence[Piece], piece: Piece, instead: Sequence[Piece]) -> list[Piece]:
-    """A half of the line in which a piece gives way to its shorter self, or to nothing."""
+    """A half of the line in which one piece is shortened or dropped."""
     return [kept for old in half for kept in (instead if old is piece else [old])]
 
 

@@ -1,6 +1,6 @@
 """How a view of lines gets another number of them: for itself alone.
 
-Textual lays out the whole screen anew when a widget's virtual size is assigned, and draws all of it; at 20 lines a
+Textual lays out the whole screen again when a widget's virtual size is assigned, and draws all of it; at 20 lines a
 second that is all that a program does. A view whose own size stays needs no layout, only its scrollbar to know.
 
 What a pane asks for when its reader copies: the app knows the ways to the clipboard, and says which one it took.
@@ -28,8 +28,8 @@ def set_lines(view: ScrollView, count: int) -> None:
 class Copied(Message):
     """The reader wants this in the clipboard; an empty text says only what is `said`."""
 
-    def __init__(self, text: str, said: str = "") -> None:
+    def __init__(self, text: str, note: str = "") -> None:
         super().__init__()
         self.text = text
-        self.said = said
+        self.note = note
         """What was copied, in place of how much it was."""

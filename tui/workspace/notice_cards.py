@@ -1,16 +1,16 @@
-"""What stands above the prompt beside a question: queued messages, and what went wrong."""
+"""The cards above the prompt: queued messages, and problems."""
 
 from __future__ import annotations
 
 from textual.content import Content
 from textual.widgets import Static
 
-from tui.commands import key_of
 from tui.i18n import _
+from tui.shortcuts.command import key_of
 
 
 class Queue(Static):
-    """What will be said once the agent rests, in order."""
+    """The queued messages, in order."""
 
     DEFAULT_CSS = """
     Queue {
@@ -24,7 +24,7 @@ class Queue(Static):
         super().__init__(id=id)
         self._texts: list[str] = []
 
-    def tell(self, texts: list[str]) -> None:
+    def show(self, texts: list[str]) -> None:
         """Show clean texts, a line each; none takes it away."""
         if texts == self._texts:
             return
@@ -48,7 +48,7 @@ class Notice(Static):
     }
     """
 
-    def tell(self, text: str) -> None:
+    def show(self, text: str) -> None:
         """Show a clean text."""
         self.update(Content(text))
         self.display = True

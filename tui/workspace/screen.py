@@ -6,11 +6,8 @@ which panes fit, and nothing of sessions: what the user does goes up as messages
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
-from contextlib import aclosing, suppress
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
@@ -23,6 +20,7 @@ from textual.widget import Widget
 from textual.widgets import TextArea
 
 from tui.approval.view import QuestionView
+from tui.browser.live_page import LivePageWatcher
 from tui.browser.view import BrowserView
 from tui.chat.view import ChatView
 from tui.commands import WORKING, Scope, hints, key_of, keyed
@@ -33,24 +31,23 @@ from tui.events.view import EventsView
 from tui.find.find_bar import FindInput
 from tui.i18n import _
 from tui.plan.view import PlanLine, PlanPanel
-from tui.prompt import Prompt
 from tui.prompt.completion_list import ListOverlay
+from tui.prompt.view import Prompt
 from tui.replay.transport_bar import Transport
 from tui.shortcuts.leader import WhichKey
 from tui.terminal.input_hint import WaitsHint
 from tui.terminal.view import TerminalView
 from tui.workspace.chats import Chats
 from tui.workspace.footer import Footer, Hints
-from tui.workspace.layout import LEAST, LOW, NARROW, PANES, SMALL, TINY, arrange
+from tui.workspace.layout import LEAST, LOW, NARROW, PANES, SMALL, TINY, WORKSPACE_CSS, arrange
 from tui.workspace.notice_cards import Notice, Queue
 from tui.workspace.tab_bar import TabStrip
 
 if TYPE_CHECKING:
-    from tui.terminal_io.graphics.picture_cells import Pixels
     from tui.workspace.conversation import ConversationTab
     from tui.workspace.tab import Tab
 
-PLACEHOLDER = keyed(_("Say what you want done. {prompt.send} sends."))
+PLACEHOLDER = keyed(_("Ask for something, or type / for commands"))
 DETAIL_FROM = 120
 """Columns from which a log that fills the screen leaves room for an event beside it."""
 WORKING_HINT = " · ".join(f"{key} {word}" for key, word in WORKING)
@@ -61,86 +58,23 @@ GIVE_BACK = [(key_of("terminal.take"), _("give the terminal back")), ("ctrl+]", 
 """All that the workspace answers to while the user types into the agent's terminal."""
 
 
-class _Look(NamedTuple):
+class _ViewState(NamedTuple):
     """What the user looks at in a conversation."""
 
-    looked_at: str
+    active_pane: str
     side: str
     maximised: bool
     focus: str
     """The pane with the focus; empty for the prompt."""
 
 
-_LOOK = _Look("chat", "terminal", False, "")
+_INITIAL_VIEW = _ViewState("chat", "terminal", False, "")
 
 
 class Workspace(Screen[None]):
     """The one main screen."""
 
-    DEFAULT_CSS = """
-    Workspace {
-        background: $background; layers: base above;
-        #body { height: 1fr; }
-        #side { width: 2fr; }
-        #chat, #beside, #events, #terminal, #browser {
-            height: 1fr; background: $background;
-            border-top: solid $panel; border-title-color: $text-muted; border-title-style: none;
-            padding: 0 0 0 1;
-        }
-        #events, #terminal, #browser, .-split > #beside { border-left: solid $panel; }
-        #chats.-split > .-owner { border-top: solid $accent; border-title-color: $text-accent; }
-        #detail {
-            display: none; width: 1fr; height: 1fr; background: $background;
-            border: solid $panel; border-right: none; padding: 0 0 0 1;
-            border-title-color: $text-muted; border-subtitle-color: $text-muted;
-        }
-        #detail:focus { border-top: heavy $accent; border-title-color: $text-accent; border-title-style: bold; }
-        #side > #browser { height: 2fr; }
-        #chat:focus, #beside:focus, #events:focus, #terminal:focus, #browser:focus {
-            border-top: heavy $accent; border-title-color: $text-accent; border-title-style: bold;
-        }
-        #terminal.-taken { border-top: heavy $warning; border-title-color: $text-warning; }
-        #filter-bar { border-left: solid $panel; }
-        &.-one-pane #chat, &.-one-pane #events, &.-one-pane #terminal, &.-one-pane #browser, &.-one-pane #filter-bar {
-            border-left: none;
-        }
-        &.-one-pane #body > * { width: 1fr; }
-        #bottom { height: auto; max-height: 90%; }
-        &.-low Hints { display: none; }
-        &.-low Hints.-tells { display: block; }
-        &.-low Footer.-gives-way { display: none; }
-        &.-low WhichKey { margin-bottom: 1; }
-        &.-low QuestionView > .question--body { max-height: 17vh; }
-        &.-low QuestionView > .question--rows { max-height: 25vh; }
-        &.-small #prompt { border: none; min-height: 1; padding: 0; }
-        &.-small #bottom { max-height: 90%; }
-        &.-small QuestionView > .question--title { max-height: 1; }
-        &.-small QuestionView > .question--body { max-height: 3; }
-        &.-small QuestionView > .question--rows { max-height: 2; }
-        &.-small QuestionView > .question--why { display: none; }
-        &.-small QuestionView > .question--note { max-height: 1; }
-        &.-small QuestionView > .question--typed { max-height: 1; }
-        &.-small QuestionView .question--reasons { display: block; }
-        &.-small QuestionView > .question--said { max-height: 2; }
-        &.-small QuestionView.-said > .question--why, &.-small QuestionView.-said > .question--typed { display: none; }
-        &.-tiny QuestionView > .question--body { max-height: 1; }
-        &.-tiny QuestionView > .question--rows { max-height: 2; }
-        &.-tiny QuestionView > .question--why, &.-tiny QuestionView > .question--note { display: none; }
-        &.-tiny QuestionView .question--reasons { display: none; }
-        &.-tiny QuestionView > .question--typed { display: none; }
-        &.-tiny QuestionView > .question--said { max-height: 20vh; }
-        &.-tiny QuestionView.-said > .question--title { display: none; }
-        &.-tiny #bottom { max-height: 100%; scrollbar-size: 0 0; }
-        &.-least QuestionView > .question--title { display: none; }
-        &.-least QuestionView.-said > .question--rows { max-height: 1; }
-        &.-tiny TabStrip { display: none; }
-        &.-tiny #filter-bar { height: 1; }
-        &.-tiny #queue { max-height: 1; }
-        &.-tiny #transport { border: none; height: 1; padding: 0; }
-        &.-tiny #prompt { border: none; min-height: 1; height: 1; scrollbar-size: 0 0; }
-        &.-tiny #chat, &.-tiny #beside, &.-tiny #events, &.-tiny #terminal, &.-tiny #browser { border: none; }
-    }
-    """
+    DEFAULT_CSS = WORKSPACE_CSS
     AUTO_FOCUS = "#prompt"
     TITLES = {"events": _("Events"), "terminal": _("Terminal"), "browser": _("Browser")}
 
@@ -153,15 +87,18 @@ class Workspace(Screen[None]):
         self.last_key: Callable[[], LastKey] = LastKey
         """Tells the key that was pressed last."""
         self._on_ready = on_ready
-        self.looked_at = "chat"
+        self.active_pane = "chat"
         self.side = "terminal"
         self.maximised_pane = False
         self.typed_at = float("-inf")
+        self.quit_armed_at = float("-inf")
+        """When the user pressed the key once that quits when it is pressed twice."""
+        self.detail_tab: Tab | None = None
+        """The tab whose event is shown beside the event log."""
         self._tab: Tab | None = None
-        self._looks: WeakKeyDictionary[Tab, _Look] = WeakKeyDictionary()
+        self._view_states: WeakKeyDictionary[Tab, _ViewState] = WeakKeyDictionary()
         self._has_pages = False
-        self._watched: ConversationTab | None = None
-        """The conversation whose page is watched while it changes."""
+        self.live_page = LivePageWatcher(self)
 
     def compose(self) -> ComposeResult:
         """Everything that there ever is but the question."""
@@ -217,7 +154,7 @@ class Workspace(Screen[None]):
         return self.query_one(Transport)
 
     @property
-    def helm(self) -> Widget:
+    def main_input(self) -> Widget:
         """Where the keys go that no pane has: the prompt, or the transport bar of a replay."""
         return self.transport if self.transport.display else self.prompt
 
@@ -285,17 +222,17 @@ class Workspace(Screen[None]):
         """Attach the panes to this conversation, and keep what was typed and looked at for the one before."""
         before, self._tab = self._tab, tab
         self.prompt.tab = tab
-        look = self._looks.get(tab, _LOOK) if tab is not None else _LOOK
+        view = self._view_states.get(tab, _INITIAL_VIEW) if tab is not None else _INITIAL_VIEW
         if before is not tab:
             self._leave(before)
-            if before is not None and (tab is None or tab is not self.beside):
+            if before is not None and (tab is None or tab is not self.split_tab):
                 before.shown, before.pictures.on_wanted = False, None
             if before is not None:
-                self.looked_at, self.side, self.maximised_pane, _focus = look
+                self.active_pane, self.side, self.maximised_pane, _focus = view
             if before is not None or (tab is not None and tab.draft):
                 self.prompt.put(tab.draft if tab else "")  # what was typed before any tab was there stays
             self.typed_at = float("-inf")
-        self._take_helm(tab)
+        self._place_main_input(tab)
         self.chats.attach(tab)
         self.events_view.attach(tab.events if tab else None)
         self.terminal.attach(tab.terminal if tab else None)
@@ -304,16 +241,16 @@ class Workspace(Screen[None]):
             self._see(tab)
         self.arrange_panes()
         if before is not tab and before is not None:
-            self._focus(look.focus)
+            self._focus(view.focus)
 
-    def _take_helm(self, tab: Tab | None) -> None:
-        """Have the transport bar in the place of the prompt where a replay is shown; whoever had the focus keeps it."""
+    def _place_main_input(self, tab: Tab | None) -> None:
+        """Show the transport bar instead of the prompt for a replay. A pane that has the focus keeps it."""
         replays = tab is not None and tab.is_replay
         if replays is not self.transport.display:
-            before = self.helm
+            before = self.main_input
             self.transport.display, self.prompt.display = replays, not replays
             if self.focused in (before, None) and self.app.screen is self:
-                self.helm.focus()
+                self.main_input.focus()
             if tab is not None and (reel := tab.reel) is not None:
                 self.transport.show(reel)
 
@@ -321,12 +258,14 @@ class Workspace(Screen[None]):
         """Remember what stood in the prompt and what was looked at."""
         if tab is not None:
             tab.draft = self.prompt.text
-            self._looks[tab] = _Look(self.looked_at, self.side, self.maximised_pane, self._name_of(self.focused))
+            self._view_states[tab] = _ViewState(
+                self.active_pane, self.side, self.maximised_pane, self._name_of(self.focused)
+            )
 
     def _focus(self, pane: str) -> None:
         """Have the focus in a pane, or in the prompt."""
         if self.app.screen is self:
-            (self.pane(pane) if pane else self.helm).focus()
+            (self.pane(pane) if pane else self.main_input).focus()
 
     def _see(self, tab: Tab) -> None:
         """Somebody sees this conversation."""
@@ -337,54 +276,49 @@ class Workspace(Screen[None]):
     # -- two conversations ---------------------------------------------------------------------------------------------
 
     @property
-    def beside(self) -> Tab | None:
-        """The conversation whose chat stands beside the one that is shown."""
-        return self.chats.beside
+    def split_tab(self) -> Tab | None:
+        """The conversation whose chat is shown beside the current one."""
+        return self.chats.split_tab
 
     def split(self, tab: Tab) -> None:
         """Show the chat of this conversation beside the one that is shown."""
         self.chats.split(tab)
         self._see(tab)
-        self.looked_at, self.maximised_pane = "chat", False
+        self.active_pane, self.maximised_pane = "chat", False
         self.arrange_panes()
+
+    def leave_split(self, tab: Tab) -> Tab | None:
+        """Show one conversation, if this tab is one of two. Returns the other if this one was the current tab."""
+        beside = self.split_tab
+        if beside is None or tab not in (beside, self._tab):
+            return None
+        self.end_split()
+        return None if tab is beside else beside
 
     def end_split(self) -> None:
         """Show one conversation."""
-        if self.beside is not None:
-            self.beside.shown, self.beside.pictures.on_wanted = False, None
+        if self.split_tab is not None:
+            self.split_tab.shown, self.split_tab.pictures.on_wanted = False, None
             self.chats.end_split()
         self.arrange_panes()
 
     def _watch_page(self) -> None:
         """Watch the page of the shown conversation for as long as its browser is in sight, and no other."""
-        living = self._tab is not None and not self._tab.is_replay
-        wanted = cast("ConversationTab", self._tab) if living and self.browser.display else None
-        if wanted is self._watched:
-            return
-        self._watched = wanted
-        self.workers.cancel_group(self, "page")
-        if wanted is not None:
-            begin = partial(_follow_page, wanted)  # no coroutine yet: the worker may end before it runs
-            self.run_worker(begin, group="page")  # type: ignore[arg-type]
-
-    def watch_anew(self) -> None:
-        """Have the living page from its beginning, such as when more of its pixels are wanted."""
-        self._watched = None
-        self.workers.cancel_group(self, "page")
-        self._watch_page()
+        is_conversation = self._tab is not None and not self._tab.is_replay
+        self.live_page.watch(cast("ConversationTab", self._tab) if is_conversation and self.browser.display else None)
 
     def _load_pictures(self, tab: Tab) -> None:
         """Fetch the pictures that the panes ask for. A tab that is left keeps what it asked for."""
         self.run_worker(self._fetch_pictures(tab), group=f"pictures-{tab.id}", exclusive=True)
 
     async def _fetch_pictures(self, tab: Tab) -> None:
-        if await tab.pictures.load() and tab in (self._tab, self.beside):
+        if await tab.pictures.load() and tab in (self._tab, self.split_tab):
             self.chats.redraw()
             if tab is self._tab:
                 self.browser.redraw()
 
     def sync(self) -> bool:
-        """Let the panes take over what changed. Answers whether one of them has more to do in the next frame."""
+        """Let the panes take over what changed. Returns whether one of them has more to do in the next frame."""
         if self._tab is not None:
             self.events_view.tell(self._tab.log.latest_id + 1)
             self.chats.title()
@@ -417,8 +351,8 @@ class Workspace(Screen[None]):
     def arrange_panes(self) -> None:
         """Show the panes that fit."""
         self._has_pages = self._tab is not None and bool(self._tab.browser.pages)
-        split = self.beside is not None
-        shown = arrange(self.size.width, self.looked_at, self.side, self.maximised_pane, self._has_pages, split=split)
+        split = self.split_tab is not None
+        shown = arrange(self.size.width, self.active_pane, self.side, self.maximised_pane, self._has_pages, split=split)
         for name in PANES:
             self.pane(name).display = name in shown.visible
         self.chats.make_room(shown.visible)
@@ -432,7 +366,7 @@ class Workspace(Screen[None]):
         self.query_one(PlanPanel).set_class(wants_plan and beside and fits, "-shown")
         self.query_one(PlanLine).set_class(wants_plan and not (beside and fits) and self.size.height >= TINY, "-shown")
         self._sync_plan()
-        self.tabs.show_panes(PANES if shown.tabs else (), self.looked_at)
+        self.tabs.show_panes(PANES if shown.tabs else (), self.active_pane)
         self._watch_page()
 
     # -- focus ---------------------------------------------------------------------------------------------------------
@@ -441,33 +375,33 @@ class Workspace(Screen[None]):
         """Go to a pane; there already, fill the screen with it; that too, restore."""
         if self.focused is self.pane(name):
             self.maximised_pane = not self.maximised_pane
-        elif self.looked_at != name:
+        elif self.active_pane != name:
             self.maximised_pane = False
-        self.look_at(name)
+        self.show_pane(name)
 
-    def look_at(self, name: str) -> None:
+    def show_pane(self, name: str) -> None:
         """Show a pane and give it the focus."""
-        self.looked_at = name
+        self.active_pane = name
         if name != "chat":
             self.side = name
         self.arrange_panes()
         self.pane(name).focus()
 
     def restore(self) -> bool:
-        """Undo a maximised pane. Answers whether there was one."""
+        """Undo a maximised pane. Returns whether there was one."""
         was, self.maximised_pane = self.maximised_pane, False
         self.arrange_panes()
         return was
 
     def cycle(self, step: int) -> None:
         """Move the focus on through prompt and panes."""
-        stops = [self.helm, *(self.pane(name) for name in PANES)]
+        stops = [self.main_input, *(self.pane(name) for name in PANES)]
         here = next((n for n, stop in enumerate(stops) if stop.has_focus), len(stops) - 1 if step > 0 else 0)
         stop = stops[(here + step) % len(stops)]
         if name := self._name_of(stop):
-            if self.maximised_pane and name != self.looked_at:
+            if self.maximised_pane and name != self.active_pane:
                 self.maximised_pane = False
-            self.look_at(name)
+            self.show_pane(name)
         else:
             stop.focus()
 
@@ -491,13 +425,13 @@ class Workspace(Screen[None]):
 
     @property
     def keys_scope(self) -> Scope:
-        """Whose keys are told: those of a question come before those of the prompt below it."""
+        """The scope whose keys are shown: those of a question come before those of the prompt below it."""
         return Scope.QUESTION if self.question is not None and self.focused is self.prompt else self.scope
 
     def on_descendant_focus(self) -> None:
         """The hints follow the focus; what is hidden has none, in whatever order it was given to it and hidden."""
-        if self.focused in (self.prompt, self.transport) and self.focused is not self.helm:
-            self.helm.focus()
+        if self.focused in (self.prompt, self.transport) and self.focused is not self.main_input:
+            self.main_input.focus()
         self.show_hints()
 
     def on_descendant_blur(self) -> None:
@@ -537,7 +471,7 @@ class Workspace(Screen[None]):
             old.remove()
         self.prompt.question = question
         if question is not None:
-            question.hear(self.last_key())
+            question.note_key(self.last_key())
             question.show_typing(is_typing=bool(self.prompt.text))
             self.query_one("#bottom").mount(question, before="#prompt")
         self.show_hints()
@@ -546,21 +480,3 @@ class Workspace(Screen[None]):
         """A question that was behind a dialog is seen only now."""
         if self.question is not None:
             self.question.restart_guard()
-
-
-async def _follow_page(tab: ConversationTab) -> None:
-    """Bring the living page to the tab's model until cancelled, or until it turns out that there is no browser."""
-    from core.errors import UsageError
-    from tui.terminal_io.graphics.picture_cells import PictureError, decoded
-
-    with suppress(UsageError):
-        async with aclosing(tab.session.runtime.watch_page()) as pages:
-            try:
-                async for page in pages:
-                    try:
-                        pixels: Pixels | str = await asyncio.to_thread(decoded, page.data, tab.browser.side)
-                    except PictureError as error:
-                        pixels = str(error)
-                    tab.browser.show_live(page, pixels)
-            finally:
-                tab.browser.end_live()

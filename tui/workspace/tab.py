@@ -2,7 +2,7 @@
 
 What a tab has: the models of its panes, the log they are read from, and what the frame tells of the conversation (its
 mark, its words, the facts of the footer). What goes on in it is a kind's own: `tui.workspace.conversation` has a living
-session, `tui.replay.replay_tab` a player. A tab paints nothing: it calls `wake` when something changed, and whoever
+session, `tui.replay.replay_tab` a player. A tab paints nothing: it calls `wake` when something changed, and whatever
 shows it reads the models at their own pace.
 """
 
@@ -93,6 +93,15 @@ class Tab(ABC):
         self.models: tuple[PaneModel, ...] = (
             self.chat, self.events, self.terminal, self.browser, self.plan, self.mcp_tools,
         )  # fmt: skip
+
+    def work_group(self, work: str) -> str:
+        """The name of the group in which this tab's background work of one kind runs."""
+        return f"{work}-{id(self)}"
+
+    @property
+    def work_groups(self) -> list[str]:
+        """The groups of background work that are cancelled when the tab is closed."""
+        return [self.work_group(work) for work in ("search", "replay", "signs")]
 
     # -- what the frame tells ------------------------------------------------------------------------------------------
 

@@ -167,7 +167,7 @@ class TabStrip(Widget):
 def fit_tabs(items: Sequence[TabItem], current: int, width: int, first: int | None = None) -> list[_Cell]:
     """The tabs that fit from `first` on; without it the current one is among them.
 
-    At each end where tabs are hidden stands a mark of one or two cells.
+    At each end where tabs are hidden there is a mark of one or two cells.
     """
     if not items:
         nothing = f" {_('no conversation')} "
@@ -199,7 +199,7 @@ def _start(sizes: Sequence[int], current: int, width: int) -> int:
 
 
 def _end(sign: str, hidden: Sequence[TabItem], target: int) -> _Cell:
-    """What stands for the tabs that are hidden on one side."""
+    """The mark for the tabs that are hidden on one side."""
     for mark in (*URGENT, Mark.RUNNING):
         if any(item.mark is mark for item in hidden):
             return _Cell(sign + mark.glyph, f"bold {mark.colour}", f"scroll:{target}")

@@ -472,14 +472,14 @@ async def test_shift_tab_walks_through_the_modes_and_back() -> None:
 
 async def test_one_key_goes_to_the_next_conversation_that_waits() -> None:
     async with running() as it:
-        first = it.app.current
+        first = it.app.tabs.current
         await it.press("ctrl+x", "N")
         assert "No conversation waits" in it.screen_text()
         await it.session.hold(CmdRunAction(command="ls"))
         await it.press("ctrl+n")
-        assert it.app.current is not first
+        assert it.app.tabs.current is not first
         await it.press("ctrl+x", "N")
-        assert it.app.current is first
+        assert it.app.tabs.current is first
         await it.settle()
         assert it.app.workspace.question is not None
         assert it.prompt_has_focus

@@ -53,7 +53,7 @@ async def test_y_copies_the_code_in_sight_and_again_the_next_of_its_block() -> N
         assert app.clipboard == "x = 1\n\ny = 2"
         await pilot.press("y")
         assert app.clipboard == "ls"
-        said = [message.said for message in app.heard if isinstance(message, Copied)]
+        said = [message.note for message in app.heard if isinstance(message, Copied)]
         assert said[-1] == "Copied code 2 of 2; y copies the next one"
 
 
@@ -73,7 +73,7 @@ async def test_y_without_code_says_so_and_leaves_the_clipboard() -> None:
         app.view.focus()
         await pilot.press("y")
         await pilot.pause()
-        assert [message.said for message in app.heard if isinstance(message, Copied)]
+        assert [message.note for message in app.heard if isinstance(message, Copied)]
         assert app.clipboard == ""
 
 

@@ -183,7 +183,7 @@ async def filled(it: Running, count: int = 200) -> SessionDouble:
     """A conversation with many events, of which the last page is loaded, and the log in front."""
     session = it.manager.add()
     commands(session.stream, count)
-    await it.app.add_tab(session)  # type: ignore[arg-type]
+    await it.app.tabs.add(session)  # type: ignore[arg-type]
     await it.press("f3")
     return session
 
@@ -194,7 +194,7 @@ async def test_a_filter_is_typed_at_the_foot_of_the_log_and_said_in_its_title_un
         await it.press("slash", *"exit!=0", "enter")
         view = it.app.workspace.events_view
         assert it.app.focused is view
-        assert len(it.app.current.events.rows) == 67  # type: ignore[union-attr]
+        assert len(it.app.tabs.current.events.rows) == 67  # type: ignore[union-attr]
         assert "exit!=0 · 67" in it.screen_text()
         assert "exit 0" not in it.screen_text()
         await it.press("escape")
@@ -218,7 +218,7 @@ async def test_a_filter_that_is_wrong_says_so_and_stays_to_be_corrected() -> Non
         await it.press("slash", *"failed sorce=x", "enter")
         assert "Column 8: Unknown field sorce." in it.screen_text()
         assert it.app.workspace.filter_bar.is_open
-        assert it.app.current.events.filter is None  # type: ignore[union-attr]
+        assert it.app.tabs.current.events.filter is None  # type: ignore[union-attr]
         await it.press("escape")
         assert it.app.focused is it.app.workspace.events_view
         assert not it.app.workspace.filter_bar.display
@@ -228,10 +228,10 @@ async def test_tab_completes_a_filter_and_up_brings_back_the_last_one() -> None:
     async with running(size=(160, 40)) as it:
         await filled(it)
         await it.press("slash", *"ty", "tab", *"run_", "tab", "enter")
-        assert str(it.app.current.events.filter) == "type=run_ipython"  # type: ignore[union-attr]
-        assert "No events match." in it.screen_text()
+        assert str(it.app.tabs.current.events.filter) == "type=run_ipython"  # type: ignore[union-attr]
+        assert "No event matches." in it.screen_text()
         await it.press("escape", "slash", "up", "enter")
-        assert str(it.app.current.events.filter) == "type=run_ipython"  # type: ignore[union-attr]
+        assert str(it.app.tabs.current.events.filter) == "type=run_ipython"  # type: ignore[union-attr]
 
 
 async def test_escape_leaves_the_filter_before_it_stops_the_agent() -> None:
@@ -240,7 +240,7 @@ async def test_escape_leaves_the_filter_before_it_stops_the_agent() -> None:
         await session.resume()
         await it.settle()
         await it.press("slash", *"failed", "enter", "escape")
-        assert it.app.current.events.filter is None  # type: ignore[union-attr]
+        assert it.app.tabs.current.events.filter is None  # type: ignore[union-attr]
         assert ("interrupt",) not in session.wishes
         await it.press("escape")
         assert ("interrupt",) in session.wishes
@@ -276,7 +276,7 @@ async def test_o_says_where_there_is_nowhere_to_go() -> None:
         await session.stream.append_by_agent(CmdRunAction(command="sleep 9"))
         await it.settle()
         await it.press("end", "o")
-        assert "This action has no result yet." in it.screen_text()
+        assert "It has no result yet." in it.screen_text()
 
 
 async def test_an_event_is_gone_to_by_its_number_however_far_back() -> None:
@@ -295,7 +295,7 @@ async def test_an_event_is_gone_to_by_its_number_however_far_back() -> None:
 async def test_what_the_log_read_by_itself_is_not_there_twice_when_the_chat_reads_it_too() -> None:
     async with running(size=(160, 40)) as it:
         await filled(it, 300)
-        tab = it.app.current
+        tab = it.app.tabs.current
         assert tab is not None
         await tab.read_log_back()
         await tab.read_back()

@@ -8,6 +8,7 @@ from core.events import AgentFinishAction, AgentState, FileEditAction
 from tests.tui.doubles import ManagerDouble
 from tests.tui.workspace.running_app import Running, running, until
 from tui.commands import Scope
+from tui.find.commands import find_bar
 from tui.find.find_bar import FindBar
 
 
@@ -20,7 +21,7 @@ async def conversed(it: Running, count: int = 60) -> None:
 
 def bar(it: Running) -> FindBar | None:
     """The line, where there is one."""
-    return it.app.find_bar
+    return find_bar(it.app)
 
 
 async def test_ctrl_f_from_the_prompt_finds_in_the_chat_and_escape_leaves_the_reader_there() -> None:
@@ -114,7 +115,7 @@ async def test_a_pane_that_goes_out_of_sight_takes_its_search_along() -> None:
     async with running(size=(80, 24)) as it:
         await conversed(it, 3)
         await it.press("ctrl+f", "x")
-        it.app.workspace.look_at("events")
+        it.app.workspace.show_pane("events")
         await it.settle()
         assert bar(it) is None
         assert it.app.workspace.chat.search is None

@@ -37,7 +37,7 @@ async def test_typing_searches_keys_and_what_they_do() -> None:
         assert isinstance(it.app.screen, HelpScreen)
         assert "Here: prompt" in it.screen_text()
         await it.press(*"ctrl+t")
-        assert "Show the agent's plan" in it.screen_text()
+        assert "Show or hide the agent's plan" in it.screen_text()
         assert "Send the message" not in it.screen_text()
         await it.press("enter")
         assert it.shows_the_workspace

@@ -74,7 +74,7 @@ async def test_what_is_near_is_there_without_the_tables_and_says_why() -> None:
 async def test_without_the_tables_the_picker_says_so_and_still_answers() -> None:
     async with running(manager=ManagerDouble()) as it:
         await open_picker(it)
-        assert "The list of all models cannot be had." in it.screen_text()
+        assert "The list of models could not be loaded." in it.screen_text()
         await it.press("escape")
         assert it.shows_the_workspace
         assert it.session.wishes == []

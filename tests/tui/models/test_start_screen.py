@@ -27,7 +27,7 @@ async def test_without_any_key_enter_twice_leads_to_the_demos_first_message() ->
         assert "ANTHROPIC_API_KEY" in it.screen_text()
         assert "Esc goes to the workspace" in it.screen_text()
         await it.press("enter")
-        await until(it.pilot, lambda: it.app.current is not None)
+        await until(it.pilot, lambda: it.app.tabs.current is not None)
         await it.settle()
         assert it.app.workspace.prompt.text
         await it.press("enter")
@@ -41,7 +41,7 @@ async def test_a_model_of_this_machine_is_offered_before_the_demo_and_answers() 
         assert "local:11434/m0 runs on this machine, and needs no key." in text
         assert ("m2 runs" in text, "m3 runs" in text) == (True, False), "the picker has the rest"
         await it.press("enter")
-        await until(it.pilot, lambda: it.app.current is not None)
+        await until(it.pilot, lambda: it.app.tabs.current is not None)
         assert it.session.active_model.name == "local:11434/m0"
 
 
@@ -49,7 +49,7 @@ async def test_with_a_key_the_provider_is_marked_first_and_nothing_is_said_of_mi
     async with running(model=None) as it:
         assert "No provider's key" not in it.screen_text()
         await it.press("enter")
-        await until(it.pilot, lambda: it.app.current is not None)
+        await until(it.pilot, lambda: it.app.tabs.current is not None)
         assert it.session.active_model.name == "anthropic/claude-test"
 
 
@@ -60,7 +60,7 @@ async def test_arrows_go_round_and_escape_leads_back_from_the_fields() -> None:
         assert isinstance(screen, StartScreen)
         assert screen.query_one("#model", Input).has_focus
         await it.press("escape", "up", "up", "up", "enter")
-        await until(it.pilot, lambda: it.app.current is not None)
+        await until(it.pilot, lambda: it.app.tabs.current is not None)
         assert it.session.active_model.name == "anthropic/claude-test"
 
 
@@ -69,7 +69,7 @@ async def test_any_model_can_be_named_from_the_start() -> None:
         await it.press("5", "enter")
         await until(it.pilot, lambda: isinstance(it.app.screen, ModelPicker))
         await it.press(*"mistral/new", "enter")
-        await until(it.pilot, lambda: it.app.current is not None)
+        await until(it.pilot, lambda: it.app.tabs.current is not None)
         assert it.session.active_model.name == "mistral/new"
 
 
@@ -80,7 +80,7 @@ async def test_a_digit_highlights_and_only_enter_chooses() -> None:
         (marked,) = it.app.screen.query(".offer.-at").results(Offer)
         assert marked.number == 3
         await it.press("enter")
-        await until(it.pilot, lambda: it.app.current is not None)
+        await until(it.pilot, lambda: it.app.tabs.current is not None)
         assert it.session.active_model.name == "demo"
 
 
@@ -92,7 +92,7 @@ async def test_keys_of_the_first_moments_choose_nothing() -> None:
         assert marked.number == 1
         it.clock.now += 1
         await it.press("down", "down", "enter")
-        await until(it.pilot, lambda: it.app.current is not None)
+        await until(it.pilot, lambda: it.app.tabs.current is not None)
         assert it.session.active_model.name == "demo"
 
 
@@ -107,7 +107,7 @@ async def test_a_text_that_was_meant_for_the_prompt_chooses_nothing_and_the_fiel
         await it.press("4", "enter")
         assert it.app.screen.query_one("#model", Input).has_focus
         await it.press(*"m1", "enter")
-        await until(it.pilot, lambda: it.app.current is not None)
+        await until(it.pilot, lambda: it.app.tabs.current is not None)
         assert it.session.active_model.name == "openai/m1"
 
 
@@ -115,7 +115,7 @@ async def test_a_click_chooses() -> None:
     async with running(model=None) as it:
         demo = next(offer for offer in it.app.screen.query(Offer) if offer.number == 3)
         await it.pilot.click(demo)
-        await until(it.pilot, lambda: it.app.current is not None)
+        await until(it.pilot, lambda: it.app.tabs.current is not None)
         assert it.session.active_model.name == "demo"
 
 
@@ -127,7 +127,7 @@ async def test_who_leaves_is_told_how_to_come_back_and_what_they_write_brings_th
         await it.press(*"hello", "enter")
         await until(it.pilot, lambda: isinstance(it.app.screen, StartScreen))
         await it.press("3", "enter")
-        await until(it.pilot, lambda: it.app.current is not None)
+        await until(it.pilot, lambda: it.app.tabs.current is not None)
         await it.settle()
         assert it.session.wishes == [("send", "hello")]
 
@@ -143,8 +143,8 @@ async def test_what_is_sent_while_handloom_starts_is_said_in_order_and_what_is_t
     async with app.run_test() as pilot:
         await pilot.press(*"one", "enter", *"two", "enter", *"rest")
         started.set()
-        await until(pilot, lambda: len(app.living_tabs) == 1)
-        session = cast("SessionDouble", app.living_tabs[0].session)
+        await until(pilot, lambda: len(app.tabs.conversations) == 1)
+        session = cast("SessionDouble", app.tabs.conversations[0].session)
         await until(pilot, lambda: len(session.wishes) == 2)
         assert session.wishes == [("send", "one"), ("send", "two")]
         assert app.workspace.prompt.text == "rest"
@@ -184,5 +184,5 @@ async def test_ctrl_q_ends_handloom_from_the_first_screen() -> None:
 async def test_at_every_size_a_model_can_be_chosen(size: tuple[int, int]) -> None:
     async with running(size, model=None) as it:
         await it.press("down", "down", "enter")
-        await until(it.pilot, lambda: it.app.current is not None)
+        await until(it.pilot, lambda: it.app.tabs.current is not None)
         assert it.session.active_model.name == "demo"

@@ -191,7 +191,7 @@ async def tell(session: SessionDouble, *states: str) -> None:
 async def test_the_panel_follows_the_plan_and_goes_away_again() -> None:
     async with running(size=(160, 48)) as it:
         await it.press("ctrl+t")
-        assert "The agent's plan will stand here" in it.screen_text()
+        assert "The agent's plan appears here" in it.screen_text()
         await tell(it.session, "in_progress", "todo", "todo")
         await it.settle()
         assert "Plan 0/3" in it.screen_text()

@@ -49,10 +49,10 @@ async def shown(tmp_path: Path, turns: list[dict[str, Any]], agent: str = "CodeA
         clock = Clock()
         app = HandloomApp(connect, options, clock)
         async with app.run_test(size=(100, 34)) as pilot:
-            await until(pilot, lambda: app.current is not None or isinstance(app.screen, TrustScreen))
+            await until(pilot, lambda: app.tabs.current is not None or isinstance(app.screen, TrustScreen))
             if isinstance(app.screen, TrustScreen):  # of a folder that brings something
                 await pilot.press("escape")
-                await until(pilot, lambda: app.current is not None and not app.is_starting)
+                await until(pilot, lambda: app.tabs.current is not None and not app.is_starting)
             it = Shown(app, pilot, manager, tmp_path / "workspace")
             yield it
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from core.llm.settings import LLMSettings
 from tests.store.test_blobs import png
 from tests.tui.doubles import ManagerDouble
 from tests.tui.workspace.running_app import Running, running, until
+from tui.commands import BY_ID
 from tui.help.screen import HelpScreen
 
 
@@ -142,15 +145,15 @@ async def test_two_slashes_and_paths_are_messages(written: str, said: str) -> No
 async def test_without_a_conversation_commands_of_the_table_work_and_the_rest_begins_one() -> None:
     async with running() as it:
         await it.press("ctrl+x", "w")
-        assert it.app.current is None
+        assert it.app.tabs.current is None
         await it.press(*"/own", "enter")
         assert it.app.workspace.prompt.text == "/own"
         await it.press("ctrl+u", *"!ls", "enter")
-        await until(it.pilot, lambda: it.app.current is not None)
+        await until(it.pilot, lambda: it.app.tabs.current is not None)
         await it.settle()
         assert it.session.wishes == [("run_command", "ls")]
         await it.press("ctrl+x", "w", *"/new", "enter")
-        assert it.app.current is not None
+        assert it.app.tabs.current is not None
 
 
 # -- the shell ------------------------------------------------------------------------------------------------------
@@ -168,7 +171,7 @@ async def test_what_was_sent_reaches_the_tab_in_which_enter_was_pressed() -> Non
         await it.settle()
         it.app.workspace.prompt.put("not here")
         it.app.workspace.prompt.submit()
-        it.app.do_conv_next()  # the key was there before the message was handled
+        it.app.tabs.step(1)  # the key was there before the message was handled
         await it.settle()
         assert it.session is first
         assert (first.wishes, second.wishes) == ([], [("reject", "not here")])
@@ -282,10 +285,16 @@ async def test_a_screen_that_cannot_be_handed_over_says_so_and_loses_nothing() -
         assert it.app.workspace.prompt.text == "draft"
 
 
+def edits(monkeypatch: pytest.MonkeyPatch, edit: Callable[[], object]) -> None:
+    """Have the command of the user's editor do this."""
+    command = replace(BY_ID["prompt.editor"], run=lambda app: edit())
+    monkeypatch.setitem(BY_ID, "prompt.editor", command)
+
+
 async def test_a_command_does_not_overtake_the_words_typed_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running() as it:
         prompt, found = it.app.workspace.prompt, list[str]()
-        monkeypatch.setattr(it.app, "do_prompt_editor", lambda: found.append(prompt.text))
+        edits(monkeypatch, lambda: found.append(prompt.text))
         for key in (*"draft", "ctrl+g", *" and on", "ctrl+g"):  # all of it stands in the queue at once
             it.app.post_message(Key(key, key if len(key) == 1 else None))
         await it.settle()
@@ -296,7 +305,7 @@ async def test_a_widget_that_hangs_does_not_hold_the_commands(monkeypatch: pytes
     monkeypatch.setattr("tui.app.TYPED_S", 0.01)
     async with running() as it:
         end, done = asyncio.Event(), asyncio.Event()
-        monkeypatch.setattr(it.app, "do_prompt_editor", done.set)
+        edits(monkeypatch, done.set)
         it.app.workspace.prompt.call_later(end.wait)
         it.app.post_message(Key("ctrl+g", None))
         await done.wait()

@@ -15,11 +15,11 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from tests.store.test_blobs import png
-from tui.prompt import Prompt
 from tui.prompt.attachments import RefusedError
 from tui.prompt.chips import Picture
 from tui.prompt.completion_list import ListOverlay, Row
 from tui.prompt.triggers import Kind
+from tui.prompt.view import Prompt
 
 SIZE = (60, 20)
 FILES = ["a.py", "b.py", "sub/a file.py"]

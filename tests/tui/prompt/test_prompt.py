@@ -10,7 +10,7 @@ from textual.message import Message
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from tui.prompt import Prompt
+from tui.prompt.view import Prompt
 
 SIZE = (60, 20)
 
@@ -23,7 +23,7 @@ class PromptApp(App[None]):
 
     def __init__(self, history: list[str] | None = None) -> None:
         super().__init__()
-        self.prompt = Prompt(history=history, placeholder="Say what you want done")
+        self.prompt = Prompt(history=history, placeholder="Ask for something")
         self.heard: list[Message] = []
         self.reached: list[str] = []
 

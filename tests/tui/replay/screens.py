@@ -14,6 +14,7 @@ from tests.tui.workspace.running_app import Running, draw_now, running, until
 from tests.warm_servers import WarmRuntime
 from tui.app import HandloomApp
 from tui.cli.options import ReplayStart, StartOptions
+from tui.replay.replay_start import replay_to
 from tui.replay.replay_tab import ReplayTab
 from tui.workspace.layout import PANES
 
@@ -110,7 +111,7 @@ async def replaying(
     async with replay_app(home, conversation_id, size) as it:
         tab = replay(it)
         tab.playing = False
-        it.app.replay_to(tab, -1)
+        replay_to(it.app, tab, -1)
         await until(it.pilot, lambda: tab.target is None)
         await settle(it)
         yield it
@@ -130,20 +131,20 @@ async def replay_app(home: Path, conversation_id: str, size: tuple[int, int]) ->
     app = HandloomApp(connect, options, clock)  # type: ignore[arg-type]
     async with app.run_test(size=size) as pilot:
         it = Running(app, pilot, ManagerDouble(), clock)
-        await until(pilot, lambda: app.current is not None)
+        await until(pilot, lambda: app.tabs.current is not None)
         yield it
 
 
 def replay(it: Running) -> ReplayTab:
     """The replay that is shown."""
-    assert isinstance(it.app.current, ReplayTab)
-    return it.app.current
+    assert isinstance(it.app.tabs.current, ReplayTab)
+    return it.app.tabs.current
 
 
 async def go(it: Running, target: int) -> Cells:
     """What the panes show after an event was gone to."""
     tab = replay(it)
-    it.app.replay_to(tab, target)
+    replay_to(it.app, tab, target)
     await until(it.pilot, lambda: tab.target is None)
     await settle(it)
     return drawn(it.app)

@@ -28,6 +28,8 @@ from tui.cli.options import StartOptions
 from tui.file_watcher import RUNG, Watch, watch
 from tui.replay import follow_commands
 from tui.replay.follow_tab import FollowTab
+from tui.replay.replay_start import replay_to
+from tui.workspace.conversation_start import show_conversation
 from tui.workspace.conversation_status import Mark
 
 REST_S = 0.05
@@ -152,13 +154,13 @@ async def app(
     app = HandloomApp(connect, StartOptions(workspace="/work", resume=resume), clock := Clock())
     async with app.run_test(size=size) as pilot:
         it = Running(app, pilot, ManagerDouble(), clock)
-        await until(pilot, lambda: isinstance(app.current, FollowTab) and app.workspace.notice.display)
+        await until(pilot, lambda: isinstance(app.tabs.current, FollowTab) and app.workspace.notice.display)
         yield it
 
 
 def tab(it: Running) -> FollowTab:
-    assert isinstance(it.app.current, FollowTab)
-    return it.app.current
+    assert isinstance(it.app.tabs.current, FollowTab)
+    return it.app.tabs.current
 
 
 async def shows(it: Running, *texts: str) -> None:
@@ -169,7 +171,7 @@ async def shows(it: Running, *texts: str) -> None:
 
 def does_nothing(it: Running) -> bool:
     """Whether only a bell or a key would wake it."""
-    bell, timers = tab(it).watch, (it.app._pump_timer, it.app._elapsed_timer)
+    bell, timers = tab(it).watch, (it.app.frames.timer, it.app.frames.elapsed_timer)
     assert bell is not None
     assert timers[1] is not None
     works = [worker for worker in it.app.workers if worker.group.startswith("replay-")]
@@ -197,7 +199,7 @@ async def test_a_question_is_seen_and_only_its_owner_answers_it_then_it_goes_on_
             await session.approval.confirm(asked)
             await shows(it, "seen-42", "All is done.", "finished", "follows process")
             await until(it.pilot, lambda: tab(it).facts.iteration == session.state.iteration)
-            it.app.replay_to(tab(it), asked + 1)
+            replay_to(it.app, tab(it), asked + 1)
             await shows(it, "End follows process", "asks you")
             assert "asks you: answer" not in it.screen_text(), "that was then"
             assert tab(it).mark is Mark.DONE
@@ -205,17 +207,17 @@ async def test_a_question_is_seen_and_only_its_owner_answers_it_then_it_goes_on_
             await shows(it, "follows process", "✓ finished")
             await session.record.set_title("Another name")
             await shows(it, "Read: Another name")
-            await it.app.show_conversation(session.id)
-            assert len(it.app.open_tabs) == 1, "from the list as well, and not twice"
+            await show_conversation(it.app, session.id)
+            assert len(it.app.tabs.all) == 1, "from the list as well, and not twice"
             await until(it.pilot, lambda: does_nothing(it))
             it.app.workspace.prompt.put("a draft")
             await there.close(session.id)
-            await shows(it, "open nowhere: b goes on with it here", "is open no more in")
+            await shows(it, "open nowhere: b goes on with it here", "is no longer open in")
             await it.pilot.press("b")
-            await until(it.pilot, lambda: it.app.living is not None)
+            await until(it.pilot, lambda: it.app.tabs.conversation is not None)
             await it.settle()
             assert it.app.workspace.prompt.text == "a draft"
-            assert [tab.is_replay for tab in it.app.open_tabs] == [False]
+            assert [tab.is_replay for tab in it.app.tabs.all] == [False]
             await it.pilot.press("enter")
             await shows(it, "It goes on here.")
 

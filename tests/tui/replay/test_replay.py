@@ -13,6 +13,8 @@ from tests.tui.replay.screens import go, replay, replaying, settle
 from tests.tui.workspace.running_app import Running, running, until
 from tui.commands import COMMANDS
 from tui.replay.commands import NEEDS_WORKSPACE, NO_WORKSPACE, WHY_NOT, seconds_of
+from tui.replay.replay_start import open_replay
+from tui.workspace.commands import close_current
 from tui.workspace.conversation_status import Mark
 
 
@@ -214,7 +216,7 @@ async def test_a_replay_stands_beside_a_living_conversation_and_hands_the_prompt
     async with running() as it:
         prompt = it.app.workspace.prompt
         await it.pilot.press(*"draft")
-        await it.app.open_replay("tape", 5, home=tmp_path)
+        await open_replay(it.app, "tape", 5, home=tmp_path)
         await press(it)
         assert (prompt.display, it.app.focused) == (False, it.app.workspace.transport)
         await it.pilot.press("ctrl+pagedown")
@@ -224,8 +226,8 @@ async def test_a_replay_stands_beside_a_living_conversation_and_hands_the_prompt
         await it.pilot.press("ctrl+pagedown")
         await press(it)
         assert replay(it).player.latest_id == 5
-        it.app.do_conv_close()
-        await until(it.pilot, lambda: len(it.app.open_tabs) == 1)
+        close_current(it.app)
+        await until(it.pilot, lambda: len(it.app.tabs.all) == 1)
         await settle(it)
         assert it.app.focused is prompt
 
@@ -235,19 +237,19 @@ async def test_back_to_the_conversation_leaves_the_replay(tmp_path: Path) -> Non
         tape = a_tape()
         tape.id = it.session.info.id
         await tape.keep(tmp_path)
-        await it.app.open_replay(tape.id, 5, home=tmp_path)
+        await open_replay(it.app, tape.id, 5, home=tmp_path)
         await press(it)
         await it.pilot.press("b")
-        await until(it.pilot, lambda: len(it.app.open_tabs) == 1)
+        await until(it.pilot, lambda: len(it.app.tabs.all) == 1)
         await settle(it)
-        assert it.app.current is it.app.living
+        assert it.app.tabs.current is it.app.tabs.conversation
         assert "Replay" not in it.screen_text()
 
 
 async def test_a_fork_is_made_at_the_event_that_is_shown(tmp_path: Path) -> None:
     await a_tape().keep(tmp_path)
     async with running() as it:
-        await it.app.open_replay("tape", 3, home=tmp_path)
+        await open_replay(it.app, "tape", 3, home=tmp_path)
         await press(it)
         await it.pilot.press("f")
         await until(it.pilot, lambda: "Fork from event 3: with which files?" in it.screen_text())

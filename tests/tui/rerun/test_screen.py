@@ -42,7 +42,7 @@ async def workspace(
 
         app = HandloomApp(connect, StartOptions(workspace=str(folder), model="demo", resume=source.id))
         async with app.run_test(size=size) as pilot:
-            await until(pilot, lambda: app.current is not None)
+            await until(pilot, lambda: app.tabs.current is not None)
             yield app, pilot, manager
 
 
@@ -77,9 +77,9 @@ async def test_a_session_is_run_again_and_looked_at(tmp_path: Path) -> None:
         assert "[exit code 0]" in result_rows(screen)[3]
         await pilot.press("escape")
         await until(pilot, lambda: app.screen is app.workspace)
-        run = app.living
+        run = app.tabs.conversation
         assert run is not None
-        assert (run.session.info.origin, len(app.open_tabs)) == ("again", 2)
+        assert (run.session.info.origin, len(app.tabs.all)) == ("again", 2)
 
 
 async def test_it_waits_at_the_first_difference_steps_and_goes_on(tmp_path: Path) -> None:
@@ -87,10 +87,10 @@ async def test_it_waits_at_the_first_difference_steps_and_goes_on(tmp_path: Path
     other.mkdir()
     (other / "given").write_text("now\n")
     async with workspace(tmp_path) as (app, pilot, manager):
-        assert app.current is not None
+        assert app.tabs.current is not None
         from core.rerun.runner import begin
 
-        again = await begin(manager, app.current.id, workspace=str(other), stops_at_first=True)
+        again = await begin(manager, app.tabs.current.id, workspace=str(other), stops_at_first=True)
         screen = AgainScreen("go", again.pairing, again, app.attempt)
         app.push_screen(screen)
         app.attempt(_play(again.play))
@@ -127,7 +127,7 @@ async def test_a_run_that_is_over_is_compared_anew_from_the_two_logs(tmp_path: P
         await until(pilot, lambda: "Over" in shown(app))
         before = shown(app).splitlines()[5:]
         await pilot.press("escape")
-        app._runs.clear()  # as after a restart
+        app.reruns._runs.clear()  # as after a restart
         await pilot.press("ctrl+x", "A")
         await until(pilot, lambda: isinstance(app.screen, AgainScreen))
         await until(pilot, lambda: "3 same" in shown(app))
@@ -161,7 +161,9 @@ async def test_what_the_run_asks_is_answered_here(tmp_path: Path) -> None:
 def _asks(app: HandloomApp, screen: AgainScreen, number: int) -> bool:
     """Whether the run asks about the action of this number."""
     new = screen.actions.pairing.pairs[number].new
-    return new is not None and app.living is not None and app.living.session.state.awaiting == new.id
+    return (
+        new is not None and app.tabs.conversation is not None and app.tabs.conversation.session.state.awaiting == new.id
+    )
 
 
 async def test_another_folder_is_named_by_the_user(tmp_path: Path) -> None:
@@ -177,8 +179,8 @@ async def test_another_folder_is_named_by_the_user(tmp_path: Path) -> None:
         await until(pilot, lambda: isinstance(app.screen, AgainScreen))
         await until(pilot, lambda: "Over" in shown(app))
         assert "1 different" in shown(app)
-        assert app.living is not None
-        assert app.living.session.info.workspace == str(other)
+        assert app.tabs.conversation is not None
+        assert app.tabs.conversation.session.info.workspace == str(other)
 
 
 async def test_closing_the_tab_of_a_run_that_waits_ends_it_and_its_sandbox(tmp_path: Path) -> None:
@@ -194,10 +196,10 @@ async def test_closing_the_tab_of_a_run_that_waits_ends_it_and_its_sandbox(tmp_p
         await until(pilot, lambda: again.stopped_at is not None and again.gate.holds)
         await pilot.press("escape")
         await until(pilot, lambda: app.screen is app.workspace)
-        run = app.living
+        run = app.tabs.conversation
         assert run is not None
         assert run.session is again.session
-        await app._close(run)
+        await app.tabs._close(run)
         await until(pilot, lambda: not any(worker.is_running for worker in app.workers if worker not in before))
         assert not manager.is_open(again.session.id)
         assert again.session.runtime.server_pid is None  # type: ignore[attr-defined]
@@ -207,7 +209,7 @@ async def test_closing_the_tab_of_a_run_that_waits_ends_it_and_its_sandbox(tmp_p
 async def test_where_the_tab_of_a_run_that_asks_is_closed_the_replay_beside_it_has_the_keys(tmp_path: Path) -> None:
     async with workspace(tmp_path) as (app, pilot, manager):
         await pilot.press("ctrl+x", "P")
-        await until(pilot, lambda: app.current is not None and app.current.is_replay)
+        await until(pilot, lambda: app.tabs.current is not None and app.tabs.current.is_replay)
         manager.settings = Settings.model_validate({"agent": {"confirm": "always"}})
         await run_again(app, pilot)
         await until(pilot, lambda: "Asks whether" in shown(app))
@@ -216,6 +218,6 @@ async def test_where_the_tab_of_a_run_that_asks_is_closed_the_replay_beside_it_h
         await pilot.press("escape")
         await until(pilot, lambda: app.workspace.question is not None)
         await pilot.press("ctrl+x", "w")
-        await until(pilot, lambda: app.current is not None and app.current.is_replay)
+        await until(pilot, lambda: app.tabs.current is not None and app.tabs.current.is_replay)
         await until(pilot, lambda: app.workspace.question is None)
         await until(pilot, lambda: app.focused is app.workspace.transport)

@@ -35,7 +35,7 @@ def list_of(it: Running) -> Clickable:
 
 
 def is_written(told: Static, name: str) -> bool:
-    return f"{name} is written down" in str(told.content)
+    return f"{name} is saved" in str(told.content)
 
 
 async def go_to(it: Running, name: str) -> None:
@@ -49,7 +49,7 @@ async def test_every_field_has_a_control_that_writes_it(tmp_path: Path) -> None:
     async with settings_of(tmp_path) as it:
         screen, found = it.app.screen, list_of(it)
         assert isinstance(screen, SettingsScreen)
-        told, field = screen.query_one("#settings-told", Static), screen.query_one("#settings-value", Input)
+        told, field = screen.query_one("#settings-message", Static), screen.query_one("#settings-value", Input)
         for name, info in fields(Settings):
             found.highlighted = found.get_option_index(name)
             if kind_of(info) in (Kind.SWITCH, Kind.CHOICE):
@@ -78,7 +78,7 @@ async def test_a_wrong_value_is_told_at_the_field_while_it_is_typed_and_is_not_w
         assert "greater than" not in it.screen_text()
         await it.press("enter")
         assert load(tmp_path, {}).agent.max_iterations == 12
-        assert "It counts for conversations that are opened later." in it.screen_text()
+        assert "It takes effect for conversations that are opened from then on." in it.screen_text()
 
 
 async def test_a_value_of_the_environment_is_shown_as_that_and_cannot_be_changed(tmp_path: Path) -> None:

@@ -249,11 +249,11 @@ async def main():
         await it.press("ctrl+q")
         assert it.app.is_running and it.shows_the_workspace, "Textual's own way out is none"
         await it.press("ctrl+x")
-        assert not it.app.leader_armed
+        assert not it.app.leader.is_armed
         await it.press("ctrl+b")
-        assert it.app.leader_armed
+        assert it.app.leader.is_armed
         await it.press("1")
-        assert "ctrl+b 1 is no command; F9 shows" in it.screen_text(), it.screen_text()
+        assert "ctrl+b 1 is not a command; F9 shows" in it.screen_text(), it.screen_text()
         await it.press("f1")
         assert it.shows_the_workspace, "the default key of help"
         await it.press("escape")
@@ -281,9 +281,9 @@ def test_a_remapped_key_carries_out_its_command_and_everything_names_it() -> Non
 OF_ITS_OWN = {
     "ctrl+s carries it out · Esc leaves",  # the screen of a plan, not the workspace
     "Move with ↑ ↓ or a number. Enter chooses. Esc goes to the workspace without a model. ctrl+q ends Handloom.",
-    "Type in the agent's own terminal while it waits; the same key, or ctrl+], gives it back.",
-    ("Type a message and press Enter. Ctrl+C stops the agent, Ctrl+D quits. End a line with \\ to continue it."),
-    "Nothing is running. Ctrl+D quits.",
+    "Type in the agent's terminal while it waits; the same key, or ctrl+], gives it back.",
+    "Type a message and press Enter. Ctrl+C stops the agent, Ctrl+D leaves. A \\ at the end goes on in a new line.",
+    "Nothing runs. Ctrl+D leaves.",
     "This waits for an editor on standard input. Ctrl+C ends it.",
     "type to search · ↑ ↓ scroll · ctrl+o your own keys · Esc leaves",
     "search all text, or return to the list",

@@ -37,16 +37,16 @@ async def test_the_space_bar_turns_the_page_and_a_key_still_is_a_command() -> No
         assert "Space: more (1 of" in first
         await it.press("space")
         assert "Space: more (2 of" in it.screen_text()
-        assert it.app.leader_armed
+        assert it.app.leader.is_armed
         await it.press("w")
-        assert it.app.current is None
+        assert it.app.tabs.current is None
         assert not strip.display
 
 
 async def test_a_space_before_the_strip_is_shown_is_no_command() -> None:
     async with running() as it:
         await it.press("ctrl+x", "space")
-        assert not it.app.leader_armed
+        assert not it.app.leader.is_armed
         assert it.app.workspace.prompt.text == ""
 
 

@@ -157,11 +157,11 @@ async def test_output_runs_through_the_workspace_live_and_after_reopening() -> N
     async with running(size=(160, 48)) as it:
         await it.session.run("echo hi", "hi there\n")
         await it.settle()
-        before = it.app.current.terminal  # type: ignore[union-attr]
+        before = it.app.tabs.current.terminal  # type: ignore[union-attr]
         assert "$ echo hi" in it.screen_text()
         it.manager.sessions = {"c0": it.session}
         await it.press("ctrl+x", "w", "ctrl+x", "l", "enter")
-        after = it.app.current.terminal  # type: ignore[union-attr]
+        after = it.app.tabs.current.terminal  # type: ignore[union-attr]
         assert after is not before
         assert text(after) == ["$ echo hi", "hi there", ""]
 
@@ -221,8 +221,8 @@ async def test_one_key_takes_the_terminal_and_the_same_gives_it_back() -> None:
     async with running(size=(100, 30)) as it:
         await it.press("f12")
         assert it.session.wishes[-1] == ("take_terminal",)
-        it.app._pump()
-        assert "you have control, the agent is waiting" in it.screen_text()
+        it.app.frames.draw()
+        assert "yours, the agent waits" in it.screen_text()
         await it.press("ctrl+p", "f1", "escape", "x")
         assert it.shows_the_workspace
         assert it.session.user_control.terminal.typed == b"\x10\x1bOP\x1bx"

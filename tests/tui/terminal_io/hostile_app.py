@@ -28,7 +28,7 @@ from core.events import (
 from tests.tui.chat.events import envelope
 from tui.chat.model import ChatModel
 from tui.chat.view import ChatView
-from tui.prompt import Prompt
+from tui.prompt.view import Prompt
 from tui.terminal_io.strip_filter import install
 
 PAYLOADS = (

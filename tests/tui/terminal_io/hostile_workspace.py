@@ -21,6 +21,7 @@ from tests.tui.terminal_io.hostile_events import hostile_events
 from tests.tui.workspace.screen_tour import tour
 from tui.app import HandloomApp
 from tui.cli.options import StartOptions
+from tui.events.commands import show_event
 
 if TYPE_CHECKING:
     from core.conversations.conversation_manager import ConversationManager
@@ -61,7 +62,7 @@ class HostileWorkspace(HandloomApp):
             await drawn.wait()
 
     async def _show_everything(self) -> None:
-        while self.current is None:
+        while self.tabs.current is None:
             await self.settle()
         session = self.session
         if self.how == "live":
@@ -90,9 +91,10 @@ class HostileWorkspace(HandloomApp):
             await self.settle()
 
     async def _some_in_full(self) -> None:
-        assert self.current is not None
+        tab = self.tabs.current
+        assert tab is not None
         for event in self.session.stream.events[::10]:  # all of them look alike: they are JSON
-            await self.show_event(self.current, event.id)
+            await show_event(self, tab, event.id)
             await self.settle()
             self.pop_screen()
 

@@ -137,14 +137,14 @@ async def test_copy_mode_leaves_one_pane_and_gives_the_mouse_away(monkeypatch: p
         await it.press("f4")
         sent = heard(it, monkeypatch)
         await it.press("ctrl+x", "k")
-        assert it.app.copying
+        assert it.app.copy_mode.is_on
         assert sent == [escapes.MOUSE_OFF]
         assert [it.app.workspace.pane(name).display for name in ("chat", "events", "terminal")] == [False, False, True]
         assert not it.app.workspace.prompt.region
         assert it.screen_text().split("\n")[0].startswith("$ echo hi")
         assert "Esc leaves" in it.screen_text()
         await it.press("escape")
-        assert not it.app.copying
+        assert not it.app.copy_mode.is_on
         assert sent == [escapes.MOUSE_OFF, escapes.MOUSE_ON]
         assert [it.app.workspace.pane(name).display for name in ("chat", "events", "terminal")] == [True, True, True]
         assert it.prompt_has_focus
@@ -165,6 +165,6 @@ async def test_a_question_ends_copy_mode(monkeypatch: pytest.MonkeyPatch) -> Non
         await it.session.hold(CmdRunAction(command="make all"))
         await until(it.pilot, lambda: it.app.workspace.question is not None)
         await it.settle()
-        assert not it.app.copying
+        assert not it.app.copy_mode.is_on
         assert escapes.MOUSE_ON in sent
         assert "make all" in it.screen_text()

@@ -96,7 +96,7 @@ async def test_a_folder_that_is_new_is_found_by_the_command(tmp_path: Path) -> N
         folder.mkdir()
         (folder / "mine.toml").write_text(MINE)
         await it.press("ctrl+x", "C")
-        assert "mine" in it.app.offered_themes
+        assert "mine" in it.app.themes.offered
 
 
 async def _full(it: Running) -> None:

@@ -14,6 +14,8 @@ from tests.tui.doubles import ManagerDouble
 from tests.tui.workspace.running_app import Running, running, until
 from tui.dialogs.dialog import TextScreen
 from tui.dialogs.key_guard import GUARD_S, HELD_GUARDS
+from tui.memory.commands import show_knowledge
+from tui.trust.commands import show_trust
 from tui.trust.screen import TrustScreen
 
 
@@ -105,7 +107,7 @@ async def test_a_yes_is_taken_back_on_the_screen(folder: Path, tmp_path: Path) -
         await asked(run)
         await run.pilot.press("2", "enter")
         await until(run.pilot, lambda: bool(run.manager.sessions))
-        run.app.do_conv_trust()
+        show_trust(run.app)
         await asked(run)
         await run.pilot.press("y", "x")
         assert isinstance(run.app.screen, TrustScreen)
@@ -119,9 +121,9 @@ async def test_commands_and_skills_of_a_trusted_project_are_offered(folder: Path
         await asked(run)
         await run.pilot.press("escape")
         await until(run.pilot, lambda: bool(run.manager.sessions))
-        assert "/ship" not in [row.label for row in await run.app.find_commands("")]
+        assert "/ship" not in [row.label for row in await run.app.completion.find_commands("")]
         await run.manager.trust.give(str(folder), await run.manager.trust.look(str(folder)))
-        rows = {row.label: row.note for row in await run.app.find_commands("")}
+        rows = {row.label: row.note for row in await run.app.completion.find_commands("")}
         assert (rows["/ship"], rows["/greet"]) == ("Ships it.", "Greets.")
 
 
@@ -131,7 +133,7 @@ async def test_the_list_of_knowledge_says_what_counts_and_what_is_wrong(folder: 
         await asked(run)
         await run.pilot.press("escape")
         await until(run.pilot, lambda: bool(run.manager.sessions))
-        run.app.do_conv_knowledge()
+        show_knowledge(run.app)
         await until(run.pilot, lambda: isinstance(run.app.screen, TextScreen))
         text = "\n".join(str(one.render()) for one in run.app.screen.query(Static))
         assert "3 files wait for your yes" in text

@@ -37,13 +37,13 @@ class Shown:
 
     @property
     def session(self) -> AgentSession:
-        assert self.app.living is not None
-        return self.app.living.session
+        assert self.app.tabs.conversation is not None
+        return self.app.tabs.conversation.session
 
     async def say(self, text: str) -> None:
         await self.session.send(text)
         await self.session.settled()
-        self.app._pump()
+        self.app.frames.draw()
         await self.pilot.pause()
 
     def text(self) -> str:
@@ -71,7 +71,7 @@ async def shown(tmp_path: Path, resume: str | None = None, *, guard_ms: int = 0)
         options = StartOptions(workspace=str(tmp_path / "workspace"), model=model, resume=resume, screen=screen)
         app = HandloomApp(connect, options)
         async with app.run_test(size=(100, 34)) as pilot:
-            await until(pilot, lambda: app.current is not None)
+            await until(pilot, lambda: app.tabs.current is not None)
             yield Shown(app, pilot, manager, tmp_path / "workspace")
 
 
@@ -138,7 +138,7 @@ async def test_u_on_a_message_in_the_chat_undoes_from_there(tmp_path: Path) -> N
     async with shown(tmp_path) as it:
         await it.say("the first task")
         await it.say("the second task")
-        it.app.workspace.look_at("chat")
+        it.app.workspace.show_pane("chat")
         await it.pilot.press("home")
         while it.app.workspace.chat.cursor is None or it.app.workspace.chat.cursor.text != "the first task":
             await it.pilot.press("up")
@@ -155,13 +155,13 @@ async def test_a_fork_from_the_chosen_event_comes_in_a_tab_of_its_own(tmp_path: 
         await it.say("the first task")
         await it.say("the second task")
         second = said(await it.session.stream.read())[1]
-        it.app.workspace.look_at("events")
+        it.app.workspace.show_pane("events")
         it.app.workspace.events_view.go_to(second)
         await it.leader("f", ChoiceScreen)
         await it.sees(f"Fork from event {second}")
         await it.pilot.press("enter")
         await until(it.pilot, lambda: it.session.info.title == "the first task (fork)")
-        assert len(it.app.open_tabs) == 2
+        assert len(it.app.tabs.all) == 2
         assert read(Path(it.session.info.workspace)) == {"a": "1\n"}
 
 

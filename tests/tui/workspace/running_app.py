@@ -45,8 +45,8 @@ class Running:
     @property
     def session(self) -> SessionDouble:
         """The session that is shown."""
-        assert self.app.living is not None
-        return cast(SessionDouble, self.app.living.session)
+        assert self.app.tabs.conversation is not None
+        return cast(SessionDouble, self.app.tabs.conversation.session)
 
     @property
     def shows_the_workspace(self) -> bool:
@@ -89,7 +89,7 @@ class Running:
 
 def draw_now(app: HandloomApp) -> None:
     """Draw the next frame, whatever its time: on a busy machine frames are drawn more seldom."""
-    app._pump()
+    app.frames.draw()
     for canvas in app.workspace.query(Canvas):
         if canvas._flush_wanted:
             canvas.flush()
@@ -115,7 +115,7 @@ async def running(
     async with app.run_test(size=size) as pilot:
         started = Running(app, pilot, manager, clock)
         await until(pilot, lambda: app.manager is not None)
-        await until(pilot, lambda: app.current is not None or app.screen is not app.workspace or _told(app))
+        await until(pilot, lambda: app.tabs.current is not None or app.screen is not app.workspace or _told(app))
         await started.settle()
         yield started
         if app.is_running:

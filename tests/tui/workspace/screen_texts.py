@@ -15,9 +15,9 @@ from tui.commands import ROWS, Scope
 
 TUI = Path(__file__).parents[3] / "tui"
 LOOKED_UP = {
-    "commands.py": {"self.title", "self.help", "self.group", "self.hint", "self.words", "self.value"},
+    "shortcuts/command.py": {"self.title", "self.help", "self.group", "self.hint", "self.words", "self.value"},
     "i18n.py": {"one if number == 1 else many"},
-    "workspace/panels.py": {"setting.help"},
+    "palette/commands.py": {"setting.help"},
     "models/screen.py": {"offer.label"},
     "settings/screen.py": {
         "setting.help",
@@ -26,6 +26,7 @@ LOOKED_UP = {
         "setting.origin",
         "self._sections.get(section, '')",
         "said",
+        "words",
     },
     "models/start_screen.py": {"offer.label"},
 }

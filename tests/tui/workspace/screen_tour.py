@@ -27,12 +27,12 @@ async def tour(app: HandloomApp, session: SessionDouble, settle: Settle) -> Asyn
         app.workspace.chat.go(place)
         await settle()
         yield f"chat, {place}"
-    app.arm_leader()
+    app.leader.arm()
     app.workspace.query_one("WhichKey").display = True
     app.workspace.query_one("WhichKey").reveal()  # type: ignore[attr-defined]
     await settle()
     yield "leader"
-    app.disarm_leader()
+    app.leader.disarm()
     for command in COMMANDS:
         if not command.in_palette or command.id in NOT_TOURED:
             continue
@@ -66,6 +66,6 @@ async def leave(app: HandloomApp, settle: Settle) -> None:
     while app.screen is not app.workspace:
         app.pop_screen()
         await settle()
-    app.leave_copy_mode()
+    app.copy_mode.leave()
     app.workspace.restore()
     app.workspace.prompt.put("")

@@ -122,6 +122,10 @@ async def test_the_terminal_is_named_after_the_conversation_and_its_state(monkey
         assert sent[-1] == "\x1b]2;▶ mend it\x1b\\"
 
 
+WRITERS_AND_READERS = ("escapes.py", "terminal_replies.py", "ghostty_emulator.py")
+"""The first writes control sequences, the others only read them."""
+
+
 def test_one_module_alone_writes_control_sequences() -> None:
     found = [
         f"{path.name}: {sign}"

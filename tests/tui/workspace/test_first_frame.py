@@ -41,9 +41,9 @@ def test_what_the_first_frame_loads() -> None:
 async def test_an_idle_workspace_does_nothing() -> None:
     async with running() as it:
         await it.settle()
-        assert it.app._pump_timer is None
-        assert it.app._elapsed_timer is not None
-        assert not it.app._elapsed_timer._active.is_set()
+        assert it.app.frames.timer is None
+        assert it.app.frames.elapsed_timer is not None
+        assert not it.app.frames.elapsed_timer._active.is_set()
 
 
 def test_every_line_to_write_in_has_a_cursor_that_stands_still() -> None:

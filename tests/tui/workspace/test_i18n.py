@@ -138,7 +138,7 @@ def test_the_workspace_speaks_the_language_of_the_locale(tmp_path: Path, columns
     terminal = Terminal(program, columns, rows)
     try:
         terminal.handloom("--model", script)
-        screen = terminal.wait_for("说说你想做什么，按 Enter 发送。", "等你输入", "无隔离", "对话")
+        screen = terminal.wait_for("提出要求，或输入 / 查看命令", "等你输入", "无隔离", "对话")
         hints = "" if rows < 30 else "ctrl+p 命令"
         assert hints in screen
         straight(screen, columns)

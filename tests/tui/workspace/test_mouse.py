@@ -51,12 +51,12 @@ async def test_the_wheel_scrolls_what_is_under_it_and_the_focus_stays(name: str)
 
 async def test_a_click_on_a_tab_or_on_a_panes_name_goes_there() -> None:
     async with running(size=(90, 30)) as it:
-        first = it.app.current
+        first = it.app.tabs.current
         await it.press("ctrl+n")
-        assert it.app.current is not first
+        assert it.app.tabs.current is not first
         await it.pilot.click("#tabs", offset=(3, 0))
         await it.settle()
-        assert it.app.current is first
+        assert it.app.tabs.current is first
         line = it.screen_text().split("\n")[0]
         await it.pilot.click("#tabs", offset=(line.index("terminal") + 1, 0))
         await it.settle()

@@ -12,7 +12,7 @@ from core.events import AgentState, MessageAction
 from tests.tui.doubles import ManagerDouble, SessionDouble
 from tests.tui.workspace.running_app import Running, running
 from tui.chat.view import ChatView
-from tui.delegation.commands import moved
+from tui.delegation.delegate_tabs import moved
 from tui.events.view import EventsView
 from tui.terminal.view import TerminalView
 from tui.workspace.conversation_status import Mark, mark_of, wait_of
@@ -29,14 +29,14 @@ async def named(it: Running, *titles: str) -> list[SessionDouble]:
     """Open conversations with these titles; the last is shown."""
     sessions = [it.manager.add(title=title) for title in titles]
     for session in sessions:
-        await it.app.add_tab(session)  # type: ignore[arg-type]
+        await it.app.tabs.add(session)  # type: ignore[arg-type]
     await it.settle()
     return sessions
 
 
 def order(it: Running) -> list[str]:
     """The titles on the line."""
-    return [tab.title for tab in it.app.open_tabs]
+    return [tab.title for tab in it.app.tabs.all]
 
 
 def first_line(it: Running) -> str:
@@ -118,7 +118,7 @@ async def test_a_click_chooses_a_tab_the_middle_button_closes_it_and_the_plus_be
         assert order(it) == ["new conversation", "alpha"]
         await it.pilot.click("#tabs", offset=(first_line(it).index("+"), 0))
         await it.settle()
-        assert len(it.app.open_tabs) == 3
+        assert len(it.app.tabs.all) == 3
 
 
 async def test_the_ends_of_a_full_line_scroll_it() -> None:
@@ -168,7 +168,7 @@ async def test_a_tab_is_moved_to_either_side() -> None:
         assert order(it) == ["beta", "new conversation", "alpha"]
         await it.press("ctrl+x", ">")
         assert order(it) == ["new conversation", "beta", "alpha"]
-        assert it.app.current is it.app.open_tabs[1]
+        assert it.app.tabs.current is it.app.tabs.all[1]
 
 
 async def test_a_conversation_is_given_a_name_which_its_tab_bears() -> None:
@@ -201,7 +201,7 @@ async def test_closed_tabs_come_back_the_latest_first() -> None:
 async def test_sixty_four_conversations_are_open_at_once() -> None:
     async with running(size=(100, 30)) as it:
         sessions = await named(it, *(f"number {n}" for n in range(63)))
-        assert len(it.app.open_tabs) == 64
+        assert len(it.app.tabs.all) == 64
         assert "64 ◆ number 62" in first_line(it)
         for session in sessions:
             await session.say("over")
@@ -242,7 +242,7 @@ async def test_each_tab_keeps_its_draft_places_cursor_filter_panes_and_mode() ->
 
 def state(it: Running) -> dict[str, object]:
     """What a user would notice of a tab."""
-    workspace, tab = it.app.workspace, it.app.current
+    workspace, tab = it.app.workspace, it.app.tabs.current
     assert tab is not None
     return {
         "draft": workspace.prompt.text,
@@ -325,9 +325,9 @@ async def test_a_click_on_the_tab_of_the_other_side_goes_there() -> None:
     async with running(size=(140, 30)) as it:
         one, two = await split(it)
         await it.press("ctrl+x", "2")
-        assert (it.session, it.app.workspace.beside.session) == (one, two)  # type: ignore[union-attr]
+        assert (it.session, it.app.workspace.split_tab.session) == (one, two)  # type: ignore[union-attr]
         await it.press("ctrl+x", "1")
-        assert it.app.workspace.beside.session is two  # type: ignore[union-attr]
+        assert it.app.workspace.split_tab.session is two  # type: ignore[union-attr]
         assert "here is beta" in it.screen_text()
         assert "here is alpha" not in it.screen_text()
 
@@ -337,10 +337,10 @@ async def test_closing_one_of_two_leaves_the_other(side: list[str]) -> None:
     async with running(size=(140, 30)) as it:
         await split(it)
         await it.press(*side)
-        left = it.app.workspace.beside
+        left = it.app.workspace.split_tab
         await it.press("ctrl+x", "w")
-        assert it.app.current is left
-        assert it.app.workspace.beside is None
+        assert it.app.tabs.current is left
+        assert it.app.workspace.split_tab is None
         text = it.screen_text()
         assert ("here is alpha" in text) != ("here is beta" in text)
 
@@ -351,9 +351,9 @@ async def test_the_other_side_reads_its_own_older_messages() -> None:
         other = it.manager.add(title="long")
         for n in range(300):
             other.stream.store(MessageAction(content=f"message {n}"))
-        await it.app.add_tab(other)  # type: ignore[arg-type]
+        await it.app.tabs.add(other)  # type: ignore[arg-type]
         await it.press("ctrl+x", "2", "ctrl+x", "v")
-        assert it.app.workspace.beside.session is other  # type: ignore[union-attr]
+        assert it.app.workspace.split_tab.session is other  # type: ignore[union-attr]
         reads, own = other.stream.reads, one.stream.reads
         it.app.workspace.query(ChatView).last().go("home")
         await it.settle()
@@ -365,9 +365,9 @@ async def test_side_by_side_needs_a_second_conversation_and_room() -> None:
         await it.press("ctrl+x", "v")
         assert "There is no other conversation" in it.screen_text()
         await it.press("ctrl+n", "ctrl+x", "v")
-        assert "need 120 columns; here are 100." in it.screen_text()
+        assert "need 120 columns; this terminal has 100." in it.screen_text()
         await it.press("ctrl+x", "o")
-        assert "There is one conversation here" in it.screen_text()
+        assert "Only one conversation is shown" in it.screen_text()
 
 
 # -- what it costs -----------------------------------------------------------------------------------------------------

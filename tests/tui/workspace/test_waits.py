@@ -47,12 +47,12 @@ def comes_to(state: AgentState, reason: str = "") -> Any:
 KINDS = {
     Wait.APPROVAL: (approval, "asks you"),
     Wait.INPUT: (reads, "a command waits for input"),
-    Wait.PLAN: (plan, "a plan waits for your yes"),
+    Wait.PLAN: (plan, "a plan waits for approval"),
     Wait.KEY: (halted(HaltKind.MODEL, "authentication", AgentState.ERROR), "the model needs a key"),
     Wait.MODEL: (halted(HaltKind.MODEL, "server", AgentState.ERROR), "the model failed"),
-    Wait.SANDBOX: (halted(HaltKind.SANDBOX, "", AgentState.ERROR), "the sandbox is gone"),
+    Wait.SANDBOX: (halted(HaltKind.SANDBOX, "", AgentState.ERROR), "the sandbox has stopped"),
     Wait.LIMIT: (halted(HaltKind.LIMIT, "budget", AgentState.PAUSED), "reached a limit"),
-    Wait.STUCK: (halted(HaltKind.STUCK, "monologue", AgentState.PAUSED), "goes round in a circle"),
+    Wait.STUCK: (halted(HaltKind.STUCK, "monologue", AgentState.PAUSED), "seems stuck in a loop"),
     Wait.ERROR: (comes_to(AgentState.ERROR), "error"),
     Wait.RESTART: (comes_to(AgentState.STOPPED, RESTARTED), "interrupted by a restart"),
     Wait.QUESTION: (comes_to(AgentState.AWAITING_USER_INPUT), "waits for you"),
@@ -74,7 +74,7 @@ async def test_each_has_the_same_look_and_notice_and_is_reached_by_one_key(
     monkeypatch.setenv("TERM_PROGRAM", "WezTerm")
     begin, words = KINDS[kind]
     async with running() as it:
-        asks = it.app.living
+        asks = it.app.tabs.conversation
         assert asks is not None
         assert asks.waits_for is None, "nothing was said yet"
         await it.session.send("mend it")
@@ -95,10 +95,10 @@ async def test_each_has_the_same_look_and_notice_and_is_reached_by_one_key(
         assert notices == ([f"\x1b]9;Handloom: mend it: {words}\x1b\\"] if away else [])
         question = it.app.workspace.question
         await it.press("ctrl+n")
-        assert it.app.current is not asks
+        assert it.app.tabs.current is not asks
         assert it.app.title.endswith("· ◆ 1")
         await it.press("ctrl+x", "N")
-        assert it.app.current is asks
+        assert it.app.tabs.current is asks
         await it.settle()
         assert (it.app.workspace.question is None) == (question is None)
         assert it.prompt_has_focus

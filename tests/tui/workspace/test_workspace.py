@@ -25,7 +25,7 @@ from tests.tui.workspace.running_app import running, until
 from tui.app import HandloomApp
 from tui.approval.answer_list import WAYS
 from tui.cli.options import StartOptions
-from tui.delegation.commands import as_tree
+from tui.delegation.delegate_tabs import as_tree
 from tui.dialogs.dialog import ChoiceScreen, SureScreen, TextScreen
 from tui.help.screen import HelpScreen
 from tui.models.start_screen import StartScreen
@@ -57,7 +57,7 @@ async def test_a_mistake_of_ours_is_told_and_the_app_goes_on() -> None:
     async with running() as it:
         it.session.fails_with = ZeroDivisionError("oh")
         await it.press(*"hello", "enter")
-        assert "Handloom made a mistake (ZeroDivisionError: oh)" in it.screen_text()
+        assert "Internal error (ZeroDivisionError: oh)" in it.screen_text()
         it.session.fails_with = None
         await it.press("enter")
         assert it.session.wishes[-1] == ("send", "hello")
@@ -168,7 +168,7 @@ async def test_ctrl_o_unfolds_and_folds_output() -> None:
         await it.session.run("seq 40", "\n".join(f"number {n}" for n in range(40)))
         await it.settle()
         assert "number 1\n" not in it.screen_text().replace(" ", "")
-        model = it.app.current.chat  # type: ignore[union-attr]
+        model = it.app.tabs.current.chat  # type: ignore[union-attr]
         await it.press("ctrl+o")
         assert not any(block.folded for block in model.blocks if block.can_fold)
         await it.press("ctrl+o")
@@ -220,10 +220,10 @@ async def test_the_leader_takes_the_next_key_and_shows_which_there_are() -> None
         await it.pilot.pause()
         assert "New conversation" in it.screen_text()
         await it.press("escape")
-        assert not it.app.leader_armed
+        assert not it.app.leader.is_armed
         assert not strip.display
         await it.press("ctrl+x", "z")
-        assert "is no command" in it.screen_text()
+        assert "is not a command" in it.screen_text()
         assert it.app.workspace.prompt.text == ""
 
 
@@ -231,7 +231,7 @@ async def test_the_leader_key_cuts_where_text_is_selected() -> None:
     async with running() as it:
         await it.press(*"abc", "shift+left", "ctrl+x")
         assert it.app.workspace.prompt.text == "ab"
-        assert not it.app.leader_armed
+        assert not it.app.leader.is_armed
 
 
 async def test_a_theme_is_chosen_from_the_list() -> None:
@@ -264,10 +264,10 @@ async def test_tabs_open_switch_and_close() -> None:
         assert it.manager.viewed == [second.info.id]
         assert first.stream.listeners == 0
         await it.press("ctrl+x", "w")
-        assert it.app.current is None
+        assert it.app.tabs.current is None
         assert "no conversation" in it.screen_text()
         await it.press("ctrl+n")
-        assert it.app.current is not None
+        assert it.app.tabs.current is not None
 
 
 async def test_closing_a_tab_asks_while_its_agent_works() -> None:
@@ -277,7 +277,7 @@ async def test_closing_a_tab_asks_while_its_agent_works() -> None:
         await it.press("ctrl+x", "w")
         assert isinstance(it.app.screen, SureScreen)
         await it.press("down", "enter")
-        assert it.app.current is None
+        assert it.app.tabs.current is None
 
 
 async def test_a_hidden_tab_goes_on_collecting_and_says_that_there_is_news() -> None:
@@ -359,7 +359,7 @@ async def test_without_a_model_the_start_screen_offers_some_and_remembers_the_ch
         assert isinstance(it.app.screen, StartScreen)
         assert "Anthropic" in it.screen_text()
         await it.press("3", "enter")
-        await until(it.pilot, lambda: it.app.current is not None)
+        await until(it.pilot, lambda: it.app.tabs.current is not None)
         assert it.session.active_model.name == "demo"
         assert manager.chosen == [("demo", "")]
 
@@ -368,7 +368,7 @@ async def test_an_endpoint_is_asked_for_its_url_and_model() -> None:
     manager = ManagerDouble()
     async with running(manager=manager, model=None) as it:
         await it.press("4", "enter", *"qwen", "enter")
-        await until(it.pilot, lambda: it.app.current is not None)
+        await until(it.pilot, lambda: it.app.tabs.current is not None)
         assert manager.chosen == [("openai/qwen", "http://localhost:11434/v1")]
 
 
@@ -378,7 +378,7 @@ async def test_a_start_that_fails_is_told_and_the_app_stays_usable() -> None:
         assert "Another Handloom has the database." in it.screen_text()
         manager.fails_with = None
         await it.press("escape", "ctrl+n")
-        assert it.app.current is not None
+        assert it.app.tabs.current is not None
 
 
 async def test_what_is_typed_and_sent_before_the_conversation_is_open_is_not_lost() -> None:
@@ -391,7 +391,7 @@ async def test_what_is_typed_and_sent_before_the_conversation_is_open_is_not_los
     app = HandloomApp(connect, StartOptions(workspace="/work", model="demo"))
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press(*"quick", "enter")
-        assert app.said_early == ("quick",)
+        assert app.submission.early == ("quick",)
         opened.set()
         await until(pilot, lambda: bool(manager.sessions) and bool(manager.sessions["c0"].wishes))
         assert manager.sessions["c0"].wishes == [("send", "quick")]
@@ -448,8 +448,8 @@ async def test_a_frame_that_is_due_when_the_program_ends_draws_nothing() -> None
 
     app = HandloomApp(connect, StartOptions(workspace="/work", model="demo"))
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: app.current is not None)
-    app._pump()
+        await until(pilot, lambda: app.tabs.current is not None)
+    app.frames.draw()
 
 
 async def test_what_is_typed_before_the_conversation_is_open_stays_in_the_prompt() -> None:
@@ -463,7 +463,7 @@ async def test_what_is_typed_before_the_conversation_is_open_stays_in_the_prompt
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press(*"half a")
         opened.set()
-        await until(pilot, lambda: app.current is not None)
+        await until(pilot, lambda: app.tabs.current is not None)
         assert app.workspace.prompt.text == "half a"
 
 
@@ -587,9 +587,9 @@ async def test_a_delegate_has_a_tab_behind_its_parents_and_asks_there() -> None:
         it.manager.sessions.update(child=child, other=other)
         parent.delegates += [child, other]
         await parent.become(agent_state=AgentState.RUNNING)
-        await until(it.pilot, lambda: len(it.app.open_tabs) == 3)
+        await until(it.pilot, lambda: len(it.app.tabs.all) == 3)
         await it.settle()
-        assert [tab.id for tab in it.app.open_tabs][1:] == ["child", "other"]
+        assert [tab.id for tab in it.app.tabs.all][1:] == ["child", "other"]
         assert "└ count" in it.screen_text()
         assert child.delegation.attended
         await child.become(halt=Halt(HaltKind.LIMIT, "iterations"))
@@ -598,7 +598,7 @@ async def test_a_delegate_has_a_tab_behind_its_parents_and_asks_there() -> None:
         assert it.app.workspace.question is not None
         parent.delegates.clear()
         await it.press("ctrl+x", "1")
-        await until(it.pilot, lambda: len(it.app.open_tabs) == 1)
+        await until(it.pilot, lambda: len(it.app.tabs.all) == 1)
 
 
 async def test_the_list_of_conversations_is_a_tree() -> None:

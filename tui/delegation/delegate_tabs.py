@@ -1,6 +1,6 @@
-"""Delegates on the screen: a tab for each at work, behind its parent's, gone when it is done. A mixin of the app.
+"""The tabs of delegates: one for each that is at work, behind its parent's tab, closed when it is done.
 
-What a delegate asks is asked in its tab, so a conversation that is shown is one that somebody attends to.
+A delegate asks its questions in its own tab.
 """
 
 from __future__ import annotations
@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tui.workspace.frame import Frame
-
 if TYPE_CHECKING:
     from core.session.agent_session import AgentSession
     from core.store.conversations import ConversationInfo
+    from tui.workspace.context import Context
     from tui.workspace.conversation import ConversationTab
     from tui.workspace.tab import Tab
 
@@ -47,7 +46,7 @@ def place_behind(tabs: Sequence[Tab], parent: Tab | None) -> int:
 def moved(levels: Sequence[int], index: int, step: int) -> list[int]:
     """The order of tabs once one has changed places with the next (`step` 1) or the one before (-1) of its level.
 
-    Each takes along what it has begun. The order as it was where there is none.
+    Each takes its delegates along. Returns the same order if there is no such tab.
     """
 
     def end(start: int) -> int:
@@ -68,35 +67,38 @@ def moved(levels: Sequence[int], index: int, step: int) -> list[int]:
     return [*order[:first], *order[middle:last], *order[first:middle], *order[last:]]
 
 
-class Delegates(Frame):
-    """Keeps the tabs of delegates in step with what is at work."""
+class DelegateTabs:
+    """Keeps the tabs of delegates in step with the delegates at work."""
 
-    _following = False
+    def __init__(self, app: Context) -> None:
+        self._app = app
+        self._following = False
 
-    def follow_delegates(self) -> None:
-        """See to it that every delegate at work has its tab, and that none is left of those that are done."""
+    def follow(self) -> None:
+        """Open a tab for each delegate at work that has none, and close the tabs of those that are done."""
         if not self._following and (self._without_tab() or self._done()):
             self._following = True
-            self.attempt(self._follow())
+            self._app.attempt(self._follow())
 
     async def _follow(self) -> None:
+        tabs = self._app.tabs
         try:
             for parent, child in self._without_tab():
-                await self.open_tab(child, behind=parent)
+                await tabs.open(child, behind=parent)
             for tab in self._done():
-                await self.drop_tab(tab)
+                await tabs.drop(tab)
         finally:
             self._following = False
-        if self.current is not None:
-            self.wake(self.current)
+        if tabs.current is not None:
+            self._app.wake(tabs.current)
 
     def _without_tab(self) -> Sequence[tuple[ConversationTab, AgentSession]]:
-        shown = {tab.id for tab in self.living_tabs}
-        return [
-            (tab, child) for tab in self.living_tabs for child in tab.session.delegates if child.info.id not in shown
-        ]
+        tabs = self._app.tabs.conversations
+        shown = {tab.id for tab in tabs}
+        return [(tab, child) for tab in tabs for child in tab.session.delegates if child.info.id not in shown]
 
     def _done(self) -> Sequence[ConversationTab]:
         """Tabs of delegates that are done; the one that the user looks at stays until they look elsewhere."""
-        at_work = {child.info.id for tab in self.living_tabs for child in tab.session.delegates}
-        return [tab for tab in self.living_tabs if tab.is_delegate and tab.id not in at_work and not tab.shown]
+        tabs = self._app.tabs.conversations
+        at_work = {child.info.id for tab in tabs for child in tab.session.delegates}
+        return [tab for tab in tabs if tab.is_delegate and tab.id not in at_work and not tab.shown]

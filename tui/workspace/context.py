@@ -1,0 +1,66 @@
+"""What the workspace gives to a feature: the screen, the tabs, the manager, and the means to say and ask something.
+
+`HandloomApp` has this shape. A feature takes a `Context` and nothing else of the app, so a test can pass a small one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from textual.screen import Screen
+
+    from core.conversations.conversation_manager import ConversationManager
+    from tui.cli.options import StartOptions
+    from tui.prompt.submission import Submission
+    from tui.workspace.screen import Workspace
+    from tui.workspace.tab import Tab
+    from tui.workspace.tabs import Tabs
+
+T = TypeVar("T")
+
+
+class Context(Protocol):
+    """The workspace as a feature sees it."""
+
+    clock: Callable[[], float]
+    manager: ConversationManager | None
+    """None until the store is open."""
+    options: StartOptions
+    is_starting: bool
+    """Whether the first conversation is still to be opened."""
+    connected: asyncio.Event
+    """Set once there is a manager."""
+    submission: Submission
+    tabs: Tabs
+    workspace: Workspace
+
+    def attempt(self, work: Coroutine[Any, Any, None], group: str = "default", *, exclusive: bool = False) -> None:
+        """Run a coroutine in the background and report its errors. If exclusive, cancel what runs in its group."""
+
+    def cancel(self, group: str) -> None:
+        """Cancel the background work of a group."""
+
+    def flash(self, message: str) -> None:
+        """Show a line for three seconds."""
+
+    def report(self, message: str) -> None:
+        """Show a problem until the user dismisses it."""
+
+    def wake(self, tab: Tab) -> None:
+        """Draw a tab in the next frame, because something in it changed."""
+
+    def copy_to_clipboard(self, text: str, note: str = "") -> None:
+        """Copy a text to the user's clipboard and say so."""
+
+    def push_screen(self, screen: Screen[T], callback: Callable[[T | None], None] | None = None) -> object:
+        """Open a dialog; its answer goes to the callback."""
+
+    async def push_screen_wait(self, screen: Screen[T]) -> T:
+        """Open a dialog and wait for its answer."""
+        ...
+
+    async def do(self, command_id: str, argument: str = "") -> None:
+        """Carry out a command by its id."""

@@ -1,0 +1,123 @@
+"""Beginning and opening conversations: the first one of a start, new ones, and stored ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tui.i18n import _
+from tui.models.commands import pick_model
+from tui.replay.follow_commands import follow
+from tui.shortcuts.command import keyed
+from tui.trust.commands import ask_trust
+
+if TYPE_CHECKING:
+    from core.conversations.conversation_manager import ConversationManager
+    from core.errors import StoreBusyError
+    from tui.workspace.context import Context
+
+DEMO = "demo"
+DEMO_TASK = _("Show me what you can do.")
+"""Stands in the prompt of the demo, so that Enter is all it takes."""
+
+
+async def open_first(app: Context) -> None:
+    """Open the last conversation of the workspace folder, or a new one; a repository always gets a new one."""
+    from core.errors import HandloomError, StoreBusyError
+
+    assert app.manager is not None
+    wanted = app.options.resume or ""
+    if not wanted and not app.options.demo and not app.options.repository:
+        here = [c for c in await app.manager.list() if c.workspace == app.options.workspace and not c.parent]
+        wanted = here[0].id if here else ""
+        if not here and app.options.resume == "":
+            app.flash(_("This folder has no conversation yet; this is a new one."))
+    if wanted:
+        try:
+            id = await app.manager.store.listing.resolve(wanted)
+            places = [c.workspace for c in await app.manager.list() if c.id == id]
+            await ask_trust(app, places[0] if places else app.options.workspace)
+            await app.tabs.add(await app.manager.open(id))
+        except StoreBusyError as error:
+            await _follow_or_begin(app, id, error)
+            return
+        except HandloomError as error:
+            app.report(str(error))
+        else:
+            return
+    await new_conversation(app)
+    if app.options.demo and app.tabs.current is not None and not app.workspace.prompt.text:
+        app.workspace.prompt.put(DEMO_TASK)
+
+
+async def _follow_or_begin(app: Context, conversation_id: str, busy: StoreBusyError) -> None:
+    """Follow a conversation that another process has, if the user named it; else begin one with the same model.
+
+    Raises HandloomError.
+    """
+    if app.options.resume:
+        await follow(app, conversation_id)
+        app.submission.take_back_early()  # it waits in the prompt until the conversation is free
+        app.report(f"{busy}\n" + _("You can follow it here, but only read."))
+        return
+    assert app.manager is not None
+    model = next((c.model for c in await app.manager.list() if c.id == conversation_id), "")
+    await new_conversation(app, model=model)
+    app.report(f"{busy}\n" + _("This is a new one."))
+
+
+async def new_conversation(app: Context, agent: str = "", model: str = "") -> None:
+    """Begin one in a new tab, with the model of the options, the agent, the settings or the start screen."""
+    try:
+        if app.manager is None:
+            app.flash(_("Handloom is still starting."))
+        else:
+            await _begin(app, app.manager, agent, model)
+    finally:
+        app.submission.take_back_early()  # unless it was sent
+
+
+async def _begin(app: Context, manager: ConversationManager, agent: str, model: str) -> None:
+    model, prompt = app.options.model or model, app.workspace.prompt
+    if not model and not manager.settings.model:
+        chosen = await _choose_model(app)
+        if chosen is None:
+            message = _("No model is chosen yet. {conv.new} asks again; {app.help} shows every key.")
+            app.report(keyed(message))
+            app.tabs.show(app.tabs.current)
+            return
+        model = chosen
+        if model == DEMO and app.tabs.current is None and not app.submission.early and not prompt.text:
+            prompt.put(DEMO_TASK)
+    place, repository = app.options.workspace, app.options.repository
+    if model != DEMO and not agent:  # a user who has just read an agent is asked about the rest another time
+        await ask_trust(app, place)
+    await app.tabs.add(await manager.create(workspace=place, model=model, repository=repository, agent=agent))
+
+
+async def _choose_model(app: Context) -> str | None:
+    assert app.manager is not None
+    if app.tabs.conversation is not None:
+        return app.tabs.conversation.model_name
+    from tui.models.start_screen import StartScreen, with_served
+
+    offers = with_served(app.manager.offers(), await app.manager.near_models())
+    chosen = await app.push_screen_wait(StartScreen(app.options.workspace, offers, lambda: pick_model(app)))
+    if chosen is None:
+        return None
+    await app.manager.choose_model(chosen.model, chosen.base_url)
+    return str(chosen.model)
+
+
+async def show_conversation(app: Context, conversation_id: str) -> None:
+    """Bring a conversation to the front, opened if it is not open; one that another process has is followed."""
+    from core.errors import StoreBusyError
+
+    assert app.manager is not None
+    try:
+        session = await app.manager.open(conversation_id)
+    except StoreBusyError:
+        if conversation_id not in await app.manager.open_elsewhere([conversation_id]):
+            raise
+        await follow(app, conversation_id)
+    else:
+        await app.tabs.add(session)
