@@ -88,6 +88,8 @@ def check(words: Words) -> None:
     match Path(program).name, arguments:
         case "handloom", _:
             _check_handloom(arguments)
+        case "handloom-server", _:
+            _check_module("runtime.server", arguments)
         case "make", _:
             _check_make(arguments)
         case (("python" | "python3"), ["-c", code]):
