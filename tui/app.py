@@ -367,8 +367,6 @@ class HandloomApp(App[None], inherit_bindings=False):
     async def on_event(self, event: events.Event) -> None:
         """The key after the leader goes nowhere else, nor does one for the terminal that the user has."""
         if isinstance(event, events.Key) and not event.is_forwarded:
-            if not self._is_heard(event):
-                return
             if self._typed_early is not None:
                 self._typed_early.append(event)
                 return
@@ -379,6 +377,8 @@ class HandloomApp(App[None], inherit_bindings=False):
             self.last_key = LastKey(event.key, self.clock())
             if self.leader.is_armed:
                 await self.leader.take(event)
+                return
+            if not self._is_heard(event):
                 return
         await super().on_event(event)
 

@@ -104,7 +104,7 @@ def show_who_has_terminal(app: Context) -> None:
 def key_to_terminal(app: Context, event: events.Key) -> bool:
     """Send a key to the program where the terminal is the user's. Returns whether it was."""
     view = app.workspace.terminal
-    if not app.workspace.is_active or not view.taken or not view.has_focus:
+    if app.workspace.app.screen is not app.workspace or not view.taken or not view.has_focus:
         return False
     if event.key in (*keys_of("terminal.take"), ALSO_GIVES_BACK):
         if typed(event):  # Esc came with it, and is the program's

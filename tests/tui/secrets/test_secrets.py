@@ -38,7 +38,7 @@ async def test_a_secret_is_typed_unseen_listed_by_name_and_forgotten(tmp_path: P
         assert manager.vault.values() == ["canary-value"]
         await it.press("d")
         await until(it.pilot, lambda: isinstance(it.app.screen, SureScreen))
-        assert "Forget TOKEN (everywhere)?" in it.screen_text()
+        assert "Delete TOKEN (everywhere)?" in it.screen_text()
         await it.press("enter")
         await until(it.pilot, lambda: isinstance(it.app.screen, SecretsScreen))
         assert manager.vault.values() == ["canary-value"], "only y forgets it"
