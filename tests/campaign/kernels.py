@@ -158,7 +158,7 @@ class _Kernels:
 
 def _is_kernel(pid: int) -> bool:
     with suppress(OSError):
-        return b"jupyter/program.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"jupyter/kernel_program.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
     return False
 
 

@@ -164,7 +164,7 @@ async def test_what_a_command_left_running_is_listed_and_can_be_ended(served: tu
     assert not job.foreground
     await runtime.end_job(job.pid)
     assert [job for job in await runtime.jobs() if job.command == "sleep 4321"] == []
-    with pytest.raises(UsageError, match="no job"):
+    with pytest.raises(UsageError, match="has ended"):
         await runtime.end_job(job.pid)
     used = await runtime.usage()
     assert used is not None

@@ -229,7 +229,7 @@ async def test_tab_completes_a_filter_and_up_brings_back_the_last_one() -> None:
         await filled(it)
         await it.press("slash", *"ty", "tab", *"run_", "tab", "enter")
         assert str(it.app.tabs.current.events.filter) == "type=run_ipython"  # type: ignore[union-attr]
-        assert "No event matches." in it.screen_text()
+        assert "No events match." in it.screen_text()
         await it.press("escape", "slash", "up", "enter")
         assert str(it.app.tabs.current.events.filter) == "type=run_ipython"  # type: ignore[union-attr]
 

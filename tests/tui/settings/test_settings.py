@@ -78,7 +78,7 @@ async def test_a_wrong_value_is_told_at_the_field_while_it_is_typed_and_is_not_w
         assert "greater than" not in it.screen_text()
         await it.press("enter")
         assert load(tmp_path, {}).agent.max_iterations == 12
-        assert "It takes effect for conversations that are opened from then on." in it.screen_text()
+        assert "It takes effect for conversations that are opened later." in it.screen_text()
 
 
 async def test_a_value_of_the_environment_is_shown_as_that_and_cannot_be_changed(tmp_path: Path) -> None:

@@ -282,8 +282,8 @@ OF_ITS_OWN = {
     "ctrl+s carries it out · Esc leaves",  # the screen of a plan, not the workspace
     "Move with ↑ ↓ or a number. Enter chooses. Esc goes to the workspace without a model. ctrl+q ends Handloom.",
     "Type in the agent's terminal while it waits; the same key, or ctrl+], gives it back.",
-    "Type a message and press Enter. Ctrl+C stops the agent, Ctrl+D leaves. A \\ at the end goes on in a new line.",
-    "Nothing runs. Ctrl+D leaves.",
+    ("Type a message and press Enter. Ctrl+C stops the agent, Ctrl+D quits. End a line with \\ to continue it."),
+    "Nothing is running. Ctrl+D quits.",
     "This waits for an editor on standard input. Ctrl+C ends it.",
     "type to search · ↑ ↓ scroll · ctrl+o your own keys · Esc leaves",
     "search all text, or return to the list",

@@ -222,7 +222,7 @@ async def test_one_key_takes_the_terminal_and_the_same_gives_it_back() -> None:
         await it.press("f12")
         assert it.session.wishes[-1] == ("take_terminal",)
         it.app.frames.draw()
-        assert "yours, the agent waits" in it.screen_text()
+        assert "you have control, the agent is waiting" in it.screen_text()
         await it.press("ctrl+p", "f1", "escape", "x")
         assert it.shows_the_workspace
         assert it.session.user_control.terminal.typed == b"\x10\x1bOP\x1bx"
