@@ -52,7 +52,7 @@ def gone(why: str) -> str:
     """Return the message to the user about a sandbox that has ended or does not answer."""
     if why == PAUSED:
         return "The sandbox does not answer, because its container was paused from outside. The next action resumes it."
-    return f"The sandbox is gone ({why}). Send a message to start a new one; files in the workspace are kept."
+    return f"The sandbox has ended ({why}). Send a message to start a new one; files in the workspace are kept."
 
 
 def refused(said: str) -> str:

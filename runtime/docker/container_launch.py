@@ -69,7 +69,7 @@ async def launch(
         container = await asyncio.shield(creating)
     except errors.ImageNotFound as error:
         raise RuntimeUnavailableError(
-            f"The image {specification.image} is not there. Make it with: handloom image build"
+            f"The image {specification.image} does not exist. Build it with: handloom image build"
         ) from error
     except asyncio.CancelledError:
         await run_to_completion(_not_made(creating))

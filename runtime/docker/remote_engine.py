@@ -199,7 +199,7 @@ class RemoteEngine:
             made = await call_engine(partial(engine.containers.create, **parameters))
         except errors.NotFound as error:
             raise RuntimeUnavailableError(
-                f"The image {specification.image} is not there. Make it with: handloom image build"
+                f"The image {specification.image} does not exist. Build it with: handloom image build"
             ) from error
         try:
             yield str(made.id)

@@ -150,7 +150,7 @@ class WarmPool:
         found = await find(await self.engine(), self.options.base or DEFAULT_BASE)
         if found is None:
             raise RuntimeUnavailableError(
-                "There is no image for sandboxes yet, or it is of another version. Make it with: handloom image build"
+                "There is no image for sandboxes yet, or it is of another version. Build it with: handloom image build"
             )
         return found
 

@@ -224,7 +224,7 @@ class TestEnds:
         with engine() as client:
             client.volumes.get(f"{name}.work").remove()
             for labels in (None, {"handloom.copy": "another"}):
-                with pytest.raises(RuntimeUnavailableError, match=r"is not at this container engine.*to do without"):
+                with pytest.raises(RuntimeUnavailableError, match=r"is not at this container engine.*to discard it"):
                     await runtime.start()
                 client.api.create_volume(f"{name}.work", labels=labels)
         assert (workspace / "notes").read_text() == "mine\n"
