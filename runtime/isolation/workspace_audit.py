@@ -229,6 +229,8 @@ class _Walk:
         if kind in (None, stat.S_IFDIR):  # a folder is a placeholder, or nothing that git can read
             return
         if (data := _read(name, fd)) is None:
+            if _kind(name, fd) is None:  # a placeholder of another sandbox was removed meanwhile
+                return
             self._add(shown, "settings of git that cannot be read here", "")
             return
         try:

@@ -142,7 +142,7 @@ async def test_a_sandbox_that_is_lost_is_said_and_the_user_can_go_on_or_give_bac
         await session.user_control.browser.do("click('1')")
         errors = [e.event for e in await log(session) if isinstance(e.event, ErrorObservation)]
         assert len(errors) == 2
-        assert "gone" in errors[0].content
+        assert "has ended" in errors[0].content
         await session.user_control.browser.give_back()
         assert not session.user_control.browser.is_on
 

@@ -96,11 +96,11 @@ def test_containers_that_differ_in_nothing_inside_stand_in_for_one_another() -> 
     ("docker", "told"),
     [
         ({"extra_hosts": ("db.example",)}, r"docker\.extra_hosts cannot be 'db.example': write NAME:VALUE"),
-        ({"environment": ("NOT_SET_HERE",)}, r"docker\.environment names NOT_SET_HERE, which is not set here"),
+        ({"environment": ("NOT_SET_HERE",)}, r"docker\.environment names NOT_SET_HERE, which is not set"),
         ({"environment": ("=x",)}, r"docker\.environment cannot be '=x'"),
         ({"volumes": ("/tmp:relative",)}, r"docker\.volumes cannot be '/tmp:relative': write FOLDER:/PATH"),
         ({"volumes": ("/tmp:/x:rx",)}, r"docker\.volumes cannot be '/tmp:/x:rx'"),
-        ({"volumes": ("/no/such:/x",)}, r"docker\.volumes names /no/such, which is no folder"),
+        ({"volumes": ("/no/such:/x",)}, r"docker\.volumes names /no/such, which is not a folder"),
     ],
 )
 def test_what_cannot_be_is_told_with_what_to_write(

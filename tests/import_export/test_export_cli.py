@@ -128,7 +128,7 @@ def at_a_terminal(handloom: Handloom, *arguments: str, answer: str = "") -> tupl
                 said += os.read(ours, 65536)
             except OSError:  # the other end is closed
                 break
-            if b"writes nothing: " in said and not asked:
+            if b"Enter alone cancels: " in said and not asked:
                 asked = True
                 os.write(ours, f"{answer}\n".encode())
         return process.wait(30), said.decode(), asked

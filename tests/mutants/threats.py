@@ -72,7 +72,7 @@ PLANTED = (
     Planted(
         "B07",
         "runtime/plugins/browser/network_filter.py",
-        "    if is_foreign and not is_own(comes_from):",
+        "    if is_foreign and not is_sandbox(comes_from):",
         "    if False:",
         "tests/runtime/plugins/test_network_filter.py::TestGate::test_a_page_of_elsewhere_reaches_nothing_in_the_sandbox",
     ),

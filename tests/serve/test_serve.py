@@ -462,7 +462,7 @@ def test_a_token_is_kept_where_the_user_wants_it_and_only_for_himself(handloom: 
         done = handloom("serve", "--token-file", str(file))
         assert (done.status, done.out) == (2, ""), text
     done = handloom("serve", "--token-file", str(tmp_path))
-    assert (done.status, "cannot be used" in done.err) == (2, True)
+    assert (done.status, "Cannot use" in done.err) == (2, True)
 
 
 def test_the_token_stands_in_nobody_elses_sight(served: Served, handloom: Handloom) -> None:

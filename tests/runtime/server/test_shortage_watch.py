@@ -45,7 +45,7 @@ async def test_where_nothing_runs_short_nothing_is_told_and_nothing_left_open(tm
 
 SCRIPTED = """
 import asyncio, os, subprocess, sys
-from runtime.server import shortage as module
+from runtime.server import shortage_watch as module
 MB = 1024 * 1024
 free = {"bytes": 100 * MB, "files": 50_000}
 class Disk:
@@ -56,7 +56,7 @@ os.statvfs = lambda where: Disk()
 module.LOOK_EVERY_S = 0.01
 
 async def main():
-    shortage = module.Shortage("/", 10 * MB)
+    shortage = module.ShortageWatch("/", 10 * MB)
     left = subprocess.Popen(["sleep", "600"])
     with shortage.watched():
         free[sys.argv[1]] = int(sys.argv[2])

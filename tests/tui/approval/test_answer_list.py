@@ -315,7 +315,7 @@ async def test_what_is_always_allowed_can_be_changed_to_what_covers_the_action_a
         await it.press("2", "enter", "4", "enter")
         assert isinstance(it.app.screen, LineScreen)
         await it.press("ctrl+u", *"bash(git push *)", "enter")
-        assert "Not changed. The pattern does not cover this action: bash: rm x" in it.screen_text()
+        assert "Not changed. It does not cover this action: bash: rm x" in it.screen_text()
         await it.press("4", "enter", "ctrl+u", *"bash(*)", "enter")
         assert "This is broad and allows almost anything: bash(*)" in it.screen_text()
         assert "Always allow in this conversation: bash(*)" in it.screen_text()

@@ -60,7 +60,7 @@ def test_a_condensation_is_a_block_that_opens_on_its_summary() -> None:
     assert "\x1b" not in block.text
     without = CondensationAction(forgotten_event_ids=[1, 2], note="The provider is down.")
     line = folded(conversation(without)).blocks[-1]
-    assert line.title == "The model no longer sees 2 older events. The provider is down."
+    assert line.title == "2 older events are no longer shown to the model. The provider is down."
     nothing = folded(conversation(CondensationAction(forgotten_event_ids=[]))).blocks
     assert len(nothing) == len(folded(conversation()).blocks)
 

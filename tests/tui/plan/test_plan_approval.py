@@ -126,7 +126,7 @@ async def test_a_projects_agent_is_read_before_it_is_chosen(tmp_path: Path) -> N
             await it.pilot.press(answer, "enter")
             await until(it.pilot, lambda: not isinstance(it.app.screen, ReadFirstScreen))
             if answer == "1":
-                await it.sees("it begins with a line ---")  # behind the path, which may be wrapped
+                await it.sees("start with a line ---")  # behind the path, which may be wrapped
                 assert it.session.id == begun
         async with asyncio.timeout(30):
             await until(it.pilot, lambda: it.session.id != begun)

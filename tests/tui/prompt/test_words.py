@@ -167,11 +167,11 @@ def test_the_users_own_commands_are_files_with_front_matter_or_without(tmp_path:
 @pytest.mark.parametrize(
     ("name", "text", "why"),
     [
-        ("Review.md", "x", "small letters"),
+        ("Review.md", "x", "lowercase letters"),
         ("help.md", "x", "/help is a built-in command"),
-        ("empty.md", "---\ndescription: d\n---\n", "says nothing"),
+        ("empty.md", "---\ndescription: d\n---\n", "it is empty"),
         ("broken.md", "---\n: [\n---\nx", "not YAML"),
-        ("odd.md", "---\n- a\n---\nx", "no list of names"),
+        ("odd.md", "---\n- a\n---\nx", "consists of lines like"),
         ("large.md", "x" * (slash_commands.MAX_BYTES + 1), "larger than"),
     ],
 )

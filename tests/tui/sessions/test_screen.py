@@ -73,7 +73,7 @@ class Home:
         if id in self.busy:
             raise StoreBusyError(f"Conversation {id} is open in another Handloom. Close it there first.")
         if id in self.out_of_reach and not later:
-            raise OutOfReachError("The container engine does not answer.")
+            raise OutOfReachError("The container engine does not respond.")
         await self.store.delete_conversation(id)
 
     async def said(self, id: str) -> Sequence[tuple[str, str]]:
@@ -320,7 +320,7 @@ class TestChanges:
         async with shown(home) as it:
             await it.press("down", "d")
             await it.until(lambda: isinstance(it.app.screen, SureScreen))
-            await it.until_said("“Fix the parser”", "3 events", "checkpoints", "no way back")
+            await it.until_said("“Fix the parser”", "3 events", "checkpoints", "cannot be undone")
             await it.press("enter")
             await it.until(lambda: it.app.screen is it.screen)
             assert await home.ids() == {"aa1", "bb2", "cc3"}
@@ -334,7 +334,7 @@ class TestChanges:
         home.busy = {"bb2"}
         async with shown(home) as it:
             await it.press("down", "space", "space")
-            await it.until_said("2 chosen")
+            await it.until_said("2 selected")
             await it.press("D")
             await it.until(lambda: isinstance(it.app.screen, SureScreen))
             await it.press("down", "enter")
@@ -350,7 +350,7 @@ class TestChanges:
             first = it.app.screen
             await it.press("down", "enter")
             await it.until(lambda: isinstance(it.app.screen, SureScreen) and it.app.screen is not first)
-            await it.until_said("The container engine does not answer", "2 conversations")
+            await it.until_said("The container engine does not respond", "2 conversations")
             await it.press(answer, "enter")
             await it.until_said("3 conversations were deleted" if answer == "2" else "1 conversation was deleted")
         assert await home.ids() == (set() if answer == "2" else {"aa1", "bb2"})
@@ -364,7 +364,7 @@ class TestChanges:
         async with shown(home, (100, 48)) as it:
             await it.press("down", "question_mark")
             await it.until(lambda: isinstance(it.app.screen, TextScreen))
-            await it.until_said("chip: folder", "replay", "run again", "delete (asks first)")
+            await it.until_said("filter: folder", "replay", "run again", "delete (asks first)")
 
 
 async def test_ten_thousand_are_read_as_far_as_they_are_looked_at(tmp_path: Path) -> None:
