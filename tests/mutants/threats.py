@@ -269,7 +269,7 @@ PLANTED = (
     Planted(
         "L04",
         "core/llm/call.py",
-        "    if not is_finished(stream, source, answer.finish_reason):",
+        "    if not is_finished(stream, reader, answer.finish_reason):",
         "    if False:",
         "tests/llm/test_model_host.py::test_each_way_to_fail_has_its_kind_and_shows_no_key",
     ),

@@ -194,7 +194,7 @@ def test_a_name_is_nothing_but_a_name(base: Path, make: Callable[..., Roots], na
 
 @pytest.mark.parametrize("path", ["f\0", "/etc/passwd\0.txt", "\ud800"])
 def test_what_is_no_path_is_refused(base: Path, make: Callable[..., Roots], path: str) -> None:
-    with pytest.raises(FileError, match="Use a(nother)? path"):
+    with pytest.raises(FileError, match=r"Use a(nother)? path"):
         read(make("/"), f"{base}/root/{path}")
 
 

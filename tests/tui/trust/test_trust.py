@@ -99,7 +99,7 @@ async def test_a_text_that_was_meant_for_the_prompt_says_nothing(
         run.clock.now += 5
         for key in (*"yes, fix 1 or 2", "enter", "2", "enter"):
             await run.pilot.press(key)
-            run.clock.now += 0.2
+            run.clock.now += 0.15
         assert run.app.screen is screen
         assert screen.query_one(OptionList).highlighted == 0
         run.clock.now += 2
