@@ -48,7 +48,7 @@ def test_a_setting_that_is_changed_holds_for_the_next_conversation(handloom: Han
     terminal.type("77")
     terminal.wait_for(" 77 ")
     terminal.press("Enter")
-    terminal.wait_for("agent.max_iterations is written down")
+    terminal.wait_for("agent.max_iterations is saved")
     assert (home / "config.toml").read_text() == "# mine\n\n[agent]\nmax_iterations = 77\n"
     terminal.press("Escape", "Escape")
     terminal.wait_for("Settings", gone=True)

@@ -29,7 +29,7 @@ def test_the_table_marks_what_was_changed_and_tells_what_is_wrong(tmp_path: Path
     after = program("keys")
     assert after.status == 1
     marked = [" ".join(line.split()[:3]) for line in after.lines if line.startswith("*")]
-    assert marked == ["* app.leader ctrl+b", "* prompt.editor ctrl+e", "* has keys"]
+    assert marked == ["* app.leader ctrl+b", "* prompt.editor ctrl+e", "* marks shortcuts"]
     assert "ctrl+b t" in next(line for line in after.lines if " app.theme " in line)
     unknown, clash = after.err.splitlines()
     assert "there is no such command" in unknown
@@ -52,7 +52,7 @@ def test_what_keys_send_is_shown_and_the_terminal_is_whole_afterwards(tmp_path: 
         terminal.type(shlex.join([*HANDLOOM, "keys", "--test"]) + "; echo en''ded $?\n")
         terminal.wait_for("Press keys.")
         terminal.press("C-e")
-        terminal.wait_for(f"{'ctrl+e':<16} {'05':<24} {'ctrl+e':<24} prompt.editor (Your editor; prompt)")
+        terminal.wait_for(f"{'ctrl+e':<16} {'05':<24} {'ctrl+e':<24} prompt.editor (External editor; prompt)")
         terminal.press("C-b", "t")
         terminal.wait_for("app.leader (Leader; everywhere)", "app.theme (Theme)")
         terminal.press("C-Left", "M-n")

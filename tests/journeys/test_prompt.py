@@ -71,7 +71,7 @@ def test_the_editor_has_the_terminal_and_what_it_leaves_is_in_the_prompt(
     terminal.wait_for("NO ISOLATION", gone=True)
 
 
-@pytest.mark.parametrize(("program", "told"), [("exit 3", "ended with status 3"), (None, "cannot be started")])
+@pytest.mark.parametrize(("program", "told"), [("exit 3", "exited with status 3"), (None, "Cannot start the editor")])
 def test_an_editor_that_fails_is_told_and_loses_nothing(
     terminal: Terminal, editor: Path, program: str | None, told: str
 ) -> None:
@@ -94,7 +94,7 @@ def test_what_was_sent_is_found_again_the_next_day_with_the_shells_commands(
     terminal.handloom("--model", model)
     terminal.wait_for("Ask for something")
     terminal.type("!echo shell-$((40+2)) > made; cat made")
-    terminal.wait_for("shell: Enter runs it")
+    terminal.wait_for("shell: Enter runs")
     terminal.press("Enter")
     terminal.wait_for("shell-42")
     assert (handloom.workspace / "made").read_text() == "shell-42\n"

@@ -236,5 +236,5 @@ def test_keys_of_the_first_moments_answer_nothing(tmp_path: Path) -> None:
         terminal.wait_for("this key was not taken")
         terminal.type("yes")
         terminal.press("Enter")
-        assert "Run this command?" in terminal.wait_for("yes", "❯ 1 Allow once")
+        assert "Run this command?" in terminal.wait_for("yes", "1 Allow once")
         assert not (handloom.workspace / "made").exists()

@@ -38,7 +38,7 @@ def test_a_task_from_message_to_end_without_a_drawn_line(handloom: Handloom) -> 
         text = terminal.raw.decode()
     assert "\x1b" not in text
     assert text.isascii()
-    said = ("Agent: I look.", "Command:", "Question:", "Output:", "Exit 0", "Agent, finished:", "Left.")
+    said = ("Agent: I look.", "Command:", "Question:", "Output:", "Exit 0", "Agent, finished:", "Quit.")
     places = [text.index(words) for words in said]
     assert places == sorted(places)
     with lines(handloom, "--model", model) as again:
@@ -103,7 +103,7 @@ def test_never_is_kept_and_what_asks_each_time_takes_no_lasting_yes(handloom: Ha
     with lines(handloom, "--model", write_script(handloom.workspace.parent, turns)) as terminal:
         terminal.wait_for("You: ", raw=True)
         terminal.write("test it\n")
-        terminal.wait_for("Reason: policy.toml:1 ask", "It asks each time", "Answer: ", raw=True)
+        terminal.wait_for("Reason: policy.toml:1 ask", "This rule asks every time", "Answer: ", raw=True)
         terminal.write("always project\n")
         terminal.wait_for("This rule asks every time. Answer yes to allow the action once.", raw=True)
         terminal.write("never project\n")
@@ -202,7 +202,7 @@ def test_a_plan_is_told_and_carried_out_after_a_yes(handloom: Handloom) -> None:
 def test_without_a_model_it_says_how_to_give_one(handloom: Handloom) -> None:
     with lines(handloom) as terminal:
         assert terminal.end() == 2
-        assert b"No model is configured. Give one with --model" in terminal.raw
+        assert b"No model is configured. Pass --model" in terminal.raw
 
 
 @pytest.mark.parametrize("term", ["dumb", ""])
