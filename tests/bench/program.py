@@ -27,7 +27,7 @@ ASKS_SYNC, ANSWERS_SYNC = b"\x1b[?2026$p", b"\x1b[?2026;2$y"
 HELLO = ("-m", "tests.bench.hello")
 HELLO_DRAWN = hello.MARKER.encode()
 WORKSPACE = ("-m", "tui")
-WORKSPACE_DRAWN = b"Ask for something"
+WORKSPACE_DRAWN = b"or type / for commands"
 """Of the prompt's placeholder, whose first letter may stand under the cursor."""
 
 
