@@ -1,40 +1,25 @@
-"""Finder: the transcript as something that can be searched (`tui.find.find_bar.Findable`).
+"""Search in the transcript: counts the matches in all blocks, and finds their place in what is drawn.
 
-The search goes through the model's text; only the hits in sight are looked for in what is drawn. Where a hit is gone
-to, its block unfolds. Part of `ChatView`.
-
-BlockSearch: in which blocks of a model a text stands, and how often.
-
-Searches the text of blocks, folded or not, and keeps only counts, so that a hit in every one of 100,000 blocks costs
-little. Works in portions, from the newest block back; takes in what comes later at either end. Hits are named by the
-serial of their block and their number in it. Knows no drawing but for where hits stand in drawn rows.
+`BlockSearch` searches the text of blocks, folded or not, and keeps only counts, so that a match in every one of
+100,000 blocks costs little. It works in portions, from the newest block back, and takes in blocks that are added later.
+`Finder` implements `tui.find.find_bar.Findable` for `ChatView`: only matches on the screen are located in what is
+drawn, and a block unfolds when the user goes to a match in it.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, islice
-from typing import TYPE_CHECKING, NamedTuple
-
-from tui.chat.overlays import parts_of
-
-if TYPE_CHECKING:
-    from textual.strip import Strip
-
-    from tui.chat.block_layout import Heights
-    from tui.chat.blocks import Block
-    from tui.chat.model import ChatModel
-    from tui.find.find_bar import Query, Step
-
-from collections import OrderedDict
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from textual.message import Message
 
 from tui.chat.block_layout import Anchor
 from tui.chat.canvas import Canvas
+from tui.chat.overlays import parts_of
 from tui.chat.text_pieces import PieceKind
 from tui.find.find_bar import PAUSE_S, SLICE_S, Query, Step, Tally, TallyChanged, ground_of, show_hit_map, with_marks
 from tui.i18n import _
@@ -42,10 +27,10 @@ from tui.i18n import _
 if TYPE_CHECKING:
     from textual.strip import Strip
 
-    from tui.chat.block_layout import Row
+    from tui.chat.block_layout import Heights, Row
+    from tui.chat.blocks import Block
     from tui.chat.model import ChatModel
     from tui.chat.text_pieces import Piece
-
 
 AT_ONCE = 64 * 1024
 """Characters that are searched between two looks at the clock; a millisecond."""

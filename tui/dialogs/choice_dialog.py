@@ -1,26 +1,23 @@
-"""Guarded dialogs with a list of answers. The harmless answer comes first and is highlighted at the start.
+"""Dialogs with a list of answers. The harmless answer comes first and is highlighted when the dialog opens.
 
-Dialogs that take no key in their first moments, because it may have been meant for something else.
+These dialogs take no key in their first moments, because it may have been meant for something else.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import events
 from textual.screen import ModalScreen, ScreenResultType
 
-from tui.approval.answer_list import DIGITS
+from tui.approval.answer_list import DIGITS, Does, QuestionList, Row
+from tui.approval.view import AnswerRow
 from tui.dialogs.key_guard import KeyGuard
 
 if TYPE_CHECKING:
     from tui.app import HandloomApp
-
-from collections.abc import Iterable, Sequence
-
-from tui.approval.answer_list import Does, QuestionList, Row
-from tui.approval.view import AnswerRow
 
 SENDS = "enter"
 TEXT_WITHIN_S = 1.0

@@ -1,10 +1,11 @@
-"""`handloom doctor`: what Handloom needs of this machine, whether it is there, and what to do where it is not.
+"""`handloom doctor`: checks this machine for missing requirements, and says what to do about each.
 
-    finding    what a check says, and what it may look at
-    checks     the one table of checks
-    report     runs them all at once, and says what they found
-    screen, storage, models, sandbox, engine, remote, programs    the checks
+    finding           what a check reports, and what it may look at
+    checks            the table of checks, and the short ones
+    engine_check, storage_check, terminal_check    the longer ones
+    report            runs all checks at once and prints the findings
+    repair_cli        `--mend`: checks stored data and recovers what is readable
 
-No check changes anything on the machine, calls another machine unless the user's settings name it as the engine or the
-remote server, or tells a value that could be a secret.
+No check changes this machine, calls another machine unless the settings name it as container engine or remote server,
+or prints a value that could be a secret.
 """

@@ -1,21 +1,7 @@
-"""The one table of checks: name, what people read, and the function that looks.
+"""The checks of `handloom doctor` that need no file of their own, and the table of all checks.
 
-To add a check, write its function in the room where it belongs, and its row here. Each has a thread of its own and
-TIME_S; one that takes longer is told as a check that did not end.
-
-Which models can be used here. Keys are looked for and never read; nobody is called.
-
-Handloom itself, and the programs that it and the agent use.
-
-The server of the remote runtime, where that is the one that is chosen: whether it answers, and takes the key.
-
-The walls of the local runtime: whether they can be had around the current folder.
-
-Where secrets are kept, whether others may read them, and whether keys stand in the settings.
-
-The MCP servers that would count here: how many, which wait for a yes, and whose program is not there.
-
-Nothing is started and nobody is called.
+To add a check, write a function that returns a `Finding` and add its row to the table. Each check runs in a thread and
+is reported as unfinished after TIME_S. No check starts a server, calls a model or reads the value of a key.
 """
 
 from __future__ import annotations
