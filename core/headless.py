@@ -12,8 +12,8 @@ from core.controller.controller import STORE_STATUS
 from core.controller.exit_reasons import HaltKind
 from core.errors import ExitStatus, HandloomError
 from core.events import CONVERSATION_TITLE, AgentState, CondensationAction, Envelope, Frame, Status
+from core.memory.compaction import compact_argument, last_condensation
 from core.session.agent_session import AgentSession
-from core.session.compaction import compact_argument, last_condensation
 from core.stream import EventStreamSubscriber
 
 
@@ -72,7 +72,7 @@ async def run_task(
             raise _told(unheard.error, session.info.id)
         if "interrupted" in how:
             return ExitStatus.INTERRUPTED
-        if keep is not None and (condensed := await last_condensation(session, since)) is not None:
+        if keep is not None and (condensed := await last_condensation(session.stream, since)) is not None:
             return _condensed(condensed, on_notice)
         return _exit_status(session, on_notice)
     finally:

@@ -6,7 +6,8 @@ double.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,6 +18,8 @@ from core.sandbox_types import Denials, Job, SandboxUsage, Say, silently
 
 FrameSink = Callable[[Frame], None]
 """Takes live frames. Never blocks, never raises."""
+Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
+"""Starts a task of a conversation, in its task group."""
 
 
 class Executor(Protocol):

@@ -187,8 +187,8 @@ THREATS = (
         "reaches the page and no event",
         (
             "tests/security/test_foreign_memory.py::test_what_the_user_opens_or_runs_himself_is_foreign_all_the_same",
-            "tests/actions/test_user_browser.py::test_the_agent_waits_until_the_browser_is_given_back",
-            "tests/actions/test_user_browser.py"
+            "tests/user_control/test_user_browser.py::test_the_agent_waits_until_the_browser_is_given_back",
+            "tests/user_control/test_user_browser.py"
             "::test_a_hidden_text_reaches_the_sandbox_and_no_event_whatever_the_page_does_with_it",
         ),
     ),
@@ -201,8 +201,8 @@ THREATS = (
         (
             "tests/memory/test_knowledge.py::test_nothing_of_an_untrusted_folder_is_told",
             "tests/memory/test_knowledge.py::test_what_changes_waits_for_another_yes",
-            "tests/actions/test_hooks.py::test_a_projects_hooks_wait_for_the_users_yes",
-            "tests/actions/test_hooks.py::test_a_projects_hooks_are_not_run_where_nothing_separates_them",
+            "tests/hooks/test_hooks.py::test_a_projects_hooks_wait_for_the_users_yes",
+            "tests/hooks/test_hooks.py::test_a_projects_hooks_are_not_run_where_nothing_separates_them",
             "tests/trust/test_folder_survey.py::test_nothing_is_read_from_elsewhere",
             "tests/trust/test_folder_survey.py::test_nobody_waits_for_a_fifo_or_a_device",
             "tests/trust/test_folder_survey.py::test_ten_thousand_files_are_told_in_a_bounded_time",
@@ -282,8 +282,8 @@ THREATS = (
         "An imported conversation, or a fork of one, tells the model what its author wants",
         "It continues only after the user has agreed, once; the answer is an event, and the model is informed",
         (
-            "tests/conversations/test_forks.py::test_an_imported_conversation_goes_on_only_after_the_user_said_so_and_the_log_and_the_model_know",
-            "tests/conversations/test_forks.py::test_a_fork_of_an_imported_conversation_asks_too_however_often_it_is_forked",
+            "tests/workspaces/test_forks.py::test_an_imported_conversation_goes_on_only_after_the_user_said_so_and_the_log_and_the_model_know",
+            "tests/workspaces/test_forks.py::test_a_fork_of_an_imported_conversation_asks_too_however_often_it_is_forked",
             "tests/tui/undo/test_undo.py::test_an_imported_conversation_asks_before_the_first_message_and_a_no_says_nothing",
         ),
         is_blocker=True,
@@ -681,7 +681,7 @@ THREATS = (
             "tests/tui/approval/test_answer_list.py::test_the_end_of_a_long_command_can_be_read_and_every_row_be_reached",
             "tests/tui/approval/test_answer_list.py::test_letters_that_only_look_latin_are_told",
             "tests/tui/approval/test_answer_list.py::test_keys_of_the_first_moments_are_not_taken_and_letters_reach_the_prompt",
-            "tests/session/test_approval.py::test_of_two_screens_only_the_first_answer_counts",
+            "tests/approval/test_approval.py::test_of_two_screens_only_the_first_answer_counts",
             "tests/tui/replay/test_follow.py::test_a_question_is_seen_and_only_its_owner_answers_it_then_it_goes_on_here",
         ),
         is_blocker=True,
@@ -979,8 +979,8 @@ THREATS = (
             "tests/runtime/isolation/test_workspace_audit.py::test_nothing_hostile_stops_it",
             "tests/runtime/isolation/test_git_config.py::test_what_git_would_carry_out_is_named",
             "tests/runtime/isolation/test_git_config.py::test_random_files_are_read_as_git_reads_them_or_are_suspect",
-            "tests/session/test_leftovers.py::test_each_thing_is_told_once_at_rest_and_at_the_end_and_never_again",
-            "tests/session/test_leftovers.py::test_a_repository_that_the_agent_makes_is_told_with_its_settings_and_hooks",
+            "tests/sandbox/test_leftovers.py::test_each_thing_is_told_once_at_rest_and_at_the_end_and_never_again",
+            "tests/sandbox/test_leftovers.py::test_a_repository_that_the_agent_makes_is_told_with_its_settings_and_hooks",
             "tests/journeys/test_hostile_repositories.py::test_working_in_one_carries_out_nothing_on_the_host",
         ),
         is_blocker=True,
@@ -1026,7 +1026,7 @@ THREATS = (
             "tests/runtime/isolation/test_confinement.py::test_nothing_gets_out",
             "tests/runtime/isolation/test_confinement.py::test_where_walls_are_demanded_and_cannot_be_nothing_is_started",
             "tests/runtime/isolation/test_confinement.py::test_a_wall_that_falls_ends_the_sandbox",
-            "tests/session/test_setup.py::test_why_nothing_is_separated_is_said_once_the_sandbox_runs",
+            "tests/sandbox/test_setup.py::test_why_nothing_is_separated_is_said_once_the_sandbox_runs",
             "tests/tui/workspace/test_footer.py::test_every_width_is_kept_and_state_and_warning_stay",
             "tests/contract/test_life.py::TestAnswers::test_every_kind_of_action_gets_one_observation",
         ),
@@ -1081,7 +1081,7 @@ THREATS = (
             "tests/runtime/server/test_user_terminal.py::test_a_password_is_in_nothing_that_is_said",
             "tests/runtime/server/test_user_terminal.py"
             "::test_a_password_is_not_shown_by_a_program_that_turns_the_echo_off_itself",
-            "tests/actions/test_take_over.py::test_what_the_user_did_is_stored_once_and_the_model_reads_it",
+            "tests/user_control/test_user_terminal.py::test_what_the_user_did_is_stored_once_and_the_model_reads_it",
         ),
     ),
     Threat(

@@ -13,11 +13,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from core.actions.hooks import Hooks
 from core.actions.output import LiveOutput, interrupted, observation_of
-from core.actions.secret_injection import SecretInjection
 from core.actions.table import ActionTable, Place, Row
-from core.actions.user_control import UserControl
 from core.checkpoints.turns import Turns
 from core.events import (
     Action,
@@ -28,8 +25,11 @@ from core.events import (
     Observation,
     UserRejectObservation,
 )
+from core.hooks.hooks import Hooks
 from core.pub_sub import Frames
+from core.secrets.secret_injection import SecretInjection
 from core.trust.hook_file import Moment
+from core.user_control.user_control import UserControl
 
 log = logging.getLogger(__name__)
 

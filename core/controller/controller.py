@@ -36,7 +36,7 @@ from core.events import (
     Status,
     ToolCallMetadata,
 )
-from core.protocols import Agent
+from core.protocols import Agent, Spawn
 from core.pub_sub import Frames
 from core.security.confirmation import Judgement, Verdict
 from core.store.writer import Draft, Spent
@@ -79,7 +79,7 @@ class AgentController:
         limits: Limits,
         judge: Judge,
         day_limit: DayLimit,
-        spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+        spawn: Spawn,
     ) -> None:
         self.stream = stream
         self._agent = agent

@@ -30,11 +30,8 @@ from core.agent.registry import AgentKind, Found
 from core.controller.state import Limits
 from core.conversations import deletion
 from core.conversations.deletion import Forget, forget_nothing
-from core.conversations.folder_trust import FolderTrust
-from core.conversations.forks import fork_title, moved, still_to_ask, unpacked
 from core.conversations.session_factory import DEMO, MakeCheckpoints, MakeRuntime, SessionFactory
 from core.conversations.viewers import Viewers
-from core.conversations.workspace_copies import WorkspaceCopies
 from core.delegation.delegation import MAX_LEVEL
 from core.delegation.shared_runtime import SharedRuntime
 from core.errors import UsageError
@@ -43,18 +40,21 @@ from core.llm.factory import ModelOffer, offers
 from core.llm.model_catalogue import KnownModel
 from core.llm.no_model import AGAIN, WITHOUT, NoModel
 from core.llm.registry import model_of_agent
+from core.llm.title_suggestion import first_line
 from core.mcp.supervisor import BeforeServer
 from core.protocols import LLM, Agent, Runtime
 from core.repository import Repository
 from core.secrets.redactor import without_secrets
 from core.session.agent_session import AgentSession
-from core.session.conversation_record import first_line
 from core.session.suspend import Slots
 from core.settings.config import Settings, remember_model
 from core.settings.editable_settings import Setting, SettingsBook
 from core.store.conversations import FORK, RUN_AGAIN, ConversationFilter, ConversationInfo, NewConversation
 from core.store.event_store import EventStore
 from core.store.writer import Lease
+from core.trust.folder_trust import FolderTrust
+from core.workspaces.forks import fork_title, moved, still_to_ask, unpacked
+from core.workspaces.workspace_copies import WorkspaceCopies
 
 log = logging.getLogger(__name__)
 

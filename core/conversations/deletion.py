@@ -13,11 +13,11 @@ from collections.abc import Set as AbstractSet
 from contextlib import AsyncExitStack
 from typing import Protocol
 
-from core.conversations.forks import own_copy
 from core.errors import StoreError, UsageError
 from core.store.bookmarks import Bookmarks
 from core.store.conversations import ConversationFilter, ConversationInfo
 from core.store.event_store import EventStore
+from core.workspaces.forks import own_copy
 
 
 class Forget(Protocol):

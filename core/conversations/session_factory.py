@@ -16,11 +16,11 @@ from core.agent.registry import AgentKind
 from core.agent.tools.control import RECALL_CONVERSATIONS
 from core.controller.state import Limits
 from core.conversations.agent_factory import AgentFactory, Made
-from core.conversations.known_secrets import kept_values, values_of
 from core.delegation.delegation import CloseChild, MakeChild
 from core.errors import ConfigurationError
 from core.llm.no_model import AGAIN
 from core.llm.registry import LLMRegistry, model_for
+from core.llm.title_suggestion import SuggestTitle, suggest_title
 from core.mcp.supervisor import BeforeServer, Supervisor
 from core.mcp.tool_registry import Toolbox
 from core.memory.condensers.condenser import CondenserPipeline, context_limit
@@ -33,10 +33,10 @@ from core.protocols import LLM, Agent, Checkpoints, Runtime
 from core.repository import Repository
 from core.secrets import Masker
 from core.secrets.detector import Detector
+from core.secrets.known_secrets import kept_values, values_of
 from core.secrets.vault import Vault
 from core.security.confirmation import ConfirmMode
 from core.session.agent_session import AgentSession
-from core.session.conversation_record import SuggestTitle, suggest_title
 from core.session.session_parts import SessionParts
 from core.session.suspend import Slots
 from core.settings.config import AgentSettings, DaySettings, Settings

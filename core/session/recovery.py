@@ -12,8 +12,8 @@ from core.events import CondensationRequestAction, EventSource, LoopRecoveryActi
 from core.store.reader import EventFilter
 
 if TYPE_CHECKING:
+    from core.sandbox.setup import Setup
     from core.session.agent_session import AgentSession
-    from core.session.setup import Setup
 
 TELL = (
     "You are repeating yourself: {} Do not repeat it. Say what you tried and why it did not work, then go another way."

@@ -7,19 +7,18 @@ import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
-from core.actions.hooks import Hooks
 from core.actions.middleware import ActionPipeline, ConversationParts
-from core.actions.secret_injection import SecretInjection
 from core.actions.table import ActionTable
-from core.actions.user_actions import UserActionContext
-from core.actions.user_control import UserControl
 from core.agent.tools.files import only_reads
+from core.approval.approval import Approval
 from core.checkpoints.turns import Turns
 from core.controller.controller import AgentController
 from core.controller.limits import Reached, reached_of_day
 from core.controller.state import Limits, State
 from core.delegation.delegation import CloseChild, Delegation, MakeChild
 from core.events import AgentState, Status
+from core.hooks.hooks import Hooks
+from core.llm.title_suggestion import SuggestTitle
 from core.mcp.tool_registry import Toolbox
 from core.memory.library import Own
 from core.memory.past_conversations import Past
@@ -27,19 +26,18 @@ from core.memory.recall import Recollection, with_pins
 from core.planning.planning_mode import PlanningMode
 from core.protocols import LLM, Agent, Checkpoints, Runtime
 from core.pub_sub import Frames
+from core.sandbox.leftovers import Leftovers
+from core.sandbox.setup import Setup
 from core.secrets import Masker
 from core.secrets.detector import Detector
+from core.secrets.redacted_frames import RedactedFrames
+from core.secrets.secret_injection import SecretInjection
 from core.secrets.vault import Vault
 from core.security.confirmation import ConfirmMode
 from core.security.guard import Guard
+from core.security.risk_checks import RiskChecks, ShellRecord
 from core.session.active_model import ActiveModel
-from core.session.approval import Approval
-from core.session.conversation_record import ConversationRecord, SuggestTitle
-from core.session.import_consent import ImportConsent
-from core.session.leftovers import Leftovers
-from core.session.redacted_frames import RedactedFrames
-from core.session.risk_checks import RiskChecks, ShellRecord
-from core.session.setup import Setup
+from core.session.conversation_record import ConversationRecord
 from core.session.state_snapshots import Snapshots
 from core.session.suspend import Slots, Suspension
 from core.session.task_group import SessionTasks
@@ -49,8 +47,11 @@ from core.store.conversations import ConversationInfo
 from core.store.event_store import EventStore
 from core.store.writer import Lease
 from core.stream import EventStream
+from core.trust.import_consent import ImportConsent
 from core.trust.trust_store import ASK, TrustPolicy
 from core.undo.undo_service import UndoService
+from core.user_control.user_actions import UserActionContext
+from core.user_control.user_control import UserControl
 
 POLICY_STATUS = "STATUS$POLICY"
 """What is wrong with the files of rules and permissions; empty once it is corrected."""

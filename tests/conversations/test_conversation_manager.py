@@ -506,7 +506,7 @@ async def test_a_cheap_model_finds_a_title_and_its_cost_counts(tmp_path: Path) -
 async def test_a_title_model_of_no_use_leaves_the_first_line(
     tmp_path: Path, turn: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("core.session.conversation_record.TIMEOUT_S", 0.05)
+    monkeypatch.setattr("core.llm.title_suggestion.TIMEOUT_S", 0.05)
     async with titled(tmp_path, turn) as session:
         told = notices(session)
         await said(session, "the first line")

@@ -20,7 +20,6 @@ from core.settings.config import DockerSettings, Settings
 from runtime.docker.docker_runtime import DockerRuntime
 from runtime.docker.engine import connect
 from runtime.reconnecting_client import LINK
-from tests.actions.test_user_shell import answer_to
 from tests.containers import base_image, engine, sandbox_image
 from tests.contract.conftest import Place
 from tests.docker.gate import Gate
@@ -30,6 +29,7 @@ from tests.fleets import Contained
 from tests.runtime.certificates import Authority
 from tests.runtime.isolation.confined import run
 from tests.sshd import Elsewhere
+from tests.user_control.test_user_shell import answer_to
 from tui.runtime_factory import Runtimes
 
 pytestmark = [pytest.mark.docker, pytest.mark.ssh]

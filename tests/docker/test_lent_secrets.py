@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from core.actions.secret_injection import SecretInjection
 from core.events import CmdOutputObservation, CmdRunAction
 from core.secrets import Masker
 from core.secrets.backends import FileBackend
+from core.secrets.secret_injection import SecretInjection
 from core.secrets.vault import Vault
 from tests.containers import engine
 from tests.fleets import Contained

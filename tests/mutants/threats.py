@@ -106,10 +106,10 @@ PLANTED = (
     ),
     Planted(
         "B14",
-        "core/actions/user_browser.py",
+        "core/user_control/user_browser.py",
         "            return _masked(observation, masker)",
         "            return observation",
-        "tests/actions/test_user_browser.py::test_a_hidden_text_reaches_the_sandbox_and_no_event_whatever_the_page_does_with_it",
+        "tests/user_control/test_user_browser.py::test_a_hidden_text_reaches_the_sandbox_and_no_event_whatever_the_page_does_with_it",
     ),
     Planted(
         "C06",
@@ -155,10 +155,10 @@ PLANTED = (
     ),
     Planted(
         "I06",
-        "core/session/import_consent.py",
+        "core/trust/import_consent.py",
         "        self.is_needed = self._is_import",
         "        self.is_needed = False",
-        "tests/conversations/test_forks.py::test_an_imported_conversation_goes_on_only_after_the_user_said_so_and_the_log_and_the_model_know",
+        "tests/workspaces/test_forks.py::test_an_imported_conversation_goes_on_only_after_the_user_said_so_and_the_log_and_the_model_know",
     ),
     Planted(
         "I07",

@@ -24,8 +24,8 @@ from core.events import (
 from core.memory.context_events import is_seen
 from core.secrets import PLACEHOLDER, Masker
 from core.secrets.detector import Detector
+from core.secrets.redacted_frames import RedactedFrames
 from core.secrets.token_patterns import certain, may_hold
-from core.session.redacted_frames import RedactedFrames
 from core.store.event_store import EventStore
 from core.store.writer import Draft
 from core.stream import EventStream

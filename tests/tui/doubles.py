@@ -17,7 +17,6 @@ from typing import Any, Unpack
 from core.agent.registry import AGENTS, Found
 from core.controller.exit_reasons import Halt, Way
 from core.controller.state import Limits, Pending, Queued
-from core.conversations.folder_trust import FolderTrust
 from core.errors import UsageError
 from core.events import (
     CONVERSATION_TITLE,
@@ -55,6 +54,7 @@ from core.store.conversations import ConversationFilter, ConversationInfo
 from core.store.event_rows import kind_of
 from core.store.reader import EventFilter, Which
 from core.stream import EventStreamSubscriber
+from core.trust.folder_trust import FolderTrust
 from core.trust.trust_store import ASK, TrustPolicy
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

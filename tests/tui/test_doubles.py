@@ -10,9 +10,7 @@ from functools import cache
 
 import pytest
 
-from core.actions.user_actions import UserShell
-from core.actions.user_browser import UserBrowser
-from core.actions.user_control import UserControl, UserTerminal
+from core.approval.approval import Approval
 from core.controller.state import State
 from core.conversations.conversation_manager import ConversationManager
 from core.delegation.delegation import Delegation
@@ -21,19 +19,21 @@ from core.mcp.supervisor import Supervisor
 from core.memory.recall import Recollection
 from core.planning.planning_mode import PlanningMode
 from core.protocols import Runtime
+from core.sandbox.leftovers import Leftovers
 from core.security.guard import Guard
 from core.session.active_model import ActiveModel
 from core.session.agent_session import AgentSession
-from core.session.approval import Approval
 from core.session.conversation_record import ConversationRecord
-from core.session.import_consent import ImportConsent
-from core.session.leftovers import Leftovers
 from core.session.recovery import Recovery
 from core.session.suspend import Suspension
 from core.settings.config import Settings
 from core.store.conversations import ConversationListing
 from core.store.event_store import EventStore
 from core.stream import EventStream
+from core.trust.import_consent import ImportConsent
+from core.user_control.user_actions import UserShell
+from core.user_control.user_browser import UserBrowser
+from core.user_control.user_control import UserControl, UserTerminal
 from tests.tui import doubles
 
 PAIRS: dict[type, tuple[type, ...]] = {

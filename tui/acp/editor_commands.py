@@ -8,9 +8,9 @@ from pathlib import Path
 from acp.schema import AvailableCommand, AvailableCommandInput, AvailableCommandsUpdate, UnstructuredCommandInput
 
 from core.controller.exit_reasons import Way
+from core.memory.compaction import COMPACT, compact_argument
 from core.memory.library import Gathered
 from core.session.agent_session import AgentSession
-from core.session.compaction import COMPACT, compact_argument
 from core.trust.folder_survey import Kind
 from tui.i18n import _
 from tui.prompt import slash_commands

@@ -20,9 +20,9 @@ from acp.utils import serialize_params
 from core.delegation.delegation import DELEGATES_STATUS
 from core.errors import HandloomError
 from core.events import AgentState, Envelope, Frame, LLMMetrics, Status, TerminalOutput
+from core.memory.compaction import compact_argument, last_condensation
 from core.security.confirmation import NOT_WANTED, Verdict
 from core.session.agent_session import AgentSession
-from core.session.compaction import compact_argument, last_condensation
 from core.stream import EventStreamSubscriber
 from tui.acp import editor_commands, permission_request
 from tui.acp.methods import INTERNAL_ERROR, INVALID_REQUEST
@@ -146,7 +146,7 @@ class EditorSession:
             is_answered = await self._see_through(self.session, turn)
             if (
                 compact_argument(said.text) is not None
-                and (done := await last_condensation(self.session, since)) is not None
+                and (done := await last_condensation(self.session.stream, since)) is not None
             ):
                 self.say(condensed(done))
             response = await self._response(turn, is_answered=is_answered)

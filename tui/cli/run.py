@@ -34,9 +34,9 @@ from core.events import (
 )
 from core.headless import run_task
 from core.home import home_folder
+from core.memory.compaction import compact_argument
 from core.memory.library import MAX_INSTRUCTIONS_CHARS
 from core.security.confirmation import TAINT
-from core.session.compaction import compact_argument
 from core.settings.config import load
 from tui.cli.command_line import KEEPS_AGENT
 from tui.cli.output import YES, answer_to, can_ask, notice, say

@@ -18,11 +18,11 @@ from tui.terminal_io.glyphs import in_ascii
 from tui.terminal_io.sanitizer import sanitize, sanitize_line
 
 if TYPE_CHECKING:
-    from core.conversations.folder_trust import FolderTrust
     from core.events import Envelope
     from core.security.suggested_rules import Reach
     from core.session.agent_session import AgentSession
     from core.trust.folder_survey import Piece
+    from core.trust.folder_trust import FolderTrust
     from core.trust.trust_store import TrustState
 
 SCOPES = {str(scope): scope for scope in Scope}

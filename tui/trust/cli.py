@@ -11,11 +11,11 @@ import json
 import os
 from pathlib import Path
 
-from core.conversations.folder_trust import FolderTrust
 from core.errors import ConfigurationError, ExitStatus, UsageError
 from core.home import home_folder
 from core.memory.library import Own
 from core.settings.config import load
+from core.trust.folder_trust import FolderTrust
 from core.trust.trust_store import TrustPolicy, TrustState
 from tui.cli.output import can_ask, is_confirmed, notice, say
 from tui.i18n import _

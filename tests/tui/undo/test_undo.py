@@ -17,9 +17,9 @@ from core.session.agent_session import AgentSession
 from core.settings.screen_settings import ScreenSettings
 from core.store.conversations import NewConversation
 from tests.checkpoints.test_turns import read
-from tests.conversations.test_forks import TURNS, manager_of, said
 from tests.doubles import write_script
 from tests.tui.workspace.running_app import until
+from tests.workspaces.test_forks import TURNS, manager_of, said
 from tui.app import HandloomApp
 from tui.cli.options import StartOptions
 from tui.dialogs.dialog import ChoiceScreen, SureScreen

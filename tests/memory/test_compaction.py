@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from core.events import CondensationAction, EventSource, NullAction
-from core.session.compaction import compact_argument, last_condensation
+from core.memory.compaction import compact_argument, last_condensation
 from tests.doubles import FINISH
 from tests.session.test_session import conversation
 
@@ -33,6 +33,6 @@ async def test_the_newest_condensation_after_an_event_is_what_came_of_it(tmp_pat
         made = [CondensationAction(forgotten_event_ids=[1], summary=s, summary_offset=1) for s in ("first", "second")]
         first, second = [await session.stream.append(event, EventSource.ENVIRONMENT) for event in made]
         await session.stream.append(NullAction(), EventSource.ENVIRONMENT)
-        assert await last_condensation(session, first.id - 1) == made[1]
-        assert await last_condensation(session, first.id) == made[1]
-        assert await last_condensation(session, second.id) is None
+        assert await last_condensation(session.stream, first.id - 1) == made[1]
+        assert await last_condensation(session.stream, first.id) == made[1]
+        assert await last_condensation(session.stream, second.id) is None

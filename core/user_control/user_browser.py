@@ -19,7 +19,6 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from urllib.parse import quote, quote_plus
 
-from core.actions.user_actions import UserAction, UserActionContext
 from core.errors import UsageError
 from core.events import (
     Action,
@@ -34,6 +33,7 @@ from core.events import (
 )
 from core.protocols import Runtime
 from core.secrets import MIN_LENGTH, Masker
+from core.user_control.user_actions import UserAction, UserActionContext
 
 TAKEN = "The user took over the browser."
 INTERRUPTED = "The browser was interrupted while the user acted."

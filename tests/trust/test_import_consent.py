@@ -9,10 +9,10 @@ import pytest
 
 from core.errors import ConsentError
 from core.events import ConsentAction, EventSource
-from core.session.import_consent import ImportConsent
 from core.store.conversations import FORK, IMPORT
 from core.store.event_store import EventStore
 from core.stream import EventStream
+from core.trust.import_consent import ImportConsent
 from tests.streams import info_of, opened_stream
 
 

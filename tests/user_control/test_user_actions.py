@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from core.actions.user_actions import UNSTORED_STATUS, UserAction, UserActionContext
 from core.errors import StoreError
 from core.events import CmdOutputObservation, CmdRunAction, Envelope, ErrorObservation, EventSource, Observation
 from core.pub_sub import Frames
 from core.stream import EventStream
+from core.user_control.user_actions import UNSTORED_STATUS, UserAction, UserActionContext
 from tests.streams import heard, opened_stream
 
 ACTION = CmdRunAction(command="ls")

@@ -7,7 +7,7 @@ import pytest
 from core.events import Frame, PageShown, Status, TerminalOutput, TokenDelta
 from core.secrets import PLACEHOLDER, Masker
 from core.secrets.detector import Detector
-from core.session.redacted_frames import TAIL_BYTES, RedactedFrames
+from core.secrets.redacted_frames import TAIL_BYTES, RedactedFrames
 
 SECRET = "tk-Qv7Zr9xLm2Pw"
 TOKEN = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7cF0hJ3lO6"

@@ -21,7 +21,6 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from core.actions.environment import TIMED_OUT_EXIT, EnvironmentShell, apart
 from core.errors import HandloomError
 from core.events import (
     Action,
@@ -35,6 +34,7 @@ from core.events import (
 from core.memory.recall import Recollection
 from core.protocols import Runtime
 from core.pub_sub import Frames
+from core.sandbox.environment_shell import TIMED_OUT_EXIT, EnvironmentShell, apart
 from core.settings.config import SandboxSettings
 from core.stream import EventStream
 from core.trust.hook_file import DENIES, Hook, Moment

@@ -11,8 +11,6 @@ from types import SimpleNamespace
 import pytest
 
 from core.actions.middleware import wait_for_terminal
-from core.actions.user_actions import UserActionContext
-from core.actions.user_control import CUT_SHORT, GIVEN_BACK, MAX_WAITING_BYTES, READY, UserTerminal
 from core.controller.decide import evolve
 from core.controller.state import State
 from core.errors import RuntimeUnavailableError, StoreError, UsageError
@@ -33,11 +31,13 @@ from core.pub_sub import Frames
 from core.session.agent_session import AgentSession
 from core.session.suspend import TOO_MANY
 from core.stream import EventStream
+from core.user_control.user_actions import UserActionContext
+from core.user_control.user_control import CUT_SHORT, GIVEN_BACK, MAX_WAITING_BYTES, READY, UserTerminal
 from tests.actions.pipelines import through
-from tests.actions.test_user_shell import answer_to
 from tests.doubles import FINISH, ScriptedRuntime, bash, gone
 from tests.session.test_session import conversation, of, said_and_settled
 from tests.streams import heard, opened_stream
+from tests.user_control.test_user_shell import answer_to
 
 
 class Seen:

@@ -16,8 +16,8 @@ from core.events import (
     EventSource,
     MessageAction,
 )
+from core.sandbox.leftovers import INTRODUCTION, LEFT_BEHIND, MAX_TOLD, MORE, REMEDY, Leftovers
 from core.session.agent_session import AgentSession
-from core.session.leftovers import INTRODUCTION, LEFT_BEHIND, MAX_TOLD, MORE, REMEDY, Leftovers
 from core.settings.config import Settings
 from runtime.local.local_runtime import LocalRuntime
 from tests.doubles import FINISH, ScriptedRuntime, bash, write_script

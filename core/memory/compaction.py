@@ -6,13 +6,9 @@ Used by the headless command and by editors.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from core.events import CondensationAction
 from core.store.reader import EventFilter
-
-if TYPE_CHECKING:
-    from core.session.agent_session import AgentSession
+from core.stream import EventStream
 
 COMPACT = "compact"
 _DONE = EventFilter(kinds=frozenset({"action:condensation"}))
@@ -24,9 +20,9 @@ def compact_argument(text: str) -> str | None:
     return None if first != f"/{COMPACT}" else rest[0] if rest else ""
 
 
-async def last_condensation(session: AgentSession, since: int) -> CondensationAction | None:
+async def last_condensation(stream: EventStream, since: int) -> CondensationAction | None:
     """The newest condensation after an event; None if there is none. Raises StoreError."""
-    for envelope in reversed(await session.stream.read(after=since, where=_DONE)):
+    for envelope in reversed(await stream.read(after=since, where=_DONE)):
         if isinstance(envelope.event, CondensationAction):
             return envelope.event
     return None

@@ -37,7 +37,7 @@ from core.store.conversations import NewConversation
 from runtime.checkpoints.checkpoint_store import WorkspaceCheckpoints
 from tests.checkpoints.test_turns import FREE, read, rested
 from tests.doubles import FINISH, bash, write_script
-from tests.session.test_setup import make_repository
+from tests.sandbox.test_setup import make_repository
 from tests.warm_servers import WarmRuntime
 
 TURNS = [

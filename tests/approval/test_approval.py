@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from core.approval.approval import Approval
 from core.controller.not_executed import NOT_EXECUTED_DENIED
 from core.controller.state import Pending, State
 from core.conversations.conversation_manager import ConversationManager
@@ -40,7 +41,6 @@ from core.security.confirmation import NOT_WANTED, ConfirmMode, Verdict
 from core.security.guard import Guard
 from core.security.permissions import Scope
 from core.session.agent_session import AgentSession
-from core.session.approval import Approval
 from core.settings.config import Settings
 from core.store.conversations import ConversationInfo
 from core.store.writer import Draft

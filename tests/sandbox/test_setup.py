@@ -35,9 +35,9 @@ from core.events import (
 )
 from core.protocols import Runtime
 from core.repository import Repository
+from core.sandbox.setup import NO_ISOLATION, SCRIPTS_NOT_RUN
 from core.sandbox_types import Say, silently
 from core.session.agent_session import AgentSession
-from core.session.setup import NO_ISOLATION, SCRIPTS_NOT_RUN
 from core.settings.config import Settings
 from core.stream import EventStreamSubscriber
 from tests.doubles import FINISH, ScriptedRuntime, bash, write_script
@@ -348,7 +348,7 @@ class TestScripts:
     async def test_one_that_hangs_is_stopped_at_its_limit(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("core.session.setup.SETUP_TIMEOUT_S", 0.5)
+        monkeypatch.setattr("core.sandbox.setup.SETUP_TIMEOUT_S", 0.5)
         script = f"trap '' INT\necho so far\nbash -c 'echo $$ > {tmp_path}/pid; exec sleep 600'\n"
         url = make_repository(tmp_path / "repo.git", {SETUP: script})
         async with conversation(tmp_path, ["echo alive"] * 2, url, with_settings=ALWAYS) as session:
@@ -360,7 +360,7 @@ class TestScripts:
             assert (output.content, output.exit_code) == ("so far", 124)
             (tmp_path / "workspace" / "repo" / SETUP).write_text("true")
             # what ignores an interrupt ends after 1 s
-            monkeypatch.setattr("core.session.setup.SETUP_TIMEOUT_S", 20)
+            monkeypatch.setattr("core.sandbox.setup.SETUP_TIMEOUT_S", 20)
             assert outputs(await said_and_settled(session, "again")) == ["alive"]
             assert not is_alive(tmp_path / "pid")
 

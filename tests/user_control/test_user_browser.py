@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 
 from core.actions.middleware import share_browser
-from core.actions.user_actions import UserActionContext
-from core.actions.user_browser import ENDS_FIRST, INTERRUPTED, LOOK, MAX_WAITING, NOT_DONE, TAKEN, WAITS, UserBrowser
 from core.errors import RuntimeUnavailableError, UsageError
 from core.events import (
     Action,
@@ -36,6 +34,17 @@ from core.secrets import MIN_LENGTH
 from core.session.agent_session import AgentSession
 from core.store.event_store import EventStore
 from core.stream import EventStream
+from core.user_control.user_actions import UserActionContext
+from core.user_control.user_browser import (
+    ENDS_FIRST,
+    INTERRUPTED,
+    LOOK,
+    MAX_WAITING,
+    NOT_DONE,
+    TAKEN,
+    WAITS,
+    UserBrowser,
+)
 from tests.actions.pipelines import through
 from tests.doubles import FINISH, ScriptedRuntime, bash, gone
 from tests.session.test_session import conversation, said_and_settled

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from core.actions.user_actions import UserActionContext
-from core.actions.user_control import UserControl
 from core.events import Observation
 from core.pub_sub import Frames
+from core.user_control.user_actions import UserActionContext
+from core.user_control.user_control import UserControl
 from tests.doubles import ScriptedRuntime
 from tests.streams import opened_stream
 

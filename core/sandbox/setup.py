@@ -13,19 +13,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from core import repository as shell
-from core.actions.environment import TRY_AGAIN, EnvironmentShell, apart, check, in_agents_shell
 from core.errors import HandloomError, RuntimeUnavailableError
 from core.events import CmdOutputObservation, ErrorObservation, EventSource, Status
-from core.protocols import Runtime
+from core.protocols import Runtime, Spawn
 from core.pub_sub import Frames
 from core.repository import NOT_INSTALLED_EXIT, PRE_COMMIT_SCRIPT, SETUP_SCRIPT, Repository
+from core.sandbox.environment_shell import TRY_AGAIN, EnvironmentShell, apart, check, in_agents_shell
 from core.settings.config import SandboxSettings
 from core.store.conversations import FORK, ConversationInfo
 from core.store.reader import EventFilter
@@ -82,7 +81,7 @@ class Setup:
         runtime: Runtime,
         stream: EventStream,
         frames: Frames,
-        spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+        spawn: Spawn,
     ) -> None:
         self._info = info
         self._settings = settings

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from core.actions.middleware import inject_secrets
-from core.actions.secret_injection import SecretInjection
 from core.events import (
     Action,
     CmdOutputObservation,
@@ -22,6 +21,7 @@ from core.protocols import FrameSink
 from core.secrets import PLACEHOLDER, Masker
 from core.secrets.backends import FileBackend
 from core.secrets.command_secrets import lent
+from core.secrets.secret_injection import SecretInjection
 from core.secrets.vault import VALUES, Vault
 from tests.actions.pipelines import through
 

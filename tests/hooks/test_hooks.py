@@ -14,16 +14,6 @@ from typing import Any
 
 import pytest
 
-from core.actions.hooks import (
-    HOOK_FAILED,
-    HOOKS_NOT_RUN,
-    MAX_SAID_BYTES,
-    MAX_TEXT_CHARS,
-    NO_REASON,
-    Ended,
-    Hooks,
-    run_on_host,
-)
 from core.actions.middleware import run_hooks
 from core.conversations.conversation_manager import ConversationManager
 from core.errors import RuntimeUnavailableError, StoreError
@@ -41,6 +31,16 @@ from core.events import (
     RecallObservation,
     Status,
     UserRejectObservation,
+)
+from core.hooks.hooks import (
+    HOOK_FAILED,
+    HOOKS_NOT_RUN,
+    MAX_SAID_BYTES,
+    MAX_TEXT_CHARS,
+    NO_REASON,
+    Ended,
+    Hooks,
+    run_on_host,
 )
 from core.memory.library import Gathered, Own
 from core.memory.recall import Recollection

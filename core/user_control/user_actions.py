@@ -12,13 +12,11 @@ OpenHands V0.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
 
 from core.actions.output import LiveOutput, interrupted, observation_of
-from core.actions.secret_injection import SecretInjection
 from core.errors import StoreError, UsageError
 from core.events import (
     Action,
@@ -28,12 +26,12 @@ from core.events import (
     Observation,
     Status,
 )
-from core.protocols import Executor
+from core.protocols import Executor, Spawn
 from core.pub_sub import Frames
+from core.secrets.secret_injection import SecretInjection
 from core.stream import EventStream
 
 UNSTORED_STATUS = "STATUS$COMMAND_UNSTORED"
-Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
 
 @dataclass(frozen=True, slots=True)

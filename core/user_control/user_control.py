@@ -14,9 +14,6 @@ from collections.abc import Awaitable
 from contextlib import suppress
 
 from core.actions.output import LiveOutput, cut_short
-from core.actions.secret_injection import SecretInjection
-from core.actions.user_actions import NO_LIMIT_S, UserAction, UserActionContext, UserShell
-from core.actions.user_browser import UserBrowser
 from core.errors import RuntimeUnavailableError, UsageError
 from core.events import (
     CmdRunAction,
@@ -26,6 +23,9 @@ from core.events import (
     Status,
 )
 from core.protocols import Runtime
+from core.secrets.secret_injection import SecretInjection
+from core.user_control.user_actions import NO_LIMIT_S, UserAction, UserActionContext, UserShell
+from core.user_control.user_browser import UserBrowser
 
 COMMAND = "# The user took over the terminal."
 """A comment, so that an older shell does nothing."""

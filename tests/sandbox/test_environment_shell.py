@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from core.actions.environment import LATE_S, TIMED_OUT_EXIT, TOLD_CHARS, TRY_AGAIN, EnvironmentShell, apart, check
-from core.actions.environment import in_agents_shell as kept
 from core.actions.output import INTERRUPTED, INTERRUPTED_EXIT
 from core.errors import RuntimeUnavailableError
 from core.events import (
@@ -27,6 +25,8 @@ from core.events import (
 )
 from core.protocols import FrameSink
 from core.pub_sub import Frames
+from core.sandbox.environment_shell import LATE_S, TIMED_OUT_EXIT, TOLD_CHARS, TRY_AGAIN, EnvironmentShell, apart, check
+from core.sandbox.environment_shell import in_agents_shell as kept
 from core.store.writer import Draft
 from core.stream import EventStream
 from tests.doubles import ScriptedRuntime
