@@ -20,9 +20,10 @@ EXTRAS = frozenset({"documents"})
 STATED: Mapping[str, str] = {
     "agent-client-protocol": "Apache-2.0",
     "appnope": "BSD-2-Clause",
+    "backports-tarfile": "MIT",
     "pysqlite3": "Zlib",
 }
-"""Licences that the metadata does not name, and those of packages that are installed on some platforms only."""
+"""Licences that the metadata does not name, and those of packages that are installed on some platforms or Python versions only."""
 SPDX: Mapping[str, str] = {
     "Apache 2": "Apache-2.0",
     "Apache 2.0": "Apache-2.0",
