@@ -23,7 +23,7 @@ STATED: Mapping[str, str] = {
     "backports-tarfile": "MIT",
     "pysqlite3": "Zlib",
 }
-"""Licences that the metadata does not name, and those of packages that are installed on some platforms or Python versions only."""
+"""Licences that the metadata does not name, and of packages that only some platforms or Python versions install."""
 SPDX: Mapping[str, str] = {
     "Apache 2": "Apache-2.0",
     "Apache 2.0": "Apache-2.0",
