@@ -1,4 +1,4 @@
-"""The event stream of one conversation, through which everything passes.
+"""The event stream of one conversation: every event is appended here.
 
 Durable, then visible: `append` returns after the commit, and subscribers see an event only then. Every subscriber has
 its own queue and task, sees each event once and in order, and may name the types that it wants. The failure of one is
@@ -43,18 +43,16 @@ log = logging.getLogger(__name__)
 CLOSE_S = 5.0
 """How long subscribers may take with their events when the stream closes."""
 
-AT_ONCE_CHARS = 16_384
+MAX_INLINE_CHARS = 16_384
 """The largest event that is searched for secrets without a thread: some milliseconds."""
 
 Callback = Callable[[Envelope], Awaitable[None]]
 
 
 class EventStreamSubscriber(StrEnum):
-    """The subscribers. Each may have several callbacks, identified by their ids."""
+    """The subscribers, as in V0. Each may have several callbacks, identified by their ids."""
 
     AGENT_CONTROLLER = "agent_controller"
-    RESOLVER = "openhands_resolver"
-    SERVER = "server"
     RUNTIME = "runtime"
     MEMORY = "memory"
     MAIN = "main"
@@ -70,6 +68,13 @@ class _Subscription:
     queue: asyncio.Queue[Envelope | None] = field(default_factory=asyncio.Queue)
     task: asyncio.Task[None] | None = None
     busy: bool = False
+
+
+def redacted(event: Event, masker: Masker) -> Event:
+    """The event without the secrets that the masker knows; the same object if it has none."""
+    data = event_to_dict(event, derived=False)
+    masked = masker.mask(data, is_field=is_field)
+    return event if masked is data else event_from_dict(masked)[0]
 
 
 class EventStream:
@@ -90,7 +95,8 @@ class EventStream:
         self._told = Told()
         self._recorder = Recorder(self._masker)
         self._subscriptions: dict[tuple[EventStreamSubscriber, str], _Subscription] = {}
-        self._latest_id = lease.next_id - 1
+        self.latest_id = lease.next_id - 1
+        """The id of the newest event; -1 while there is none."""
         self._clock = clock
         self.latest_at = clock()
         """When the newest event came or the stream was opened, by `clock`."""
@@ -98,11 +104,6 @@ class EventStream:
     @property
     def conversation_id(self) -> str:
         return self._lease.conversation_id
-
-    @property
-    def latest_id(self) -> int:
-        """The id of the newest event; -1 while there is none."""
-        return self._latest_id
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
@@ -116,12 +117,12 @@ class EventStream:
 
         Raises StoreError or LeaseLostError; then none of them exists. Cancelling stops the waiting, not the writing.
         """
-        asked = len(drafts)
+        count = len(drafts)
         if self._detector is not None:
-            drafts = await self._looked_through(drafts, self._detector)
+            drafts = await self._without_detected(drafts, self._detector)
         prepared = [self._prepared(draft) for draft in drafts]
         try:
-            return (await self._store.append(self._lease, prepared, self._deliver))[:asked]
+            return (await self._store.append(self._lease, prepared, self._deliver))[:count]
         except StoreError:
             self._recorder.put_back(row for draft in prepared for row in draft.recorded)
             raise
@@ -129,50 +130,42 @@ class EventStream:
     def record(self, frame: Frame) -> None:
         """Record terminal output with the next event; other frames are not recorded."""
         if isinstance(frame, TerminalOutput):
-            self._recorder.add(frame, self._latest_id)
+            self._recorder.add(frame, self.latest_id)
 
     def _prepared(self, draft: Draft) -> Draft:
-        """The draft with pictures and recordings apart and secrets masked, as it is stored and published."""
+        """The draft as it is stored and published: secrets masked, pictures and recordings separate."""
         if rows := self._recorder.take():
             draft = replace(draft, recorded=rows)
         event, blobs = take_out(draft.event) if draft.event.pictures else (draft.event, ())
         if self._masker:
-            event = self._masked(event)
+            event = redacted(event, self._masker)
         return draft if event is draft.event else replace(draft, event=event, blobs=blobs)
 
-    async def _looked_through(self, drafts: Sequence[Draft], detector: Detector) -> Sequence[Draft]:
-        """The drafts without what looks like a secret, and a notice about it."""
+    async def _without_detected(self, drafts: Sequence[Draft], detector: Detector) -> Sequence[Draft]:
+        """The drafts without text that looks like a secret, and a notice about it. Searches long ones in a thread."""
         found: dict[str, str] = {}
-        clean = [await self._without(draft, detector, found) for draft in drafts]
-        if not (kinds := self._told.fresh(found)):
-            return clean
-        told = "\n".join(sentence(kind, count) for kind, count in kinds.items())
-        notice = SecretMaskedObservation(content=told, masked=dict(kinds))
-        return [*clean, Draft(notice, EventSource.ENVIRONMENT)]
-
-    async def _without(self, draft: Draft, detector: Detector, found: dict[str, str]) -> Draft:
-        """One draft without them; `found` gets the values by kind. Long ones are searched in a thread."""
-        data = event_to_dict(draft.event, derived=False)
-        is_long = len(repr(data)) > AT_ONCE_CHARS
-        mask = detector.mask
-        masked, values = await asyncio.to_thread(mask, data, is_field) if is_long else mask(data, is_field)
-        found.update(values)
-        return draft if masked is data else replace(draft, event=event_from_dict(masked)[0])
+        clean: list[Draft] = []
+        for draft in drafts:
+            data = event_to_dict(draft.event, derived=False)
+            is_long, mask = len(repr(data)) > MAX_INLINE_CHARS, detector.mask
+            masked, kinds = await asyncio.to_thread(mask, data, is_field) if is_long else mask(data, is_field)
+            found.update(kinds)
+            clean.append(draft if masked is data else replace(draft, event=event_from_dict(masked)[0]))
+        if counts := self._told.fresh(found):
+            text = "\n".join(sentence(kind, count) for kind, count in counts.items())
+            notice = SecretMaskedObservation(content=text, masked=dict(counts))
+            clean.append(Draft(notice, EventSource.ENVIRONMENT))
+        return clean
 
     def masked(self, value: Any) -> Any:
         """A JSON value for use outside of the log, without secrets. Call it in a thread if the value is long."""
         clean = value if self._detector is None else self._detector.mask(value)[0]
         return self._masker.mask(clean)
 
-    def _masked(self, event: Event) -> Event:
-        data = event_to_dict(event, derived=False)
-        masked = self._masker.mask(data, is_field=is_field)
-        return event if masked is data else event_from_dict(masked)[0]
-
     def _deliver(self, envelopes: Sequence[Envelope]) -> None:
         self.latest_at = self._clock()
         for envelope in envelopes:
-            self._latest_id = envelope.id
+            self.latest_id = envelope.id
             for subscription in self._subscriptions.values():
                 if not subscription.types or isinstance(envelope.event, subscription.types):
                     subscription.queue.put_nowait(envelope)

@@ -44,7 +44,7 @@ class ConversationParts:
     """Returns when the sandbox is ready. Raises RuntimeUnavailableError."""
     turns: Turns
     hooks: Hooks
-    secrets: SecretInjection | None
+    secrets: SecretInjection
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ async def answer_always(action: Action, context: ActionContext, next: Next) -> O
 async def wait_for_browser(action: Action, context: ActionContext, next: Next) -> Observation:
     """Wait while the user controls the browser."""
     if context.row.place in (Place.SERVER, Place.SANDBOX):
-        await context.parts.user.browser.given_back()
+        await context.parts.user.browser.wait_for_return()
     return await next(action, context)
 
 
@@ -94,9 +94,9 @@ async def wait_for_terminal(action: Action, context: ActionContext, next: Next) 
     """Wait while the user controls the terminal, before the action and before its observation is stored."""
     if context.row.place is Place.CONVERSATION:
         return await next(action, context)
-    await context.parts.user.terminal.ended()
+    await context.parts.user.terminal.wait_for_return()
     observation = await next(action, context)
-    await context.parts.user.terminal.ended()
+    await context.parts.user.terminal.wait_for_return()
     return observation
 
 
@@ -124,7 +124,7 @@ async def run_hooks(action: Action, context: ActionContext, next: Next) -> Obser
 
 async def inject_secrets(action: Action, context: ActionContext, next: Next) -> Observation:
     """Give a command or cell the secrets that it names."""
-    if context.parts.secrets is None or context.row.place is not Place.SANDBOX:
+    if context.row.place is not Place.SANDBOX:
         return await next(action, context)
     return await context.parts.secrets.around(action, lambda: next(action, context))
 

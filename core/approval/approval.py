@@ -34,7 +34,7 @@ from core.store.reader import EventFilter
 from core.stream import EventStream, EventStreamSubscriber
 
 Add = Callable[[Event, int | None], Awaitable[Envelope]]
-_KEPT = EventFilter(
+_APPROVAL_EVENTS = EventFilter(
     kinds=frozenset({"action:permission", "action:consent", "action:mode", "action:undo", "observation:undo"})
 )
 
@@ -52,10 +52,9 @@ class Approval:
         add: Add,
     ) -> None:
         self.guard = guard
-        self.above: Approval | None = None
-        """The approval of the parent conversation, if this is a delegate: permissions for the conversation are kept
-        there."""
-        self._own_mode = guard.mode
+        self.parent: Approval | None = None
+        """The approval of the parent conversation, if this is a delegate: it stores the permissions."""
+        self._default_mode = guard.mode
         """The mode of the settings."""
         self._undos: dict[int | None, UndoAction] = {}
         """Undo actions without an observation."""
@@ -64,26 +63,26 @@ class Approval:
         self._state = state
         self._add = add
 
-    def share(self, above: Approval) -> None:
+    def share(self, parent: Approval) -> None:
         """Make this the approval of a delegate of that conversation."""
-        self.above, self.guard.above = above, above.guard
+        self.parent, self.guard.above = parent, parent.guard
 
     async def load(self) -> None:
         """Read the permissions and the mode from the log. Raises StoreError."""
         counts = self._info.origin != IMPORT
         after = -1
-        while page := await self._stream.read(after=after, where=_KEPT):
+        while page := await self._stream.read(after=after, where=_APPROVAL_EVENTS):
             for envelope in page:
-                if isinstance(envelope.event, ConsentAction):  # what stands before it, others may have written
+                if isinstance(envelope.event, ConsentAction):  # others may have written what is before it
                     self.guard.conversation.clear()
-                    self.guard.mode = self._own_mode
+                    self.guard.mode = self._default_mode
                     counts = envelope.event.given
                 elif isinstance(envelope.event, ModeAction) and counts:
-                    self.guard.mode = self._own_mode if envelope.event.own else ConfirmMode(envelope.event.mode)
+                    self.guard.mode = self._default_mode if envelope.event.own else ConfirmMode(envelope.event.mode)
                 elif isinstance(envelope.event, PermissionAction) and counts:
-                    self._take(envelope)
+                    self._apply(envelope)
                 else:
-                    self._taken_back(envelope)
+                    self._revoke_undone(envelope)
             after = page[-1].id
 
     def watch(self) -> None:
@@ -91,8 +90,8 @@ class Approval:
         types: list[type[Event]] = [UndoAction, UndoObservation]
         self._stream.subscribe(EventStreamSubscriber.RUNTIME, self._on_undo, "approval", types=types)
 
-    def _taken_back(self, envelope: Envelope) -> list[Permission]:
-        """Revoke what was allowed in turns that are undone. It stays revoked if they are redone."""
+    def _revoke_undone(self, envelope: Envelope) -> list[Permission]:
+        """Revoke and return what was allowed in turns that are undone. It stays revoked if they are redone."""
         event, undone = envelope.event, self._undos.pop(envelope.cause, None)
         if isinstance(event, UndoAction):
             self._undos[envelope.id] = event
@@ -100,36 +99,39 @@ class Approval:
             return []
         if not undone.chat or undone.redoes is not None:
             return []
-        back = [p for p in self.guard.conversation if p.verdict is Verdict.ALLOW and _given_in(p) >= undone.first]
-        self.guard.conversation[:] = [p for p in self.guard.conversation if p not in back]
-        return back
+        granted = self.guard.conversation
+        revoked = [p for p in granted if p.verdict is Verdict.ALLOW and _granted_by(p) >= undone.first]
+        granted[:] = [p for p in granted if p not in revoked]
+        return revoked
 
     async def _on_undo(self, envelope: Envelope) -> None:
-        for permission in self._taken_back(envelope):
-            back = PermissionAction(verdict="allow", pattern=str(permission.pattern), revoked=True)
-            await self._stream.append(back, EventSource.ENVIRONMENT)
+        for permission in self._revoke_undone(envelope):
+            revoked = PermissionAction(verdict="allow", pattern=str(permission.pattern), revoked=True)
+            await self._stream.append(revoked, EventSource.ENVIRONMENT)
 
-    async def keep_mode(self, mode: ConfirmMode | str, *, own: bool = False) -> None:
-        """Keep the mode over a restart; `own` means the mode of the settings. Raises StoreError."""
+    async def store_mode(self, mode: ConfirmMode | str, *, own: bool = False) -> None:
+        """Store the mode, so that it survives a restart; `own` means the mode of the settings. Raises StoreError."""
         await self._stream.append(ModeAction(mode=ConfirmMode(mode).value, own=own), EventSource.USER)
 
-    def _take(self, envelope: Envelope) -> None:
+    def _apply(self, envelope: Envelope) -> None:
         event = envelope.event
         assert isinstance(event, PermissionAction)
         try:
             pattern = parse(event.pattern)
         except PatternError:  # of a newer version: it allows nothing here
             return
-        same = [one for one in self.guard.conversation if (one.verdict, one.pattern) == (event.verdict, pattern)]
-        kept = [one for one in self.guard.conversation if one not in same]
+        same = [p for p in self.guard.conversation if (p.verdict, p.pattern) == (event.verdict, pattern)]
+        permissions = [p for p in self.guard.conversation if p not in same]
         if not event.revoked:
             at = envelope.timestamp.isoformat(timespec="seconds")
-            informed = event.informed or any(one.informed for one in same)
-            given = (Scope.CONVERSATION, "", at, self._info.id, f"c{envelope.id}", informed)
-            kept.append(Permission(Verdict(event.verdict), pattern, *given))
-        self.guard.conversation[:] = kept
+            informed = event.informed or any(p.informed for p in same)
+            id = f"c{envelope.id}"
+            permissions.append(
+                Permission(Verdict(event.verdict), pattern, Scope.CONVERSATION, "", at, self._info.id, id, informed)
+            )
+        self.guard.conversation[:] = permissions
 
-    # -- what the user says ----------------------------------------------------------------------------------------
+    # -- answers of the user ---------------------------------------------------------------------------------------
 
     @property
     def mode(self) -> ConfirmMode:
@@ -146,17 +148,17 @@ class Approval:
         If it is given while an action waits because of earlier events, it answers such questions too. ONCE keeps
         nothing.
         """
-        informed = self._asked_by_voice()
+        informed = self._is_asked_by_check()
         try:
             patterns = parse_all(text)
         except PatternError as error:
             raise UsageError(str(error)) from None
         if scope is Scope.CONVERSATION:
             top = self
-            while top.above is not None:
-                top = top.above
+            while top.parent is not None:
+                top = top.parent
             for pattern in patterns:
-                await top._keep(PermissionAction(verdict=verdict.value, pattern=str(pattern), informed=informed))
+                await top._store(PermissionAction(verdict=verdict.value, pattern=str(pattern), informed=informed))
         elif scope is not Scope.ONCE:
             folder, id = self._info.workspace, self._info.id
 
@@ -168,31 +170,31 @@ class Approval:
 
             await asyncio.to_thread(add)
 
-    async def take_back(self, permission: Permission) -> None:
-        """Revoke what was answered. Raises as `permit`."""
+    async def revoke(self, permission: Permission) -> None:
+        """Revoke a permission or a denial. Raises as `permit`."""
         if permission.scope is Scope.CONVERSATION:
             pattern, verdict = str(permission.pattern), permission.verdict.value
-            await self._keep(PermissionAction(verdict=verdict, pattern=pattern, revoked=True))
+            await self._store(PermissionAction(verdict=verdict, pattern=pattern, revoked=True))
         else:
             await asyncio.to_thread(self.guard.file.revoke, [permission.id])
 
-    async def _keep(self, event: PermissionAction) -> None:
-        self._take(await self._add(event, None))
+    async def _store(self, event: PermissionAction) -> None:
+        self._apply(await self._add(event, None))
 
     async def confirm(self, action_id: int | None = None) -> None:
         """Approve a waiting action, by default the one that is shown.
 
         Raises UsageError if the action does not wait any more.
         """
-        await self._answer(AgentState.USER_CONFIRMED, self._asked(action_id), "")
+        await self._answer(AgentState.USER_CONFIRMED, self._waiting_id(action_id), "")
 
     async def confirm_allowed(self, action_id: int | None = None) -> None:
         """As `confirm`, and with it every other action that waits and is allowed as the permissions are now.
 
         What only the mode allows, which may have changed since, still waits for its own answer.
         """
-        first = self._asked(action_id)
-        for pending in self._behind(first):
+        first = self._waiting_id(action_id)
+        for pending in self._others_waiting(first):
             judged = await self.guard.judge(pending.action)
             if judged.verdict is Verdict.ALLOW and judged.rule != MODE.format(mode=self.guard.mode):
                 await self._answer(AgentState.USER_CONFIRMED, pending.id, "")
@@ -204,12 +206,12 @@ class Approval:
         With a reason the agent goes on: each action behind it asks, unless it only reads. Without one none of them is
         carried out, and the agent rests.
         """
-        await self._answer(AgentState.USER_REJECTED, self._asked(action_id), reason)
+        await self._answer(AgentState.USER_REJECTED, self._waiting_id(action_id), reason)
 
     async def reject_denied(self, reason: str, action_id: int | None = None) -> None:
         """As `reject`, and deny every other waiting action that the permissions now deny."""
-        first = self._asked(action_id)
-        for pending in self._behind(first):
+        first = self._waiting_id(action_id)
+        for pending in self._others_waiting(first):
             if (await self.guard.judge(pending.action)).verdict is Verdict.DENY:
                 await self._answer(AgentState.USER_REJECTED, pending.id, reason)
         await self._answer(AgentState.USER_REJECTED, first, reason)
@@ -217,22 +219,22 @@ class Approval:
     async def _answer(self, answer: AgentState, action_id: int, reason: str) -> None:
         await self._add(ChangeAgentStateAction(agent_state=answer, thought=reason), action_id)
 
-    def _asked_by_voice(self) -> bool:
+    def _is_asked_by_check(self) -> bool:
         """Whether the action that is shown waits because of earlier events."""
         state = self._state()
-        judged = next((one.action.judgement for one in state.queue if one.id == state.awaiting), None)
+        judged = next((p.action.judgement for p in state.queue if p.id == state.awaiting), None)
         return judged is not None and judged.rule in CHECKS
 
-    def _behind(self, action_id: int) -> tuple[Pending, ...]:
+    def _others_waiting(self, action_id: int) -> tuple[Pending, ...]:
         return tuple(pending for pending in self._state().queue if pending.held and pending.id != action_id)
 
-    def _asked(self, action_id: int | None) -> int:
+    def _waiting_id(self, action_id: int | None) -> int:
         awaiting = self._state().awaiting
         if awaiting is None or action_id not in (None, awaiting):
             raise UsageError("It was already answered, here or elsewhere. Nothing was changed.")
         return awaiting
 
 
-def _given_in(permission: Permission) -> int:
+def _granted_by(permission: Permission) -> int:
     """The id of the event that granted it."""
     return int(permission.id.removeprefix("c"))

@@ -16,17 +16,17 @@ from core.memory.event_text import MAX_OBSERVATION_CHARS
 from core.memory.token_estimate import MESSAGE_TOKENS, tokens_of
 
 
-def counting(s: State, event: Event) -> dict[str, Any]:
+def count_event(s: State, event: Event) -> dict[str, Any]:
     """The changed fields of the state after one more visible event. For callers that replace the state anyway."""
     if not is_seen(event):
         return {}
-    size = _size(event, _room(s))
+    size = _size(event, _token_limit(s))
     return {"view_events": s.view_events + 1, "view_tokens": s.view_tokens + size}
 
 
-def counted(before: State, after: State, env: Envelope) -> State:
+def with_event(before: State, after: State, env: Envelope) -> State:
     """The state with this event counted, if it was not yet."""
-    if after.view_events != before.view_events or not (fields := counting(after, env.event)):
+    if after.view_events != before.view_events or not (fields := count_event(after, env.event)):
         return after
     return replace(after, **fields)
 
@@ -41,13 +41,13 @@ def _size(event: Event, room: int | None) -> int:
     return size + json_size(event.tools or []) if isinstance(event, SystemMessageAction) else size
 
 
-def reported(s: State, metrics: LLMMetrics | None) -> State:
+def with_reported_usage(s: State, metrics: LLMMetrics | None) -> State:
     """The state after an answer whose provider may have reported the size of prompt and answer."""
     used = metrics.accumulated_token_usage.per_turn_token if metrics is not None else 0
     return replace(s, view_tokens=used) if used > 0 else s
 
 
-def condensed(s: State, action: CondensationAction) -> State:
+def with_condensation(s: State, action: CondensationAction) -> State:
     """The state after events were forgotten: a proportional share of the tokens remains, until the next answer."""
     left = max(0, s.view_events - len(action.forgotten))
     tokens = s.view_tokens * left // max(1, s.view_events)
@@ -56,12 +56,12 @@ def condensed(s: State, action: CondensationAction) -> State:
 
 def is_full(s: State) -> bool:
     """Whether the history is to be condensed before the next model call."""
-    room, most = s.limits.room, _room(s)
-    if s.condensed or s.first_said is None:
+    room, most = s.limits.room, _token_limit(s)
+    if s.condensed or s.first_message_id is None:
         return False
     too_many = room.max_events is not None and s.view_events > room.max_events
     return too_many or (most is not None and s.view_tokens > most)
 
 
-def _room(s: State) -> int | None:
+def _token_limit(s: State) -> int | None:
     return s.limits.room.tokens(s.metrics.accumulated_token_usage.context_window)

@@ -16,10 +16,10 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Literal
 
+from core import garbage_collector
 from core.controller import decide
 from core.controller.exit_reasons import LIMIT_PREFIX, MODEL_PREFIX
-from core.controller.history import History
-from core.controller.limits import Reached
+from core.controller.limits import ReachedLimit
 from core.controller.state import Limits, State
 from core.errors import LeaseLostError, ModelError, StoreError
 from core.events import (
@@ -62,8 +62,57 @@ Judge = Callable[[Action], Awaitable[Judgement]]
 """Whether an action is carried out, needs approval, or is refused."""
 ExecuteAction = Callable[[Envelope], Awaitable[Observation]]
 """Carries out a stored action. Never raises; cancelling interrupts the action, and still returns its observation."""
-DayLimit = Callable[[State], Awaitable[Reached | None]]
+DayLimit = Callable[[State], Awaitable[ReachedLimit | None]]
 """The daily limit that the next model call would exceed."""
+
+
+PAGE = 500
+"""Events read at a time: about 20 ms of work."""
+ReadEvents = Callable[[int, int], Awaitable[list[Envelope]]]
+"""Reads at most PAGE events with ids between these two, oldest first. Raises StoreError."""
+
+
+class History:
+    """The events of a conversation: those from `first` on are in memory, earlier ones are read when needed, once.
+
+    A conversation that is opened again starts from a snapshot of its state, so earlier events are read when the agent
+    is asked. Ids have no gaps, so an id is an index.
+    """
+
+    def __init__(self, read: ReadEvents, first: int = 0) -> None:
+        self._read = read
+        self._first = first
+        self._events: list[Envelope] = []
+        self._reading = asyncio.Lock()
+
+    @property
+    def next_id(self) -> int:
+        """The id of the next event."""
+        return self._first + len(self._events)
+
+    def append(self, envelope: Envelope) -> None:
+        """Add the next event."""
+        self._events.append(envelope)
+
+    def clear(self) -> None:
+        """Drop all events: the conversation is closed, and only its state is still needed."""
+        self._first, self._events = self.next_id, []
+
+    def __getitem__(self, event_id: int) -> Envelope:
+        """An event that was added since this history began."""
+        return self._events[event_id - self._first]
+
+    async def until(self, next_id: int) -> Sequence[Envelope]:
+        """All events before this one. Reads the missing ones. Raises StoreError."""
+        async with self._reading:
+            if self._first:
+                older: list[Envelope] = []
+                while len(older) < self._first:
+                    older += await self._read(len(older) - 1, self._first)
+                    garbage_collector.freeze()
+                self._events[:0] = older
+                self._first = 0
+        return tuple(self._events[:next_id])
 
 
 class AgentController:

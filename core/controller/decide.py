@@ -17,10 +17,10 @@ from typing import Literal
 from core.agent.tools.files import only_reads
 from core.controller import context_usage, undo_state
 from core.controller.exit_reasons import LIMIT_PREFIX, MODEL_PREFIX, RUNTIME_UNAVAILABLE, Halt, HaltKind
-from core.controller.limits import extended, reached
-from core.controller.not_executed import LOST, USER_ACTION_LOST, denied, observation_of, refusal
+from core.controller.limits import extend_limit, limit_reached
+from core.controller.not_executed import LOST, USER_ACTION_LOST, denial_text, denied_observation, observation_for
 from core.controller.state import Limits, Owed, Pending, Queued, State
-from core.controller.stuck import KEPT, Step, describe, find_loop
+from core.controller.stuck import MAX_STEPS, Step, describe_loop, find_loop
 from core.errors import ModelErrorKind
 from core.events import (
     PLANNER,
@@ -115,9 +115,8 @@ def fold(log: Iterable[Envelope], limits: Limits | None = None) -> State:
 
 def evolve(state: State, envelope: Envelope) -> State:
     """The state after one more event. Total: every event in every state gives a state."""
-    after = _release(
-        state, _settle(context_usage.counted(state, _apply(state, envelope), envelope), envelope), envelope
-    )
+    after = context_usage.with_event(state, _apply(state, envelope), envelope)
+    after = _release(state, _settle(after, envelope), envelope)
     was, is_ = state.agent_state is AgentState.RUNNING, after.agent_state is AgentState.RUNNING
     if was and not is_:
         return replace(after, worked_s=after.worked_at(envelope.timestamp), running_since=None)
@@ -136,27 +135,27 @@ def _apply(s: State, env: Envelope) -> State:
             plans = ((env.id, True),) if instructions.agent_class == PLANNER else ()
             return replace(s, agent_state=AgentState.AWAITING_USER_INPUT, plans=plans)
         case PlanAction() as plan if env.source is EventSource.USER:
-            return _planned(s, env, plan)
+            return _decide_plan(s, env, plan)
         case NullAction() if env.source is EventSource.USER and env.cause is not None:
             return replace(s, queued=tuple(queued for queued in s.queued if queued.id != env.cause))
         case UndoAction() as undo:
-            return undo_state.begun(s, env.id, undo)
+            return undo_state.begin_undo(s, env.id, undo)
         case UndoObservation() as undone:
-            return undo_state.ended(s, undone) if s.undoing is not None and env.cause == s.undoing.id else s
+            return undo_state.finish_undo(s, undone) if s.undoing is not None and env.cause == s.undoing.id else s
         case CondensationRequestAction() if env.source is not EventSource.AGENT:
-            return _to_condense(s, env)
+            return _request_condensation(s, env)
         case CondensationAction() if env.source is not EventSource.AGENT:
-            return context_usage.condensed(s, env.event)
+            return context_usage.with_condensation(s, env.event)
         case LoopRecoveryAction(option=option) if s.halt is not None and s.halt.kind is HaltKind.STUCK:
             state = AgentState.STOPPED if option == 3 else AgentState.AWAITING_USER_INPUT
             s = replace(s, halt=None, recent=(), agent_state=state, reason="", ending=None)
             return _drop(s)
         case ErrorObservation(error_id=error_id) as error if error_id.startswith((MODEL_PREFIX, LIMIT_PREFIX)):
-            return _not_answered(s, error) if env.cause is not None and env.cause == s.asked else s
-        case Observation() if env.cause is not None and _waits_for(s, env.cause):
-            return _answered(s, env, env.event)
+            return _fail_model_call(s, error) if env.cause is not None and env.cause == s.asked else s
+        case Observation() if env.cause is not None and _is_awaited(s, env.cause):
+            return _observe(s, env, env.event)
         case _ if env.source is EventSource.AGENT and env.cause is not None:
-            return _from_agent(s, env)
+            return _agent_event(s, env)
         case Action(acts=True):
             return replace(s, side_actions=s.side_actions | {env.id})
     return s
@@ -171,8 +170,8 @@ def _user_message(s: State, env: Envelope, message: MessageAction) -> State:
         s = replace(s, queued=tuple(queued for queued in s.queued if queued.id != env.cause))
     releasing = None if s.releasing == env.cause else s.releasing
     recalls = s.recalls | {env.id}
-    first_said = env.id if s.first_said is None else s.first_said
-    s = replace(s, unread=True, first_said=first_said, recalls=recalls, recent=(), releasing=releasing)
+    first_message_id = env.id if s.first_message_id is None else s.first_message_id
+    s = replace(s, unread=True, first_message_id=first_message_id, recalls=recalls, recent=(), releasing=releasing)
     s = replace(s, undoing=None, undone=())
     # a message grants neither an approval nor a limit
     if s.agent_state is AgentState.AWAITING_USER_CONFIRMATION or (s.halt and s.halt.kind is HaltKind.LIMIT):
@@ -180,19 +179,19 @@ def _user_message(s: State, env: Envelope, message: MessageAction) -> State:
     return replace(s, agent_state=AgentState.RUNNING, reason="", halt=None)
 
 
-def _to_condense(s: State, env: Envelope) -> State:
+def _request_condensation(s: State, env: Envelope) -> State:
     """A request to condense: the next model call is for that. If the user asks while everything rests, it is made now.
 
     Such a request changes nothing else: the controller returns to the state in which it rested.
     """
     s = replace(s, condensing=False, condensed=True)
-    by_hand = env.source is EventSource.USER and s.first_said is not None and s.undoing is None
+    by_hand = env.source is EventSource.USER and s.first_message_id is not None and s.undoing is None
     if not (by_hand and s.agent_state in _QUIET and s.halt is None and not s.is_busy and not s.unread):
         return s
-    return replace(s, agent_state=AgentState.RUNNING, rests=s.agent_state, reason="", ending=None)
+    return replace(s, agent_state=AgentState.RUNNING, resting_state=s.agent_state, reason="", ending=None)
 
 
-def _planned(s: State, env: Envelope, plan: PlanAction) -> State:
+def _decide_plan(s: State, env: Envelope, plan: PlanAction) -> State:
     """The plan is approved, and the agent begins; or another plan is wanted, and pending changes are dropped."""
     if not s.plans or s.planning is not plan.approved:
         return s
@@ -205,9 +204,9 @@ def _planned(s: State, env: Envelope, plan: PlanAction) -> State:
     return replace(s, agent_state=AgentState.RUNNING, reason="", halt=None)
 
 
-def _not_answered(s: State, error: ErrorObservation) -> State:
+def _fail_model_call(s: State, error: ErrorObservation) -> State:
     """A model call that failed for good, or was not made because of a daily limit."""
-    s = replace(s, asked=None, rests=None)
+    s = replace(s, asked=None, resting_state=None)
     if error.error_id == CONTEXT_WINDOW and not s.condensed and s.agent_state is AgentState.RUNNING:
         return replace(s, condensing=True)
     if error.error_id.startswith(LIMIT_PREFIX):
@@ -217,7 +216,7 @@ def _not_answered(s: State, error: ErrorObservation) -> State:
     return replace(s, agent_state=AgentState.ERROR, reason=error.content, halt=halt)
 
 
-def _waits_for(s: State, cause: int) -> bool:
+def _is_awaited(s: State, cause: int) -> bool:
     return (
         cause in s.recalls
         or cause in s.side_actions
@@ -226,7 +225,7 @@ def _waits_for(s: State, cause: int) -> bool:
     )
 
 
-def _answered(s: State, env: Envelope, observation: Observation) -> State:
+def _observe(s: State, env: Envelope, observation: Observation) -> State:
     """An observation that something waits for."""
     cause = env.cause
     step = next((Step(p.id, p.action, observation) for p in s.queue if p.id == cause), None)
@@ -237,8 +236,8 @@ def _answered(s: State, env: Envelope, observation: Observation) -> State:
         queue=tuple(pending for pending in s.queue if pending.id != cause),
         owed=tuple(owed for owed in s.owed if owed.action_id != cause),
         running=tuple(running for running in s.running if running != cause),
-        recent=(*s.recent, step)[-KEPT:] if step else s.recent,
-        **context_usage.counting(s, observation),
+        recent=(*s.recent, step)[-MAX_STEPS:] if step else s.recent,
+        **context_usage.count_event(s, observation),
     )
     if isinstance(observation, AgentDelegateObservation) and observation.llm_metrics is not None:
         spent = add_metrics(s.metrics, observation.llm_metrics)
@@ -253,26 +252,26 @@ def _answered(s: State, env: Envelope, observation: Observation) -> State:
     return s
 
 
-def _sums_after(before: LLMMetrics, after: LLMMetrics | None) -> LLMMetrics:
+def _total_metrics(before: LLMMetrics, after: LLMMetrics | None) -> LLMMetrics:
     """The sums in an event of the agent. An unknown cost stays unknown, because a late answer carries older sums."""
     if after is None or before.accumulated_cost is not None:
         return after or before
     return after.model_copy(update={"accumulated_cost": None})
 
 
-def _from_agent(s: State, env: Envelope) -> State:
+def _agent_event(s: State, env: Envelope) -> State:
     """An event of the agent: part of the expected answer, or of a cancelled one."""
     event = env.event
     before = s.metrics.accumulated_cost or 0.0
-    s = replace(s, metrics=_sums_after(s.metrics, event.llm_metrics), **context_usage.counting(s, event))
+    s = replace(s, metrics=_total_metrics(s.metrics, event.llm_metrics), **context_usage.count_event(s, event))
     if s.asked is not None and env.cause == s.asked:
         metadata = event.tool_call_metadata
         total = metadata.total_calls_in_response if metadata else 1
-        s = replace(s, asked=None, answer=env.cause, answer_left=total, ending=s.rests, rests=None)
+        s = replace(s, asked=None, answer=env.cause, answer_left=total, ending=s.resting_state, resting_state=None)
         if isinstance(event, CondensationAction):
-            s = context_usage.condensed(s, event)
+            s = context_usage.with_condensation(s, event)
         else:
-            s = context_usage.reported(s, event.llm_metrics)
+            s = context_usage.with_reported_usage(s, event.llm_metrics)
             cost = (s.metrics.accumulated_cost or 0.0) - before
             s = replace(s, iteration=s.iteration + 1, last_cost=max(cost, 0.0), condensed=False)
     elif s.answer_left == 0 or env.cause != s.answer:
@@ -284,8 +283,9 @@ def _from_agent(s: State, env: Envelope) -> State:
         case Action(acts=True) if s.planning and not only_reads(event):
             return replace(s, owed=(*s.owed, Owed(env.id, "planned")))
         case Action(acts=True) if getattr(event, "confirmation_state", None) is ActionConfirmationStatus.REJECTED:
-            owed = Owed(env.id, "denied", refusal(event))
-            recent = (*s.recent, Step(env.id, event, denied(owed.note)))[-KEPT:]  # repeated attempts are a loop
+            owed = Owed(env.id, "denied", denial_text(event))
+            step = Step(env.id, event, denied_observation(owed.note))
+            recent = (*s.recent, step)[-MAX_STEPS:]  # repeated attempts are a loop
             return replace(s, owed=(*s.owed, owed), recent=recent)
         case Action(acts=True):
             held = getattr(event, "confirmation_state", None) is ActionConfirmationStatus.AWAITING_CONFIRMATION
@@ -297,9 +297,9 @@ def _from_agent(s: State, env: Envelope) -> State:
         case MessageAction(wait_for_response=True):
             return replace(s, ending=AgentState.AWAITING_USER_INPUT)
         case MessageAction() | CondensationAction():
-            return replace(s, recent=(*s.recent, Step(env.id, event))[-KEPT:])
+            return replace(s, recent=(*s.recent, Step(env.id, event))[-MAX_STEPS:])
         case ErrorObservation() if s.answer_left == 0:
-            return replace(s, recent=(*s.recent, Step(env.id, NullAction(), event))[-KEPT:])
+            return replace(s, recent=(*s.recent, Step(env.id, NullAction(), event))[-MAX_STEPS:])
     return s
 
 
@@ -307,7 +307,7 @@ def _change_state(s: State, env: Envelope, action: ChangeAgentStateAction) -> St
     """A command of the user (or of a restart) to the controller."""
     match action.agent_state:
         case AgentState.STOPPED:
-            s = replace(s, releasing=None, condensing=False, rests=None, answer_left=0)
+            s = replace(s, releasing=None, condensing=False, resting_state=None, answer_left=0)
             if s.agent_state in _INTERRUPTIBLE or s.halt is not None:
                 s = replace(
                     s, agent_state=AgentState.STOPPED, reason=action.thought, asked=None, ending=None, halt=None
@@ -317,7 +317,7 @@ def _change_state(s: State, env: Envelope, action: ChangeAgentStateAction) -> St
             return replace(s, agent_state=AgentState.PAUSED, reason=action.thought)
         case AgentState.RUNNING if s.agent_state in _RESUMABLE or (s.unread and not s.is_busy):
             if s.halt is not None and s.halt.kind is HaltKind.LIMIT:
-                s = extended(s, s.halt.what, env.timestamp.date())
+                s = extend_limit(s, s.halt.what, env.timestamp.date())
             recent = () if s.halt is not None else s.recent
             return replace(s, agent_state=AgentState.RUNNING, reason="", halt=None, recent=recent)
         case AgentState.USER_CONFIRMED if s.awaiting is not None:
@@ -365,8 +365,10 @@ def _settle(s: State, env: Envelope) -> State:
     if s.agent_state is not AgentState.RUNNING or s.asked is not None or s.answer_left > 0 or s.condensing:
         return s
     if s.queue:
-        s = replace(s, running=s.running + _startable(s))
-        asks = any(pending.held for pending in _side_by_side(s))
+        candidates = _side_by_side(s)
+        startable = tuple(p.id for p in candidates if not p.held and p.id not in s.running)
+        s = replace(s, running=s.running + startable)
+        asks = any(pending.held for pending in candidates)
         return replace(s, agent_state=AgentState.AWAITING_USER_CONFIRMATION) if asks else s
     if s.recalls or s.owed:
         return s
@@ -374,17 +376,12 @@ def _settle(s: State, env: Envelope) -> State:
         return replace(s, agent_state=s.ending, ending=None)
     if (loop := find_loop(s.recent)) is not None:
         halt = Halt(HaltKind.STUCK, loop.kind, loop.since)
-        return replace(s, agent_state=AgentState.PAUSED, reason=f"The agent {describe(loop)}.", halt=halt)
-    if (limit := reached(s, env.timestamp)) is not None:
+        return replace(s, agent_state=AgentState.PAUSED, reason=f"The agent {describe_loop(loop)}.", halt=halt)
+    if (limit := limit_reached(s, env.timestamp)) is not None:
         return replace(s, agent_state=AgentState.PAUSED, reason=limit.text, halt=Halt(HaltKind.LIMIT, limit.name))
     if context_usage.is_full(s):
         return replace(s, condensing=True)
     return replace(s, asked=env.id, unread=False, ending=None)
-
-
-def _startable(s: State) -> tuple[int, ...]:
-    """The actions that may begin now."""
-    return tuple(p.id for p in _side_by_side(s) if not p.held and p.id not in s.running)
 
 
 def _side_by_side(s: State) -> tuple[Pending, ...]:
@@ -417,13 +414,13 @@ def react(before: State, after: State, env: Envelope) -> tuple[Effect, ...]:
     if isinstance(env.event, ChangeAgentStateAction) and after.agent_state is AgentState.STOPPED:
         effects += [Cancel(id) for id in (before.asked, *before.running) if id is not None]
     if isinstance(env.event, MessageAction) and env.source is EventSource.USER and not env.event.queued:
-        kind = RecallType.WORKSPACE_CONTEXT if before.first_said is None else RecallType.KNOWLEDGE
+        kind = RecallType.WORKSPACE_CONTEXT if before.first_message_id is None else RecallType.KNOWLEDGE
         recall = RecallAction(recall_type=kind, query=env.event.content)
         effects.append(Emit(recall, EventSource.USER, env.id))
     if after.agent_state is not before.agent_state:
         changed = AgentStateChangedObservation(agent_state=after.agent_state, reason=after.reason)
         effects.append(Emit(changed, EventSource.ENVIRONMENT, None))  # a cause would make it an action's result
-    effects += [_settlement(owed) for owed in after.owed if owed not in before.owed]
+    effects += [Emit(*observation_for(owed), owed.action_id) for owed in after.owed if owed not in before.owed]
     effects += [Execute(id) for id in after.running if id not in before.running]
     effects += _announcements(before, after, env)
     if after.asked == env.id:
@@ -445,14 +442,9 @@ def _announcements(before: State, after: State, env: Envelope) -> list[Effect]:
         why: Literal["full", "overflow"] = "overflow" if isinstance(env.event, ErrorObservation) else "full"
         found.append(Emit(CondensationRequestAction(why=why), EventSource.ENVIRONMENT, None))
     if after.releasing is not None and after.releasing != before.releasing:
-        said = next(queued.said() for queued in after.queued if queued.id == after.releasing)
-        found.append(Emit(said, EventSource.USER, after.releasing))
+        message = next(queued.message() for queued in after.queued if queued.id == after.releasing)
+        found.append(Emit(message, EventSource.USER, after.releasing))
     return found
-
-
-def _settlement(owed: Owed) -> Emit:
-    """The observation of an action that is not carried out."""
-    return Emit(*observation_of(owed), owed.action_id)
 
 
 def resume(state: State) -> tuple[Effect, ...]:
@@ -469,6 +461,6 @@ def resume(state: State) -> tuple[Effect, ...]:
         effects.append(Emit(CondensationRequestAction(why="full"), EventSource.ENVIRONMENT, None))
     effects += [Emit(LOST, EventSource.ENVIRONMENT, id) for id in state.running]
     effects += [Emit(USER_ACTION_LOST, EventSource.ENVIRONMENT, id) for id in sorted(state.side_actions)]
-    effects += [_settlement(owed) for owed in state.owed]
+    effects += [Emit(*observation_for(owed), owed.action_id) for owed in state.owed]
     effects += [Emit(NullObservation(), EventSource.ENVIRONMENT, waiting) for waiting in sorted(state.recalls)]
     return tuple(effects)

@@ -1,7 +1,7 @@
-"""What can stop the agent, and the choices that the user has then. Nothing here ends a conversation.
+"""What can stop the agent, and the options that the user has then. Nothing here ends a conversation.
 
-Each kind of halt has its choices in `WAYS`; the session carries out the one that the user takes. A new choice is a name
-here, a row, a case in `core.session.recovery`, and a key in the command table of the workspace.
+`AgentSession.recover` carries out the option that the user chooses. A new option is a name here, a row, a case there,
+and a key in the command table of the workspace.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class HaltKind(StrEnum):
     STUCK = "stuck"
 
 
-class Way(StrEnum):
-    """A choice of the user after a halt."""
+class HaltOption(StrEnum):
+    """What the user can choose after a halt."""
 
     RETRY = "retry"
     """Ask the model again."""
@@ -38,9 +38,7 @@ class Way(StrEnum):
     CONDENSE = "condense"
     """Condense the history, then ask the model again."""
     SWITCH_MODEL = "switch_model"
-    """Switch to another model."""
     RESTART_SANDBOX = "restart_sandbox"
-    """Start a new sandbox, then go on."""
     SKIP = "skip"
     """Go on without the failed step: the agent reads the error."""
     CUT_LOOP = "cut_loop"
@@ -50,7 +48,6 @@ class Way(StrEnum):
     TELL = "tell"
     """Tell the agent that it is repeating itself."""
     STOP = "stop"
-    """Stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,23 +60,22 @@ class Halt:
     """The id of the first event of a loop."""
 
     @property
-    def ways(self) -> tuple[Way, ...]:
-        """The choices, the most likely first."""
+    def options(self) -> tuple[HaltOption, ...]:
+        """The options, the most likely first."""
         if self.kind is HaltKind.MODEL:
-            return _OF_MODEL.get(self.what, _TRY_AGAIN)
-        return _OF_KIND[self.kind]
+            return _MODEL_OPTIONS.get(self.what, (HaltOption.RETRY, HaltOption.SWITCH_MODEL, HaltOption.STOP))
+        return _OPTIONS[self.kind]
 
 
-_TRY_AGAIN = (Way.RETRY, Way.SWITCH_MODEL, Way.STOP)
-_OF_KIND = {
-    HaltKind.LIMIT: (Way.EXTEND, Way.STOP),
-    HaltKind.SANDBOX: (Way.RESTART_SANDBOX, Way.SKIP, Way.STOP),
-    HaltKind.STUCK: (Way.TELL, Way.CUT_LOOP, Way.RESEND, Way.STOP),
+_OPTIONS = {
+    HaltKind.LIMIT: (HaltOption.EXTEND, HaltOption.STOP),
+    HaltKind.SANDBOX: (HaltOption.RESTART_SANDBOX, HaltOption.SKIP, HaltOption.STOP),
+    HaltKind.STUCK: (HaltOption.TELL, HaltOption.CUT_LOOP, HaltOption.RESEND, HaltOption.STOP),
 }
-_OF_MODEL: dict[str, tuple[Way, ...]] = {
-    ModelErrorKind.NOT_FOUND: (Way.SWITCH_MODEL, Way.RETRY, Way.STOP),
-    ModelErrorKind.CONTEXT_WINDOW: (Way.CONDENSE, Way.SWITCH_MODEL, Way.STOP),
-    ModelErrorKind.BAD_REQUEST: (Way.RETRY, Way.CONDENSE, Way.SWITCH_MODEL, Way.STOP),
-    ModelErrorKind.CONTENT_POLICY: (Way.SWITCH_MODEL, Way.RETRY, Way.STOP),
+_MODEL_OPTIONS: dict[str, tuple[HaltOption, ...]] = {
+    ModelErrorKind.NOT_FOUND: (HaltOption.SWITCH_MODEL, HaltOption.RETRY, HaltOption.STOP),
+    ModelErrorKind.CONTEXT_WINDOW: (HaltOption.CONDENSE, HaltOption.SWITCH_MODEL, HaltOption.STOP),
+    ModelErrorKind.BAD_REQUEST: (HaltOption.RETRY, HaltOption.CONDENSE, HaltOption.SWITCH_MODEL, HaltOption.STOP),
+    ModelErrorKind.CONTENT_POLICY: (HaltOption.SWITCH_MODEL, HaltOption.RETRY, HaltOption.STOP),
 }
 """By the kind of model error; every other kind may be tried again."""

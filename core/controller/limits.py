@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import date, datetime
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from core.controller.state import Limits, State
-    from core.store.writer import Spent
+from core.controller.state import Limits, State
+from core.store.writer import Spent
 
 UNPRICED = "unpriced"
 """The limit that is reached if there is a budget and the price of the model is unknown."""
@@ -21,40 +19,40 @@ DAY = "day_"
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class ReachedLimit:
     """A limit that the next call would exceed: its name, and the text for the user."""
 
     name: str
     text: str
 
 
-def reached(s: State, now: datetime) -> Reached | None:
+def limit_reached(s: State, now: datetime) -> ReachedLimit | None:
     """The limit of the conversation that the next call would exceed."""
     allowed = s.allowed
     if allowed.max_iterations is not None and s.iteration >= allowed.max_iterations:
         text = f"Agent reached maximum iteration. Current iteration: {s.iteration}, max iteration: "
-        return Reached("iterations", text + str(allowed.max_iterations))
+        return ReachedLimit("iterations", text + str(allowed.max_iterations))
     if allowed.max_budget is not None:
         cost = s.metrics.accumulated_cost
         if cost is None:
-            return Reached(UNPRICED, _unpriced(allowed.max_budget))
+            return ReachedLimit(UNPRICED, _unpriced(allowed.max_budget))
         if cost + s.last_cost > allowed.max_budget or cost >= allowed.max_budget:
             text = (
                 "Agent reached maximum budget for conversation."
                 f"Current budget: {cost:.2f}, max budget: {allowed.max_budget:.2f}"
             )
-            return Reached("budget", text + _expected(f"${s.last_cost:.2f}", cost < allowed.max_budget))
+            return ReachedLimit("budget", text + _expected(f"${s.last_cost:.2f}", cost < allowed.max_budget))
     tokens, next_tokens = s.tokens, s.metrics.accumulated_token_usage.per_turn_token
     if allowed.max_tokens is not None and tokens and tokens + next_tokens > allowed.max_tokens:
         text = f"The limit of {allowed.max_tokens:,} tokens is reached: {tokens:,} are used"
-        return Reached("tokens", text + _expected(f"{next_tokens:,}", tokens < allowed.max_tokens))
+        return ReachedLimit("tokens", text + _expected(f"{next_tokens:,}", tokens < allowed.max_tokens))
     if allowed.max_seconds is not None and s.worked_at(now) >= allowed.max_seconds:
         text = f"The agent has worked for {s.worked_at(now):.0f} s; the limit is {allowed.max_seconds:.0f} s."
-        return Reached("time", text)
+        return ReachedLimit("time", text)
     return None
 
 
-def reached_of_day(s: State, day: Limits, spent: Spent, today: date) -> Reached | None:
+def daily_limit_reached(s: State, day: Limits, spent: Spent, today: date) -> ReachedLimit | None:
     """The daily limit, for all conversations together, that the next call would exceed."""
     times = 1 + (s.day_grants[1] if s.day_grants is not None and s.day_grants[0] == today else 0)
     for name, used, expected, limit in (
@@ -64,14 +62,14 @@ def reached_of_day(s: State, day: Limits, spent: Spent, today: date) -> Reached 
         ("time", spent.seconds, 0.0, day.max_seconds),
     ):
         if limit is not None and (used >= limit * times or used + expected > limit * times):
-            return Reached(DAY + name, f"Today's limit of {_amount(name, limit * times)} is reached: all "
+            return ReachedLimit(DAY + name, f"Today's limit of {_amount(name, limit * times)} is reached: all "
                            f"conversations together have used {_amount(name, used)}.")  # fmt: skip
     if day.max_budget is not None and s.metrics.accumulated_cost is None and times == 1:
-        return Reached(DAY + UNPRICED, _unpriced(day.max_budget))
+        return ReachedLimit(DAY + UNPRICED, _unpriced(day.max_budget))
     return None
 
 
-def extended(s: State, name: str, today: date) -> State:
+def extend_limit(s: State, name: str, today: date) -> State:
     """The state with this limit extended by its amount, and at least beyond the next call."""
     allowed, limits = s.allowed, s.limits
     usage = s.metrics.accumulated_token_usage

@@ -35,14 +35,14 @@ USER_ACTION_LOST = ErrorObservation(content=USER_ACTION_LOST_TEXT, error_id=NOT_
 """The same of an action of the user: a command, or the terminal or the browser taken over."""
 
 
-def observation_of(owed: Owed) -> tuple[Observation, EventSource]:
+def observation_for(owed: Owed) -> tuple[Observation, EventSource]:
     """The observation of an action that is not carried out, and its source."""
     match owed.why:
         case "rejected":
             reason = f" Reason: {owed.note}" if owed.note else " Waiting for further user input."
             return UserRejectObservation(content=REJECTED_TEXT + reason), EventSource.USER
         case "denied":
-            return denied(owed.note), EventSource.ENVIRONMENT
+            return denied_observation(owed.note), EventSource.ENVIRONMENT
         case "planned":
             return ErrorObservation(content=PLANNING_TEXT, error_id=NOT_EXECUTED_PLANNING), EventSource.AGENT
         case "behind":
@@ -51,12 +51,12 @@ def observation_of(owed: Owed) -> tuple[Observation, EventSource]:
             return ErrorObservation(content=STOPPED_TEXT, error_id=NOT_EXECUTED_STOPPED), EventSource.AGENT
 
 
-def denied(text: str) -> ErrorObservation:
+def denied_observation(text: str) -> ErrorObservation:
     """The observation of an action that a rule forbids."""
     return ErrorObservation(content=text, error_id=NOT_EXECUTED_DENIED)
 
 
-def refusal(action: Action) -> str:
+def denial_text(action: Action) -> str:
     """The text of that observation: the rule and its reasons."""
     judged = action.judgement
     told = DENIED_TEXT.format(rule=judged.rule if judged is not None else "")

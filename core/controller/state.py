@@ -58,7 +58,7 @@ class Queued:
     image_urls: tuple[str, ...] = ()
     context: str = ""
 
-    def said(self) -> MessageAction:
+    def message(self) -> MessageAction:
         """The message that is sent."""
         return MessageAction(content=self.text, image_urls=list(self.image_urls) or None, context=self.context)
 
@@ -81,7 +81,7 @@ class Undone:
     """The id of its action."""
     first: int
     chat: bool
-    first_said: int | None
+    first_message_id: int | None
     queued: tuple[Queued, ...]
     agent_state: AgentState
     reason: str
@@ -120,7 +120,7 @@ class State:
     """The state that follows the last answer when its actions are done."""
     unread: bool = False
     """Whether there is a message of the user that no model call has seen."""
-    first_said: int | None = None
+    first_message_id: int | None = None
     """The id of the first message of the user."""
     queued: tuple[Queued, ...] = ()
     releasing: int | None = None
@@ -129,7 +129,7 @@ class State:
     """The history was too long for the model, and a request to condense it was made."""
     condensed: bool = False
     """Whether that was requested since the last answer of the model."""
-    rests: AgentState | None = None
+    resting_state: AgentState | None = None
     """The state to return to after a condensation that the user requested at rest."""
     view_events: int = 0
     """The estimated number of events that the model sees."""

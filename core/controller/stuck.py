@@ -35,7 +35,7 @@ USELESS_REPEATS = 4
 """Unusable answers in a row, each for another reason: three repairs, then the user is asked."""
 MONOLOGUE_REPEATS = 3
 CONDENSATION_REPEATS = 2
-KEPT = MAX_PERIOD * PERIOD_REPEATS
+MAX_STEPS = MAX_PERIOD * PERIOD_REPEATS
 """Steps that are kept."""
 
 SYNTAX_ERRORS = (
@@ -171,7 +171,7 @@ def _fields(cls: type[Event]) -> tuple[str, ...]:
     return tuple(name for name in cls.model_fields if name not in left_out)
 
 
-def describe(loop: Loop) -> str:
+def describe_loop(loop: Loop) -> str:
     """The description of a loop, for people and for the agent."""
     match loop.kind:
         case "monologue":

@@ -10,7 +10,6 @@ import asyncio
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from core.acp.acp_selection import OTHER, linked
 from core.agent.no_agent import NoAgent
@@ -31,8 +30,8 @@ from core.store.event_store import EventStore
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """The agent of a conversation, and what depends on it."""
+class ConversationAgent:
+    """The agent of a conversation, and the runtime and the tools that it works with."""
 
     make: Callable[[LLM], Agent]
     runtime: Runtime
@@ -45,13 +44,12 @@ class Made:
 class AgentFactory:
     """Makes agents. `settings` are read when a conversation starts."""
 
-    def __init__(self, home: Path, store: EventStore, settings: Callable[[], AgentSettings]) -> None:
-        self.agents = Agents(home)
-        """The agents that exist."""
+    def __init__(self, agents: Agents, store: EventStore, settings: Callable[[], AgentSettings]) -> None:
+        self._agents = agents
         self._store = store
         self._settings = settings
 
-    async def of(
+    async def create(
         self,
         info: ConversationInfo,
         kind: AgentKind | None,
@@ -59,58 +57,54 @@ class AgentFactory:
         plugins: Sequence[PluginRequirement],
         toolbox: Toolbox | None,
         runtime: Runtime,
-        history_condenser: Callable[[LLM], HistoryCondenser] | None = None,
-        more: Sequence[Tool] = (),
-    ) -> Made:
-        """The agent of a conversation: `kind` for a new one, else the one that it began with, and what depends on it.
+        make_condenser: Callable[[LLM], HistoryCondenser],
+        extra_tools: Sequence[Tool],
+    ) -> ConversationAgent:
+        """The agent of a conversation: `kind` for a new one, else the one that it began with.
 
-        `history_condenser` makes what condenses the history, and `more` are tools that the session carries out, for
-        our own agents. If the agent does not exist any more, one that says so takes its place; an import uses that of
-        the settings. Raises ConfigurationError, ConsentError, StoreError.
+        `make_condenser` and `extra_tools`, which the session carries out, are for our own agents. If the agent does not
+        exist any more, one that says so takes its place; an import uses that of the settings. Raises
+        ConfigurationError, ConsentError, StoreError.
         """
+        settings = self._settings()
         if kind is None:
             name = await self._name(info)
             try:
-                kind = await asyncio.to_thread(self.agents.find, name, info.workspace)
+                kind = await asyncio.to_thread(self._agents.find, name, info.workspace)
             except (ConfigurationError, ConsentError) as error:
                 if info.origin not in (IMPORT, AGAIN):
-                    absent = NoAgent(name, str(error))
-                    return Made(lambda llm: absent, runtime, toolbox)
-                kind = await asyncio.to_thread(self.agents.find, self._settings().name, info.workspace)
+                    missing = NoAgent(name, str(error))
+                    return ConversationAgent(lambda llm: missing, runtime, toolbox)
+                kind = await asyncio.to_thread(self._agents.find, settings.name, info.workspace)
         if kind.name == OTHER:
-            said = self._settings()
-            environ = inherited(os.environ, said.acp_env)
-            other = await asyncio.to_thread(linked, said.acp_command, info.workspace, runtime, environ)
-            return Made(other.make, other.runtime, None)
-        make, condenses = kind.make, self._settings().request_condensation
+            environ = inherited(os.environ, settings.acp_env)
+            other = await asyncio.to_thread(linked, settings.acp_command, info.workspace, runtime, environ)
+            return ConversationAgent(other.make, other.runtime, None)
+        own_tools = (OUR_TOOLS["request_condensation"],) if settings.request_condensation else ()
 
         async def more_tools() -> Sequence[Tool]:
-            own = (OUR_TOOLS["request_condensation"],) if condenses else ()
-            return (*own, *more, *(await toolbox.tools() if toolbox else ()))
+            return (*own_tools, *extra_tools, *(await toolbox.tools() if toolbox else ()))
 
-        others = await asyncio.to_thread(self._others, info.workspace)
+        make, delegates = kind.make, await asyncio.to_thread(self._delegates, info.workspace)
 
-        def made(llm: LLM) -> Agent:
+        def make_agent(llm: LLM) -> Agent:
             agent = make(llm, plugins, more_tools)
             if isinstance(agent, ToolAgent):
-                agent.offer_delegates(others)
-                if history_condenser is not None:
-                    agent.history_condenser = history_condenser(llm)
+                agent.offer_delegates(delegates)
+                agent.history_condenser = make_condenser(llm)
             return agent
 
-        return Made(made, runtime, toolbox, condenses=True)
+        return ConversationAgent(make_agent, runtime, toolbox, condenses=True)
 
-    def _others(self, workspace: str) -> dict[str, str]:
+    def _delegates(self, workspace: str) -> dict[str, str]:
         """The agents of files and packages that may take a task in a folder, with their descriptions. Blocks."""
-        kinds = self.agents.all(workspace).kinds.values()
+        kinds = self._agents.all(workspace).kinds.values()
         return {kind.name: kind.description for kind in kinds if kind.name not in AGENTS and kind.allowed}
 
     async def _name(self, info: ConversationInfo) -> str:
         """The agent that a conversation began with, or that of the settings."""
-        begun = next(iter(await self._store.read(info.id, limit=1)), None)
-        name = begun.event.agent_class if begun and isinstance(begun.event, SystemMessageAction) else None
-        if (
-            info.origin == IMPORT and name == OTHER
-        ):  # it works outside of the sandbox: only the user may choose it, not a file
-            name = None
+        first = next(iter(await self._store.read(info.id, limit=1)), None)
+        name = first.event.agent_class if first and isinstance(first.event, SystemMessageAction) else None
+        if info.origin == IMPORT and name == OTHER:
+            name = None  # it works outside of the sandbox: only the user may choose it, not a file
         return name or self._settings().name

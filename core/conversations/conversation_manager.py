@@ -15,6 +15,7 @@ import logging
 import tempfile
 import time
 import uuid
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
@@ -30,13 +31,12 @@ from core.agent.registry import AgentKind, Found
 from core.controller.state import Limits
 from core.conversations import deletion
 from core.conversations.deletion import Forget, forget_nothing
-from core.conversations.session_factory import DEMO, MakeCheckpoints, MakeRuntime, SessionFactory
-from core.conversations.viewers import Viewers
+from core.conversations.session_factory import MakeCheckpoints, MakeRuntime, SessionFactory
 from core.delegation.delegation import MAX_LEVEL
 from core.delegation.shared_runtime import SharedRuntime
 from core.errors import UsageError
 from core.events import AgentDelegateAction, AgentState, EventSource
-from core.llm.factory import ModelOffer, offers
+from core.llm.factory import DEMO, ModelOffer, offers
 from core.llm.model_catalogue import KnownModel
 from core.llm.no_model import AGAIN, WITHOUT, NoModel
 from core.llm.registry import model_of_agent
@@ -88,7 +88,11 @@ class ConversationManager:
         self._around = around or nullcontext()
         self._forget = forget
         self._sessions: dict[str, AgentSession] = {}
-        self._viewers = Viewers(clock)
+        self._clock = clock
+        self._viewers: Counter[str] = Counter()
+        """How many screens show each conversation."""
+        self._left_at: dict[str, float] = {}
+        """When the last screen that showed a conversation was closed, by `clock`."""
         self._slots = Slots(settings.conversations.max_concurrent, self._sessions)
         self.factory = SessionFactory(
             self.store,
@@ -106,7 +110,7 @@ class ConversationManager:
         """The secrets that commands may have, and the MCP servers that all conversations share."""
         self.trust = FolderTrust(home, self.factory.own, self.factory.gate, self.mcp)
         """What folders bring, and whether the user trusts it."""
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._ending = asyncio.Event()
         self._housekeeping: list[asyncio.Task[None]] = []
 
@@ -116,9 +120,9 @@ class ConversationManager:
         self.copies = WorkspaceCopies(self.store.home, self.store.mark)
         await self._around.__aenter__()
         garbage_collector.freeze()
-        self._housekeeping.append(asyncio.create_task(self.copies.sweep(), name="sweeper of copies"))
+        self._housekeeping.append(asyncio.create_task(self.copies.sweep(), name="remove old workspace copies"))
         if self.settings.conversations.close_delay_s:
-            self._housekeeping.append(asyncio.create_task(self._clean(), name="cleaner of conversations"))
+            self._housekeeping.append(asyncio.create_task(self._close_stale_loop(), name="close stale conversations"))
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -193,10 +197,6 @@ class ConversationManager:
         since = datetime.now(UTC) - timedelta(days=days)
         return [info for info in found if info.updated_at >= since]
 
-    async def said(self, workspace: str, limit: int = 1000) -> Sequence[str]:
-        """What the user wrote before, in all conversations; see `EventReader.user_inputs`."""
-        return await self.store.user_inputs(workspace=workspace, limit=limit)
-
     # -- create, open, close -----------------------------------------------------------------------------------------
 
     async def create(
@@ -209,16 +209,18 @@ class ConversationManager:
         the user has not read a project's agent.
         """
         await self.trust.begin(workspace)
-        kind = await asyncio.to_thread(self.factory.agents.agents.find, agent or self.settings.agent.name, workspace)
+        kind = await asyncio.to_thread(self.factory.agents.find, agent or self.settings.agent.name, workspace)
         if repository:
-            repository = self._repository(repository)
+            repository = str(Repository.parse(repository))
+            if self.factory.masker.mask_text(repository) != repository:
+                raise UsageError("The repository address contains the value of a secret variable. Remove it.")
         own_model = model_of_agent(kind.name, self.settings.llm) or kind.model
         model = model or own_model or self.settings.model or (WITHOUT if kind.name == OTHER else "")
         if model == DEMO:
             workspace = await asyncio.to_thread(tempfile.mkdtemp, prefix="handloom-demo-")
         workspace = await asyncio.to_thread(_folder, workspace)
         llm = await self.factory.model(model, workspace)
-        async with self._place(uuid.uuid4().hex) as id:
+        async with self._slot(uuid.uuid4().hex) as id:
             lease = await self.store.create_conversation(
                 id, title=self.mask(title), workspace=workspace, model=model, repository=repository
             )
@@ -226,14 +228,10 @@ class ConversationManager:
 
     async def agents_for(self, workspace: str) -> Found:
         """The agents that can be chosen in a folder, and the errors of others."""
-        return await asyncio.to_thread(self.factory.agents.agents.all, workspace)
-
-    async def allow_agent(self, kind: AgentKind) -> None:
-        """Allow a project's agent, which the user has read. Raises ConfigurationError."""
-        await self.trust.allow_agent(kind)
+        return await asyncio.to_thread(self.factory.agents.all, workspace)
 
     @asynccontextmanager
-    async def _place(self, conversation_id: str) -> AsyncIterator[str]:
+    async def _slot(self, conversation_id: str) -> AsyncIterator[str]:
         """Take a slot for a conversation that starts, and release it if that fails. Raises UsageError."""
         await self._slots.take(conversation_id)
         try:
@@ -248,11 +246,11 @@ class ConversationManager:
         It is not closed automatically until it was attached and detached. Raises UsageError for an unknown one or if
         all slots are taken by conversations that work, StoreBusyError if another process has it open.
         """
-        async with self._turn_of(conversation_id):
-            self._viewers.keep(conversation_id)
+        async with self._lock(conversation_id):
+            self._left_at.pop(conversation_id, None)
             if (known := self._sessions.get(conversation_id)) is not None:
                 return known
-            async with self._place(conversation_id):
+            async with self._slot(conversation_id):
                 return await self._open(conversation_id, model)
 
     async def fork(self, conversation_id: str, event_id: int, *, copy_files: bool) -> AgentSession:
@@ -279,13 +277,13 @@ class ConversationManager:
             await session.stream.append(moved(session.runtime.working_dir, repository), EventSource.ENVIRONMENT)
         return session
 
-    async def at_work_beside(self, session: AgentSession) -> Sequence[str]:
+    async def others_at_work(self, session: AgentSession) -> Sequence[str]:
         """The titles of other conversations that work in the same folder, in any process. Foreign text."""
-        own = {session.id, *(child.id for child in session.delegates)}
+        own_ids = {session.id, *(child.id for child in session.delegates)}
         running = frozenset({AgentState.RUNNING.value})
         where = ConversationFilter(workspace=session.info.workspace, states=running, parents=True)
-        return [other.title or other.first_line for other in await self.store.conversations(where=where)
-                if other.id not in own]  # fmt: skip
+        found = await self.store.conversations(where=where)
+        return [other.title or other.first_line for other in found if other.id not in own_ids]
 
     async def _open(self, conversation_id: str, model: str) -> AgentSession:
         lease = await self.store.acquire(conversation_id)
@@ -312,44 +310,45 @@ class ConversationManager:
         self, parent: str, action: AgentDelegateAction, action_id: int, limits: Limits
     ) -> AgentSession:
         """Create and start a conversation for the task of a delegate. Raises HandloomError."""
-        by = self._sessions[parent]
-        level, above = 1, by.info.parent
-        while above:
-            (info,) = await self.store.conversations(conversation_id=above)
-            level, above = level + 1, info.parent
+        parent_session = self._sessions[parent]
+        info, level = parent_session.info, 1
+        while info.parent:
+            (info,) = await self.store.conversations(conversation_id=info.parent)
+            level += 1
         if level > MAX_LEVEL:
             raise UsageError(f"Delegates may not delegate deeper than {MAX_LEVEL} levels. Do the task yourself.")
         if action.agent == OTHER:
             raise UsageError(
                 f"{OTHER} works outside of the sandbox, so only the user chooses it. Do the task yourself."
             )
-        kind = await asyncio.to_thread(self.factory.agents.agents.find, action.agent, by.info.workspace)
-        own_model = model_of_agent(action.agent, self.settings.llm) or kind.model
-        model = own_model or self.settings.agent.delegate_model or by.info.model
-        llm = await self.factory.model(model, by.info.workspace)
-        async with self._place(uuid.uuid4().hex) as id:
+        workspace = parent_session.info.workspace
+        kind = await asyncio.to_thread(self.factory.agents.find, action.agent, workspace)
+        model = model_of_agent(action.agent, self.settings.llm) or kind.model
+        model = model or self.settings.agent.delegate_model or parent_session.info.model
+        llm = await self.factory.model(model, workspace)
+        async with self._slot(uuid.uuid4().hex) as id:
             lease = await self.store.create_conversation(
                 id,
                 title=first_line(str(action.inputs.get("task", ""))),
-                workspace=by.info.workspace,
+                workspace=workspace,
                 model=model,
                 parent=parent,
                 parent_action=action_id,
             )
-            runtime = SharedRuntime(by.runtime) if by.runtime.is_elsewhere else None
+            runtime = SharedRuntime(parent_session.runtime) if parent_session.runtime.is_elsewhere else None
             child = await self._start(lease, llm, kind=kind, limits=limits, runtime=runtime)
-        child.approval.set_mode(by.approval.mode)
-        child.approval.share(by.approval)
-        child.delegation.attended = by.delegation.attended
+        child.approval.set_mode(parent_session.approval.mode)
+        child.approval.share(parent_session.approval)
+        child.delegation.attended = parent_session.delegation.attended
         return child
 
-    async def create_again(self, source: ConversationInfo, *, workspace: str, agent: Agent) -> AgentSession:
+    async def create_rerun(self, source: ConversationInfo, *, workspace: str, agent: Agent) -> AgentSession:
         """Create and start a conversation in which this agent runs another one again. It has no model and no limits.
 
         Its sandbox ends with it, and so does the workspace if it is one of `copies`. Raises as `create`.
         """
         workspace = await asyncio.to_thread(_folder, workspace)
-        async with self._place(uuid.uuid4().hex) as id:
+        async with self._slot(uuid.uuid4().hex) as id:
             title = f"{source.title.strip()}{RUN_AGAIN}" if source.title else ""
             new = NewConversation(id, title, workspace, AGAIN, origin=AGAIN, origin_of=source.id)
             lease = await self.store.acquire(await self.store.adopt(new, []))
@@ -384,20 +383,14 @@ class ConversationManager:
         await self.factory.llms.warm(llm)
         return session
 
-    def _repository(self, text: str) -> str:
-        """The repository as it is stored. Raises UsageError if it is not allowed, or contains a secret."""
-        repository = str(Repository.parse(text))
-        if self.factory.masker.mask_text(repository) != repository:
-            raise UsageError("The repository address contains the value of a secret variable. Remove it.")
-        return repository
-
     async def close(self, conversation_id: str) -> None:
         """Close a conversation, even if it is shown; one that is not open is ignored."""
-        async with self._turn_of(conversation_id):
+        async with self._lock(conversation_id):
             await self._close(conversation_id)
 
     async def _close(self, conversation_id: str) -> None:
-        self._viewers.forget(conversation_id)
+        self._viewers.pop(conversation_id, None)
+        self._left_at.pop(conversation_id, None)
         self._slots.release(conversation_id)  # now, because closing takes seconds, and it starts nothing any more
         if (session := self._sessions.pop(conversation_id, None)) is not None:
             try:
@@ -408,14 +401,14 @@ class ConversationManager:
                     await self.copies.remove(session.info.workspace)
                 garbage_collector.conversation_closed()
 
-    # -- what is done with a conversation whether it is open or not ---------------------------------------------------
+    # -- conversations that are open or closed -------------------------------------------------------------------------
 
     def is_open(self, conversation_id: str) -> bool:
         """Whether this process has it open."""
         return conversation_id in self._sessions
 
     async def open_elsewhere(self, ids: Sequence[str]) -> set[str]:
-        """Those of these conversations that another living process has open."""
+        """The ids of those conversations that another living process has open."""
         mark, owners = self.store.mark, await self.store.listing.owners(ids)
         others = {id: owner for id, owner in owners.items() if owner != mark.name}
         return await asyncio.to_thread(lambda: {id for id, owner in others.items() if mark.is_alive(owner)})
@@ -442,24 +435,28 @@ class ConversationManager:
             await self.close(info.id)
         await deletion.delete(self.store, infos, self._forget, later=later)
 
-    def _turn_of(self, conversation_id: str) -> asyncio.Lock:
+    def _lock(self, conversation_id: str) -> asyncio.Lock:
         """A lock for opening and closing a conversation, so that it is started once."""
-        return self._turns.setdefault(conversation_id, asyncio.Lock())
+        return self._locks.setdefault(conversation_id, asyncio.Lock())
 
-    # -- who looks at it ---------------------------------------------------------------------------------------------
+    # -- screens that show a conversation ------------------------------------------------------------------------------
 
     async def attach(self, conversation_id: str) -> AgentSession:
         """Show a conversation: its session, opened if necessary. Raises as `open`."""
         session = await self.open(conversation_id)
-        self._viewers.come(conversation_id)
+        self._viewers[conversation_id] += 1
         return session
 
     def detach(self, conversation_id: str) -> None:
         """Stop showing a conversation. It goes on working, and is closed when it has rested for a while."""
-        if conversation_id in self._sessions:
-            self._viewers.go(conversation_id)
+        if conversation_id not in self._sessions:
+            return
+        self._viewers[conversation_id] -= 1
+        if self._viewers[conversation_id] <= 0:
+            del self._viewers[conversation_id]
+            self._left_at[conversation_id] = self._clock()
 
-    async def _clean(self) -> None:
+    async def _close_stale_loop(self) -> None:
         """Close stale conversations until the manager ends."""
         while True:
             try:
@@ -471,8 +468,8 @@ class ConversationManager:
 
     async def close_stale(self) -> None:
         """Close the conversations that are not shown and have rested for the delay of the settings."""
-        for id in self._viewers.left:
-            async with self._turn_of(id):
+        for id in list(self._left_at):
+            async with self._lock(id):
                 if not self._is_stale(id):
                     continue
                 try:
@@ -482,9 +479,10 @@ class ConversationManager:
 
     def _is_stale(self, conversation_id: str) -> bool:
         delay_s, session = self.settings.conversations.close_delay_s, self._sessions.get(conversation_id)
-        if not delay_s or session is None or not session.rests:
+        left_at = self._left_at.get(conversation_id)
+        if not delay_s or session is None or left_at is None or not session.rests:
             return False
-        return self._viewers.unseen_s(conversation_id, session.rests_since) >= delay_s
+        return self._clock() - max(left_at, session.rests_since) >= delay_s
 
 
 def _folder(path: str) -> str:

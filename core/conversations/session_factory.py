@@ -1,8 +1,7 @@
 """Builds the session of a conversation from what all conversations of a home share.
 
 The model host, the MCP servers, the agents, the secrets and the user's memory exist once; runtime, toolbox, past and
-checkpoints are made for each conversation. The model of the settings writes the summaries, or else that of the
-conversation; a scripted model is only asked if the settings name it, because it would play its next turn.
+checkpoints are made for each conversation.
 """
 
 from __future__ import annotations
@@ -12,19 +11,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from core.agent.registry import AgentKind
+from core.agent.registry import AgentKind, Agents
 from core.agent.tools.control import RECALL_CONVERSATIONS
 from core.controller.state import Limits
-from core.conversations.agent_factory import AgentFactory, Made
+from core.conversations.agent_factory import AgentFactory, ConversationAgent
 from core.delegation.delegation import CloseChild, MakeChild
 from core.errors import ConfigurationError
+from core.llm.factory import DEMO
 from core.llm.no_model import AGAIN
 from core.llm.registry import LLMRegistry, model_for
 from core.llm.title_suggestion import SuggestTitle, suggest_title
 from core.mcp.supervisor import BeforeServer, Supervisor
 from core.mcp.tool_registry import Toolbox
-from core.memory.condensers.condenser import CondenserPipeline, context_limit
-from core.memory.history_condenser import HistoryCondenser
+from core.memory.condensers.condenser import context_limit
+from core.memory.history_condenser import condenser_maker
 from core.memory.library import Own
 from core.memory.past_conversations import Past
 from core.memory.settings import MemorySettings
@@ -37,7 +37,6 @@ from core.secrets.known_secrets import kept_values, values_of
 from core.secrets.vault import Vault
 from core.security.confirmation import ConfirmMode
 from core.session.agent_session import AgentSession
-from core.session.session_parts import SessionParts
 from core.session.suspend import Slots
 from core.settings.config import AgentSettings, DaySettings, Settings
 from core.store.conversations import ConversationInfo
@@ -45,34 +44,6 @@ from core.store.event_store import EventStore
 from core.store.writer import Lease
 from core.trust.trust_store import TrustPolicy
 
-
-def history_condenser_of(llms: LLMRegistry, settings: Settings, workspace: str) -> Callable[[LLM], HistoryCondenser]:
-    """What condenses the history of a conversation in a folder, to be made for the model of its agent."""
-    name = model_for("summary", "", settings.llm)
-    condenser, limit = CondenserPipeline(settings.condenser), context_limit(settings.condenser)
-
-    async def make_llm() -> LLM:
-        return await asyncio.to_thread(llms.alone, name, workspace, settings.llm, settings.models)
-
-    def made(llm: LLM) -> HistoryCondenser:
-        if name and name != llm.name:
-            return HistoryCondenser(condenser, limit, make_llm=make_llm)
-        named = settings.models.get(llm.name)
-        plays = (named.model if named is not None else llm.name).startswith((DEMO, AGAIN, "scripted:"))
-        return HistoryCondenser(condenser, limit, llm=None if plays and not name else llm)
-
-    return made
-
-
-def past_of(store: EventStore, info: ConversationInfo, settings: MemorySettings) -> Past | None:
-    """The other conversations that the agent may search; None if the setting or the model excludes that."""
-    if settings.recall == "off" or info.model in (DEMO, AGAIN):
-        return None
-    return Past(store, info.id, info.workspace if settings.recall == "project" else "")
-
-
-DEMO = "demo"
-"""The model that needs neither a key nor a network; it works in a temporary folder."""
 MakeRuntime = Callable[[str], Runtime]
 """Makes a runtime that works in this folder, not started yet."""
 MakeCheckpoints = Callable[[str, str], Checkpoints | None]
@@ -103,7 +74,9 @@ class SessionFactory:
         """The environment, and the keys in the vault."""
         self._slots = slots
         self._clock = clock
-        self.agents = AgentFactory(home, store, lambda: settings().agent)
+        self.agents = Agents(home)
+        """The agents that exist."""
+        self._agent_factory = AgentFactory(self.agents, store, lambda: settings().agent)
         self.vault = Vault(home)
         """The secrets that commands may have."""
         self.llms = LLMRegistry(self.environ)
@@ -158,32 +131,33 @@ class SessionFactory:
         settings = self._settings()
         runtime = await self._runtime(info, runtime)
         toolbox = await self._toolbox(info)
-        past = past_of(self._store, info, settings.memory)
+        past = _past_conversations(self._store, info, settings.memory)
         if make_agent is not None:
-            made = Made(make_agent, runtime, toolbox)
+            agent = ConversationAgent(make_agent, runtime, toolbox)
         else:
-            made = await self.agents.of(
+            agent = await self._agent_factory.create(
                 info,
                 kind,
                 plugins=self.plugins,
                 toolbox=toolbox,
                 runtime=runtime,
-                history_condenser=history_condenser_of(self.llms, settings, info.workspace),
-                more=() if past is None else (RECALL_CONVERSATIONS,),
+                make_condenser=condenser_maker(self.llms, settings, info.workspace),
+                extra_tools=() if past is None else (RECALL_CONVERSATIONS,),
             )
-        own_limits = replace(limits_of(settings.agent), room=context_limit(settings.condenser, made.condenses))
-        parts = SessionParts(
+        limits = limits or replace(_limits(settings.agent), room=context_limit(settings.condenser, agent.condenses))
+        return AgentSession(
             store=self._store,
             lease=lease,
             info=info,
-            runtime=made.runtime,
+            runtime=agent.runtime,
             llm=llm,
             make_llm=lambda name: self.model(name, info.workspace),
-            make_agent=made.make,
-            limits=limits or own_limits,
-            day_limits=Limits(max_iterations=None) if make_agent else limits_of(settings.day),
+            make_agent=agent.make,
+            limits=limits,
+            day_limits=Limits(max_iterations=None) if make_agent else _limits(settings.day),
             make_child=make_child,
             close_child=close_child,
+            settings=settings,
             confirm=ConfirmMode.NEVER if info.model == DEMO else settings.agent.confirm,  # its commands are ours
             masker=self.masker,
             detector=self._detector if settings.secrets.detect else None,
@@ -192,15 +166,12 @@ class SessionFactory:
             checkpoints=await asyncio.to_thread(self.make_checkpoints, info.workspace, info.id),
             suggest_title=self._suggest_title(info),
             clock=self._clock,
-            sandbox=settings.sandbox,
             comes_back=info.origin != AGAIN,
-            toolbox=made.toolbox,
-            past=past if made.condenses else None,
+            toolbox=agent.toolbox,
+            past=past if agent.condenses else None,
             own=self.own if toolbox is not None else None,
             gate=self.gate,
-            security=settings.security,
         )
-        return AgentSession(parts)
 
     async def _runtime(self, info: ConversationInfo, runtime: Runtime | None) -> Runtime:
         """The given runtime, or a new one, told what to keep and what to allow."""
@@ -230,8 +201,14 @@ class SessionFactory:
         return partial(suggest_title, lambda: asyncio.to_thread(make))
 
 
-def limits_of(settings: AgentSettings | DaySettings) -> Limits:
-    """The limits of the settings."""
+def _past_conversations(store: EventStore, info: ConversationInfo, settings: MemorySettings) -> Past | None:
+    """The other conversations that the agent may search; None if the setting or the model excludes that."""
+    if settings.recall == "off" or info.model in (DEMO, AGAIN):
+        return None
+    return Past(store, info.id, info.workspace if settings.recall == "project" else "")
+
+
+def _limits(settings: AgentSettings | DaySettings) -> Limits:
     return Limits(settings.max_iterations, settings.max_budget, settings.max_tokens, settings.max_seconds)
 
 

@@ -34,29 +34,40 @@ from core.events import (
 from core.memory.recall import Recollection
 from core.protocols import Runtime
 from core.pub_sub import Frames
-from core.sandbox.environment_shell import TIMED_OUT_EXIT, EnvironmentShell, apart
+from core.sandbox.environment_shell import TIMED_OUT_EXIT, EnvironmentShell, separate_shell_command
 from core.settings.config import SandboxSettings
 from core.stream import EventStream
 from core.trust.hook_file import DENIES, Hook, Moment
 
-MAX_SAID_BYTES = 8 * 1024
-"""Of standard error; the rest is dropped."""
-HOST_HOOKS_END_S = 1.0
-"""How long a hook that was ended may take to exit."""
+log = logging.getLogger(__name__)
+
+HOOK_FAILED = "STATUS$HOOK_FAILED"
+HOOKS_NOT_RUN = "STATUS$HOOKS_NOT_RUN"
+MAX_STDERR_BYTES = 8 * 1024
+HOST_HOOK_EXIT_S = 1.0
+"""How long a hook that was killed may take to exit."""
+MAX_TEXT_CHARS = 4_000
+"""Of each text in the JSON object; a longer one is cut, and `cut` says so."""
+MAX_INPUT_CHARS = 64 * 1024
+"""Of the whole JSON object: a shell command may be twice as long."""
+REASON_CHARS = 2_000
+END_S = 10.0
+"""For all hooks at the end, because the user waits for them."""
+NO_REASON = "A hook denied this action, and did not say why."
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class HookResult:
     """How a hook ended."""
 
-    status: int | None
+    exit_status: int | None
     """None if it could not be run, or not to its end."""
-    said: str = ""
-    """Standard error. Foreign text."""
-    is_late: bool = False
+    stderr: str = ""
+    """Foreign text."""
+    timed_out: bool = False
 
 
-async def run_on_host(hook: Hook, line: bytes, folder: Path) -> Ended:
+async def run_on_host(hook: Hook, line: bytes, folder: Path) -> HookResult:
     """Run a hook in a folder, with a line on its standard input. Cancelling ends it and everything it started."""
     try:
         process = await asyncio.create_subprocess_exec(
@@ -70,24 +81,24 @@ async def run_on_host(hook: Hook, line: bytes, folder: Path) -> Ended:
             start_new_session=True,
         )
     except OSError as error:
-        return Ended(None, error.strerror or str(error))
+        return HookResult(None, error.strerror or str(error))
     try:
         async with asyncio.timeout(hook.timeout_s):
-            said = await _through(process, line)
-            return Ended(await process.wait(), said)
+            stderr = await _communicate(process, line)
+            return HookResult(await process.wait(), stderr)
     except TimeoutError:
-        return Ended(None, is_late=True)
+        return HookResult(None, timed_out=True)
     finally:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         with suppress(TimeoutError):
-            async with asyncio.timeout(HOST_HOOKS_END_S):
+            async with asyncio.timeout(HOST_HOOK_EXIT_S):
                 await process.wait()
         # A process that left the group may keep the pipe open for ever, and Process has no method to close it.
         process._transport.close()  # type: ignore[attr-defined]
 
 
-async def _through(process: asyncio.subprocess.Process, line: bytes) -> str:
+async def _communicate(process: asyncio.subprocess.Process, line: bytes) -> str:
     """Write the line, and return standard error."""
     assert process.stdin is not None
     assert process.stderr is not None
@@ -95,24 +106,10 @@ async def _through(process: asyncio.subprocess.Process, line: bytes) -> str:
         process.stdin.write(line)
         await process.stdin.drain()
         process.stdin.close()
-    kept = b""
+    stderr = b""
     while chunk := await process.stderr.read(4096):
-        kept = (kept + chunk)[:MAX_SAID_BYTES]
-    return kept.decode("utf-8", "replace")
-
-
-log = logging.getLogger(__name__)
-
-HOOK_FAILED = "STATUS$HOOK_FAILED"
-HOOKS_NOT_RUN = "STATUS$HOOKS_NOT_RUN"
-MAX_TEXT_CHARS = 4_000
-"""Of each text in the JSON object; a longer one is cut, and `cut` says so."""
-MAX_TOLD_CHARS = 64 * 1024
-"""Of the whole JSON object: a shell command may be twice as long."""
-REASON_CHARS = 2_000
-END_S = 10.0
-"""For all hooks at the end, because the user waits for them."""
-NO_REASON = "A hook denied this action, and did not say why."
+        stderr = (stderr + chunk)[:MAX_STDERR_BYTES]
+    return stderr.decode("utf-8", "replace")
 
 
 class Hooks:
@@ -136,12 +133,12 @@ class Hooks:
         self._ready = ready
         """Returns when the sandbox runs. Raises RuntimeUnavailableError."""
         self._shell = EnvironmentShell(runtime, stream, frames)
-        self._told: set[str] = set()
+        self._notices: set[str] = set()
         self._has_sandbox = False
         """Whether an action was about to be carried out, so that the sandbox runs."""
         self._has_begun = False
-        self._is_through = asyncio.Event()
-        """Set when the hooks for the start have ended."""
+        self._is_started = asyncio.Event()
+        """Set when the user's hooks for the start have ended."""
 
     async def begin(self) -> None:
         """Run the user's hooks for the start. Does not raise."""
@@ -149,12 +146,12 @@ class Hooks:
             if self._recollection.exists:
                 await self._recollection.look(tells=False)
                 self._has_begun = True
-                for hook in self._own(Moment.CONVERSATION_START):
+                for hook in self._user_hooks(Moment.CONVERSATION_START):
                     await self._on_host(hook, {"event": hook.moment})
         except HandloomError as error:  # of the store
             log.warning("conversation %s has no hooks: %s", self._stream.conversation_id, error)
         finally:
-            self._is_through.set()
+            self._is_started.set()
 
     async def end(self) -> None:
         """Run the hooks for the end, if those for the start were run. Does not raise."""
@@ -169,35 +166,33 @@ class Hooks:
     async def run(self, moment: Moment, action: Action | None = None, observation: Observation | None = None) -> str:
         """Run the hooks for a moment, in order, and return why the action is denied; empty if it is not."""
         kind = action.kind if action is not None else ""
-        told: dict[str, Any] = {"event": moment}
+        data: dict[str, Any] = {"event": moment}
         if action is not None:
-            told["action"] = event_to_dict(action)
+            data["action"] = event_to_dict(action)
         if observation is not None:
-            told["observation"] = event_to_dict(observation)
-        for hook in self._own(moment):
-            if hook.wants(kind) and (reason := await self._on_host(hook, told)):
+            data["observation"] = event_to_dict(observation)
+        for hook in self._user_hooks(moment):
+            if hook.wants(kind) and (reason := await self._on_host(hook, data)):
                 return reason
-        for hook in self._of_project(moment):
-            if hook.wants(kind) and (reason := await self._in_sandbox(hook, told)):
+        for hook in self._project_hooks(moment):
+            if hook.wants(kind) and (reason := await self._in_sandbox(hook, data)):
                 return reason
         return ""
 
     async def before(self, action: Action) -> str:
         """Run the hooks before an action, and return why it is denied; empty if it is not."""
-        await self._is_through.wait()
+        await self._is_started.wait()
         if not self._has_sandbox:
             self._has_sandbox = True
-            for hook in self._of_project(Moment.CONVERSATION_START):
+            for hook in self._project_hooks(Moment.CONVERSATION_START):
                 await self._in_sandbox(hook, {"event": hook.moment})
         return await self.run(Moment.BEFORE_ACTION, action)
 
-    # -- which ---------------------------------------------------------------------------------------------------------
-
-    def _own(self, moment: Moment) -> list[Hook]:
+    def _user_hooks(self, moment: Moment) -> list[Hook]:
         gathered = self._recollection.gathered
         return [hook for hook in gathered.own_hooks if hook.moment is moment] if gathered is not None else []
 
-    def _of_project(self, moment: Moment) -> list[Hook]:
+    def _project_hooks(self, moment: Moment) -> list[Hook]:
         gathered = self._recollection.gathered
         hooks = [hook for hook in gathered.project_hooks if hook.moment is moment] if gathered is not None else []
         if not hooks or (moment is Moment.CONVERSATION_END and not self._has_sandbox):
@@ -210,40 +205,40 @@ class Hooks:
                 "The project's hooks are not run: nothing separates them from this machine. To allow it, set "
                 'run_repository_scripts under [sandbox] in config.toml to "always".'
             )
-            self._tell(HOOKS_NOT_RUN, text)
+            self._notify(HOOKS_NOT_RUN, text)
         return []
 
-    # -- how -----------------------------------------------------------------------------------------------------------
+    async def _on_host(self, hook: Hook, data: dict[str, Any]) -> str:
+        home, line = self._recollection.home, await asyncio.to_thread(self._input, data)
+        return self._denial(hook, await run_on_host(hook, line, home))
 
-    async def _on_host(self, hook: Hook, told: dict[str, Any]) -> str:
-        home, line = self._recollection.home, await asyncio.to_thread(self._line, told)
-        return self._taken(hook, await run_on_host(hook, line, home))
-
-    async def _in_sandbox(self, hook: Hook, told: dict[str, Any]) -> str:
-        line = base64.b64encode(await asyncio.to_thread(self._line, told)).decode("ascii")
+    async def _in_sandbox(self, hook: Hook, data: dict[str, Any]) -> str:
+        line = base64.b64encode(await asyncio.to_thread(self._input, data)).decode("ascii")
         command = f"printf %s {line} | base64 -d | {{ sh -c {quote(hook.command)}; }} 2>&1 >/dev/null"
-        action: CmdRunAction = apart(command, self._recollection.sandbox_folder)
+        action: CmdRunAction = separate_shell_command(command, self._recollection.sandbox_folder)
         try:
             await self._ready()
             done = await self._shell.run(action, hook.timeout_s)
         except HandloomError as error:
-            return self._taken(hook, Ended(None, str(error)))
+            return self._denial(hook, HookResult(None, str(error)))
         if not isinstance(done, CmdOutputObservation):
-            return self._taken(hook, Ended(None, done.content))
-        is_late = done.exit_code == TIMED_OUT_EXIT and "timed out" in done.metadata.suffix
-        return self._taken(hook, Ended(None if is_late else done.exit_code, done.content, is_late=is_late))
+            return self._denial(hook, HookResult(None, done.content))
+        timed_out = done.exit_code == TIMED_OUT_EXIT and "timed out" in done.metadata.suffix
+        exit_status = None if timed_out else done.exit_code
+        return self._denial(hook, HookResult(exit_status, done.content, timed_out=timed_out))
 
-    def _taken(self, hook: Hook, ended: Ended) -> str:
-        """Why a hook that has ended denies the action; empty if it does not."""
-        if hook.moment is Moment.BEFORE_ACTION and ended.status == DENIES:
-            return ended.said.strip()[:REASON_CHARS] or NO_REASON
-        if ended.status != 0:
-            how = "took too long" if ended.is_late else "could not be run" if ended.status is None else "failed"
-            said = ended.said.strip()[-200:]
-            self._tell(HOOK_FAILED, f"The hook `{hook.command[:80]}` {how}; the work goes on. {said}".strip())
+    def _denial(self, hook: Hook, result: HookResult) -> str:
+        """Why a hook denies the action; empty if it does not. Shows a notice if it failed."""
+        if hook.moment is Moment.BEFORE_ACTION and result.exit_status == DENIES:
+            return result.stderr.strip()[:REASON_CHARS] or NO_REASON
+        if result.exit_status != 0:
+            could_run = result.exit_status is not None
+            how = "took too long" if result.timed_out else "failed" if could_run else "could not be run"
+            stderr = result.stderr.strip()[-200:]
+            self._notify(HOOK_FAILED, f"The hook `{hook.command[:80]}` {how}; the work goes on. {stderr}".strip())
         return ""
 
-    def _line(self, told: dict[str, Any]) -> bytes:
+    def _input(self, data: dict[str, Any]) -> bytes:
         """The JSON object for a hook, redacted as events are, and a newline."""
         common = {
             "conversation": self._stream.conversation_id,
@@ -251,21 +246,21 @@ class Hooks:
             "sandbox_workspace": self._recollection.sandbox_folder,
         }
         cuts: list[bool] = []
-        whole = {**common, **_bounded(self._stream.masked(told), cuts)}
+        whole = {**common, **_bounded(self._stream.masked(data), cuts)}
         if cuts:
             whole["cut"] = True
         line = to_json(whole)
-        if len(line) > MAX_TOLD_CHARS:
-            kinds = {name: {key: told[name].get(key) for key in ("action", "observation")} for name in told
-                     if isinstance(told[name], dict)}  # fmt: skip
-            line = to_json({**common, "event": told["event"], **kinds, "cut": True})
+        if len(line) > MAX_INPUT_CHARS:
+            kinds = {name: {key: data[name].get(key) for key in ("action", "observation")} for name in data
+                     if isinstance(data[name], dict)}  # fmt: skip
+            line = to_json({**common, "event": data["event"], **kinds, "cut": True})
         return line.encode() + b"\n"
 
-    def _tell(self, status: str, text: str) -> None:
+    def _notify(self, status: str, text: str) -> None:
         """Show a notice, once in this conversation. Redacted: a command or its output may contain a secret."""
         text = self._stream.masked(text)
-        if text not in self._told:
-            self._told.add(text)
+        if text not in self._notices:
+            self._notices.add(text)
             log.warning("conversation %s: %s", self._stream.conversation_id, text)
             self._frames.publish(Status("error", status, text))
 

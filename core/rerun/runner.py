@@ -98,7 +98,7 @@ class Again:
             moved=self._moved,
             look=self._look,
         )
-        session = await manager.create_again(self.source, workspace=workspace, agent=agent)
+        session = await manager.create_rerun(self.source, workspace=workspace, agent=agent)
         self._session = session
         inside = session.runtime.working_dir
         self._folders = Folders(self._recorded_folders, inside, str(Path.home()))

@@ -26,21 +26,21 @@ from core.protocols import Runtime
 from core.pub_sub import Frames
 from core.stream import EventStream
 
-LATE_S = 30.0
-"""How much later the limit of the shell is: our limit ends the command, that of the shell leaves it running."""
+GRACE_S = 30.0
+"""How much later than ours the time limit of the shell is: ours ends the command, the other leaves it running."""
 TIMED_OUT_EXIT = 124
 """The exit code of the command `timeout`."""
-TOLD_CHARS = 500
+MAX_QUOTED_CHARS = 500
 """The end of the output that an error message quotes."""
 TRY_AGAIN = "Send a message to try again."
 
 
-def in_agents_shell(command: str) -> CmdRunAction:
+def agent_shell_command(command: str) -> CmdRunAction:
     """A command that changes the folder and the variables of the agent's shell."""
     return CmdRunAction(command=command, hidden=True, blocking=True)
 
 
-def apart(command: str, folder: str) -> CmdRunAction:
+def separate_shell_command(command: str, folder: str) -> CmdRunAction:
     """A command in a separate shell, which starts in `folder` and ends with it."""
     return CmdRunAction(command=command, cwd=folder, is_static=True, hidden=True, blocking=True)
 
@@ -59,25 +59,25 @@ class EnvironmentShell:
         The limit and cancelling interrupt the command; its observation has the output until then, and is stored before
         a cancelled caller continues. Raises StoreError if the command cannot be recorded.
         """
-        action = action.model_copy(update={"timeout": limit_s + LATE_S})
-        seen = OutputBuffer()
-        writing = self._writing(action)
+        action = action.model_copy(update={"timeout": limit_s + GRACE_S})
+        output = OutputBuffer()
+        appending = self._start_append(action)
         try:
-            action_id = (await asyncio.shield(writing)).id
-            observation = await self._execute(action, action_id, limit_s, seen)
+            action_id = (await asyncio.shield(appending)).id
+            observation = await self._execute(action, action_id, limit_s, output)
         except asyncio.CancelledError:
-            action_id = (await writing).id
-            await self._writing(cut_short(action, seen, INTERRUPTED, INTERRUPTED_EXIT), action_id)
+            action_id = (await appending).id
+            await self._start_append(cut_short(action, output, INTERRUPTED, INTERRUPTED_EXIT), action_id)
             raise
         await self._record(observation, action_id)
         return observation
 
-    async def _execute(self, action: CmdRunAction, action_id: int, limit_s: float, seen: OutputBuffer) -> Observation:
+    async def _execute(self, action: CmdRunAction, action_id: int, limit_s: float, output: OutputBuffer) -> Observation:
         def publish(frame: Frame) -> None:
             if isinstance(frame, TerminalOutput):
                 if frame.is_echo:
                     return  # the command is hidden; its output is not
-                seen.feed(frame.data)
+                output.feed(frame.data)
             self._frames.publish(frame)
 
         try:
@@ -85,18 +85,18 @@ class EnvironmentShell:
                 return await observation_of(self._runtime.execute(action, action_id, publish), action_id)
         except TimeoutError:
             suffix = f"\n[The command timed out after {limit_s:g} seconds and was stopped.]"
-            return cut_short(action, seen, suffix, TIMED_OUT_EXIT)
+            return cut_short(action, output, suffix, TIMED_OUT_EXIT)
 
     async def _record(self, observation: Observation, action_id: int) -> None:
         """Store it; a caller that is cancelled meanwhile continues only after that."""
-        writing = self._writing(observation, action_id)
+        appending = self._start_append(observation, action_id)
         try:
-            await asyncio.shield(writing)
+            await asyncio.shield(appending)
         except asyncio.CancelledError:
-            await writing
+            await appending
             raise
 
-    def _writing(self, event: Event, cause: int | None = None) -> asyncio.Task[Envelope]:
+    def _start_append(self, event: Event, cause: int | None = None) -> asyncio.Task[Envelope]:
         """A task that stores an event; its caller awaits it in every case."""
         return asyncio.create_task(self._stream.append(event, EventSource.ENVIRONMENT, cause))
 
@@ -111,5 +111,5 @@ def check(observation: Observation, what: str, remedy: str = "") -> None:
         how = "took too long and was stopped"
     else:
         how = f"failed with exit code {observation.exit_code}"
-    told = " ".join(filter(None, (f"{what} {how}.", remedy, TRY_AGAIN)))
-    raise RuntimeUnavailableError(f"{told}\n{observation.content[-TOLD_CHARS:]}".strip())
+    text = " ".join(filter(None, (f"{what} {how}.", remedy, TRY_AGAIN)))
+    raise RuntimeUnavailableError(f"{text}\n{observation.content[-MAX_QUOTED_CHARS:]}".strip())

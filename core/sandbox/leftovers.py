@@ -19,10 +19,10 @@ from core.stream import EventStream
 
 LEFT_BEHIND = "STATUS$LEFT_BEHIND"
 CAME_BACK = "STATUS$CAME_BACK"
-MAX_TOLD = 100
+MAX_LINES = 100
 """Lines in one event; the rest is reported with the next one."""
 MORE = "and {n} more, which are listed by /sandbox"
-_WORKS = (AgentState.RUNNING, AgentState.LOADING, AgentState.USER_CONFIRMED, AgentState.USER_REJECTED)
+_WORKING_STATES = (AgentState.RUNNING, AgentState.LOADING, AgentState.USER_CONFIRMED, AgentState.USER_REJECTED)
 INTRODUCTION = (
     "In the workspace there is something that the sandbox could write and that your own programs would carry out, "
     "outside of it and with your rights:"
@@ -50,12 +50,12 @@ class Leftovers:
         self._restart = restart
         """Ends the sandbox; the next action starts a new one."""
         self._agent_works = agent_works
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def on_state(self, envelope: Envelope) -> None:
         """Callback for state changes: look when the agent has come to rest. Raises StoreError."""
         changed = envelope.event
-        if isinstance(changed, AgentStateChangedObservation) and changed.agent_state not in _WORKS:
+        if isinstance(changed, AgentStateChangedObservation) and changed.agent_state not in _WORKING_STATES:
             await self.report()
 
     async def put_back(self, name: str) -> str:
@@ -71,7 +71,7 @@ class Leftovers:
 
     async def report(self) -> None:
         """Report what was not reported yet. Raises StoreError."""
-        async with self._turn:
+        async with self._lock:
             await self._report_new(LEFT_BEHIND, INTRODUCTION, await self._runtime.left_behind(), REMEDY)
             await self._report_new(CAME_BACK, CAME_BACK_INTRODUCTION, await self._runtime.came_back(), "")
 
@@ -79,14 +79,14 @@ class Leftovers:
         found = [f"- {what}" for what in lines]
         if not found:
             return
-        said = EventFilter(kinds=frozenset({"observation:error"}), query=error_id)
-        told = {
+        reports = EventFilter(kinds=frozenset({"observation:error"}), query=error_id)
+        reported = {
             line
-            for envelope in await self._stream.read(where=said)
+            for envelope in await self._stream.read(where=reports)
             if isinstance(envelope.event, ErrorObservation)
             for line in envelope.event.content.split("\n")
         }
-        if new := [line for line in dict.fromkeys(found) if line not in told]:
-            more = MORE.format(n=len(new) - MAX_TOLD) if len(new) > MAX_TOLD else ""
-            content = "\n".join(filter(None, [introduction, *new[:MAX_TOLD], more, remedy]))
+        if new := [line for line in dict.fromkeys(found) if line not in reported]:
+            more = MORE.format(n=len(new) - MAX_LINES) if len(new) > MAX_LINES else ""
+            content = "\n".join(filter(None, [introduction, *new[:MAX_LINES], more, remedy]))
             await self._stream.append(ErrorObservation(content=content, error_id=error_id), EventSource.ENVIRONMENT)

@@ -18,13 +18,29 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 
-from core import repository as shell
 from core.errors import HandloomError, RuntimeUnavailableError
 from core.events import CmdOutputObservation, ErrorObservation, EventSource, Status
 from core.protocols import Runtime, Spawn
 from core.pub_sub import Frames
-from core.repository import NOT_INSTALLED_EXIT, PRE_COMMIT_SCRIPT, SETUP_SCRIPT, Repository
-from core.sandbox.environment_shell import TRY_AGAIN, EnvironmentShell, apart, check, in_agents_shell
+from core.repository import (
+    INIT_COMMAND,
+    INSTALL_HOOK_COMMAND,
+    NOT_INSTALLED_EXIT,
+    PRE_COMMIT_SCRIPT,
+    SETUP_SCRIPT,
+    Repository,
+    clone_command,
+    folder_of,
+    look_command,
+    setup_command,
+)
+from core.sandbox.environment_shell import (
+    TRY_AGAIN,
+    EnvironmentShell,
+    agent_shell_command,
+    check,
+    separate_shell_command,
+)
 from core.settings.config import SandboxSettings
 from core.store.conversations import FORK, ConversationInfo
 from core.store.reader import EventFilter
@@ -170,13 +186,13 @@ class Setup:
 
     async def restart(self) -> None:
         """End the sandbox. The next action starts a new one, in the folder of the work."""
-        await self._begin_again(self._runtime.aclose)
+        await self._release(self._runtime.aclose)
 
     async def rest(self) -> None:
         """Release the sandbox for now. The next action starts it again, in the folder of the work."""
-        await self._begin_again(self._runtime.rest)
+        await self._release(self._runtime.rest)
 
-    async def _begin_again(self, release: Callable[[], Awaitable[None]]) -> None:
+    async def _release(self, release: Callable[[], Awaitable[None]]) -> None:
         self.interrupt()
         await release()
         if self._is_prepared:
@@ -235,16 +251,18 @@ class Setup:
         if self._info.repository:
             repository = Repository.parse(self._info.repository)
             copied = self._info.origin == FORK
-            command, limit_s = shell.clone_command(repository, self._info.id, copied=copied), CLONE_TIMEOUT_S
+            command, limit_s = clone_command(repository, self._info.id, copied=copied), CLONE_TIMEOUT_S
             what = f"Cloning {repository}"
             remedy = "Check the address, and that git can read it here without asking for a password."
         elif self._settings.init_git_in_empty_workspace:
-            command, limit_s = shell.INIT_COMMAND, COMMAND_TIMEOUT_S
+            command, limit_s = INIT_COMMAND, COMMAND_TIMEOUT_S
             what, remedy = "Making a git repository", "Do without: set init_git_in_empty_workspace to false."
         else:
             return
         async with self._step(SETTING_UP_WORKSPACE, what):
-            check(await self._shell.run(apart(command, self._runtime.working_dir), limit_s), what, remedy)
+            check(
+                await self._shell.run(separate_shell_command(command, self._runtime.working_dir), limit_s), what, remedy
+            )
 
     async def _find_scripts(self) -> None:
         """Change to the folder of the work, and find out which scripts it has."""
@@ -252,7 +270,7 @@ class Setup:
             return
         what = "Looking for the repository's scripts"
         async with self._step(SETTING_UP_WORKSPACE, what):
-            observation = await self._shell.run(in_agents_shell(shell.look_command(self._folder)), COMMAND_TIMEOUT_S)
+            observation = await self._shell.run(agent_shell_command(look_command(self._folder)), COMMAND_TIMEOUT_S)
             check(observation, what)
         found = [script for script in (SETUP_SCRIPT, PRE_COMMIT_SCRIPT) if script in observation.content.split("\n")]
         if self._may_run_scripts:
@@ -266,7 +284,7 @@ class Setup:
         what = f"Running {SETUP_SCRIPT}"
         remedy = 'Correct it, or set run_repository_scripts to "never" and open the conversation again.'
         async with self._step(SETTING_UP_WORKSPACE, what):
-            action = in_agents_shell(shell.setup_command(self._folder))
+            action = agent_shell_command(setup_command(self._folder))
             check(await self._shell.run(action, SETUP_TIMEOUT_S), what, remedy)
 
     async def _install_hook(self) -> None:
@@ -274,7 +292,9 @@ class Setup:
             return
         what = f"Installing {PRE_COMMIT_SCRIPT} as pre-commit hook"
         async with self._step(SETTING_UP_GIT_HOOKS, what):
-            observation = await self._shell.run(apart(shell.INSTALL_HOOK_COMMAND, self._folder), COMMAND_TIMEOUT_S)
+            observation = await self._shell.run(
+                separate_shell_command(INSTALL_HOOK_COMMAND, self._folder), COMMAND_TIMEOUT_S
+            )
             refused = isinstance(observation, CmdOutputObservation) and observation.exit_code == NOT_INSTALLED_EXIT
             if not refused:
                 check(observation, what)
@@ -284,7 +304,7 @@ class Setup:
     @property
     def _folder(self) -> str:
         repository = Repository.parse(self._info.repository) if self._info.repository else None
-        return shell.folder_of(repository, self._runtime.working_dir)
+        return folder_of(repository, self._runtime.working_dir)
 
     @property
     def _may_run_scripts(self) -> bool:
@@ -305,11 +325,11 @@ class Setup:
             "ends this notice."
         )
         self._show(SCRIPTS_NOT_RUN, text)
-        said_before = EventFilter(kinds=frozenset({"observation:error"}), query=SCRIPTS_NOT_RUN)
-        if not await self._stream.read(where=said_before, limit=1):
+        reported = EventFilter(kinds=frozenset({"observation:error"}), query=SCRIPTS_NOT_RUN)
+        if not await self._stream.read(where=reported, limit=1):
             await self._stream.append(ErrorObservation(content=text, error_id=SCRIPTS_NOT_RUN), EventSource.ENVIRONMENT)
 
-    # -- telling -----------------------------------------------------------------------------------------------------
+    # -- notices -----------------------------------------------------------------------------------------------------
 
     def _show(self, status: str, text: str) -> None:
         self._frames.publish(Status("info", status, text))

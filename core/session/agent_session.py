@@ -1,8 +1,8 @@
 """AgentSession: one open conversation. Open it, send to it, interrupt it, close it.
 
-What works in it is built by `core.session.session_parts`; callers use those parts directly. The session starts them in
-order, and ends them in order: what is in flight is interrupted and answered, then the sandbox goes, then the stream and
-the lease. Made by the conversation manager.
+`SessionParts` builds what works in it; callers use those parts directly. The session starts them in order
+and ends them in order: running work is interrupted and answered, then the sandbox is released, then the stream and the
+lease. The conversation manager makes sessions.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
-from core.controller.state import State
+from core.controller.exit_reasons import HaltOption
 from core.errors import StoreError, UsageError
 from core.events import (
     Action,
@@ -23,6 +23,7 @@ from core.events import (
     Envelope,
     Event,
     EventSource,
+    LoopRecoveryAction,
     MessageAction,
     NullAction,
     RecallAction,
@@ -31,50 +32,24 @@ from core.events import (
 )
 from core.security.confirmation import ConfirmMode
 from core.security.guard import PLANNING_NOTE
-from core.session.recovery import Recovery
 from core.session.session_parts import SessionParts
-from core.session.state_snapshots import EVERY
+from core.snapshots.state_snapshots import EVERY
 from core.store.conversations import ConversationInfo
+from core.store.reader import EventFilter
 from core.stream import EventStreamSubscriber
 
 log = logging.getLogger(__name__)
 
 CLOSE_S = 5.0
-"""How long what is in flight may take to end when a conversation is closed; then it is dropped."""
+"""How long running work may take to end when a conversation is closed; then it is dropped."""
+REPEATING = (
+    "You are repeating yourself: {} Do not repeat it. Say what you tried and why it did not work, then go another way."
+)
+_USER_MESSAGES = EventFilter(kinds=frozenset({"action:message"}), sources=frozenset({EventSource.USER}))
 
 
-class AgentSession:
+class AgentSession(SessionParts):
     """One open conversation: `start` it, `aclose` it."""
-
-    def __init__(self, parts: SessionParts) -> None:
-        self._parts = parts
-        self._controller = parts.controller
-        self.closed = parts.closed
-        """Set as soon as it begins to close; nothing begins in it after that."""
-        self.opened_after = parts.opened_after
-        """The id of the newest event when the conversation was opened; -1 for a new one."""
-        self.stream = parts.stream
-        self.frames = parts.frames
-        self.runtime = parts.runtime
-        """For questions to the sandbox that are no actions: its usage, its jobs, its page."""
-        self.record = parts.record
-        self.consent = parts.consent
-        self.guard = parts.guard
-        self.approval = parts.approval
-        self.planning = parts.planning
-        self.undo = parts.undo
-        self.delegation = parts.delegation
-        self.active_model = parts.active_model
-        self.user_control = parts.user_control
-        self.recollection = parts.recollection
-        self.leftovers = parts.leftovers
-        self.suspension = parts.suspension
-        self.recovery = Recovery(self, parts.setup)
-
-    @property
-    def state(self) -> State:
-        """The controller's state now; LOADING until `start` has returned."""
-        return self._controller.state
 
     @property
     def info(self) -> ConversationInfo:
@@ -95,57 +70,55 @@ class AgentSession:
 
     async def start(self) -> None:
         """Fold the log, subscribe, and settle what the last process left open. Raises StoreError."""
-        parts, stream = self._parts, self.stream
-        state, history = await parts.snapshots.fold(stream)
-        await parts.tasks.open()
+        stream = self.stream
+        state, history = await self.snapshots.fold(stream)
         await asyncio.to_thread(self.recollection.allow_skills)
         agent = self.active_model.make_agent()
-        ends: list[type[Event]] = [Action, AgentStateChangedObservation, UndoObservation]
+        turn_events: list[type[Event]] = [Action, AgentStateChangedObservation, UndoObservation]
         states: list[type[Event]] = [AgentStateChangedObservation]
         stream.subscribe(EventStreamSubscriber.MEMORY, self._on_recall, "memory", types=[RecallAction])
-        stream.subscribe(EventStreamSubscriber.RUNTIME, parts.turns.on_event, "turns", types=ends)
+        stream.subscribe(EventStreamSubscriber.RUNTIME, self.turns.on_event, "turns", types=turn_events)
         stream.subscribe(EventStreamSubscriber.RUNTIME, self.leftovers.on_state, "leftovers", types=states)
         stream.subscribe(EventStreamSubscriber.MAIN, self._on_state, "snapshots", types=states)
-        await self._controller.start(state, history)
-        if parts.toolbox is not None:
-            parts.toolbox.watch(self.frames.publish)
+        await self.controller.start(state, history)
+        if self.toolbox is not None:
+            self.toolbox.watch(self.frames.publish)
         if not history.next_id:
             await stream.append(agent.system_message(), EventSource.AGENT)
         await self.undo.heal()
         await self.consent.load()
-        parts.tasks.spawn(parts.hooks.begin())
+        self.tasks.spawn(self.hooks.begin())
         await self.approval.load()
         self.approval.watch()
 
     async def aclose(self) -> None:
-        """Interrupt what is in flight, wait until it is answered, and release the sandbox, the stream and the lease."""
+        """Interrupt running work, wait until it is answered, and release the sandbox, the stream and the lease."""
         if self.closed.is_set():
             return
         self.closed.set()
-        parts = self._parts
-        if parts.toolbox is not None:
-            parts.toolbox.unwatch()
-        self.record.rest()
-        if self._controller.is_started:
+        if self.toolbox is not None:
+            self.toolbox.unwatch()
+        self.record.cancel_title()
+        if self.controller.is_started:
             await self._stop("The conversation was closed.")
-            self._controller.stop_retrying()
+            self.controller.stop_retrying()
         self.user_control.interrupt()
-        await parts.hooks.end()
-        await parts.setup.aclose()
-        await parts.tasks.aclose(CLOSE_S)
-        async with AsyncExitStack() as last:  # in reverse order, each also when the one before it fails
-            last.push_async_callback(self.stream.aclose)
-            last.push_async_callback(self._take_snapshot)
-            last.push_async_callback(self.active_model.aclose)
-            last.push_async_callback(self.leftovers.report)  # when nothing can write any more
-            last.push_async_callback(self.runtime.rest if parts.comes_back else self.runtime.aclose)
-        self._controller.history.clear()
+        await self.hooks.end()
+        await self.setup.aclose()
+        await self.tasks.aclose(CLOSE_S)
+        async with AsyncExitStack() as stack:  # in reverse order, each also when the one before it fails
+            stack.push_async_callback(self.stream.aclose)
+            stack.push_async_callback(self._take_snapshot)
+            stack.push_async_callback(self.active_model.aclose)
+            stack.push_async_callback(self.leftovers.report)  # when nothing can write any more
+            stack.push_async_callback(self.runtime.rest if self.comes_back else self.runtime.aclose)
+        self.controller.history.clear()
 
-    async def _stop(self, why: str) -> None:
+    async def _stop(self, reason: str) -> None:
         """Interrupt the agent and wait until its actions are answered."""
         try:
-            if self._parts.agent_works:
-                stop = ChangeAgentStateAction(agent_state=AgentState.STOPPED, thought=why)
+            if self.agent_works:
+                stop = ChangeAgentStateAction(agent_state=AgentState.STOPPED, thought=reason)
                 await self.stream.append(stop, EventSource.ENVIRONMENT)
             async with asyncio.timeout(CLOSE_S):
                 await self.stream.settle()
@@ -154,11 +127,11 @@ class AgentSession:
 
     async def settled(self) -> None:
         """Return when the agent rests: it finished, asks, failed or was stopped, and all of that is stored."""
-        await self._controller.settled()
+        await self.controller.settled()
 
     async def changed(self) -> None:
         """Return after the next change of the controller's state."""
-        await self._controller.changed()
+        await self.controller.changed()
 
     # -- suspended while it rests ------------------------------------------------------------------------------------
 
@@ -182,33 +155,33 @@ class AgentSession:
         await self._take_snapshot(every=EVERY)
 
     async def _take_snapshot(self, *, every: int = 1) -> None:
-        if self._controller.is_started:
-            await self._parts.snapshots.take(self.state, self._controller.history.next_id, every=every)
+        if self.controller.is_started:
+            await self.snapshots.take(self.state, self.controller.history.next_id, every=every)
 
     async def _on_recall(self, envelope: Envelope) -> None:
-        if self.recollection.needs_sandbox and self._parts.setup.is_warming_up:
-            self._parts.tasks.spawn(self._answer_recall(envelope))
+        if self.recollection.needs_sandbox and self.setup.is_warming_up:
+            self.tasks.spawn(self._answer_recall(envelope))
         else:
             await self._answer_recall(envelope)
 
     async def _answer_recall(self, envelope: Envelope) -> None:
         if self.recollection.needs_sandbox:  # the repository, or the machine that has the project
-            await self._parts.setup.warmed_up()
-        await self.recollection.answer(envelope, lambda: self._controller.history.until(envelope.id))
+            await self.setup.warmed_up()
+        await self.recollection.answer(envelope, lambda: self.controller.history.until(envelope.id))
 
-    # -- what the user wants -----------------------------------------------------------------------------------------
+    # -- commands of the user ----------------------------------------------------------------------------------------
 
     async def send(self, text: str, image_urls: Sequence[str] = (), context: str = "") -> Envelope:
-        """Say something to the agent; it is stored when this returns. Resumes a suspended conversation.
+        """Send a message to the agent; it is stored when this returns. Resumes a suspended conversation.
 
         Pictures are `data:` URLs; `context` is added to the text for the model alone. Raises StoreError, and as
-        `Suspension.awake`; then nothing was said.
+        `Suspension.awake`; then nothing was sent.
         """
         async with self.suspension.awake():
-            noted = context + PLANNING_NOTE * (self.guard.mode is ConfirmMode.PLAN)
-            message = MessageAction(content=text, image_urls=list(image_urls) or None, context=noted)
+            context += PLANNING_NOTE * (self.guard.mode is ConfirmMode.PLAN)
+            message = MessageAction(content=text, image_urls=list(image_urls) or None, context=context)
             envelope = await self.stream.append(message, EventSource.USER)
-            self._parts.setup.warm_up()  # while the model still thinks
+            self.setup.warm_up()  # while the model still thinks
             assert isinstance(envelope.event, MessageAction)
             await self.record.name(envelope.event.content)  # as it was stored, with secrets masked
         return envelope
@@ -226,7 +199,7 @@ class AgentSession:
         """Stop what is going on now: the model call, every running command, the setup, and what waits for it."""
         self.user_control.commands.interrupt()
         await self.stream.append(ChangeAgentStateAction(agent_state=AgentState.STOPPED), EventSource.USER)
-        self._parts.setup.interrupt()
+        self.setup.interrupt()
 
     async def pause(self) -> None:
         """Let the running action end, and begin nothing after it."""
@@ -243,10 +216,51 @@ class AgentSession:
         """
         if not hasattr(self.active_model.agent, "history_condenser"):
             raise UsageError("This agent keeps its own history. Start a new conversation instead.")
-        if self.state.first_said is None:
+        if self.state.first_message_id is None:
             raise UsageError("No messages yet, so there is nothing to compact.")
         await self.add(CondensationRequestAction(keep=keep))
 
-    async def add(self, wish: Event, cause: int | None = None) -> Envelope:
-        """Store something that the user wants, after which there may be work. Raises as `send`."""
-        return await self.suspension.add(wish, cause)
+    async def add(self, event: Event, cause: int | None = None) -> Envelope:
+        """Store an event of the user that may give the agent work. Raises as `send`."""
+        return await self.suspension.add(event, cause)
+
+    async def recover(self, option: HaltOption, model: str = "") -> None:
+        """Carry out one of the options of `state.halt`; any other does nothing. `model` is for SWITCH_MODEL.
+
+        Raises ConfigurationError if the model cannot be used; then nothing has changed.
+        """
+        halt = self.state.halt
+        if halt is None or option not in halt.options:
+            return
+        match option:
+            case HaltOption.SWITCH_MODEL:
+                await self.active_model.switch(model)
+            case HaltOption.CONDENSE:
+                await self.add(CondensationRequestAction())
+            case HaltOption.RESTART_SANDBOX:
+                await self.setup.restart()
+            case HaltOption.SKIP:
+                self.setup.skip()
+            case HaltOption.STOP:
+                await self.interrupt()
+                return
+            case HaltOption.CUT_LOOP:
+                await self.add(LoopRecoveryAction(option=1))
+                return
+            case HaltOption.RESEND | HaltOption.TELL:
+                is_resend = option is HaltOption.RESEND
+                text = await self._last_message() if is_resend else REPEATING.format(self.state.reason)
+                await self.add(LoopRecoveryAction(option=2))
+                await self.send(text)
+                return
+        await self.resume()
+
+    async def _last_message(self) -> str:
+        """The last message of the user; empty if there is none."""
+        before: int | None = None
+        while page := await self.stream.page(before=before, limit=10, where=_USER_MESSAGES):
+            for envelope in reversed(page):
+                if isinstance(envelope.event, MessageAction) and not envelope.event.queued:
+                    return envelope.event.content
+            before = page[0].id
+        return ""

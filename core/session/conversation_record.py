@@ -45,7 +45,7 @@ class ConversationRecord:
         self._masked = masked
         self._spawn = spawn
         self._suggest_title = suggest_title
-        self.titling: asyncio.Task[None] | None = None
+        self.title_task: asyncio.Task[None] | None = None
         """The task that looks for a better title."""
 
     async def set_title(self, title: str) -> None:
@@ -76,7 +76,7 @@ class ConversationRecord:
             log.warning("conversation %s has no title: %s", self.info.id, error)
             return
         if self._suggest_title is not None:
-            self.titling = self._spawn(self._rename(first, message, self._suggest_title))
+            self.title_task = self._spawn(self._rename(first, message, self._suggest_title))
 
     async def _rename(self, first: str, message: str, suggest: SuggestTitle) -> None:
         suggestion = await suggest(message)
@@ -88,7 +88,7 @@ class ConversationRecord:
         except StoreError as error:
             log.warning("conversation %s keeps its first title: %s", self.info.id, error)
 
-    def rest(self) -> None:
-        """Stop looking for a title."""
-        if self.titling is not None:
-            self.titling.cancel()
+    def cancel_title(self) -> None:
+        """Stop waiting for a suggested title."""
+        if self.title_task is not None:
+            self.title_task.cancel()

@@ -1,9 +1,8 @@
-"""The parts of one conversation, built in the order in which they need each other. Used by AgentSession."""
+"""The parts of one conversation, built in the order in which they need each other. AgentSession starts them."""
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
@@ -13,7 +12,7 @@ from core.agent.tools.files import only_reads
 from core.approval.approval import Approval
 from core.checkpoints.turns import Turns
 from core.controller.controller import AgentController
-from core.controller.limits import Reached, reached_of_day
+from core.controller.limits import ReachedLimit, daily_limit_reached
 from core.controller.state import Limits, State
 from core.delegation.delegation import CloseChild, Delegation, MakeChild
 from core.events import AgentState, Status
@@ -38,17 +37,16 @@ from core.security.guard import Guard
 from core.security.risk_checks import RiskChecks, ShellRecord
 from core.session.active_model import ActiveModel
 from core.session.conversation_record import ConversationRecord
-from core.session.state_snapshots import Snapshots
 from core.session.suspend import Slots, Suspension
 from core.session.task_group import SessionTasks
-from core.settings.config import SandboxSettings
-from core.settings.security_settings import SecuritySettings
+from core.settings.config import Settings
+from core.snapshots.state_snapshots import Snapshots
 from core.store.conversations import ConversationInfo
 from core.store.event_store import EventStore
 from core.store.writer import Lease
 from core.stream import EventStream
 from core.trust.import_consent import ImportConsent
-from core.trust.trust_store import ASK, TrustPolicy
+from core.trust.trust_store import TrustPolicy
 from core.undo.undo_service import UndoService
 from core.user_control.user_actions import UserActionContext
 from core.user_control.user_control import UserControl
@@ -58,7 +56,7 @@ POLICY_STATUS = "STATUS$POLICY"
 
 
 class SessionParts:
-    """Everything that works in one conversation. `comes_back`: it may be opened again, and wants its sandbox then."""
+    """Everything that works in one conversation. `comes_back` says whether it may be opened again with its sandbox."""
 
     def __init__(
         self,
@@ -72,28 +70,29 @@ class SessionParts:
         make_agent: Callable[[LLM], Agent],
         limits: Limits,
         day_limits: Limits,
+        settings: Settings,
         confirm: ConfirmMode,
         masker: Masker,
-        detector: Detector | None = None,
-        vault: Vault | None = None,
+        detector: Detector | None,
+        vault: Vault,
         make_child: MakeChild,
         close_child: CloseChild,
-        sandbox: SandboxSettings,
         slots: Slots,
-        checkpoints: Checkpoints | None = None,
-        suggest_title: SuggestTitle | None = None,
-        toolbox: Toolbox | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        comes_back: bool = True,
-        past: Past | None = None,
-        own: Own | None = None,
-        gate: TrustPolicy | None = None,
-        security: SecuritySettings = SecuritySettings(),  # noqa: B008  # frozen
+        checkpoints: Checkpoints | None,
+        suggest_title: SuggestTitle | None,
+        toolbox: Toolbox | None,
+        clock: Callable[[], float],
+        comes_back: bool,
+        past: Past | None,
+        own: Own | None,
+        gate: TrustPolicy,
     ) -> None:
         self.runtime, self.toolbox, self.comes_back = runtime, toolbox, comes_back
         self._store, self._day_limits = store, day_limits
         self.opened_after = lease.next_id - 1
+        """The id of the newest event when the conversation was opened; -1 for a new one."""
         self.closed = asyncio.Event()
+        """Set as soon as it begins to close; nothing begins in it after that."""
         self.stream = stream = EventStream(store, lease, masker, clock, detector)
         self.frames: Frames = RedactedFrames(masker, stream.record, detector)
         frames = self.frames
@@ -111,21 +110,28 @@ class SessionParts:
         )
         self.active_model = ActiveModel(llm, make_llm, make_agent, stream.blob, self.record)
         self.snapshots = Snapshots(store, lease, limits)
+        sandbox = settings.sandbox
         self.setup = Setup(info=info, settings=sandbox, runtime=runtime, stream=stream, frames=frames, spawn=spawn)
         self.recollection = Recollection(
             own=own,
-            gate=gate or TrustPolicy(store.home, lambda: ASK),
+            gate=gate,
             info=info,
             runtime=runtime,
             stream=stream,
             frames=frames,
-            secrets=(lambda: vault.descriptions(info.workspace, info.id)) if vault is not None else dict,
+            secrets=lambda: vault.descriptions(info.workspace, info.id),
             completed=lambda found: with_pins(found, store.home, info.workspace, masker),
         )
 
         # what the agent and the user may do
         harmless = toolbox.harmless if toolbox is not None else tuple
-        risk_checks = RiskChecks(stream, lambda: runtime.working_dir, security, self._has_read, harmless)
+        risk_checks = RiskChecks(
+            stream,
+            lambda: runtime.working_dir,
+            settings.security,
+            lambda source: self.guard.has_read(source),  # noqa: PLW0108  # the guard is made below
+            harmless,
+        )
         self.guard = Guard(
             home=store.home,
             folder=info.workspace,
@@ -153,7 +159,7 @@ class SessionParts:
         self.planning = PlanningMode(stream, lambda: self.state, add)
 
         # what happens to an action
-        secrets = None if vault is None else SecretInjection(vault, masker, info.workspace, info.id)
+        secrets = SecretInjection(vault, masker, info.workspace, info.id)
         self.hooks = Hooks(
             recollection=self.recollection,
             settings=sandbox,
@@ -188,7 +194,7 @@ class SessionParts:
 
     @property
     def state(self) -> State:
-        """The controller's state now."""
+        """The controller's state now; LOADING until `AgentSession.start` has returned."""
         return self.controller.state
 
     @property
@@ -196,11 +202,8 @@ class SessionParts:
         """Whether the agent is working."""
         return self.state.is_busy or self.state.agent_state is AgentState.RUNNING
 
-    def _has_read(self, source: str) -> bool:
-        return self.guard.has_read(source)
-
-    async def _day_limit(self, state: State) -> Reached | None:
+    async def _day_limit(self, state: State) -> ReachedLimit | None:
         if self._day_limits == Limits(max_iterations=None):
             return None
         today = datetime.now(UTC).date()
-        return reached_of_day(state, self._day_limits, await self._store.spent(today), today)
+        return daily_limit_reached(state, self._day_limits, await self._store.spent(today), today)

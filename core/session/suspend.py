@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Protocol
@@ -60,11 +60,11 @@ class Slots:
         self._limit = limit
         self._sessions = sessions
         self._taken: set[str] = set()
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def take(self, conversation_id: str) -> None:
         """Take a slot, if necessary that of another conversation. Raises UsageError if all of them work."""
-        async with self._turn:
+        async with self._lock:
             while len(self._taken) >= self._limit:
                 await self._free_one()
             self._taken.add(conversation_id)
@@ -88,58 +88,10 @@ class Slots:
 
 SETTLE_S = 1.0
 """How long subscribers may take with their events before a session that rests is suspended."""
-Release = Callable[[], Awaitable[None]]
-
-
-class Resources:
-    """The slot, the sandbox and the model of one conversation. The sandbox starts again when it is needed."""
-
-    def __init__(
-        self, id: str, slots: Slots, frames: Frames, release: Sequence[Release], restore: Callable[[], Awaitable[None]]
-    ) -> None:
-        self._id = id
-        self._slots = slots
-        self._frames = frames
-        self._release = release
-        self._restore = restore
-        """Makes the model again."""
-        self._notice: Status | None = None
-
-    @property
-    def are_released(self) -> bool:
-        """Whether the conversation is suspended."""
-        return self._notice is not None
-
-    async def release(self, notice: Status) -> None:
-        """Release all, and publish `notice`. Logs errors of the sandbox and the model."""
-        self._notice = notice
-        self._slots.release(self._id)
-        self._frames.publish(notice)
-        for release in self._release:
-            try:
-                await release()
-            except Exception:  # the boundary to a sandbox and a model that nothing needs any more
-                log.exception("conversation %s was suspended and could not release everything", self._id)
-
-    async def restore(self) -> None:
-        """Take a slot and make the model again, if they were released.
-
-        Raises UsageError if no slot is free, and what making the model raises.
-        """
-        if self._notice is None:
-            return
-        await self._slots.take(self._id)
-        try:
-            await self._restore()
-        except BaseException:
-            self._slots.release(self._id)
-            raise
-        notice, self._notice = self._notice, None
-        self._frames.publish(replace(notice, message=""))
 
 
 class Suspension:
-    """Whether one conversation is awake, rests or is suspended. `is_idle` tells whether agent and user do nothing."""
+    """The suspension of one conversation. `is_idle` tells whether agent and user do nothing."""
 
     def __init__(
         self,
@@ -155,20 +107,23 @@ class Suspension:
         is_idle: Callable[[], bool],
     ) -> None:
         self._info = info
+        self._slots = slots
         self._stream = stream
+        self._frames = frames
         self._consent = consent
         self._setup = setup
         self._model = model
         self._closed = closed
         self._is_idle = is_idle
-        self._turn = asyncio.Lock()
-        """Held while the user says something, during an undo, and while it is suspended or resumed."""
-        self._resources = Resources(info.id, slots, frames, (setup.rest, model.aclose), self._remake_model)
+        self._notice: Status | None = None
+        """The notice of the suspension while it is suspended."""
+        self._lock = asyncio.Lock()
+        """Held while something of the user is stored, during an undo, and while it is suspended or resumed."""
 
     @property
     def is_on(self) -> bool:
         """Whether sandbox and model are released. The conversation is shown as before; a message resumes it."""
-        return self._resources.are_released
+        return self._notice is not None
 
     @property
     def rests(self) -> bool:
@@ -177,11 +132,18 @@ class Suspension:
 
     async def suspend(self, notice: Status, last: Callable[[], Awaitable[None]]) -> bool:
         """Release sandbox, model and slot after `last`, and publish `notice`. False if the conversation works."""
-        async with self._turn:
+        async with self._lock:
             if not await self._is_quiet():
                 return False
             await last()
-            await self._resources.release(notice)
+            self._notice = notice
+            self._slots.release(self._info.id)
+            self._frames.publish(notice)
+            for release in (self._setup.rest, self._model.aclose):
+                try:
+                    await release()
+                except Exception:  # the boundary to a sandbox and a model that nothing needs any more
+                    log.exception("conversation %s was suspended and could not release everything", self._info.id)
             return True
 
     async def _is_quiet(self) -> bool:
@@ -197,28 +159,28 @@ class Suspension:
 
     @asynccontextmanager
     async def awake(self) -> AsyncIterator[None]:
-        """Awake, and kept awake while something is said.
+        """Resume the conversation if it is suspended, and keep it awake meanwhile.
 
         Raises UsageError if it is closed or every slot is taken by one that works, ConsentError if the user has to
         agree first, ConfigurationError if its model is gone.
         """
-        async with self._turn:
+        async with self._lock:
             self._refuse_if_closed()
             self._consent.require()
-            await self._resources.restore()
+            await self._resume()
             yield
 
     async def add(self, event: Event, cause: int | None = None) -> Envelope:
-        """Store something that the user wants, after which there may be work. Raises StoreError, and as `awake`."""
+        """Store an event of the user that may give the agent work. Raises StoreError, and as `awake`."""
         async with self.awake():
             return await self._stream.append(event, EventSource.USER, cause)
 
     @asynccontextmanager
     async def at_rest(self) -> AsyncIterator[None]:
-        """Nothing is under way, and nothing is said meanwhile. Raises UsageError."""
+        """Keep the conversation at rest meanwhile. Raises UsageError if the agent or its sandbox is at work."""
         if self._is_idle():
             await self._setup.warmed_up()  # it may still bring files
-        async with self._turn:
+        async with self._lock:
             self._refuse_if_closed()
             if self._info.parent:
                 raise UsageError("A delegate's work is undone in the conversation that began it.")
@@ -232,8 +194,18 @@ class Suspension:
         if self._closed.is_set():
             raise UsageError(f"Conversation {self._info.id} is closed here. Open it again.")
 
-    async def _remake_model(self) -> None:
-        await self._model.reopen()
-        if self._closed.is_set():
-            await self._model.aclose()
-            self._refuse_if_closed()
+    async def _resume(self) -> None:
+        """Take a slot and make the model again, if they were released. The sandbox starts when it is needed."""
+        if self._notice is None:
+            return
+        await self._slots.take(self._info.id)
+        try:
+            await self._model.reopen()
+            if self._closed.is_set():
+                await self._model.aclose()
+                self._refuse_if_closed()
+        except BaseException:
+            self._slots.release(self._info.id)
+            raise
+        notice, self._notice = self._notice, None
+        self._frames.publish(replace(notice, message=""))

@@ -1,7 +1,7 @@
 """The tasks of one conversation.
 
-A task group, so that no task outlives its conversation. Unlike in a plain one, a task that fails cancels no other: the
-user sees a notice, the log has the traceback, and the conversation goes on.
+As in a task group, no task outlives its conversation. Unlike in asyncio's, a task that fails cancels no other: the user
+sees a notice, the log has the traceback, and the conversation goes on.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any
 
 from core.events import Status
@@ -20,37 +21,22 @@ TASK_STATUS = "STATUS$ERROR"
 
 
 class SessionTasks:
-    """The tasks of one conversation. `open` it before the first one, `aclose` it after the last."""
+    """The tasks of one conversation; `aclose` it after the last one was started."""
 
     def __init__(self, conversation_id: str, frames: Frames) -> None:
         self._id = conversation_id
         self._frames = frames
-        self._closing = asyncio.Event()
-        self._life: asyncio.Task[None] | None = None
-        self._group: asyncio.TaskGroup | None = None
-
-    async def open(self) -> None:
-        """Open the group: tasks can be started from now on."""
-        opened = asyncio.Event()
-        self._life = asyncio.create_task(self._live(opened), name=f"session {self._id}")
-        await opened.wait()
-
-    async def _live(self, opened: asyncio.Event) -> None:
-        async with asyncio.TaskGroup() as group:
-            self._group = group
-            opened.set()
-            await self._closing.wait()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_closed = False
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Start a task. It may be cancelled."""
-        assert self._group is not None
-        isolated = self._isolated(work)
-        try:
-            task = self._group.create_task(isolated)
-        except RuntimeError:  # the group is closed
-            isolated.close()
+        """Start a task. It may be cancelled. Raises RuntimeError after the end."""
+        if self._is_closed:
             work.close()
-            raise
+            raise RuntimeError("the conversation is closed")
+        task = asyncio.create_task(self._isolated(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
         task.add_done_callback(lambda _: work.close())  # one that is cancelled before its first step never awaited it
         return task
 
@@ -63,10 +49,13 @@ class SessionTasks:
             self._frames.publish(Status("error", TASK_STATUS, what + "interrupt, then send a message to go on."))
 
     async def aclose(self, within_s: float) -> None:
-        """Wait until all tasks have ended, and cancel those that take longer. Also works before `open`."""
-        self._closing.set()
-        if self._life is not None:
-            _, late = await asyncio.wait([self._life], timeout=within_s)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(self._life, return_exceptions=True)
+        """Wait until all tasks have ended, and cancel those that take longer."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                while self._tasks:
+                    await asyncio.wait(self._tasks)
+        self._is_closed = True
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)

@@ -57,26 +57,26 @@ class UserAction:
     cut_short: Callable[[], Observation]
     with_details: bool = True
     """Whether the message of an unexpected error may be stored; it may repeat text that the action hides."""
-    last: Callable[[], None] = lambda: None
+    on_end: Callable[[], None] = lambda: None
     """Called at the end, after the observation is stored."""
 
-    async def begin(self, place: UserActionContext) -> tuple[Envelope, asyncio.Task[None]]:
-        """Store the action and run it in a task, which may be cancelled. Raises StoreError; then nothing has begun."""
-        envelope = await place.stream.append(self.action, EventSource.USER)
-        begun = asyncio.Event()
-        task = place.spawn(self._see_through(place, envelope.id, begun))
-        await begun.wait()  # a task that is cancelled before its first step could not store the observation
+    async def begin(self, context: UserActionContext) -> tuple[Envelope, asyncio.Task[None]]:
+        """Store the action and run it in a task, which may be cancelled. Raises StoreError; then nothing runs."""
+        envelope = await context.stream.append(self.action, EventSource.USER)
+        started = asyncio.Event()
+        task = context.spawn(self._run(context, envelope.id, started))
+        await started.wait()  # a task that is cancelled before its first step could not store the observation
         return envelope, task
 
-    async def _see_through(self, place: UserActionContext, action_id: int, begun: asyncio.Event) -> None:
-        begun.set()
+    async def _run(self, context: UserActionContext, action_id: int, started: asyncio.Event) -> None:
+        started.set()
         observation = await self._observe(action_id)
         try:
-            await place.stream.append(observation, EventSource.USER, action_id)
+            await context.stream.append(observation, EventSource.USER, action_id)
         except StoreError as error:  # the next start answers the action
-            place.frames.publish(Status("error", UNSTORED_STATUS, str(error)))
+            context.frames.publish(Status("error", UNSTORED_STATUS, str(error)))
         finally:
-            self.last()
+            self.on_end()
 
     async def _observe(self, action_id: int) -> Observation:
         try:
@@ -92,10 +92,10 @@ NO_LIMIT_S = 7 * 24 * 3600.0
 class UserShell:
     """The user's commands in one conversation."""
 
-    def __init__(self, runtime: Executor, secrets: SecretInjection | None, place: UserActionContext) -> None:
+    def __init__(self, runtime: Executor, secrets: SecretInjection, context: UserActionContext) -> None:
         self._runtime = runtime
         self._secrets = secrets
-        self._place = place
+        self._context = context
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -108,20 +108,16 @@ class UserShell:
         if self.is_busy:
             raise UsageError("Your last command still runs. Esc stops it; then run the next one.")
         action = CmdRunAction(command=command, blocking=True, timeout=NO_LIMIT_S)
-        live = LiveOutput(self._place.frames)
+        live = LiveOutput(self._context.frames)
 
         async def carry_out(action_id: int) -> Observation:
-            await self._place.ready()
-
-            def run() -> Awaitable[Observation]:
-                return self._runtime.execute(action, action_id, live.publish)
-
-            return await (run() if self._secrets is None else self._secrets.around(action, run))
+            await self._context.ready()
+            return await self._secrets.around(action, lambda: self._runtime.execute(action, action_id, live.publish))
 
         def cut_short() -> Observation:
             return interrupted(action, live.output)
 
-        envelope, self._task = await UserAction(action, carry_out, cut_short).begin(self._place)
+        envelope, self._task = await UserAction(action, carry_out, cut_short).begin(self._context)
         return envelope
 
     async def ended(self) -> None:

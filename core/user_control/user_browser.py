@@ -2,7 +2,7 @@
 
 Invariants: what the user does is in the log as actions of the user, each stored before it begins and answered by one
 observation, however it ends; one at a time, in order, through the same runtime and so under the same rules as the
-agent's. No action of the agent begins meanwhile. Hidden text is in no event: the action has HIDDEN in its place, only
+agent's. No action of the agent begins meanwhile. Hidden text is in no event: the action has HIDDEN in its context, only
 the sandbox gets the text, and the observation is masked. When the browser is given back, the page is read once more, so
 that the agent sees it as the user left it.
 
@@ -27,12 +27,10 @@ from core.events import (
     ErrorObservation,
     Observation,
     Status,
-    event_from_dict,
-    event_to_dict,
-    is_field,
 )
 from core.protocols import Runtime
 from core.secrets import MIN_LENGTH, Masker
+from core.stream import redacted
 from core.user_control.user_actions import UserAction, UserActionContext
 
 TAKEN = "The user took over the browser."
@@ -52,16 +50,16 @@ NOT_DONE = (
 class UserBrowser:
     """Whether the user or the agent controls the browser of one conversation."""
 
-    def __init__(self, runtime: Runtime, place: UserActionContext) -> None:
+    def __init__(self, runtime: Runtime, context: UserActionContext) -> None:
         self._runtime = runtime
-        self._place = place
+        self._context = context
         self._free = asyncio.Event()
         self._free.set()
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._steps: set[asyncio.Task[None]] = set()
         self._hidden: list[str] = []
-        self._has_acted = self._is_going = False
-        self.acted_until = -1
+        self._has_acted = self._is_returning = False
+        self.last_return_id = -1
         """The id of the action with which the user last gave the browser back after acting in it; -1 before."""
         self._agent_steps = 0
         self._agent_idle = asyncio.Event()
@@ -72,28 +70,23 @@ class UserBrowser:
         """Whether the user has the browser."""
         return not self._free.is_set()
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether an action of the user is running."""
-        return bool(self._steps)
-
     async def begin(self) -> Envelope:
         """Let the user have the browser until `give_back`. The agent waits. It is stored when this returns.
 
         Raises StoreError, as `Suspension.awake`, and UsageError if the user has it already.
         """
-        async with self._place.awake():
+        async with self._context.awake():
             return await self._begin()
 
     async def _begin(self) -> Envelope:
         if self.is_on:
             raise UsageError("You have the browser already. Give it back first.")
         self._free.clear()
-        self._has_acted = self._is_going = False
+        self._has_acted = self._is_returning = False
         try:
             return await self._begin_step(BrowseInteractiveAction(browser_actions=LOOK, thought=TAKEN, by_user=True))
         except BaseException:
-            self._let_go()
+            self._release()
             raise
 
     async def do(self, calls: str, hidden: str = "") -> Envelope:
@@ -101,7 +94,7 @@ class UserBrowser:
 
         Raises UsageError if the user does not control the browser or is too far ahead of it, StoreError.
         """
-        if not self.is_on or self._is_going:
+        if not self.is_on or self._is_returning:
             raise UsageError("The agent has the browser. Take it over first.")
         if len(self._steps) >= MAX_WAITING:
             raise UsageError("The page is still busy. Wait until it has finished.")
@@ -112,19 +105,19 @@ class UserBrowser:
 
     async def give_back(self) -> None:
         """Let the agent go on after the page was read once more. Does nothing if the agent has the browser."""
-        if not self.is_on or self._is_going:
+        if not self.is_on or self._is_returning:
             return
-        self._is_going = True
+        self._is_returning = True
         try:
             # a user who did nothing leaves nothing to read
             thought, by_user = BrowseInteractiveAction.GIVEN_BACK, not self._has_acted
             step = await self._begin_step(
                 BrowseInteractiveAction(browser_actions=LOOK, thought=thought, by_user=by_user)
             )
-            self.acted_until = step.id if self._has_acted else self.acted_until
+            self.last_return_id = step.id if self._has_acted else self.last_return_id
             await self.settled()
         finally:
-            self._let_go()
+            self._release()
 
     async def settled(self) -> None:
         """Return when no action of the user is running; their observations are stored by then."""
@@ -135,7 +128,7 @@ class UserBrowser:
         """End the running actions, which still get their observations; the agent has the browser again."""
         for step in self._steps:
             step.cancel()
-        self._let_go()
+        self._release()
 
     # -- the agent's actions in the browser --------------------------------------------------------------------------
 
@@ -143,8 +136,8 @@ class UserBrowser:
         self, action: Action, action_id: int, carry_out: Callable[[], Awaitable[Observation]]
     ) -> Observation:
         """Carry out an action of the agent while the user does not control the browser."""
-        await self.given_back()
-        if isinstance(action, BrowseInteractiveAction) and action_id < self.acted_until:
+        await self.wait_for_return()
+        if isinstance(action, BrowseInteractiveAction) and action_id < self.last_return_id:
             return ErrorObservation(content=NOT_DONE, error_id="AGENT_ERROR$USER_ACTED")
         self._agent_steps += 1
         self._agent_idle.clear()
@@ -154,17 +147,17 @@ class UserBrowser:
             self._agent_steps -= 1
             if not self._agent_steps:
                 self._agent_idle.set()
-        await self.given_back()
+        await self.wait_for_return()
         return observation
 
-    async def agent_is_done(self) -> None:
+    async def _wait_for_agent(self) -> None:
         """Return when no action of the agent is running in the browser; the user sees that it is waited for."""
         if not self._agent_steps:
             return
         with self._notice(ENDS_FIRST, "The agent's step in the browser ends first …"):
             await self._agent_idle.wait()
 
-    async def given_back(self) -> None:
+    async def wait_for_return(self) -> None:
         """Return when the user does not control the browser; while they do, they see that the agent waits."""
         if not self.is_on:
             return
@@ -174,13 +167,13 @@ class UserBrowser:
 
     @contextmanager
     def _notice(self, status: str, text: str) -> Iterator[None]:
-        self._place.frames.publish(Status("info", status, text))
+        self._context.frames.publish(Status("info", status, text))
         try:
             yield
         finally:
-            self._place.frames.publish(Status("info", status, ""))
+            self._context.frames.publish(Status("info", status, ""))
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         self._hidden.clear()
         self._free.set()
 
@@ -188,13 +181,15 @@ class UserBrowser:
         masker, whole = _masker(self._hidden), action.model_copy(update={"hidden_text": hidden})
 
         async def carry_out(action_id: int) -> Observation:
-            async with self._turn:
-                await self.agent_is_done()
-                await self._place.ready()
-                observation = await self._runtime.execute(whole, action_id, self._place.frames.publish)
-            return _masked(observation, masker)
+            async with self._lock:
+                await self._wait_for_agent()
+                await self._context.ready()
+                observation = await self._runtime.execute(whole, action_id, self._context.frames.publish)
+            observed = redacted(observation, masker) if masker else observation
+            assert isinstance(observed, Observation)
+            return observed
 
-        envelope, step = await UserAction(action, carry_out, _cut_short, with_details=False).begin(self._place)
+        envelope, step = await UserAction(action, carry_out, _cut_short, with_details=False).begin(self._context)
         self._steps.add(step)
         step.add_done_callback(self._steps.discard)
         return envelope
@@ -207,13 +202,3 @@ def _cut_short() -> Observation:
 def _masker(hidden: list[str]) -> Masker:
     """Finds hidden texts wherever a page repeats them, also in its address; short ones are ordinary words."""
     return Masker(form for text in hidden if len(text) >= MIN_LENGTH for form in (text, quote(text), quote_plus(text)))
-
-
-def _masked(observation: Observation, masker: Masker) -> Observation:
-    if not masker:
-        return observation
-    stored = event_to_dict(observation, derived=False)
-    masked = masker.mask(stored, is_field=is_field)
-    event = observation if masked is stored else event_from_dict(masked)[0]
-    assert isinstance(event, Observation)
-    return event

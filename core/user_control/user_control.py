@@ -41,16 +41,16 @@ READY = "STATUS$TERMINAL_TAKEN"
 class UserTerminal:
     """Whether the user or the agent controls the terminal of one conversation."""
 
-    def __init__(self, runtime: Runtime, place: UserActionContext) -> None:
+    def __init__(self, runtime: Runtime, context: UserActionContext) -> None:
         self._runtime = runtime
-        self._place = place
+        self._context = context
         self._is_on = False
         self._task: asyncio.Task[None] | None = None
         self._size: tuple[int, int] | None = None
         self._keys = bytearray()
         self._wanted = asyncio.Event()
         """Set when there is something to send: keys, a size, the end."""
-        self._gives_back = False
+        self._is_returning = False
         self.is_ready = False
         """Whether the sandbox accepts keys; before that, they wait."""
 
@@ -65,7 +65,7 @@ class UserTerminal:
         It is stored when this returns; keys may be typed from then on. Raises StoreError, as `Suspension.awake`, and
         UsageError if the user has it already.
         """
-        async with self._place.awake():
+        async with self._context.awake():
             return await self._begin(rows, columns)
 
     async def _begin(self, rows: int, columns: int) -> Envelope:
@@ -73,19 +73,19 @@ class UserTerminal:
             raise UsageError("You already have the terminal. Give it back first.")
         action = CmdRunAction(command=COMMAND, blocking=True, timeout=NO_LIMIT_S, takes_over=True)
         self._keys.clear()
-        self._gives_back = self.is_ready = False
+        self._is_returning = self.is_ready = False
         self._size = (rows, columns)
         self._is_on = True
-        live = LiveOutput(self._place.frames)
+        live = LiveOutput(self._context.frames)
 
-        taken = UserAction(
+        user_action = UserAction(
             action,
             lambda id: self._carry_out(action, id, live),
             lambda: cut_short(action, live.output, CUT_SHORT),
-            last=self._let_go,
+            on_end=self._release,
         )
         try:
-            envelope, self._task = await taken.begin(self._place)
+            envelope, self._task = await user_action.begin(self._context)
         except BaseException:
             self._is_on = False
             raise
@@ -108,10 +108,10 @@ class UserTerminal:
 
     def give_back(self) -> None:
         """Let the agent go on; what runs in the terminal stays. Does nothing if the agent has the terminal."""
-        self._gives_back = True
+        self._is_returning = True
         self._wanted.set()
 
-    async def ended(self) -> None:
+    async def wait_for_return(self) -> None:
         """Return when the agent has the terminal; the observation is stored by then."""
         while self._task is not None and not self._task.done():
             await asyncio.wait([self._task])
@@ -121,9 +121,9 @@ class UserTerminal:
         if self._task is not None:
             self._task.cancel()
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         self._is_on = False
-        self._place.frames.publish(Status("info", GIVEN_BACK, ""))
+        self._context.frames.publish(Status("info", GIVEN_BACK, ""))
 
     async def _carry_out(self, action: CmdRunAction, action_id: int, live: LiveOutput) -> Observation:
         def publish(frame: Frame) -> None:
@@ -135,21 +135,21 @@ class UserTerminal:
 
         sending: asyncio.Task[None] | None = None
         try:
-            await self._until_given_back(self._place.ready())
-            sending = self._place.spawn(self._send())
+            await self._prepare(self._context.ready())
+            sending = self._context.spawn(self._send())
             return await self._runtime.execute(action, action_id, publish)
         finally:
             self.is_ready = False
             if sending is not None:
                 sending.cancel()
 
-    async def _until_given_back(self, preparation: Awaitable[None]) -> None:
+    async def _prepare(self, preparation: Awaitable[None]) -> None:
         """Wait for the sandbox. Raises CancelledError if the user gives the terminal back before."""
         preparing = asyncio.ensure_future(preparation)
         try:
             while not preparing.done():
                 self._wanted.clear()
-                if self._gives_back:
+                if self._is_returning:
                     raise asyncio.CancelledError
                 wanted = asyncio.ensure_future(self._wanted.wait())
                 await asyncio.wait([preparing, wanted], return_when=asyncio.FIRST_COMPLETED)
@@ -176,21 +176,21 @@ class UserTerminal:
                     try:
                         await self._runtime.type_keys(keys)
                     except UsageError as error:
-                        self._place.frames.publish(Status("error", "STATUS$KEYS_LOST", str(error)))
-                if self._gives_back:
+                        self._context.frames.publish(Status("error", "STATUS$KEYS_LOST", str(error)))
+                if self._is_returning:
                     await self._runtime.give_terminal_back()
 
 
 class UserControl:
     """What the user does in the sandbox of one conversation."""
 
-    def __init__(self, runtime: Runtime, secrets: SecretInjection | None, place: UserActionContext) -> None:
-        self._place = place
-        self.commands = UserShell(runtime, secrets, place)
+    def __init__(self, runtime: Runtime, secrets: SecretInjection, context: UserActionContext) -> None:
+        self._context = context
+        self.commands = UserShell(runtime, secrets, context)
         """Commands of the user, between the agent's."""
-        self.terminal = UserTerminal(runtime, place)
+        self.terminal = UserTerminal(runtime, context)
         """Whether the user controls the terminal; `begin` lets the user have it."""
-        self.browser = UserBrowser(runtime, place)
+        self.browser = UserBrowser(runtime, context)
         """Whether the user controls the browser; `begin` lets the user have it."""
 
     @property
@@ -204,11 +204,11 @@ class UserControl:
         It is stored when this returns, and runs on. Raises StoreError, as `Suspension.awake`, and UsageError while the
         shell is in use.
         """
-        if self._place.agent_works():
+        if self._context.agent_works():
             raise UsageError("The agent works in this shell. Esc stops it; then run the command again.")
         if self.terminal.is_on:
             raise UsageError("You have taken over the terminal. Type the command there, or give it back.")
-        async with self._place.awake():
+        async with self._context.awake():
             return await self.commands.run(command)
 
     def interrupt(self) -> None:

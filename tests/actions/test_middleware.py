@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -42,13 +43,14 @@ class Parts:
         self.place = place
         self.calls: list[str] = []
         self.denies = ""
-        self.user = self.terminal = self.browser = self.turns = self.hooks = self.secrets = self
+        self.user = self.browser = self.turns = self.hooks = self.secrets = self
+        self.terminal = SimpleNamespace(wait_for_return=self._wait_for_terminal)
         self.frames = Frames()
 
-    async def given_back(self) -> None:
+    async def wait_for_return(self) -> None:
         self.calls.append("browser is free")
 
-    async def ended(self) -> None:
+    async def _wait_for_terminal(self) -> None:
         self.calls.append("terminal is free")
 
     async def ready(self, envelope: object = None) -> None:

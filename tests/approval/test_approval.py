@@ -129,7 +129,7 @@ async def test_a_permission_for_the_conversation_survives_a_restart_and_a_fork(t
             assert (await again.guard.judge(CmdRunAction(command="touch x"))).verdict is Verdict.ALLOW
             assert (await again.guard.judge(CmdRunAction(command="rm x"))).verdict is Verdict.ASK
         (kept,) = again.guard.conversation
-        await again.approval.take_back(kept)
+        await again.approval.revoke(kept)
         assert (await again.guard.judge(CmdRunAction(command="touch x"))).verdict is Verdict.ASK
 
 
@@ -264,14 +264,14 @@ async def test_a_no_for_good_denies_those_behind_it_that_it_covers(tmp_path: Pat
 async def test_the_mode_is_kept_over_a_restart_and_a_fork_and_the_one_of_the_settings_is_not(tmp_path: Path) -> None:
     async with conversation(tmp_path, [{"text": "so far"}], settings=ASKS) as session:
         await said_and_settled(session)
-        await session.approval.keep_mode(ConfirmMode.AUTO_EDIT)
+        await session.approval.store_mode(ConfirmMode.AUTO_EDIT)
         id, last = session.id, (await session.stream.page(limit=1))[0].id
     home, careful = tmp_path / "home", Settings.model_validate({"agent": {"confirm": "risky"}})
     async with ConversationManager(home, careful, make_runtime=WarmRuntime, environ={}) as manager:
         again = await manager.open(id)
         fork = await manager.fork(id, last, copy_files=False)
         assert (again.approval.mode, fork.approval.mode) == (ConfirmMode.AUTO_EDIT, ConfirmMode.AUTO_EDIT)
-        await again.approval.keep_mode(ConfirmMode.RISKY, own=True)
+        await again.approval.store_mode(ConfirmMode.RISKY, own=True)
     async with ConversationManager(home, ASKS, make_runtime=WarmRuntime, environ={}) as manager:
         assert (await manager.open(id)).approval.mode is ConfirmMode.ALWAYS
 
@@ -361,7 +361,7 @@ async def test_what_is_permitted_for_good_is_taken_back_for_good_and_once_keeps_
             ("bash(touch *)", Scope.EVERYWHERE, "", False),
             ("bash(mkdir *)", Scope.PROJECT, session.info.workspace, False),
         ]
-        await session.approval.take_back(kept[0])
+        await session.approval.revoke(kept[0])
         assert [p.scope for p in session.guard.file.read()] == [Scope.PROJECT]
 
 
@@ -379,7 +379,7 @@ async def test_of_two_answers_to_the_same_pattern_the_later_counts_and_a_newer_v
         assert found == [(Verdict.ALLOW, "bash(ls)", True), (Verdict.DENY, "bash(ls)", False)]
         last = [e.id for e in await session.stream.read() if isinstance(e.event, PermissionAction)]
         assert [p.id for p in session.guard.conversation] == [f"c{last[1]}", f"c{last[2]}"]
-        await session.approval.take_back(session.guard.conversation[0])
+        await session.approval.revoke(session.guard.conversation[0])
         assert [p.verdict for p in session.guard.conversation] == [Verdict.DENY]
 
 

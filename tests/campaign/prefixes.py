@@ -18,7 +18,7 @@ from typing import Any
 
 from core.controller.controller import AgentController
 from core.controller.decide import evolve, fold
-from core.controller.exit_reasons import Way
+from core.controller.exit_reasons import HaltOption
 from core.controller.state import Limits, State
 from core.conversations.conversation_manager import ConversationManager
 from core.events import (
@@ -34,8 +34,8 @@ from core.events import (
 from core.memory.condensers.condenser import context_limit
 from core.memory.condensers.settings import CondenserSettings
 from core.session.agent_session import AgentSession
-from core.session.state_snapshots import can_be_kept, restored, written
 from core.settings.config import Settings
+from core.snapshots.state_snapshots import is_storable, state_from_json, state_to_json
 from core.store.event_store import EventStore
 from core.store.writer import Draft
 from tests.campaign.trial import Facts, Result, check, run_trials
@@ -79,7 +79,7 @@ async def meddle(session: AgentSession, chance: random.Random) -> None:
             else session.approval.reject(chance.choice(["", "because"]))
         )
     elif state.halt is not None:
-        await session.recovery.take(chance.choice([way for way in state.halt.ways if way is not Way.SWITCH_MODEL]))
+        await session.recover(chance.choice([way for way in state.halt.options if way is not HaltOption.SWITCH_MODEL]))
     else:
         await session.send(f"message {chance.random()}")
     match chance.randrange(12):
@@ -194,9 +194,9 @@ def folds(log: Sequence[Envelope], live: dict[int, State]) -> Facts:
         if envelope.id in live:
             check(state == live[envelope.id], f"after event {envelope.id}: {state} is not {live[envelope.id]}")
             facts.counts["folded"] += 1
-        if can_be_kept(state):
+        if is_storable(state):
             facts.counts["kept"] += 1
-            check(restored(written(state)) == state, f"kept after event {envelope.id}: {state}")
+            check(state_from_json(state_to_json(state)) == state, f"kept after event {envelope.id}: {state}")
     check(state == fold(log, LIMITS), f"at the end: {state}")
     return facts
 
@@ -211,7 +211,8 @@ async def goes_on(manager: ConversationManager, name: str) -> None:
         if session.state.awaiting is not None:
             await session.approval.reject("no")
         elif session.state.halt is not None:
-            await session.recovery.take(Way.EXTEND if Way.EXTEND in session.state.halt.ways else Way.STOP)
+            options = session.state.halt.options
+            await session.recover(HaltOption.EXTEND if HaltOption.EXTEND in options else HaltOption.STOP)
         async with asyncio.timeout(20):
             await session.settled()
         if session.state.agent_state is AgentState.FINISHED:

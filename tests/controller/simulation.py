@@ -79,7 +79,7 @@ def set_aside(s: State, span: range) -> State:
     """What an undo of these events sets aside and a redo has again, with the rest as it is at first."""
     return replace(
         State.initial(),
-        first_said=s.first_said,
+        first_message_id=s.first_message_id,
         queued=tuple(queued for queued in s.queued if queued.id in span),
         agent_state=s.agent_state,
         reason=s.reason,
@@ -369,7 +369,7 @@ class World:
         """The controller knows no more of a turn that is undone than before it; but what was spent is spent."""
         s = self.state
         said = [e.id for e in self.log if is_said(e) and not self.is_undone(e.id)]
-        check(s.first_said == (said[0] if said else None), "greeted by a message that is undone")
+        check(s.first_message_id == (said[0] if said else None), "greeted by a message that is undone")
         check(all(queued.id < first for queued in s.queued), "an undone message is still queued")
         check(not (s.unread or s.recent or s.halt), "something of an undone turn is left")
 
@@ -455,7 +455,7 @@ class World:
             check(s.halt is not None, "an error without a way out")
         if s.halt is not None:
             self.reached.add(f"{s.halt.kind}:{s.halt.what}")
-            check(len(s.halt.ways) >= 2, "a halt without a way out")
+            check(len(s.halt.options) >= 2, "a halt without a way out")
             check(s.agent_state in (AgentState.PAUSED, AgentState.ERROR), f"a halt in {s.agent_state}")
         self.check_limits()
 

@@ -8,8 +8,8 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from core.controller.decide import AskAgent, Cancel, Effect, Emit, Execute, evolve, fold, react, resume
-from core.controller.exit_reasons import Halt, HaltKind, Way
-from core.controller.limits import reached_of_day
+from core.controller.exit_reasons import Halt, HaltKind, HaltOption
+from core.controller.limits import daily_limit_reached
 from core.controller.not_executed import NOT_EXECUTED_STOPPED
 from core.controller.state import Limits, State
 from core.errors import ModelErrorKind
@@ -436,9 +436,9 @@ def test_a_limit_of_the_day_asks_and_its_extension_holds_for_that_day_alone() ->
     assert talk.state.halt is not None
     talk.wish(AgentState.RUNNING)
     day, today = Limits(max_iterations=None, max_budget=1.0), talk.now.date()
-    assert reached_of_day(talk.state, day, Spent(cost=1.5), today) is None
-    assert reached_of_day(talk.state, day, Spent(cost=2.0), today) is not None
-    assert reached_of_day(talk.state, day, Spent(cost=1.5), today + timedelta(days=1)) is not None
+    assert daily_limit_reached(talk.state, day, Spent(cost=1.5), today) is None
+    assert daily_limit_reached(talk.state, day, Spent(cost=2.0), today) is not None
+    assert daily_limit_reached(talk.state, day, Spent(cost=1.5), today + timedelta(days=1)) is not None
 
 
 @pytest.mark.parametrize(
@@ -452,7 +452,7 @@ def test_a_limit_of_the_day_asks_and_its_extension_holds_for_that_day_alone() ->
     ],
 )
 def test_every_limit_of_the_day_is_looked_at(day: Limits, spent: Spent, name: str | None) -> None:
-    found = reached_of_day(State.initial(), day, spent, date(2026, 1, 1))
+    found = daily_limit_reached(State.initial(), day, spent, date(2026, 1, 1))
     assert (found and found.name) == name
 
 
@@ -512,8 +512,8 @@ def test_every_error_of_a_model_offers_ways_out_and_one_can_stop(kind: ModelErro
     talk.add(CondensationRequestAction(), ENVIRONMENT)  # so that a history that is too long asks, too
     talk.add(ErrorObservation(content="no", error_id=f"LLM${kind.upper()}"), ENVIRONMENT, cause)
     assert talk.state.halt == Halt(HaltKind.MODEL, str(kind))
-    assert len(talk.state.halt.ways) >= 2
-    assert talk.state.halt.ways[-1] is Way.STOP
+    assert len(talk.state.halt.options) >= 2
+    assert talk.state.halt.options[-1] is HaltOption.STOP
     talk.wish(AgentState.STOPPED)
     stopped = talk.state
     assert (stopped.agent_state, stopped.halt) == (AgentState.STOPPED, None)
@@ -585,7 +585,7 @@ def test_a_loop_pauses_says_what_was_seen_and_offers_four_ways_out() -> None:
     first, *_ = loops(talk)
     assert talk.state.agent_state is AgentState.PAUSED
     assert talk.state.halt == Halt(HaltKind.STUCK, "repeating_action_observation", first)
-    assert set(talk.state.halt.ways) == {Way.CUT_LOOP, Way.RESEND, Way.TELL, Way.STOP}
+    assert set(talk.state.halt.options) == {HaltOption.CUT_LOOP, HaltOption.RESEND, HaltOption.TELL, HaltOption.STOP}
     assert isinstance(talk.log[-1].event, LoopDetectionObservation)
     assert "did the same 4 times" in talk.log[-1].event.content
 

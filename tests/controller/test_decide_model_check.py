@@ -156,12 +156,12 @@ def condenses_again_and_again(s: State, env: Envelope) -> State:
 
 def stays_awake_after_a_condensation_by_hand(s: State, env: Envelope) -> State:
     after = decide.evolve(s, env)
-    return replace(after, rests=None)
+    return replace(after, resting_state=None)
 
 
 def is_greeted_by_what_is_undone(s: State, env: Envelope) -> State:
     after = decide.evolve(s, env)
-    return replace(after, first_said=s.first_said) if isinstance(env.event, UndoObservation) else after
+    return replace(after, first_message_id=s.first_message_id) if isinstance(env.event, UndoObservation) else after
 
 
 def says_what_is_queued_because_of_an_undo(s: State, env: Envelope) -> State:

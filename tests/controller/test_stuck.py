@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from core.controller.stuck import KEPT, MAX_PERIOD, SYNTAX_ERRORS, Step, describe, find_loop
+from core.controller.stuck import MAX_PERIOD, MAX_STEPS, SYNTAX_ERRORS, Step, describe_loop, find_loop
 from core.events import (
     Action,
     AgentThinkAction,
@@ -39,7 +39,7 @@ def cell(code: str, output: str) -> tuple[Action, Observation]:
 
 
 def steps(pairs: Iterable[tuple[Action, Observation | None]]) -> tuple[Step, ...]:
-    return tuple(Step(10 * n, action, result) for n, (action, result) in enumerate(pairs))[-KEPT:]
+    return tuple(Step(10 * n, action, result) for n, (action, result) in enumerate(pairs))[-MAX_STEPS:]
 
 
 def kind(pairs: Sequence[tuple[Action, Observation | None]]) -> str | None:
@@ -112,7 +112,7 @@ def test_the_same_action_under_a_changing_thought_is_the_same_action() -> None:
 
 
 def test_polling_whose_output_changes_is_no_loop() -> None:
-    assert kind([ran("tail -1 log", f"step {n} of 100") for n in range(KEPT)]) is None
+    assert kind([ran("tail -1 log", f"step {n} of 100") for n in range(MAX_STEPS)]) is None
 
 
 def test_a_failure_that_differs_only_in_time_and_addresses_is_the_same_failure() -> None:
@@ -151,7 +151,7 @@ def test_condensing_twice_without_an_answer_in_between() -> None:
 
 def test_every_kind_of_loop_is_put_into_words() -> None:
     circle = [ran(f"step {n}") for n in range(3)]
-    told = {describe(loop) for pairs in ([ran("ls")] * 4, circle * 3) if (loop := find_loop(steps(pairs)))}
+    told = {describe_loop(loop) for pairs in ([ran("ls")] * 4, circle * 3) if (loop := find_loop(steps(pairs)))}
     assert told == {
         "did the same 4 times, with the same result",
         "went through the same 3 steps 3 times, with the same results",

@@ -116,8 +116,8 @@ async def said(session: AgentSession, text: str = "go") -> None:
     async with asyncio.timeout(20):
         await session.settled()
         while not session.rests:
-            assert session._parts.setup._warming is not None
-            await session._parts.setup._warming
+            assert session.setup._warming is not None
+            await session.setup._warming
 
 
 def notices(session: AgentSession) -> list[Status]:
@@ -414,7 +414,7 @@ async def test_a_bug_in_one_task_ends_neither_its_conversation_nor_a_neighbour(
     async with house(tmp_path) as rooms:
         session, neighbour = await rooms.working(), await rooms.create()
         told = notices(session)
-        await session._parts.tasks.spawn(bug())
+        await session.tasks.spawn(bug())
         (notice,) = told
         assert (notice.level, notice.id) == ("error", TASK_STATUS)
         assert "KeyError: 'not there'" in notice.message
@@ -433,7 +433,7 @@ async def test_a_task_that_is_cancelled_before_it_began_is_no_failure(tmp_path: 
 
     async with house(tmp_path) as rooms:
         session = await rooms.create()
-        told, task = notices(session), session._parts.tasks.spawn(never())
+        told, task = notices(session), session.tasks.spawn(never())
         task.cancel()
         await asyncio.wait([task])
         assert (task.cancelled(), told) == (True, [])
@@ -469,9 +469,9 @@ async def titled(tmp_path: Path, *turns: dict[str, Any], secret: str = "") -> As
 
 
 async def title_asked(session: AgentSession) -> None:
-    assert session.record.titling is not None
+    assert session.record.title_task is not None
     async with asyncio.timeout(20):
-        await session.record.titling
+        await session.record.title_task
 
 
 async def test_a_cheap_model_finds_a_title_and_its_cost_counts(tmp_path: Path) -> None:
@@ -482,11 +482,11 @@ async def test_a_cheap_model_finds_a_title_and_its_cost_counts(tmp_path: Path) -
         assert session.info.title == "please look at the build"
         await title_asked(session)
         assert session.info.title == "Repair of the build"
-        (stored,) = await session._parts._store.conversations()
+        (stored,) = await session._store.conversations()
         assert stored.title == "Repair of the build"
         titles = [status.message for status in told if status.id == "STATUS$CONVERSATION_TITLE"]
         assert titles == ["please look at the build", "Repair of the build"]
-        spent = await session._parts._store.spent()
+        spent = await session._store.spent()
         assert (spent.calls, spent.cost, spent.tokens) == (1, 0.25, 100)
 
 
@@ -536,7 +536,7 @@ async def test_only_the_first_message_of_a_conversation_without_a_name_asks_for_
     async with titled(tmp_path, {"text": "Better"}) as session:
         await session.record.set_title("Mine")
         await said(session)
-        assert session.record.titling is None
+        assert session.record.title_task is None
 
 
 async def test_a_secret_gets_neither_into_a_title_nor_to_the_title_model(tmp_path: Path) -> None:
@@ -548,7 +548,7 @@ async def test_a_secret_gets_neither_into_a_title_nor_to_the_title_model(tmp_pat
 async def test_a_conversation_closes_without_waiting_for_its_title(tmp_path: Path) -> None:
     async with titled(tmp_path, {"text": "Late", "first_token_s": 600}) as session:
         await said(session)
-        task = session.record.titling
+        task = session.record.title_task
         async with asyncio.timeout(60):  # the title takes longer
             await session.aclose()
         assert task is not None

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from core.controller.exit_reasons import HaltKind, Way
+from core.controller.exit_reasons import HaltKind, HaltOption
 from core.controller.state import Limits, Pending, Queued, State
 from core.conversations.conversation_manager import ConversationManager
 from core.delegation.delegation import DELEGATE_FAILED, MAX_LEVEL, Delegation, share
@@ -221,7 +221,7 @@ async def test_a_delegate_that_somebody_watches_asks_and_waits_for_the_answer(tm
             while asks.state.halt is None:
                 await asks.changed()
         assert session.state.agent_state is AgentState.RUNNING
-        await asks.recovery.take(Way.EXTEND)
+        await asks.recover(HaltOption.EXTEND)
         await delegates_are(session, lambda children: not children)
 
 

@@ -35,10 +35,10 @@ from core.events import (
 from core.hooks.hooks import (
     HOOK_FAILED,
     HOOKS_NOT_RUN,
-    MAX_SAID_BYTES,
+    MAX_STDERR_BYTES,
     MAX_TEXT_CHARS,
     NO_REASON,
-    Ended,
+    HookResult,
     Hooks,
     run_on_host,
 )
@@ -475,7 +475,7 @@ async def test_around_an_executor_a_denied_action_is_not_carried_out_and_a_done_
         assert len(executor.executed) == 2
 
 
-async def host_ended(folder: Path, command: str, line: bytes = b"{}\n", timeout_s: float = 20.0) -> Ended:
+async def host_ended(folder: Path, command: str, line: bytes = b"{}\n", timeout_s: float = 20.0) -> HookResult:
     async with asyncio.timeout(20):
         return await run_on_host(Hook(Moment.AFTER_ACTION, command, timeout_s=timeout_s), line, folder)
 
@@ -483,17 +483,17 @@ async def host_ended(folder: Path, command: str, line: bytes = b"{}\n", timeout_
 @pytest.mark.parametrize(
     ("command", "result"),
     [
-        ("true", Ended(0)),
-        ("exit 3", Ended(3)),
-        ("echo out; echo err >&2", Ended(0, "err\n")),
-        ("cat >&2; exit 2", Ended(2, '{"event": "x"}\n')),
-        ("exec 0<&-; echo done >&2", Ended(0, "done\n")),
-        ("printf '\\377' >&2", Ended(0, "\ufffd")),
-        ("pwd | xargs basename >&2", Ended(0, "here\n")),
+        ("true", HookResult(0)),
+        ("exit 3", HookResult(3)),
+        ("echo out; echo err >&2", HookResult(0, "err\n")),
+        ("cat >&2; exit 2", HookResult(2, '{"event": "x"}\n')),
+        ("exec 0<&-; echo done >&2", HookResult(0, "done\n")),
+        ("printf '\\377' >&2", HookResult(0, "\ufffd")),
+        ("pwd | xargs basename >&2", HookResult(0, "here\n")),
     ],
 )
 async def test_a_hook_reads_its_line_in_its_folder_and_is_read_at_standard_error(
-    tmp_path: Path, command: str, result: Ended
+    tmp_path: Path, command: str, result: HookResult
 ) -> None:
     folder = tmp_path / "here"
     folder.mkdir()
@@ -502,16 +502,16 @@ async def test_a_hook_reads_its_line_in_its_folder_and_is_read_at_standard_error
 
 async def test_what_it_says_is_read_to_its_end_and_only_its_beginning_is_kept(tmp_path: Path) -> None:
     result = await host_ended(tmp_path, "printf a >&2; head -c 300000 /dev/zero | tr '\\0' b >&2; exit 1")
-    assert result == Ended(1, "a" + "b" * (MAX_SAID_BYTES - 1))
+    assert result == HookResult(1, "a" + "b" * (MAX_STDERR_BYTES - 1))
 
 
 async def test_one_that_does_not_read_a_long_line_is_no_failure(tmp_path: Path) -> None:
-    assert await host_ended(tmp_path, "exec 0<&-; exit 0", b"x" * 1_000_000) == Ended(0)
+    assert await host_ended(tmp_path, "exec 0<&-; exit 0", b"x" * 1_000_000) == HookResult(0)
 
 
 async def test_one_that_takes_too_long_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
     result = await host_ended(tmp_path, "sleep 60 & echo $! > child; echo $$ > own; wait", timeout_s=1.0)
-    assert result == Ended(None, is_late=True)
+    assert result == HookResult(None, timed_out=True)
     for name in ("own", "child"):
         assert _is_gone(int((tmp_path / name).read_text()))
 
@@ -525,4 +525,4 @@ def _is_gone(pid: int) -> bool:
 
 
 async def test_one_that_cannot_be_run_says_why(tmp_path: Path) -> None:
-    assert await host_ended(tmp_path / "gone", "true") == Ended(None, "No such file or directory")
+    assert await host_ended(tmp_path / "gone", "true") == HookResult(None, "No such file or directory")

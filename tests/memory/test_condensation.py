@@ -64,7 +64,7 @@ async def test_by_size_it_goes_on_as_if_nothing_had_happened_and_the_log_keeps_a
         assert {request.why for request in requests} == {"full"}
         usage = session.state.metrics.accumulated_token_usage
         assert (usage.prompt_tokens, usage.completion_tokens) == (70 * len(found), 9 * len(found))
-        spent = await session._parts._store.spent()
+        spent = await session._store.spent()
         assert spent.tokens == 79 * len(found)
         assert fold(events, session.state.limits) == session.state
 

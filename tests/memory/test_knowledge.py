@@ -247,7 +247,7 @@ async def test_a_yes_to_a_folder_is_one_to_its_agents_and_servers(tmp_path: Path
 async def test_a_yes_to_an_agent_alone_stands_in_the_book(tmp_path: Path, workspace: Path) -> None:
     put(workspace, ".handloom/agents/Reviewer.md", "---\nname: Reviewer\ndescription: Reads.\n---\nYou review.")
     async with managing(tmp_path) as manager:
-        await manager.allow_agent((await manager.agents_for(str(workspace))).kinds["Reviewer"])
+        await manager.trust.allow_agent((await manager.agents_for(str(workspace))).kinds["Reviewer"])
         assert (await manager.agents_for(str(workspace))).kinds["Reviewer"].allowed
         trusted_now = (await manager.trust.look(str(workspace))).trusted
         assert [piece.path for piece in trusted_now] == [".handloom/agents/Reviewer.md"]

@@ -25,14 +25,22 @@ from core.events import (
 )
 from core.protocols import FrameSink
 from core.pub_sub import Frames
-from core.sandbox.environment_shell import LATE_S, TIMED_OUT_EXIT, TOLD_CHARS, TRY_AGAIN, EnvironmentShell, apart, check
-from core.sandbox.environment_shell import in_agents_shell as kept
+from core.sandbox.environment_shell import (
+    GRACE_S,
+    MAX_QUOTED_CHARS,
+    TIMED_OUT_EXIT,
+    TRY_AGAIN,
+    EnvironmentShell,
+    check,
+    separate_shell_command,
+)
+from core.sandbox.environment_shell import agent_shell_command as kept
 from core.store.writer import Draft
 from core.stream import EventStream
 from tests.doubles import ScriptedRuntime
 from tests.streams import opened_stream
 
-COMMAND = apart("make", "/work")
+COMMAND = separate_shell_command("make", "/work")
 
 
 class Gated(EventStream):
@@ -79,7 +87,7 @@ async def test_a_command_and_its_result_are_stored_and_its_output_is_shown_witho
         await is_the_whole_log(stream, output("made", 0))
         (asked, _) = await stream.read()
     expected = CmdRunAction(
-        command="make", cwd="/work", is_static=True, hidden=True, blocking=True, timeout=60.0 + LATE_S
+        command="make", cwd="/work", is_static=True, hidden=True, blocking=True, timeout=60.0 + GRACE_S
     )
     assert [asked.event, *runtime.executed] == [expected, expected]
     assert seen == [Status("info", "NOTICE", "It begins."), TerminalOutput(0, b"partly\r\n")]
@@ -161,9 +169,9 @@ def test_a_command_in_the_agents_shell_leaves_its_folder_to_the_shell() -> None:
         (output("x", TIMED_OUT_EXIT), "", f"Making took too long and was stopped. {TRY_AGAIN}\nx"),
         (ErrorObservation(content="gone"), "", f"Making could not be carried out. {TRY_AGAIN}\ngone"),
         (
-            output("a" * 9 + "b" * TOLD_CHARS, 1),
+            output("a" * 9 + "b" * MAX_QUOTED_CHARS, 1),
             "",
-            f"Making failed with exit code 1. {TRY_AGAIN}\n" + "b" * TOLD_CHARS,
+            f"Making failed with exit code 1. {TRY_AGAIN}\n" + "b" * MAX_QUOTED_CHARS,
         ),
     ],
 )

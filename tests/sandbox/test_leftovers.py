@@ -16,7 +16,7 @@ from core.events import (
     EventSource,
     MessageAction,
 )
-from core.sandbox.leftovers import INTRODUCTION, LEFT_BEHIND, MAX_TOLD, MORE, REMEDY, Leftovers
+from core.sandbox.leftovers import INTRODUCTION, LEFT_BEHIND, MAX_LINES, MORE, REMEDY, Leftovers
 from core.session.agent_session import AgentSession
 from core.settings.config import Settings
 from runtime.local.local_runtime import LocalRuntime
@@ -86,12 +86,12 @@ async def test_very_many_things_are_told_in_parts(tmp_path: Path) -> None:
     model = write_script(tmp_path, [FINISH] * 3)
     async with ConversationManager(tmp_path / "home", FREE, make_runtime=lambda _: runtime, environ={}) as manager:
         session = await manager.create(workspace=str(tmp_path), model=model)
-        runtime.left = [f"{number}: x" for number in range(MAX_TOLD + 1)]
+        runtime.left = [f"{number}: x" for number in range(MAX_LINES + 1)]
         await rested(session)
         await rested(session)
         first, *rest = warnings(await session.stream.read())
-    assert first.count(": x") == MAX_TOLD
-    assert f"- {MAX_TOLD}: x" in rest
+    assert first.count(": x") == MAX_LINES
+    assert f"- {MAX_LINES}: x" in rest
 
 
 @pytest.mark.bubblewrap
@@ -151,7 +151,7 @@ async def test_what_did_not_come_back_from_elsewhere_is_told_in_its_own_words(tm
     ]
 
 
-@pytest.mark.parametrize(("count", "more"), [(1, []), (MAX_TOLD, []), (MAX_TOLD + 2, [MORE.format(n=2)])])
+@pytest.mark.parametrize(("count", "more"), [(1, []), (MAX_LINES, []), (MAX_LINES + 2, [MORE.format(n=2)])])
 async def test_how_much_more_there_is_is_said_and_what_is_named_twice_is_told_once(
     tmp_path: Path, count: int, more: list[str]
 ) -> None:
@@ -162,7 +162,7 @@ async def test_how_much_more_there_is_is_said_and_what_is_named_twice_is_told_on
         await leftovers.report()
         (told,) = await stream.read()
         assert isinstance(told.event, ErrorObservation)
-        lines = [f"- {number}: x" for number in range(min(count, MAX_TOLD))]
+        lines = [f"- {number}: x" for number in range(min(count, MAX_LINES))]
         assert told.event.content.split("\n") == [INTRODUCTION, *lines, *more, REMEDY]
         runtime.left = []
         await leftovers.report()

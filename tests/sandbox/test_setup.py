@@ -423,8 +423,8 @@ class TestWaiting:
     async def test_all_who_wait_wait_for_one_attempt(self, tmp_path: Path) -> None:
         url = make_repository(tmp_path / "repo.git", README)
         async with conversation(tmp_path, ["true"], url) as session:
-            await asyncio.gather(*(session._parts.setup.ready() for _ in range(3)))
-            await session._parts.setup.ready()
+            await asyncio.gather(*(session.setup.ready() for _ in range(3)))
+            await session.setup.ready()
             assert clones(await session.stream.read()) == 1
 
     async def test_an_interrupt_ends_the_setup_and_the_next_message_begins_it_anew(self, tmp_path: Path) -> None:
@@ -492,7 +492,7 @@ class TestClosing:
         ]
         assert left == []
         with pytest.raises(RuntimeUnavailableError, match="closed"):
-            await session._parts.setup.ready()
+            await session.setup.ready()
 
     async def test_in_the_middle_of_a_clone_leaves_nothing_running(self, tmp_path: Path) -> None:
         asked, gone = asyncio.Event(), asyncio.Event()

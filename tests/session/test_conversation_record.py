@@ -92,9 +92,9 @@ async def test_the_first_message_names_it_and_a_better_title_takes_its_place_and
         record = await w.record()
         await record.name("look at it\nplease")
         assert record.info.title == "look at it"
-        assert record.titling is not None
+        assert record.title_task is not None
         w.answer.set_result(Suggestion("Better", Spent(1, 0.5, 0, 9, 0.0)))
-        await record.titling
+        await record.title_task
         assert (w.titles(), w.asked) == (["look at it", "Better"], ["look at it\nplease"])
         spent = await w.store.spent(datetime.now(UTC).date())
         assert (spent.calls, spent.cost, spent.tokens) == (1, 0.5, 9)
@@ -112,11 +112,11 @@ async def test_a_suggestion_of_no_use_or_too_late_changes_nothing(
     async with world(tmp_path) as w:
         record = await w.record()
         await record.name("go")
-        assert record.titling is not None
+        assert record.title_task is not None
         if mine:
             await record.set_title(mine)
         w.answer.set_result(suggestion)
-        await record.titling
+        await record.title_task
         assert record.info.title == title
         assert w.titles() == ["go", mine] if mine else ["go"]
         assert (await w.store.spent(datetime.now(UTC).date())).calls == suggestion.spent.calls
@@ -126,8 +126,8 @@ async def test_without_a_cheap_model_no_title_is_looked_for(tmp_path: Path) -> N
     async with world(tmp_path) as w:
         record = await w.record(suggests=False)
         await record.name("go")
-        record.rest()
-        assert (record.info.title, record.titling, w.asked) == ("go", None, [])
+        record.cancel_title()
+        assert (record.info.title, record.title_task, w.asked) == ("go", None, [])
 
 
 async def test_a_first_title_that_cannot_be_stored_is_left_out_and_a_better_one_kept_out(tmp_path: Path) -> None:
@@ -135,13 +135,13 @@ async def test_a_first_title_that_cannot_be_stored_is_left_out_and_a_better_one_
         record = await w.record()
         w.store.is_full = True
         await record.name("go")
-        assert (record.info.title, record.titling, w.titles()) == ("", None, [])
+        assert (record.info.title, record.title_task, w.titles()) == ("", None, [])
         w.store.is_full = False
         await record.name("go")
         w.store.is_full = True
         w.answer.set_result(Suggestion("Better"))
-        assert record.titling is not None
-        await record.titling
+        assert record.title_task is not None
+        await record.title_task
         assert record.info.title == "go"
 
 
@@ -149,7 +149,7 @@ async def test_at_rest_it_looks_for_no_title_any_more(tmp_path: Path) -> None:
     async with world(tmp_path) as w:
         record = await w.record()
         await record.name("go")
-        record.rest()
-        assert record.titling is not None
-        await asyncio.wait([record.titling])
-        assert record.titling.cancelled()
+        record.cancel_title()
+        assert record.title_task is not None
+        await asyncio.wait([record.title_task])
+        assert record.title_task.cancelled()

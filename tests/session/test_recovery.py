@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from core.controller.exit_reasons import Halt, HaltKind, Way
+from core.controller.exit_reasons import Halt, HaltKind, HaltOption
 from core.controller.state import State
 from core.conversations.conversation_manager import ConversationManager
 from core.errors import ConfigurationError, ModelErrorKind
@@ -27,7 +27,7 @@ from core.events import (
     MessageAction,
     Observation,
 )
-from core.session.recovery import TELL, Recovery
+from core.session.agent_session import REPEATING, AgentSession
 from core.settings.config import Settings
 from core.stream import EventStream
 from tests.doubles import FINISH, ScriptedRuntime, bash, call, gone, write_script
@@ -40,8 +40,9 @@ FAILS = {**FINISH, "fault": "server_error"}
 TOO_LONG = {**FINISH, "fault": "context_window"}
 
 
-async def take(session: Any, way: Way, model: str = "") -> list[Any]:
-    await session.recovery.take(way, model)
+async def recover(session: Any, option: HaltOption, model: str = "") -> list[Any]:
+    """Recover, and return all events once the agent rests."""
+    await session.recover(option, model)
     async with asyncio.timeout(20):
         await session.settled()
     events: list[Any] = await session.stream.read()
@@ -53,7 +54,7 @@ async def test_a_model_that_failed_is_asked_again(tmp_path: Path) -> None:
         events = await said_and_settled(session)
         assert session.state.halt == Halt(HaltKind.MODEL, "server")
         assert of(events, ErrorObservation)[-1].error_id == "LLM$SERVER"
-        events = await take(session, Way.RETRY)
+        events = await recover(session, HaltOption.RETRY)
         assert session.state.agent_state is AgentState.FINISHED
 
 
@@ -61,10 +62,10 @@ async def test_another_model_goes_on_and_one_that_cannot_be_used_changes_nothing
     async with conversation(tmp_path, [FAILS]) as session:
         await said_and_settled(session)
         with pytest.raises(ConfigurationError):
-            await session.recovery.take(Way.SWITCH_MODEL, "scripted:/nowhere.yaml")
+            await session.recover(HaltOption.SWITCH_MODEL, "scripted:/nowhere.yaml")
         assert session.state.halt is not None
         other = write_script(tmp_path, [FINISH, FINISH], "other.yaml")
-        await take(session, Way.SWITCH_MODEL, other)
+        await recover(session, HaltOption.SWITCH_MODEL, other)
         assert session.state.agent_state is AgentState.FINISHED
         assert session.active_model.name == other
 
@@ -83,8 +84,8 @@ async def test_where_condensing_did_not_help_the_user_is_asked(tmp_path: Path) -
         await session.stream.append(CondensationRequestAction(), EventSource.USER)
         await said_and_settled(session)
         assert session.state.halt == Halt(HaltKind.MODEL, "context_window")
-        assert session.state.halt.ways[0] is Way.CONDENSE
-        await take(session, Way.CONDENSE)
+        assert session.state.halt.options[0] is HaltOption.CONDENSE
+        await recover(session, HaltOption.CONDENSE)
         assert session.state.agent_state is AgentState.FINISHED
 
 
@@ -97,7 +98,7 @@ async def test_a_sandbox_that_is_gone_is_started_anew(tmp_path: Path) -> None:
         events = await said_and_settled(session)
         assert session.state.halt == Halt(HaltKind.SANDBOX)
         assert len(of(events, ErrorObservation)) == 1
-        await take(session, Way.RESTART_SANDBOX)
+        await recover(session, HaltOption.RESTART_SANDBOX)
         assert session.state.agent_state is AgentState.FINISHED
 
 
@@ -106,7 +107,7 @@ async def test_a_real_sandbox_is_started_anew_with_a_fresh_shell(tmp_path: Path)
     async with conversation(tmp_path, turns, make_runtime=WarmRuntime) as session:
         await said_and_settled(session)
         assert session.state.halt == Halt(HaltKind.SANDBOX)
-        events = await take(session, Way.RESTART_SANDBOX)
+        events = await recover(session, HaltOption.RESTART_SANDBOX)
         assert of(events, CmdOutputObservation)[-1].content == "[]"
         assert session.state.agent_state is AgentState.FINISHED
 
@@ -117,7 +118,7 @@ async def test_one_can_go_on_without_what_failed(tmp_path: Path) -> None:
         tmp_path, turns, make_runtime=lambda folder: ScriptedRuntime(lambda action: gone())
     ) as session:
         await said_and_settled(session)
-        await take(session, Way.SKIP)
+        await recover(session, HaltOption.SKIP)
         assert session.state.agent_state is AgentState.FINISHED
 
 
@@ -135,7 +136,7 @@ async def looped(session: Any) -> list[Any]:
 async def test_an_agent_that_goes_round_in_a_circle_is_told(tmp_path: Path) -> None:
     async with conversation(tmp_path, [*LOOP, FINISH], make_runtime=lambda folder: ScriptedRuntime()) as session:
         await looped(session)
-        events = await take(session, Way.TELL)
+        events = await recover(session, HaltOption.TELL)
         said = of(events, MessageAction)[-1].content
         assert "You are repeating yourself: The agent did the same 4 times, with the same result." in said
         assert session.state.agent_state is AgentState.FINISHED
@@ -144,7 +145,7 @@ async def test_an_agent_that_goes_round_in_a_circle_is_told(tmp_path: Path) -> N
 async def test_the_last_request_is_said_again(tmp_path: Path) -> None:
     async with conversation(tmp_path, [*LOOP, FINISH], make_runtime=lambda folder: ScriptedRuntime()) as session:
         await looped(session)
-        events = await take(session, Way.RESEND)
+        events = await recover(session, HaltOption.RESEND)
         assert [message.content for message in of(events, MessageAction)] == ["build it", "build it"]
         assert session.state.agent_state is AgentState.FINISHED
 
@@ -152,7 +153,7 @@ async def test_the_last_request_is_said_again(tmp_path: Path) -> None:
 async def test_the_loop_is_cut_out_and_the_user_says_what_comes_next(tmp_path: Path) -> None:
     async with conversation(tmp_path, [*LOOP, FINISH], make_runtime=lambda folder: ScriptedRuntime()) as session:
         await looped(session)
-        events = await take(session, Way.CUT_LOOP)
+        events = await recover(session, HaltOption.CUT_LOOP)
         rests = session.state
         assert rests.agent_state is AgentState.AWAITING_USER_INPUT
         assert len(of(events, CondensationAction)) == 1
@@ -164,7 +165,7 @@ async def test_the_loop_is_cut_out_and_the_user_says_what_comes_next(tmp_path: P
 async def test_every_halt_can_be_left_as_it_is_and_gone_on_from_later(tmp_path: Path, turns: list[Any]) -> None:
     async with conversation(tmp_path, turns, make_runtime=lambda folder: ScriptedRuntime()) as session:
         await said_and_settled(session)
-        await take(session, Way.STOP)
+        await recover(session, HaltOption.STOP)
         assert (session.state.agent_state, session.state.halt) == (AgentState.STOPPED, None)
         await said_and_settled(session, "go on")
         assert session.state.agent_state is AgentState.FINISHED
@@ -174,8 +175,8 @@ async def test_a_way_that_is_not_offered_does_nothing(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FAILS]) as session:
         await said_and_settled(session)
         before = await session.stream.read()
-        await session.recovery.take(Way.EXTEND)
-        await session.recovery.take(Way.CUT_LOOP)
+        await session.recover(HaltOption.EXTEND)
+        await session.recover(HaltOption.CUT_LOOP)
         assert await session.stream.read() == before
 
 
@@ -186,9 +187,9 @@ async def test_a_halt_is_still_there_after_a_restart_with_its_ways(tmp_path: Pat
     async with ConversationManager(tmp_path / "home", FREE, make_runtime=WarmRuntime, environ={}) as manager:
         again = await manager.open(id)
         assert again.state.halt == Halt(HaltKind.MODEL, "server")
-        await again.recovery.take(Way.STOP)
+        await again.recover(HaltOption.STOP)
         await said_and_settled(again, "once more")  # the script fails once in each process
-        await take(again, Way.RETRY)
+        await recover(again, HaltOption.RETRY)
         assert again.state.agent_state is AgentState.FINISHED
 
 
@@ -207,7 +208,7 @@ async def test_a_limit_of_the_day_counts_all_conversations_and_is_looked_at_befo
         await said_and_settled(second, "more")
         assert second.state.halt == Halt(HaltKind.LIMIT, "day_budget")
         assert "all conversations together have used $1.20" in second.state.reason
-        events = await take(second, Way.EXTEND)
+        events = await recover(second, HaltOption.EXTEND)
         assert len(of(events, AgentFinishAction)) == 2
 
 
@@ -226,40 +227,50 @@ async def test_what_is_queued_while_the_agent_works_is_said_after_it(tmp_path: P
         assert session.state.queued == ()
 
 
-class Doing:
-    """A session and its preparation: notes what is wished of them."""
+class RecordedSession:
+    """A session with its model and its setup, which records what `recover` calls."""
 
     def __init__(self, stream: EventStream, halt: Halt | None) -> None:
         self.stream = stream
         self.state = State(halt=halt, reason="It repeats ls.")
-        self.done: list[object] = []
+        self.calls: list[object] = []
+
+    async def recover(self, option: HaltOption, model: str = "") -> None:
+        await AgentSession.recover(cast("AgentSession", self), option, model)
+
+    async def _last_message(self) -> str:
+        return await AgentSession._last_message(cast("AgentSession", self))
 
     @property
-    def active_model(self) -> Doing:
+    def active_model(self) -> RecordedSession:
+        return self
+
+    @property
+    def setup(self) -> RecordedSession:
         return self
 
     async def switch(self, name: str) -> None:
-        self.done.append(("model", name))
+        self.calls.append(("model", name))
         if name == "gone":
             raise ConfigurationError("There is no such model.")
 
     async def add(self, event: Event) -> None:
-        self.done.append(event)
+        self.calls.append(event)
 
     async def send(self, text: str) -> None:
-        self.done.append(("said", text))
+        self.calls.append(("said", text))
 
     async def interrupt(self) -> None:
-        self.done.append("interrupted")
+        self.calls.append("interrupted")
 
     async def resume(self) -> None:
-        self.done.append("resumed")
+        self.calls.append("resumed")
 
     async def restart(self) -> None:
-        self.done.append("restarted")
+        self.calls.append("restarted")
 
     def skip(self) -> None:
-        self.done.append("skipped")
+        self.calls.append("skipped")
 
 
 STUCK, LOST = Halt(HaltKind.STUCK, "repeats", 3), Halt(HaltKind.SANDBOX)
@@ -267,24 +278,24 @@ TOO_MUCH, LIMIT = Halt(HaltKind.MODEL, ModelErrorKind.CONTEXT_WINDOW), Halt(Halt
 
 
 @pytest.mark.parametrize(
-    ("halt", "way", "done"),
+    ("halt", "option", "calls"),
     [
-        (LIMIT, Way.EXTEND, ["resumed"]),
-        (LIMIT, Way.STOP, ["interrupted"]),
-        (LIMIT, Way.RETRY, []),
-        (None, Way.RETRY, []),
-        (Halt(HaltKind.MODEL, "server"), Way.RETRY, ["resumed"]),
-        (Halt(HaltKind.MODEL, "server"), Way.SWITCH_MODEL, [("model", "other"), "resumed"]),
-        (TOO_MUCH, Way.CONDENSE, [CondensationRequestAction(), "resumed"]),
-        (LOST, Way.RESTART_SANDBOX, ["restarted", "resumed"]),
-        (LOST, Way.SKIP, ["skipped", "resumed"]),
-        (STUCK, Way.CUT_LOOP, [LoopRecoveryAction(option=1)]),
-        (STUCK, Way.RESEND, [LoopRecoveryAction(option=2), ("said", "the request")]),
-        (STUCK, Way.TELL, [LoopRecoveryAction(option=2), ("said", TELL.format("It repeats ls."))]),
+        (LIMIT, HaltOption.EXTEND, ["resumed"]),
+        (LIMIT, HaltOption.STOP, ["interrupted"]),
+        (LIMIT, HaltOption.RETRY, []),
+        (None, HaltOption.RETRY, []),
+        (Halt(HaltKind.MODEL, "server"), HaltOption.RETRY, ["resumed"]),
+        (Halt(HaltKind.MODEL, "server"), HaltOption.SWITCH_MODEL, [("model", "other"), "resumed"]),
+        (TOO_MUCH, HaltOption.CONDENSE, [CondensationRequestAction(), "resumed"]),
+        (LOST, HaltOption.RESTART_SANDBOX, ["restarted", "resumed"]),
+        (LOST, HaltOption.SKIP, ["skipped", "resumed"]),
+        (STUCK, HaltOption.CUT_LOOP, [LoopRecoveryAction(option=1)]),
+        (STUCK, HaltOption.RESEND, [LoopRecoveryAction(option=2), ("said", "the request")]),
+        (STUCK, HaltOption.TELL, [LoopRecoveryAction(option=2), ("said", REPEATING.format("It repeats ls."))]),
     ],
 )
-async def test_each_way_is_what_is_done_and_nothing_else(
-    tmp_path: Path, halt: Halt | None, way: Way, done: list[object]
+async def test_each_option_is_carried_out_and_nothing_else(
+    tmp_path: Path, halt: Halt | None, option: HaltOption, calls: list[object]
 ) -> None:
     async with opened_stream(tmp_path) as stream:
         await stream.append(MessageAction(content="earlier"), EventSource.USER)
@@ -292,19 +303,19 @@ async def test_each_way_is_what_is_done_and_nothing_else(
         for _ in range(11):
             await stream.append(MessageAction(content="later", queued=True), EventSource.USER)
         await stream.append(MessageAction(content="of the agent"), EventSource.AGENT)
-        doing = Doing(stream, halt)
-        await Recovery(cast("Any", doing), cast("Any", doing)).take(way, "other")
-        assert doing.done == done
+        session = RecordedSession(stream, halt)
+        await session.recover(option, "other")
+        assert session.calls == calls
 
 
 async def test_a_model_that_cannot_be_used_leaves_the_halt_and_a_request_that_nobody_made_is_empty(
     tmp_path: Path,
 ) -> None:
     async with opened_stream(tmp_path) as stream:
-        doing = Doing(stream, Halt(HaltKind.MODEL, "server"))
+        session = RecordedSession(stream, Halt(HaltKind.MODEL, "server"))
         with pytest.raises(ConfigurationError):
-            await Recovery(cast("Any", doing), cast("Any", doing)).take(Way.SWITCH_MODEL, "gone")
-        assert doing.done == [("model", "gone")]
-        doing = Doing(stream, STUCK)
-        await Recovery(cast("Any", doing), cast("Any", doing)).take(Way.RESEND)
-        assert doing.done == [LoopRecoveryAction(option=2), ("said", "")]
+            await session.recover(HaltOption.SWITCH_MODEL, "gone")
+        assert session.calls == [("model", "gone")]
+        session = RecordedSession(stream, STUCK)
+        await session.recover(HaltOption.RESEND)
+        assert session.calls == [LoopRecoveryAction(option=2), ("said", "")]

@@ -12,7 +12,7 @@ import pytest
 
 from core.actions.output import INTERRUPTED
 from core.controller.controller import STORE_STATUS
-from core.controller.exit_reasons import Halt, HaltKind, Way
+from core.controller.exit_reasons import Halt, HaltKind, HaltOption
 from core.conversations.conversation_manager import ConversationManager
 from core.errors import ConfigurationError, StoreError, UsageError
 from core.events import (
@@ -282,7 +282,7 @@ async def test_a_limit_asks_and_extending_it_goes_on(tmp_path: Path) -> None:
         )
         changed = of(events, AgentStateChangedObservation)[-1]
         assert changed.reason == "Agent reached maximum iteration. Current iteration: 1, max iteration: 1"
-        await session.recovery.take(Way.EXTEND)
+        await session.recover(HaltOption.EXTEND)
         await session.settled()
         assert session.state.agent_state is AgentState.FINISHED
 
@@ -341,7 +341,7 @@ async def test_a_full_disk_pauses_the_work_until_there_is_room(tmp_path: Path, m
         session.frames.watch(
             lambda f: notices.append(f.message) if isinstance(f, Status) and f.id == STORE_STATUS else None
         )
-        real, failures = session._parts._store._writer._insert, [3]
+        real, failures = session._store._writer._insert, [3]
 
         async def insert(batch: list[Any]) -> None:
             if failures[0] and any(row[5] == "observation:run" for request in batch for row in request.rows):
@@ -351,7 +351,7 @@ async def test_a_full_disk_pauses_the_work_until_there_is_room(tmp_path: Path, m
                 raise sqlite3.OperationalError("database or disk is full")
             await real(batch)
 
-        monkeypatch.setattr(session._parts._store._writer, "_insert", insert)
+        monkeypatch.setattr(session._store._writer, "_insert", insert)
         events = await said_and_settled(session)
         assert of(events, CmdOutputObservation)[0].content == "kept"
         assert len([n for n in notices if "disk is full" in n]) == 3
@@ -365,7 +365,7 @@ async def test_closing_while_the_disk_is_full_does_not_wait_for_it(
     async with conversation(tmp_path, [{"tool_calls": [bash("echo lost")]}, FINISH]) as session:
         full = asyncio.Event()
         session.frames.watch(lambda f: full.set() if isinstance(f, Status) and f.id == STORE_STATUS else None)
-        real, id = session._parts._store._writer._insert, session.info.id
+        real, id = session._store._writer._insert, session.info.id
 
         async def insert(batch: list[Any]) -> None:
             if any(row[5] == "observation:run" for request in batch for row in request.rows):
@@ -374,7 +374,7 @@ async def test_closing_while_the_disk_is_full_does_not_wait_for_it(
                 raise sqlite3.OperationalError("database or disk is full")
             await real(batch)
 
-        monkeypatch.setattr(session._parts._store._writer, "_insert", insert)
+        monkeypatch.setattr(session._store._writer, "_insert", insert)
         await session.send("go")
         async with asyncio.timeout(20):
             await full.wait()
@@ -398,7 +398,7 @@ async def test_a_message_that_cannot_be_stored_was_not_said(tmp_path: Path, monk
             raise sqlite3.OperationalError("database or disk is full")
 
         with monkeypatch.context() as patch:
-            patch.setattr(session._parts._store._writer, "_insert", insert)
+            patch.setattr(session._store._writer, "_insert", insert)
             with pytest.raises(StoreError, match="free some space"):
                 await session.send("lost?")
         assert await session.stream.read() == before

@@ -115,6 +115,6 @@ async def test_a_conversation_that_delegated_is_opened_with_its_whole_history(tm
         stored = await store.read(id)
     async with ConversationManager(tmp_path / "home", FREE, make_runtime=WarmRuntime, environ={}) as manager:
         again = await manager.open(id)
-        assert again._controller is not None
-        assert list(await again._controller.history.until(len(stored))) == stored
+        assert again.controller is not None
+        assert list(await again.controller.history.until(len(stored))) == stored
         assert [envelope.id for envelope in stored] == list(range(len(stored)))

@@ -2,91 +2,120 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from core.errors import ConfigurationError, UsageError
 from core.events import Status
 from core.pub_sub import Frames
-from core.session.suspend import TOO_MANY, Resources, Slots
+from core.session.suspend import TOO_MANY, Slots, Suspension
 from tests.streams import heard
 
 
-class World:
-    """A place, and what is let go of."""
+class Parts:
+    """A suspension with one slot, whose sandbox fails to end; records what it releases and restores."""
+
+    is_warming_up = False
 
     def __init__(self) -> None:
         self.frames, self.slots = Frames(), Slots(1, {})
-        self.told = heard(self.frames)
-        self.done: list[str] = []
-        self.fails: Exception | None = None
-        self.sleep = Resources("a", self.slots, self.frames, (self._breaks, self._lets_go), self._comes_back)
+        self.notices = heard(self.frames)
+        self.calls: list[str] = []
+        self.reopen_error: Exception | None = None
+        parts = cast("Any", self)
+        self.suspension = Suspension(
+            info=cast("Any", SimpleNamespace(id="a")),
+            slots=self.slots,
+            stream=parts,
+            frames=self.frames,
+            consent=parts,
+            setup=parts,
+            model=parts,
+            closed=asyncio.Event(),
+            is_idle=lambda: True,
+        )
 
-    async def _breaks(self) -> None:
-        self.done.append("sandbox")
+    async def settle(self) -> None:
+        """The stream has no subscribers."""
+
+    def require(self) -> None:
+        """The conversation was not imported."""
+
+    async def rest(self) -> None:
+        self.calls.append("sandbox")
         raise RuntimeError("it is stuck")
 
-    async def _lets_go(self) -> None:
-        self.done.append("model")
+    async def aclose(self) -> None:
+        self.calls.append("model")
 
-    async def _comes_back(self) -> None:
-        self.done.append("back")
-        if self.fails is not None:
-            raise self.fails
+    async def reopen(self) -> None:
+        self.calls.append("reopened")
+        if self.reopen_error is not None:
+            raise self.reopen_error
 
+    async def suspend(self, notice: Status = TOO_MANY) -> None:
+        assert await self.suspension.suspend(notice, self.settle)
 
-async def test_it_gives_its_place_up_tells_so_and_lets_go_of_all_though_one_fails() -> None:
-    world = World()
-    await world.slots.take("a")
-    assert not world.sleep.are_released
-    await world.sleep.release(TOO_MANY)
-    assert world.sleep.are_released
-    assert world.done == ["sandbox", "model"]
-    assert world.told == [(TOO_MANY.level, TOO_MANY.id, TOO_MANY.message)]
-    await world.slots.take("b")
+    async def resume(self) -> None:
+        async with self.suspension.awake():
+            pass
 
 
-async def test_woken_it_has_a_place_again_and_takes_the_notice_back_once() -> None:
-    world = World()
-    await world.sleep.restore()
-    assert (world.done, world.told) == ([], []), "it was awake"
-    await world.sleep.release(Status("error", "X", "asleep"))
-    await world.sleep.restore()
-    await world.sleep.restore()
-    assert not world.sleep.are_released
-    assert world.done == ["sandbox", "model", "back"]
-    assert world.told == [("error", "X", "asleep"), ("error", "X", "")]
+async def test_suspending_releases_the_slot_and_everything_else_even_if_one_part_fails() -> None:
+    parts = Parts()
+    await parts.slots.take("a")
+    assert not parts.suspension.is_on
+    await parts.suspend()
+    assert parts.suspension.is_on
+    assert parts.calls == ["sandbox", "model"]
+    assert parts.notices == [(TOO_MANY.level, TOO_MANY.id, TOO_MANY.message)]
+    await parts.slots.take("b")
+
+
+async def test_resuming_takes_a_slot_and_clears_the_notice_once() -> None:
+    parts = Parts()
+    await parts.resume()
+    assert (parts.calls, parts.notices) == ([], []), "it was awake"
+    await parts.suspend(Status("error", "X", "asleep"))
+    await parts.resume()
+    await parts.resume()
+    assert not parts.suspension.is_on
+    assert parts.calls == ["sandbox", "model", "reopened"]
+    assert parts.notices == [("error", "X", "asleep"), ("error", "X", "")]
     with pytest.raises(UsageError, match="All 1 conversations"):
-        await world.slots.take("b")
+        await parts.slots.take("b")
 
 
-async def test_where_it_cannot_come_back_it_sleeps_on_and_has_no_place() -> None:
-    world = World()
-    await world.sleep.release(TOO_MANY)
-    world.fails = ConfigurationError("The model is gone.")
+async def test_a_conversation_that_cannot_resume_stays_suspended_without_a_slot() -> None:
+    parts = Parts()
+    await parts.suspend()
+    parts.reopen_error = ConfigurationError("The model is gone.")
     with pytest.raises(ConfigurationError, match="gone"):
-        await world.sleep.restore()
-    assert world.sleep.are_released
-    await world.slots.take("b")
+        await parts.resume()
+    assert parts.suspension.is_on
+    await parts.slots.take("b")
     with pytest.raises(UsageError, match="All 1 conversations"):
-        await world.sleep.restore()
+        await parts.resume()
 
 
 @dataclass
 class Suspendable:
-    """A conversation; `is_busy` is one that begins to work when it is put to sleep."""
+    """A conversation; `is_busy` is one that begins to work when it is suspended."""
 
     id: str
     slots: list[Slots]
     rests: bool = True
     rests_since: float = 0.0
     is_busy: bool = False
-    told: list[Status] = field(default_factory=list)
+    notices: list[Status] = field(default_factory=list)
 
     async def suspend(self, notice: Status) -> bool:
-        self.told.append(notice)
+        self.notices.append(notice)
         if not self.is_busy:
             self.slots[0].release(self.id)
         return not self.is_busy
@@ -105,20 +134,20 @@ async def three(limit: int, **changes: Mapping[str, object]) -> tuple[Slots, dic
     return holder[0], sessions
 
 
-def asked(sessions: dict[str, Suspendable]) -> list[str]:
-    return [id for id, session in sessions.items() if session.told]
+def suspended_ids(sessions: dict[str, Suspendable]) -> list[str]:
+    return [id for id, session in sessions.items() if session.notices]
 
 
-async def test_while_there_is_a_place_nobody_sleeps_for_another() -> None:
+async def test_nothing_is_suspended_while_a_slot_is_free() -> None:
     slots, sessions = await three(4)
     await slots.take("d")
-    assert asked(sessions) == []
+    assert suspended_ids(sessions) == []
     await slots.take("e")
-    assert asked(sessions) == ["a"]
+    assert suspended_ids(sessions) == ["a"]
 
 
 @pytest.mark.parametrize(
-    ("changes", "slept"),
+    ("changes", "suspended"),
     [
         ({}, ["a"]),
         ({"a": {"rests_since": 9.0}}, ["b"]),
@@ -126,36 +155,36 @@ async def test_while_there_is_a_place_nobody_sleeps_for_another() -> None:
         ({"a": {"is_busy": True}}, ["a", "b"]),
     ],
 )
-async def test_the_one_that_has_rested_longest_gives_its_place_up(
-    changes: Mapping[str, Mapping[str, object]], slept: list[str]
+async def test_the_one_that_has_rested_longest_is_suspended(
+    changes: Mapping[str, Mapping[str, object]], suspended: list[str]
 ) -> None:
     slots, sessions = await three(3, **changes)
     await slots.take("d")
-    assert asked(sessions) == slept
-    assert sessions[slept[-1]].told == [TOO_MANY]
+    assert suspended_ids(sessions) == suspended
+    assert sessions[suspended[-1]].notices == [TOO_MANY]
     slots.release("d")
     slots.release("nobody")
     await slots.take("e")
-    assert asked(sessions) == slept, "the place that was given up is free"
+    assert suspended_ids(sessions) == suspended, "the released slot is free"
 
 
-async def test_one_that_sleeps_already_is_not_asked_again() -> None:
+async def test_a_suspended_conversation_is_not_suspended_again() -> None:
     slots, sessions = await three(3)
     await slots.take("d")
     await slots.take("e")
-    assert [len(sessions[id].told) for id in "abc"] == [1, 1, 0]
+    assert [len(sessions[id].notices) for id in "abc"] == [1, 1, 0]
 
 
-async def test_where_all_work_whoever_wants_a_place_is_told_so_and_has_none() -> None:
+async def test_no_slot_is_given_while_all_conversations_work() -> None:
     slots, sessions = await three(3, **{id: {"rests": False} for id in "abc"})
     with pytest.raises(UsageError, match="All 3 conversations"):
         await slots.take("d")
     sessions["c"].rests = True
     await slots.take("d")
-    assert asked(sessions) == ["c"]
+    assert suspended_ids(sessions) == ["c"]
 
 
-async def test_a_place_that_somebody_gave_up_meanwhile_is_taken() -> None:
+async def test_a_slot_that_was_released_meanwhile_is_taken() -> None:
     slots, sessions = await three(3)
 
     class Closing(Suspendable):

@@ -11,15 +11,13 @@ from core.session.task_group import TASK_STATUS, SessionTasks
 from tests.streams import heard
 
 
-async def opened() -> tuple[SessionTasks, list[tuple[str, str, str]]]:
+def started() -> tuple[SessionTasks, list[tuple[str, str, str]]]:
     frames = Frames()
-    tasks = SessionTasks("c", frames)
-    await tasks.open()
-    return tasks, heard(frames)
+    return SessionTasks("c", frames), heard(frames)
 
 
 async def test_a_task_that_fails_is_told_and_the_others_go_on() -> None:
-    tasks, told = await opened()
+    tasks, told = started()
     done: list[str] = []
 
     async def fails() -> None:
@@ -39,7 +37,7 @@ async def test_a_task_that_fails_is_told_and_the_others_go_on() -> None:
 
 
 async def test_the_end_waits_for_what_ends_in_time_and_nothing_begins_after_it() -> None:
-    tasks, _ = await opened()
+    tasks, _ = started()
     may_end, done = asyncio.Event(), list[str]()
 
     async def works() -> None:
@@ -55,7 +53,7 @@ async def test_the_end_waits_for_what_ends_in_time_and_nothing_begins_after_it()
 
 
 async def test_what_takes_longer_is_cancelled_and_gone_when_the_end_returns() -> None:
-    tasks, told = await opened()
+    tasks, told = started()
     done: list[str] = []
 
     async def works() -> None:
@@ -73,5 +71,5 @@ async def test_what_takes_longer_is_cancelled_and_gone_when_the_end_returns() ->
     assert task.cancelled()
 
 
-async def test_one_that_was_never_opened_ends_at_once() -> None:
+async def test_without_tasks_it_closes_at_once() -> None:
     await SessionTasks("c", Frames()).aclose(20)

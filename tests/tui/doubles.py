@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from core.agent.registry import AGENTS, Found
-from core.controller.exit_reasons import Halt, Way
+from core.controller.exit_reasons import Halt, HaltOption
 from core.controller.state import Limits, Pending, Queued
 from core.errors import UsageError
 from core.events import (
@@ -82,7 +82,7 @@ class StateDouble:
     queue: tuple[Pending, ...] = ()
     planning: bool = False
     is_busy: bool = False
-    first_said: int | None = None
+    first_message_id: int | None = None
     metrics: LLMMetrics = METRICS
 
 
@@ -245,14 +245,14 @@ class ApprovalDouble:
     async def confirm_allowed(self, action_id: int | None = None) -> None:
         await self.confirm(action_id)
 
-    async def keep_mode(self, mode: str, *, own: bool = False) -> None:
+    async def store_mode(self, mode: str, *, own: bool = False) -> None:
         self.kept = (mode, own)
 
     async def reject_denied(self, reason: str, action_id: int | None = None) -> None:
         await self.reject(reason, action_id)
 
-    async def take_back(self, permission: Permission) -> None:
-        self._session._wish("take_back", str(permission.pattern))
+    async def revoke(self, permission: Permission) -> None:
+        self._session._wish("revoke", str(permission.pattern))
         self._session.guard.conversation.remove(permission)
 
 
@@ -350,17 +350,6 @@ class PlanningDouble:
         await self._session.become(planning=True)
 
 
-class RecoveryDouble:
-    """Every way leads out."""
-
-    def __init__(self, session: SessionDouble) -> None:
-        self._session = session
-
-    async def take(self, way: Way, model: str = "") -> None:
-        self._session._wish("take", way, *([model] if model else []))
-        await self._session.become(agent_state=AgentState.RUNNING, halt=None)
-
-
 class SessionDouble:
     """A session that does what the test says."""
 
@@ -389,7 +378,6 @@ class SessionDouble:
         self.guard = GuardDouble()
         self.approval = ApprovalDouble(self)
         self.planning = PlanningDouble(self)
-        self.recovery = RecoveryDouble(self)
 
     @property
     def runtime(self) -> SessionDouble:
@@ -414,8 +402,8 @@ class SessionDouble:
 
     async def send(self, text: str, image_urls: Sequence[str] = (), context: str = "") -> None:
         self._wish("send", text, *image_urls, *([context] if context else []))
-        if self.state.first_said is None:
-            self.state = replace(self.state, first_said=self.stream.latest_id + 1)
+        if self.state.first_message_id is None:
+            self.state = replace(self.state, first_message_id=self.stream.latest_id + 1)
         await self.stream.append(MessageAction(content=text), EventSource.USER)
 
     async def queue(self, text: str, image_urls: Sequence[str] = (), context: str = "") -> None:
@@ -459,6 +447,10 @@ class SessionDouble:
     async def resume(self) -> None:
         self._wish("resume")
         await self.become(agent_state=AgentState.RUNNING)
+
+    async def recover(self, option: HaltOption, model: str = "") -> None:
+        self._wish("recover", option, *([model] if model else []))
+        await self.become(agent_state=AgentState.RUNNING, halt=None)
 
     async def compact(self, keep: str = "") -> None:
         self._wish("compact", keep)
@@ -536,6 +528,9 @@ class StoreDouble:
         self, where: ConversationFilter, *, order: str = "updated", offset: int = 0, limit: int = 100
     ) -> list[ConversationInfo]:
         return [info for info in self._infos if where.text in info.title][offset : offset + limit]
+
+    async def user_inputs(self, *, workspace: str, limit: int) -> list[str]:
+        return self._manager.user_inputs[:limit]
 
     async def count(self, where: ConversationFilter) -> int:
         return len(await self.page(where, limit=len(self._infos)))
@@ -616,7 +611,7 @@ class ManagerDouble:
     settings: SettingsDouble = field(default_factory=SettingsDouble)
     store: Any = field(init=False)
     """A StoreDouble of these sessions, unless a test puts a real one here."""
-    said_before: list[str] = field(default_factory=list)
+    user_inputs: list[str] = field(default_factory=list)
     """What earlier sessions sent, the newest first."""
     home: Path = Path("/nonexistent/handloom")
     """Where the settings are written."""
@@ -666,9 +661,6 @@ class ManagerDouble:
 
     async def choose_model(self, name: str, api_base: str = "") -> None:
         self.chosen.append((name, api_base))
-
-    async def said(self, workspace: str, limit: int = 1000) -> Sequence[str]:
-        return self.said_before[:limit]
 
     async def list(self, *, all: bool = True) -> list[ConversationInfo]:
         return [session.info for session in reversed(self.sessions.values())]

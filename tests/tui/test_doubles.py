@@ -24,7 +24,6 @@ from core.security.guard import Guard
 from core.session.active_model import ActiveModel
 from core.session.agent_session import AgentSession
 from core.session.conversation_record import ConversationRecord
-from core.session.recovery import Recovery
 from core.session.suspend import Suspension
 from core.settings.config import Settings
 from core.store.conversations import ConversationListing
@@ -48,7 +47,6 @@ PAIRS: dict[type, tuple[type, ...]] = {
     doubles.ApprovalDouble: (Approval,),
     doubles.UserBrowserDouble: (UserBrowser,),
     doubles.PlanningDouble: (PlanningMode,),
-    doubles.RecoveryDouble: (Recovery,),
     doubles.SessionDouble: (AgentSession, Runtime, ConversationRecord, Leftovers),
     doubles.ActiveModelDouble: (ActiveModel,),
     doubles.SuspensionDouble: (Suspension,),
@@ -85,7 +83,7 @@ OF_TESTS: dict[type, set[str]] = {
             "is_closed",
             "isolation",
         ),
-        *("models", "near", "said_before", "sessions", "viewed"),
+        *("models", "near", "user_inputs", "sessions", "viewed"),
     },
 }
 """What a double has for the tests: to say what happens, and to read what was wished."""

@@ -24,7 +24,7 @@ from core.events import (
 )
 from core.memory.view import View
 from core.session.agent_session import AgentSession
-from core.session.state_snapshots import restored, written
+from core.snapshots.state_snapshots import state_from_json, state_to_json
 from core.undo.undo import INTERRUPTED, NO_CHECKPOINTS
 from runtime.checkpoints.checkpoint_store import WorkspaceCheckpoints
 from tests.checkpoints.test_turns import FREE, conversation, read, rested
@@ -58,7 +58,7 @@ async def is_consistent(session: AgentSession) -> None:
     """The live state is the fold of the log, and what a snapshot makes of it is the same."""
     log = await session.stream.read()
     assert fold(log, session.state.limits) == session.state
-    assert restored(written(session.state)) == session.state
+    assert state_from_json(state_to_json(session.state)) == session.state
 
 
 async def test_the_last_turn_is_taken_back_and_had_again(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ async def test_turn_after_turn_is_taken_back_and_had_again_in_the_other_order(tm
         before_two = read(workspace)
         await session.undo.undo()
         assert read(workspace) == {"mine": "of the user"}
-        assert session.state.first_said is None
+        assert session.state.first_message_id is None
         with pytest.raises(UsageError, match="nothing to undo"):
             await session.undo.undo()
         await session.undo.redo()

@@ -164,7 +164,7 @@ async def test_a_conversation_that_closes_meanwhile_answers_every_step(tmp_path:
         await session.user_control.browser.do("click('1')")
         await session.aclose()
         async with asyncio.timeout(20):
-            await session.user_control.browser.given_back()
+            await session.user_control.browser.wait_for_return()
     async with EventStore(tmp_path / "home") as store:
         events = await store.read(session.id)
         actions = [e.id for e in events if isinstance(e.event, BrowseInteractiveAction)]
@@ -238,16 +238,16 @@ async def test_who_is_too_far_ahead_of_the_page_is_told_to_wait(tmp_path: Path) 
     runtime = ScriptedRuntime(lambda action: None)
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: runtime) as session:
         browser = session.user_control.browser
-        assert (browser.is_on, browser.is_busy, browser.acted_until) == (False, False, -1)
+        assert (browser.is_on, browser.last_return_id) == (False, -1)
         await session.user_control.browser.begin()
-        assert (browser.is_on, browser.is_busy) == (True, True)
+        assert browser.is_on is True
         for number in range(MAX_WAITING - 1):
             await browser.do(f"click('{number}')")
         with pytest.raises(UsageError, match="The page is still busy"):
             await browser.do("click('one too many')")
         browser.interrupt()
         await browser.settled()
-        assert (browser.is_on, browser.is_busy) == (False, False)
+        assert browser.is_on is False
         assert len(await log(session)) == 2 * MAX_WAITING
 
 
@@ -256,13 +256,13 @@ async def test_a_page_only_counts_as_changed_where_the_user_acted(tmp_path: Path
         browser = session.user_control.browser
         await session.user_control.browser.begin()
         await browser.give_back()
-        assert browser.acted_until == -1
+        assert browser.last_return_id == -1
         assert not browser.is_on
         await session.user_control.browser.begin()
         await browser.do("click('1')")
         await browser.give_back()
         last = [e.id for e in await log(session) if isinstance(e.event, BrowseInteractiveAction)][-1]
-        assert browser.acted_until == last
+        assert browser.last_return_id == last
 
 
 # -- without a conversation around it ----------------------------------------------------------------------------------
@@ -352,10 +352,10 @@ async def test_the_steps_are_carried_out_one_after_the_other_once_the_agent_is_d
         assert not browser.is_on
         await agent
         assert [a.browser_actions for a in runtime.executed] == [LOOK, "click('1')", LOOK]
-        acted = browser.acted_until
+        acted = browser.last_return_id
         await browser.begin()
         await browser.give_back()
-        assert browser.acted_until == acted, "who only looked has not acted"
+        assert browser.last_return_id == acted, "who only looked has not acted"
         thoughts = [e.event.thought for e in await stream.read() if isinstance(e.event, BrowseInteractiveAction)]
         back = BrowseInteractiveAction.GIVEN_BACK
         assert thoughts == [TAKEN, "", back, TAKEN, back]
@@ -366,9 +366,9 @@ async def test_an_interrupt_answers_every_step_and_gives_the_browser_back(tmp_pa
         await browser.begin()
         await browser.do("click('1')")
         browser.interrupt()
-        await browser.given_back()
+        await browser.wait_for_return()
         await browser.settled()
-        assert (browser.is_on, browser.is_busy) == (False, False)
+        assert browser.is_on is False
         answers = [e.event for e in await stream.read() if isinstance(e.event, ErrorObservation)]
         assert answers == [ErrorObservation(content=INTERRUPTED, error_id="AGENT_ERROR$INTERRUPTED")] * 2
 
@@ -450,8 +450,8 @@ async def test_a_step_that_was_decided_before_the_user_acted_is_not_done(
         await users.begin()
         await users.do("click('9')")
         await users.give_back()
-        assert users.acted_until > 0
-        observation = await execute(action, users.acted_until + later)
+        assert users.last_return_id > 0
+        observation = await execute(action, users.last_return_id + later)
         assert bool(agents.executed) is is_done
         expected = ErrorObservation(content=NOT_DONE, error_id="AGENT_ERROR$USER_ACTED")
         assert (observation == expected) is not is_done

@@ -10,6 +10,9 @@ import pytest
 
 from core.events import Observation
 from core.pub_sub import Frames
+from core.secrets import Masker
+from core.secrets.secret_injection import SecretInjection
+from core.secrets.vault import Vault
 from core.user_control.user_actions import UserActionContext
 from core.user_control.user_control import UserControl
 from tests.doubles import ScriptedRuntime
@@ -31,7 +34,8 @@ BEGIN: dict[str, Callable[[UserControl], Awaitable[object]]] = {
 async def test_what_the_user_has_hold_of_is_let_go_of_and_answered(tmp_path: Path, what: list[str]) -> None:
     runtime = ScriptedRuntime(lambda action: None)
     async with opened_stream(tmp_path) as stream:
-        user = UserControl(runtime, None, UserActionContext(stream, Frames(), at_once, asyncio.create_task))
+        secrets = SecretInjection(Vault(tmp_path), Masker(), "/w", "c")
+        user = UserControl(runtime, secrets, UserActionContext(stream, Frames(), at_once, asyncio.create_task))
         assert not user.is_on
         for name in what:
             await BEGIN[name](user)
@@ -42,7 +46,7 @@ async def test_what_the_user_has_hold_of_is_let_go_of_and_answered(tmp_path: Pat
         user.interrupt()
         async with asyncio.timeout(20):
             await user.commands.ended()
-            await user.terminal.ended()
+            await user.terminal.wait_for_return()
             await user.browser.settled()
         assert not user.is_on
         answers = [e.cause for e in await stream.read() if isinstance(e.event, Observation)]

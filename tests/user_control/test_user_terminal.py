@@ -68,7 +68,7 @@ async def test_what_the_user_did_is_stored_once_and_the_model_reads_it(tmp_path:
         await seen.sees(b"24 80\r\n")
         session.user_control.terminal.give_back()
         observation = await answer_to(session, action)
-        await session.user_control.terminal.ended()
+        await session.user_control.terminal.wait_for_return()
         assert (action.source, observation.source) == (EventSource.USER, EventSource.USER)
         assert isinstance(action.event, CmdRunAction)
         assert action.event.takes_over
@@ -115,7 +115,7 @@ async def test_a_conversation_whose_terminal_the_user_has_is_not_put_to_sleep(tm
         await seen.sees(b"here\r\n")
         assert not await session.suspend(TOO_MANY)
         session.user_control.terminal.give_back()
-        await session.user_control.terminal.ended()
+        await session.user_control.terminal.wait_for_return()
         await session.stream.settle()
         assert await session.suspend(TOO_MANY)
         await session.user_control.terminal.begin(24, 80)  # wakes it up
@@ -132,7 +132,7 @@ async def test_only_one_has_it(tmp_path: Path) -> None:
             await session.user_control.run_command("ls")
         assert not session.rests, "it is not put to sleep under the user's hands"
         session.user_control.terminal.give_back()
-        await session.user_control.terminal.ended()
+        await session.user_control.terminal.wait_for_return()
         assert session.rests
 
 
@@ -141,7 +141,7 @@ async def test_a_sandbox_that_is_gone_is_told_as_the_result(tmp_path: Path) -> N
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: runtime) as session:
         observation = (await answer_to(session, await session.user_control.terminal.begin(24, 80))).event
         assert isinstance(observation, ErrorObservation)
-        await session.user_control.terminal.ended()
+        await session.user_control.terminal.wait_for_return()
         assert not session.user_control.terminal.is_on
 
 
@@ -152,7 +152,7 @@ async def test_closing_ends_it_and_its_end_is_in_the_log(tmp_path: Path) -> None
         await runtime.started.wait()
         stream = session.stream
         session.user_control.terminal.interrupt()
-        await session.user_control.terminal.ended()
+        await session.user_control.terminal.wait_for_return()
         (observation,) = of(await stream.read(), CmdOutputObservation)
         assert "ended before they gave it back" in observation.metadata.suffix
 
@@ -229,7 +229,7 @@ async def test_the_size_and_keys_are_sent_in_order_once_the_sandbox_takes_them_a
             while ("error", "STATUS$KEYS_LOST", "The keys are lost.") not in told:
                 await asyncio.sleep(0)
         terminal.give_back()
-        await terminal.ended()
+        await terminal.wait_for_return()
         assert not terminal.is_on
         assert [id for _, id, _ in told].count(GIVEN_BACK) == 1
         assert READY not in [id for _, id, _ in told]
@@ -237,7 +237,7 @@ async def test_the_size_and_keys_are_sent_in_order_once_the_sandbox_takes_them_a
         await session.user_control.terminal.begin(24, 80)
         assert not terminal.is_ready
         terminal.interrupt()
-        await terminal.ended()
+        await terminal.wait_for_return()
 
 
 async def test_keys_that_nobody_takes_are_refused_once_there_are_too_many(tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ async def test_keys_that_nobody_takes_are_refused_once_there_are_too_many(tmp_pa
         with pytest.raises(UsageError, match="does not read its input"):
             terminal.type(b"z")
         terminal.interrupt()
-        await terminal.ended()
+        await terminal.wait_for_return()
 
 
 async def test_what_cannot_be_stored_is_not_begun(tmp_path: Path) -> None:
@@ -293,7 +293,7 @@ class Place:
     async def answer(self) -> tuple[Observation, int | None]:
         """The newest observation and what it answers, once nobody has the terminal."""
         async with asyncio.timeout(20):
-            await self.terminal.ended()
+            await self.terminal.wait_for_return()
         assert not self.terminal.is_on
         *_, answer = await self.stream.read()
         assert isinstance(answer.event, Observation)

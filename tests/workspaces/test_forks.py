@@ -129,7 +129,7 @@ async def test_a_fork_of_a_conversation_at_work_is_settled_as_after_a_restart(tm
         assert isinstance(answer, ErrorObservation)
         assert answer.content == RESTART_TEXT
         assert session.state.running == (action,), "the first one works on"
-        assert await manager.at_work_beside(fork) == ["one"]
+        assert await manager.others_at_work(fork) == ["one"]
         await session.interrupt()
 
 

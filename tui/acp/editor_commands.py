@@ -7,7 +7,7 @@ from pathlib import Path
 
 from acp.schema import AvailableCommand, AvailableCommandInput, AvailableCommandsUpdate, UnstructuredCommandInput
 
-from core.controller.exit_reasons import Way
+from core.controller.exit_reasons import HaltOption
 from core.memory.compaction import COMPACT, compact_argument
 from core.memory.library import Gathered
 from core.session.agent_session import AgentSession
@@ -71,9 +71,9 @@ async def carried_out(text: str, session: AgentSession) -> bool:
     if line is None or line.name != CONTINUE or line.words:
         return False
     halt = session.state.halt
-    ways = [way for way in halt.ways if way is not Way.SWITCH_MODEL] if halt is not None else []
-    if ways and ways[0] is not Way.STOP:
-        await session.recovery.take(ways[0])
+    options = [option for option in halt.options if option is not HaltOption.SWITCH_MODEL] if halt is not None else []
+    if options and options[0] is not HaltOption.STOP:
+        await session.recover(options[0])
     else:
         await session.resume()
     return True

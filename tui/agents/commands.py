@@ -48,7 +48,7 @@ async def _allow(app: Context, manager: ConversationManager, kind: AgentKind) ->
     title = sanitize_line(str(kind.file.path), NOTE_CELLS)
     if not await app.push_screen_wait(ReadFirstScreen(title, sanitize(kind.file.text))):
         return False
-    await manager.allow_agent(kind)
+    await manager.trust.allow_agent(kind)
     return True
 
 

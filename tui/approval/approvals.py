@@ -46,9 +46,9 @@ SHOWN_PARTS = 3
 
 
 async def _take(session: AgentSession, way: str, model: str = "") -> None:
-    from core.controller.exit_reasons import Way  # with the first conversation, not with the first frame
+    from core.controller.exit_reasons import HaltOption  # with the first conversation, not with the first frame
 
-    await session.recovery.take(Way(way), model)
+    await session.recover(HaltOption(way), model)
 
 
 async def _permit(session: AgentSession, action_id: int, pattern: str, scope: str, *, denies: bool) -> None:
@@ -132,7 +132,7 @@ class Approvals:
         kind = str(state.halt.kind)
         text = f"{state.reason}\n{_spent(state)}" if kind == "limit" else state.reason
         asked = Asked(HALTED.get(kind, _("The agent has stopped")), sanitize(text))
-        self._show(asked, halt_list(kind, [str(way) for way in state.halt.ways]))
+        self._show(asked, halt_list(kind, [str(way) for way in state.halt.options]))
 
     def _show_plan(self, tab: ConversationTab) -> None:
         """Show the plan that waits for its approval."""

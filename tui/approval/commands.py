@@ -50,7 +50,7 @@ def change_mode(app: HandloomApp) -> None:
     own = str(app.manager.settings.agent.confirm) if app.manager is not None else MODES[0]
     mode = next_mode(str(tab.session.approval.mode), own)
     tab.session.approval.set_mode(mode)
-    app.attempt(tab.session.approval.keep_mode(mode, own=mode == own))
+    app.attempt(tab.session.approval.store_mode(mode, own=mode == own))
     app.flash(MODE_MESSAGES[mode])
     app.attempt(app.approvals.judge_again(tab))
     app.wake(tab)

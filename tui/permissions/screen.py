@@ -205,7 +205,7 @@ class PermissionsScreen(GuardedScreen[None]):
             return
         try:
             if permission.scope is Scope.CONVERSATION and self._session is not None:
-                await self._session.approval.take_back(permission)
+                await self._session.approval.revoke(permission)
             else:
                 await asyncio.to_thread(self._file.revoke, [permission.id])
         except HandloomError as error:

@@ -122,7 +122,11 @@ class CompletionSources:
 
     async def _said_before(self) -> Sequence[str]:
         await self._app.connected.wait()
-        return await self._app.manager.said(self._app.tabs.folder, LIMIT) if self._app.manager is not None else []
+        return (
+            await self._app.manager.store.user_inputs(workspace=self._app.tabs.folder, limit=LIMIT)
+            if self._app.manager is not None
+            else []
+        )
 
 
 def _indexed(folder: str) -> FileIndex:

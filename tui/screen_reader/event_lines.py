@@ -44,7 +44,7 @@ from tui.terminal_io.sanitizer import sanitize, sanitize_line, without_colours
 from tui.workspace.conversation_status import mark_of_stored
 
 if TYPE_CHECKING:
-    from core.controller.exit_reasons import Halt, Way
+    from core.controller.exit_reasons import Halt, HaltOption
     from core.controller.state import State
 
 PLANNED_CELLS = 200
@@ -125,9 +125,9 @@ def _labelled(label: str, text: str) -> list[str]:
     return [f"{label}: {lines[0]}", *lines[1:]]
 
 
-def spoken_ways(halt: Halt) -> list[Way]:
+def spoken_ways(halt: Halt) -> list[HaltOption]:
     """The ways out that can be taken here: another model is chosen on the command line."""
-    return [way for way in halt.ways if way != "switch_model"]
+    return [way for way in halt.options if way != "switch_model"]
 
 
 def way_out(halt: Halt, reason: str) -> list[str]:

@@ -25,7 +25,7 @@ from tui.terminal_io.glyphs import in_ascii
 from tui.terminal_io.sanitizer import sanitize
 
 if TYPE_CHECKING:
-    from core.controller.exit_reasons import Way
+    from core.controller.exit_reasons import HaltOption
     from core.conversations.conversation_manager import ConversationManager
     from core.session.agent_session import AgentSession
     from tui.approval.question import Question
@@ -251,8 +251,8 @@ class Reader:
         self._told = self._session.stream.latest_id
         await self._tell_state()
 
-    async def _take(self, text: str, ways: Sequence[Way]) -> None:
+    async def _take(self, text: str, ways: Sequence[HaltOption]) -> None:
         if text.isdecimal() and 0 < int(text) <= len(ways):
-            await self._session.recovery.take(ways[int(text) - 1])
+            await self._session.recover(ways[int(text) - 1])
         else:
             self._say(_("Answer with one of the numbers above."))

@@ -50,7 +50,7 @@ async def _undo(app: Context, tab: ConversationTab, first: int | None = None) ->
     if not turns:
         app.flash(_("There is nothing to undo yet."))
         return
-    beside = await app.manager.at_work_beside(tab.session)
+    beside = await app.manager.others_at_work(tab.session)
     screen = UndoScreen(turns, tab.session.undo.preview, first=first, beside=beside)
     chosen = await app.push_screen_wait(screen)
     if chosen is None:
@@ -79,7 +79,7 @@ async def _redo(app: Context, tab: ConversationTab) -> None:
         return preview
 
     turns = [Turn(preview.first, preview.text, message.timestamp)]
-    beside = await app.manager.at_work_beside(tab.session)
+    beside = await app.manager.others_at_work(tab.session)
     chosen = await app.push_screen_wait(UndoScreen(turns, again, beside=beside, redo=True))
     if chosen is None:
         return

@@ -84,7 +84,7 @@ class ConversationTab(Tab):
             state.agent_state,
             str(halt.kind) if halt is not None else "",
             halt.what if halt is not None else "",
-            has_message=state.first_said is not None,
+            has_message=state.first_message_id is not None,
             reads_terminal=self.terminal.waits and not self.has_terminal and (self.running or self.runs_command),
             has_plan=waits_for_approval(state, self),
             was_interrupted=state.reason == RESTARTED,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from textual import events
 
-from core.controller.exit_reasons import Halt, HaltKind, Way
+from core.controller.exit_reasons import Halt, HaltKind, HaltOption
 from core.controller.state import Pending
 from core.events import AgentState, CmdRunAction, FileEditAction, FileWriteAction, Judged
 from core.security.confirmation import NOT_WANTED, Judgement, Verdict
@@ -87,7 +87,7 @@ def test_arrows_and_digits_move_the_highlight_and_letters_do_not() -> None:
 
 
 def test_every_way_out_of_every_halt_has_a_row() -> None:
-    assert set(WAYS) == {str(way) for way in Way}
+    assert set(WAYS) == {str(way) for way in HaltOption}
     ways = [str(way) for way in Halt(HaltKind.STUCK, "monologue", 7).ways]
     assert [row.value for row in halt_list("stuck", ways).rows] == ways
     assert does(plan_list()) == [Does.APPROVE_PLAN, Does.EDIT_PLAN]

@@ -44,7 +44,7 @@ async def test_permissions_of_every_scope_are_listed_followed_and_taken_back(tmp
         assert "Revoke this permission (allowed, this conversation)?" in it.screen_text()
         await it.press("enter")
         await until(it.pilot, lambda: "bash(ls)" not in it.screen_text())
-        assert it.session.wishes == [("take_back", "bash(ls)")]
+        assert it.session.wishes == [("revoke", "bash(ls)")]
         await it.press("d", "down", "enter")
         await until(it.pilot, lambda: "git push" not in it.screen_text())
         assert [one.verdict for one in file.read()] == [Verdict.DENY]

@@ -259,7 +259,7 @@ async def test_a_draft_keeps_its_chips_from_tab_to_tab() -> None:
 
 
 async def test_what_earlier_sessions_sent_is_found_by_the_arrows_and_by_the_search() -> None:
-    async with running(manager=ManagerDouble(said_before=["newer", "older fix"])) as it:
+    async with running(manager=ManagerDouble(user_inputs=["newer", "older fix"])) as it:
         await it.press("up")
         assert it.app.workspace.prompt.text == "newer"
         await it.press("ctrl+r", *"fix")
@@ -272,7 +272,7 @@ async def test_what_earlier_sessions_sent_is_found_by_the_arrows_and_by_the_sear
 
 
 async def test_ctrl_c_leaves_the_search_and_keeps_the_text() -> None:
-    async with running(manager=ManagerDouble(said_before=["newer"])) as it:
+    async with running(manager=ManagerDouble(user_inputs=["newer"])) as it:
         await it.press(*"draft", "ctrl+r", "ctrl+c")
         assert it.app.workspace.prompt.text == "draft"
         assert not it.app.workspace.prompt.list.display

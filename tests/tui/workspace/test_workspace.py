@@ -12,7 +12,7 @@ import pytest
 from textual import events
 from textual.app import ComposeResult
 
-from core.controller.exit_reasons import Halt, HaltKind, Way
+from core.controller.exit_reasons import Halt, HaltKind, HaltOption
 from core.controller.state import Queued
 from core.conversations.conversation_manager import ConversationManager
 from core.errors import ConfigurationError, StoreBusyError, StoreVersionError
@@ -506,17 +506,17 @@ HALTS = [
 
 @pytest.mark.parametrize(
     ("halt", "title", "way"),
-    [(halt, title, way) for halt, title in HALTS for way in halt.ways if way is not Way.SWITCH_MODEL],
+    [(halt, title, way) for halt, title in HALTS for way in halt.options if way is not HaltOption.SWITCH_MODEL],
 )
-async def test_a_halt_says_what_it_is_and_offers_its_ways_out(halt: Halt, title: str, way: Way) -> None:
+async def test_a_halt_says_what_it_is_and_offers_its_ways_out(halt: Halt, title: str, way: HaltOption) -> None:
     async with running() as it:
         await it.session.become(halt=halt, reason="what went wrong")
         await it.settle()
         assert title in it.screen_text()
         assert "what went wrong" in it.screen_text()
         assert WAYS[way] in it.screen_text()
-        await it.press(str(halt.ways.index(way) + 1), "enter")
-        assert it.session.wishes == [("take", way)]
+        await it.press(str(halt.options.index(way) + 1), "enter")
+        assert it.session.wishes == [("recover", way)]
         assert it.app.workspace.question is None
 
 
@@ -528,7 +528,7 @@ async def test_another_model_is_chosen_from_the_halt_of_one_that_failed() -> Non
         await until(it.pilot, lambda: not it.shows_the_workspace)
         await it.press(*"other/one", "enter")
         await it.settle()
-        assert it.session.wishes == [("take", Way.SWITCH_MODEL, "other/one")]
+        assert it.session.wishes == [("recover", HaltOption.SWITCH_MODEL, "other/one")]
 
 
 async def test_a_question_in_a_hidden_tab_is_marked_and_comes_up_with_its_tab() -> None:

@@ -18,8 +18,8 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from core import controller, events, garbage_collector
+from core.controller.controller import PAGE, History
 from core.controller.decide import evolve
-from core.controller.history import PAGE, History
 from core.controller.state import Limits, State
 from core.controller.stuck import Step
 from core.errors import StoreError
@@ -44,8 +44,8 @@ class Snapshots:
         self._store = store
         self._lease = lease
         self._limits = limits
-        self._made_by = ""
-        self._taken_at = 0
+        self._fold_version = ""
+        self._next_id = 0
 
     async def fold(self, stream: EventStream) -> tuple[State, History]:
         """The state after the whole log, and the history from the newest snapshot on. Raises StoreError."""
@@ -60,75 +60,75 @@ class Snapshots:
 
     async def newest(self) -> tuple[State, int]:
         """The state to begin with, and the id of the first event that it has not seen. Raises StoreError."""
-        self._made_by = await asyncio.to_thread(_made_by, self._limits)
-        kept = await self._store.snapshot(self._lease.conversation_id, self._made_by)
+        self._fold_version = await asyncio.to_thread(_fold_version, self._limits)
+        kept = await self._store.snapshot(self._lease.conversation_id, self._fold_version)
         if kept is not None and kept[0] < self._lease.next_id:
             try:
-                state, self._taken_at = restored(kept[1]), kept[0] + 1
+                state, self._next_id = state_from_json(kept[1]), kept[0] + 1
             except (ValidationError, ValueError, KeyError, TypeError) as error:
                 log.warning("a snapshot of conversation %s is of no use: %s", self._lease.conversation_id, error)
             else:
-                return state, self._taken_at
+                return state, self._next_id
         return State.initial(self._limits), 0
 
     async def take(self, state: State, next_id: int, *, every: int = 1) -> None:
         """Store the state before the event with this id, if enough has changed. Logs errors of the store."""
-        if next_id - self._taken_at < every or not can_be_kept(state):
+        if next_id - self._next_id < every or not is_storable(state):
             return
-        text = written(state)
+        text = state_to_json(state)
         if len(text) > MAX_CHARS:
             return
         try:
-            await self._store.keep_snapshot(self._lease, next_id - 1, self._made_by, text)
+            await self._store.keep_snapshot(self._lease, next_id - 1, self._fold_version, text)
         except StoreError as error:
             log.warning("no snapshot of conversation %s: %s", self._lease.conversation_id, error)
         else:
-            self._taken_at = next_id
+            self._next_id = next_id
 
 
-def can_be_kept(state: State) -> bool:
+def is_storable(state: State) -> bool:
     """Whether the agent rests, so that the snapshot does not need to hold a running action."""
     return not (state.is_busy or state.queue or state.owed)
 
 
 @cache
-def _form() -> TypeAdapter[State]:
+def _adapter() -> TypeAdapter[State]:
     return TypeAdapter(State)
 
 
-def written(state: State) -> str:
+def state_to_json(state: State) -> str:
     """The state as JSON."""
-    data = _form().dump_python(replace(state, recent=()), mode="json")
+    data = _adapter().dump_python(replace(state, recent=()), mode="json")
     data["recent"] = [[step.id, _event(step.action), _event(step.result)] for step in state.recent]
     return json.dumps(data, ensure_ascii=False)
 
 
-def restored(text: str) -> State:
+def state_from_json(text: str) -> State:
     """The state from JSON. Raises ValidationError, ValueError, KeyError or TypeError if the text is not one."""
     data = json.loads(text)
     steps = data.pop("recent")
-    state = _form().validate_python(data, strict=False)
+    state = _adapter().validate_python(data, strict=False)
     return replace(state, recent=tuple(_step(*step) for step in steps))
 
 
 def _step(id: int, action: Any, result: Any) -> Step:
-    did, saw = (None if event is None else event_from_dict(event)[0] for event in (action, result))
-    if not isinstance(did, Action) or not isinstance(saw, Observation | None):
+    action, result = (None if event is None else event_from_dict(event)[0] for event in (action, result))
+    if not isinstance(action, Action) or not isinstance(result, Observation | None):
         raise TypeError("a step is an action and its result")
-    return Step(id, did, saw)
+    return Step(id, action, result)
 
 
 def _event(event: Action | Observation | None) -> Any:
     return None if event is None else event_to_dict(event, derived=False)
 
 
-def _made_by(limits: Limits) -> str:
+def _fold_version(limits: Limits) -> str:
     """A digest of the code that folds and of the limits: with another one the fold of the same log may differ."""
-    return hashlib.sha256(f"{_code()} {limits!r}".encode()).hexdigest()
+    return hashlib.sha256(f"{_code_digest()} {limits!r}".encode()).hexdigest()
 
 
 @cache
-def _code() -> str:
+def _code_digest() -> str:
     """A digest of the code that folds. Blocks for some milliseconds."""
     digest = hashlib.sha256()
     for package in (controller, events):

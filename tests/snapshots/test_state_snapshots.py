@@ -26,8 +26,8 @@ from core.events import (
     event_to_dict,
 )
 from core.session.agent_session import AgentSession
-from core.session.state_snapshots import MAX_CHARS, Snapshots, can_be_kept, restored, written
 from core.settings.config import Settings
+from core.snapshots.state_snapshots import MAX_CHARS, Snapshots, is_storable, state_from_json, state_to_json
 from core.store.event_store import EventStore
 from core.store.sqlite import sqlite3
 from core.store.writer import Draft, Lease
@@ -183,7 +183,7 @@ async def test_one_is_kept_where_enough_events_came_since_the_last_and_it_is_not
         await snapshots.take(rests, 9, every=5)
         await snapshots.take(rests, 10, every=5)
         assert store.kept == [4, 9]
-        empty = len(written(rests))
+        empty = len(state_to_json(rests))
         await snapshots.take(replace(rests, reason="x" * (MAX_CHARS - empty)), 11)
         await snapshots.take(replace(rests, reason="x" * (MAX_CHARS - empty + 1)), 12)
         assert store.kept == [4, 9, 10]
@@ -244,14 +244,14 @@ def test_only_the_state_of_an_agent_at_rest_is_kept_and_it_is_the_same_again(
     changes: dict[str, Any], can_be: bool
 ) -> None:
     state = replace(State.initial(Limits()), **changes)
-    assert can_be_kept(state) is can_be
+    assert is_storable(state) is can_be
     if can_be:
-        assert restored(written(state)) == state
+        assert state_from_json(state_to_json(state)) == state
 
 
 @pytest.mark.parametrize("step", [(RUNS, RUNS), (RAN, RAN), (RAN, None), (None, RAN)])
 def test_a_step_is_an_action_and_perhaps_its_result(step: tuple[Event | None, Event | None]) -> None:
-    data = json.loads(written(State.initial(Limits())))
+    data = json.loads(state_to_json(State.initial(Limits())))
     data["recent"] = [[1, *(one and event_to_dict(one, derived=False) for one in step)]]
     with pytest.raises(TypeError, match="a step is"):
-        restored(json.dumps(data))
+        state_from_json(json.dumps(data))
