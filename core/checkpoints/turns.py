@@ -37,10 +37,10 @@ from core.stream import EventStream
 
 log = logging.getLogger(__name__)
 
-KEEPING = "STATUS$KEEPING_WORKSPACE"
+TAKING_CHECKPOINT = "STATUS$KEEPING_WORKSPACE"
 NO_CHECKPOINTS = "STATUS$NO_CHECKPOINTS"
 """Error id of the event that says why there are none."""
-MAX_TOLD = 20
+MAX_SKIPPED = 20
 """Skipped files that are named in one record."""
 ENDS = frozenset(
     {
@@ -53,7 +53,7 @@ ENDS = frozenset(
     }
 )
 """States in which a turn ends."""
-_HARMLESS = (FileReadAction, BrowseURLAction, BrowseInteractiveAction)
+_READ_ONLY = (FileReadAction, BrowseURLAction, BrowseInteractiveAction)
 
 
 class Turns:
@@ -71,14 +71,14 @@ class Turns:
     async def on_event(self, envelope: Envelope) -> None:
         """Callback for actions and state changes: take a checkpoint where a turn begins or ends."""
         try:
-            if self._checkpoints is not None and self._is_moment(envelope):
+            if self._checkpoints is not None and self._is_turn_boundary(envelope):
                 await self._take(self._checkpoints, envelope.id)
         finally:
             async with self._seen:
                 self._seen_id = envelope.id
                 self._seen.notify_all()
 
-    def _is_moment(self, envelope: Envelope) -> bool:
+    def _is_turn_boundary(self, envelope: Envelope) -> bool:
         """Whether a turn begins or ends here. Work after a rest is a turn too."""
         match envelope.event:
             case MessageAction(queued=False) if envelope.source is EventSource.USER:
@@ -100,12 +100,12 @@ class Turns:
             return
         if self._seen_id >= envelope.id:
             return
-        self._frames.publish(Status("info", KEEPING, "Taking a checkpoint of the workspace …"))
+        self._frames.publish(Status("info", TAKING_CHECKPOINT, "Taking a checkpoint of the workspace …"))
         try:
             async with self._seen:
                 await self._seen.wait_for(lambda: self._seen_id >= envelope.id)
         finally:
-            self._frames.publish(Status("info", KEEPING, ""))
+            self._frames.publish(Status("info", TAKING_CHECKPOINT, ""))
 
     async def _take(self, checkpoints: Checkpoints, after: int) -> None:
         """Take one and record it. Raises StoreError."""
@@ -114,7 +114,7 @@ class Turns:
         except CheckpointError as error:
             log.warning("conversation %s has no checkpoints: %s", self._stream.conversation_id, error)
             self._checkpoints = None
-            await self._tell(str(error))
+            await self._report(str(error))
             return
         if taken.id == self._recorded:
             return
@@ -124,19 +124,19 @@ class Turns:
             after=after,
             files=taken.files,
             changed=taken.changed,
-            skipped=list(taken.skipped[:MAX_TOLD]),
+            skipped=list(taken.skipped[:MAX_SKIPPED]),
         )
         await self._stream.append(record, EventSource.ENVIRONMENT)
 
-    async def _tell(self, why: str) -> None:
+    async def _report(self, reason: str) -> None:
         """Report it, once in the log of the conversation."""
-        said = EventFilter(kinds=frozenset({"observation:error"}), query=NO_CHECKPOINTS)
-        if not await self._stream.read(where=said, limit=1):
-            text = f"From here on, the workspace cannot be restored to an earlier turn. {why}"
+        reports = EventFilter(kinds=frozenset({"observation:error"}), query=NO_CHECKPOINTS)
+        if not await self._stream.read(where=reports, limit=1):
+            text = f"From here on, the workspace cannot be restored to an earlier turn. {reason}"
             await self._stream.append(ErrorObservation(content=text, error_id=NO_CHECKPOINTS), EventSource.ENVIRONMENT)
 
 
 def _may_change_files(event: Event) -> bool:
     if isinstance(event, FileEditAction):
         return event.command != "view"
-    return isinstance(event, Action) and not isinstance(event, _HARMLESS)
+    return isinstance(event, Action) and not isinstance(event, _READ_ONLY)

@@ -32,7 +32,7 @@ from core.controller.state import Limits
 from core.conversations import deletion
 from core.conversations.deletion import Forget, forget_nothing
 from core.conversations.session_factory import MakeCheckpoints, MakeRuntime, SessionFactory
-from core.delegation.delegation import MAX_LEVEL
+from core.delegation.delegation import MAX_DEPTH
 from core.delegation.shared_runtime import SharedRuntime
 from core.errors import UsageError
 from core.events import AgentDelegateAction, AgentState, EventSource
@@ -315,8 +315,8 @@ class ConversationManager:
         while info.parent:
             (info,) = await self.store.conversations(conversation_id=info.parent)
             level += 1
-        if level > MAX_LEVEL:
-            raise UsageError(f"Delegates may not delegate deeper than {MAX_LEVEL} levels. Do the task yourself.")
+        if level > MAX_DEPTH:
+            raise UsageError(f"Delegates may not delegate deeper than {MAX_DEPTH} levels. Do the task yourself.")
         if action.agent == OTHER:
             raise UsageError(
                 f"{OTHER} works outside of the sandbox, so only the user chooses it. Do the task yourself."

@@ -28,12 +28,12 @@ from core.events import (
 from core.pub_sub import Frames
 from core.stream import EventStream
 
-MAX_LEVEL = 3
+MAX_DEPTH = 3
 """How deep delegates may delegate; the conversation of the user is level 0."""
 DELEGATES_STATUS = "STATUS$DELEGATES"
 """Id of the frame that says that delegates have begun or ended."""
 DELEGATE_FAILED = "AGENT_ERROR$DELEGATE"
-_DONE = frozenset({AgentState.FINISHED, AgentState.REJECTED, AgentState.STOPPED, AgentState.AWAITING_USER_INPUT})
+_END_STATES = frozenset({AgentState.FINISHED, AgentState.REJECTED, AgentState.STOPPED, AgentState.AWAITING_USER_INPUT})
 """States in which a delegate has ended. In the other resting states it asks something."""
 
 
@@ -72,14 +72,14 @@ class Delegation:
         """Start a delegate and wait for its end. Cancelled, it interrupts the delegate, and still returns an
         observation."""
         try:
-            child = await self._make(action, action_id, share(self._state()))
+            child = await self._make(action, action_id, delegate_limits(self._state()))
         except HandloomError as error:
             return ErrorObservation(content=f"{action.agent} could not be started: {error}", error_id=DELEGATE_FAILED)
         self.children[action_id] = child
         self._publish_change()
         try:
             await child.send(_task(action))
-            await self._see_through(child)
+            await self._wait_for_end(child)
         except asyncio.CancelledError:
             with suppress(HandloomError):
                 await child.interrupt()
@@ -96,33 +96,33 @@ class Delegation:
     def _publish_change(self) -> None:
         self._frames.publish(Status("info", DELEGATES_STATUS, ""))
 
-    async def _see_through(self, child: Child) -> None:
+    async def _wait_for_end(self, child: Child) -> None:
         while True:
             await child.settled()
-            if child.state.agent_state in _DONE and not child.state.queued:
+            if child.state.agent_state in _END_STATES and not child.state.queued:
                 return
             if not self.attended:
                 return
             await child.changed()
 
 
-def share(state: State) -> Limits:
+def delegate_limits(state: State) -> Limits:
     """The limits of a delegate that starts now: its share of what is left."""
     parts = max(1, sum(isinstance(pending.action, AgentDelegateAction) for pending in state.queue))
     allowed, spent = state.allowed, state.metrics.accumulated_cost
     left_s = None if allowed.max_seconds is None else max(allowed.max_seconds - state.worked_s, 1.0)
     return Limits(
-        max_iterations=_part(allowed.max_iterations, state.iteration, parts),
+        max_iterations=_share(allowed.max_iterations, state.iteration, parts),
         max_budget=None
         if allowed.max_budget is None or spent is None
         else max(allowed.max_budget - spent, 0.0) / parts,
-        max_tokens=_part(allowed.max_tokens, state.tokens, parts),
+        max_tokens=_share(allowed.max_tokens, state.tokens, parts),
         max_seconds=left_s,
         room=allowed.room,
     )
 
 
-def _part(allowed: int | None, used: int, parts: int) -> int | None:
+def _share(allowed: int | None, used: int, parts: int) -> int | None:
     return None if allowed is None else max((allowed - used) // parts, 1)
 
 
@@ -137,8 +137,8 @@ async def _result(name: str, child: Child) -> Observation:
     state = child.state
     outputs = {"conversation": child.id, "iterations": state.iteration}
     if state.agent_state in (AgentState.FINISHED, AgentState.AWAITING_USER_INPUT):
-        said = await _last_words(child)
-        content = f"Delegated agent finished with result:\n\n{name} finishes task with {said}"
+        answer = await _last_answer(child)
+        content = f"Delegated agent finished with result:\n\n{name} finishes task with {answer}"
     elif state.agent_state is AgentState.REJECTED:
         content = f"{name} rejected the task. {state.reason}".strip()
     elif state.agent_state is AgentState.STOPPED:
@@ -148,7 +148,7 @@ async def _result(name: str, child: Child) -> Observation:
     return AgentDelegateObservation(content=content, outputs=outputs, llm_metrics=state.metrics)
 
 
-async def _last_words(child: Child) -> str:
+async def _last_answer(child: Child) -> str:
     for envelope in reversed(await child.stream.page(limit=20)):
         event = envelope.event
         if isinstance(event, AgentFinishAction):

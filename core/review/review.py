@@ -22,8 +22,8 @@ from core.stream import EventStream
 from core.undo.undo import NO_CHECKPOINTS, UndoPreview, Undos
 
 NOTHING_KEPT = "Nothing has been kept of this workspace yet: no turn has begun since checkpoints are on."
-_KEPT = EventFilter(kinds=frozenset({"observation:checkpoint"}))
-_REVIEWED = EventFilter(kinds=frozenset({"action:review"}))
+_CHECKPOINTS = EventFilter(kinds=frozenset({"observation:checkpoint"}))
+_REVIEWS = EventFilter(kinds=frozenset({"action:review"}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +54,12 @@ class Review:
         base = await self._base()
         now = (await checkpoints.take("before a review")).id
         found = await checkpoints.changes(base, now)
-        ours = await self._undos.changed_by_turns()
+        agent_paths = await self._undos.changed_by_turns()
         return Changes(
             base,
             now,
-            tuple(change for change in found if change.path in ours),
-            tuple(change.path for change in found if change.path not in ours),
+            tuple(change for change in found if change.path in agent_paths),
+            tuple(change.path for change in found if change.path not in agent_paths),
         )
 
     async def hunks(self, changes: Changes, path: str) -> list[Hunk] | None:
@@ -70,31 +70,31 @@ class Review:
         contents = await self._contents(changes, path)
         return None if contents is None else await asyncio.to_thread(hunks, *contents)
 
-    async def accept(self, changes: Changes, path: str | None = None, taken: Collection[int] | None = None) -> None:
+    async def accept(self, changes: Changes, path: str | None = None, numbers: Collection[int] | None = None) -> None:
         """Accept these changes: all of them, those of a file, or these hunks of it.
 
         Raises UsageError if the files have changed since, CheckpointError, StoreError.
         """
-        await self._still(changes)
+        await self._check_unchanged(changes)
         base = changes.now
         if path is not None:
-            content = await self._mixed(changes, path, taken)
+            content = await self._partly_changed(changes, path, numbers)
             base = (await self._required().amend(changes.base, {path: content}, "accepted")).id
-        review = ReviewAction(checkpoint=base, path=path or "", hunks=sorted(taken or ()))
+        review = ReviewAction(checkpoint=base, path=path or "", hunks=sorted(numbers or ()))
         await self._stream.append(review, EventSource.USER)
 
     async def revert(
-        self, changes: Changes, path: str | None = None, taken: Collection[int] | None = None
+        self, changes: Changes, path: str | None = None, numbers: Collection[int] | None = None
     ) -> UndoObservation:
         """Revert these changes in the workspace: all of them, those of a file, or these hunks of it.
 
         Returns the result. Raises as `accept`.
         """
-        await self._still(changes)
+        await self._check_unchanged(changes)
         chosen = [change for change in changes.files if path in (None, change.path)]
         wanted = changes.base
-        if path is not None and taken is not None:
-            content = await self._mixed(changes, path, taken, without=True)
+        if path is not None and numbers is not None:
+            content = await self._partly_changed(changes, path, numbers, without=True)
             wanted = (await self._required().amend(changes.now, {path: content}, "reverted")).id
         others = await self._required().changes(changes.now, wanted)
         return await self._undos.carry_out(
@@ -112,7 +112,7 @@ class Review:
             overwrite=True,
         )
 
-    # -- what it needs -------------------------------------------------------------------------------------------------
+    # -- checkpoints and contents ----------------------------------------------------------------------------------------
 
     def _required(self) -> Checkpoints:
         if self._checkpoints is None:
@@ -121,15 +121,15 @@ class Review:
 
     async def _base(self) -> str:
         """The checkpoint that was accepted last, or the first of the conversation."""
-        reviewed = await self._stream.page(limit=1, where=_REVIEWED)
+        reviewed = await self._stream.page(limit=1, where=_REVIEWS)
         if reviewed and isinstance(reviewed[-1].event, ReviewAction):
             return reviewed[-1].event.checkpoint
-        first = await self._stream.read(limit=1, where=_KEPT)
+        first = await self._stream.read(limit=1, where=_CHECKPOINTS)
         if not first or not isinstance(first[0].event, CheckpointObservation):
             raise UsageError(NOTHING_KEPT)
         return first[0].event.checkpoint
 
-    async def _still(self, changes: Changes) -> None:
+    async def _check_unchanged(self, changes: Changes) -> None:
         """Raise UsageError if the files have changed since."""
         now = (await self._required().take("before a review")).id
         if now != changes.now and await self._required().changes(changes.now, now):
@@ -145,26 +145,26 @@ class Review:
             return None
         return old or b"", new or b""
 
-    async def _mixed(
-        self, changes: Changes, path: str, taken: Collection[int] | None, *, without: bool = False
+    async def _partly_changed(
+        self, changes: Changes, path: str, numbers: Collection[int] | None, *, without: bool = False
     ) -> bytes | None:
         """The content of a file with these of its hunks, or all, or `without` them; None if it does not exist."""
         change = next((change for change in changes.files if change.path == path), None)
         if change is None:
             raise UsageError("This file has not changed. Review it again.")
-        if taken is None:
+        if numbers is None:
             return await self._required().read(changes.now, path, 1 << 62)
         contents = await self._contents(changes, path)
         found = None if contents is None else await asyncio.to_thread(hunks, *contents)
         if contents is None or found is None:
             raise UsageError("This file cannot be looked through by its changes. Decide upon all of it.")
-        chosen = set(range(len(found))) - set(taken) if without else taken
-        mixed = await asyncio.to_thread(applied, *contents, chosen)
+        chosen = set(range(len(found))) - set(numbers) if without else numbers
+        content = await asyncio.to_thread(applied, *contents, chosen)
         gone = {ChangeKind.CREATED: contents[0], ChangeKind.DELETED: contents[1]}.get(change.kind)
-        return None if mixed == gone else mixed
+        return None if content == gone else content
 
 
 def comment(path: str, hunk: Sequence[str], text: str) -> tuple[str, str]:
     """The message for the agent about a file that it changed, and for the model alone the hunk."""
-    beside = f"About this change of {path}:\n```diff\n" + "\n".join(hunk) + "\n```" if hunk else ""
-    return f"{path}: {text}", beside
+    context = f"About this change of {path}:\n```diff\n" + "\n".join(hunk) + "\n```" if hunk else ""
+    return f"{path}: {text}", context

@@ -41,12 +41,12 @@ NO_CHECKPOINTS = (
 NOT_KEPT = "The files cannot be restored: they were not kept at that turn. The chat alone can be undone."
 INTERRUPTED = "It was interrupted before anything had changed. Undo again."
 CHANGED_MEANWHILE = "Files have changed since the list was shown. Review it again."
-MAX_TOLD = 100
+MAX_NAMED_FILES = 100
 """Files that are named to the model."""
-_SAID = EventFilter(kinds=frozenset({"action:message"}), sources=frozenset({EventSource.USER}))
-_KEPT = EventFilter(kinds=frozenset({"observation:checkpoint"}))
+_USER_MESSAGES = EventFilter(kinds=frozenset({"action:message"}), sources=frozenset({EventSource.USER}))
+_CHECKPOINTS = EventFilter(kinds=frozenset({"observation:checkpoint"}))
 _UNDOS = EventFilter(kinds=frozenset({"action:undo", "observation:undo"}))
-_MOMENTS = EventFilter(
+_TURN_EVENTS = EventFilter(
     kinds=frozenset({"action:message", "observation:agent_state_changed", "observation:checkpoint", "observation:undo"})
 )
 
@@ -94,7 +94,7 @@ class Undos:
         self._checkpoints = checkpoints
         self._stream = stream
         self._state = state
-        self._differ: dict[tuple[str, str], set[str]] = {}
+        self._changed_paths: dict[tuple[str, str], set[str]] = {}
         """The changed files between two checkpoints, for those that were compared before."""
 
     async def turns(self, limit: int = 200) -> list[Turn]:
@@ -102,11 +102,11 @@ class Undos:
         spans = undone_spans(await self._stream.read(where=_UNDOS))
         found: list[Turn] = []
         before: int | None = None
-        while len(found) < limit and (page := await self._stream.page(before=before, limit=100, where=_SAID)):
+        while len(found) < limit and (page := await self._stream.page(before=before, limit=100, where=_USER_MESSAGES)):
             for envelope in reversed(page):
                 event = envelope.event
-                stands = not any(envelope.id in span for span in spans)
-                if isinstance(event, MessageAction) and not event.queued and stands:
+                is_undone = any(envelope.id in span for span in spans)
+                if isinstance(event, MessageAction) and not event.queued and not is_undone:
                     found.append(Turn(envelope.id, event.content, envelope.timestamp))
             before = page[0].id
         return found[:limit]
@@ -133,8 +133,8 @@ class Undos:
         if not self._state().undone:
             raise UsageError("There is nothing to redo: no undo was made since the last message.")
         undone = self._state().undone[-1]
-        (said,) = await self._stream.read(after=undone.first - 1, before=undone.first + 1)
-        text = said.event.content if isinstance(said.event, MessageAction) else ""
+        (message,) = await self._stream.read(after=undone.first - 1, before=undone.first + 1)
+        text = message.event.content if isinstance(message.event, MessageAction) else ""
         preview = UndoPreview(undone.first, text, undone.id - undone.first, redoes=undone.id, chat=undone.chat)
         done = await self._observation_of(undone.id)
         if not done.before or not done.after:
@@ -149,13 +149,13 @@ class Undos:
         except CheckpointError as error:
             return replace(preview, why_no_files=f"The files cannot be restored. {error}")
         preview = replace(preview, before=now, checkpoint=done.before)
-        return _with(preview, changes, ours=ours, outside=outside)
+        return _with_changes(preview, changes, ours=ours, outside=outside)
 
     async def _with_files(self, preview: UndoPreview, checkpoints: Checkpoints) -> UndoPreview:
-        moments = await self._stream.read(after=preview.first - 1, where=_MOMENTS)
-        steps = list(_steps(moments))
+        events = await self._stream.read(after=preview.first - 1, where=_TURN_EVENTS)
+        steps = list(_steps(events))
         if not steps or steps[0].after > preview.first:
-            earlier = await self._stream.page(before=preview.first, limit=1, where=_KEPT)
+            earlier = await self._stream.page(before=preview.first, limit=1, where=_CHECKPOINTS)
             steps[:0] = _steps(earlier)
         if not steps or steps[0].after > preview.first:
             return replace(preview, why_no_files=NOT_KEPT)
@@ -166,7 +166,7 @@ class Undos:
             paths = _paths(await checkpoints.changes(one.checkpoint, other.checkpoint))
             (by_turns if other.is_ours else outside).update(paths)
         preview = replace(preview, before=now, checkpoint=target)
-        return _with(preview, changes, ours=by_turns, outside=outside)
+        return _with_changes(preview, changes, ours=by_turns, outside=outside)
 
     async def changed_by_turns(self) -> set[str]:
         """The files that the agent's turns have changed at any time, also if that was undone.
@@ -175,12 +175,12 @@ class Undos:
         """
         assert self._checkpoints is not None
         found = set[str]()
-        steps = list(_steps(await self._stream.read(where=_MOMENTS)))
+        steps = list(_steps(await self._stream.read(where=_TURN_EVENTS)))
         for one, other in pairwise(steps):
             pair = (one.checkpoint, other.checkpoint)
-            if other.is_ours and pair not in self._differ:
-                self._differ[pair] = _paths(await self._checkpoints.changes(*pair))
-            found |= self._differ.get(pair, set()) if other.is_ours else set()
+            if other.is_ours and pair not in self._changed_paths:
+                self._changed_paths[pair] = _paths(await self._checkpoints.changes(*pair))
+            found |= self._changed_paths.get(pair, set()) if other.is_ours else set()
         return found
 
     async def _observation_of(self, action_id: int) -> UndoObservation:
@@ -214,7 +214,7 @@ class Undos:
         await self._stream.settle()
         undoing = self._state().undoing
         if undoing is not None and undoing.id == asked.id:
-            observation = await self._brought_back(action, is_fresh=True)
+            observation = await self._restore_files(action, is_fresh=True)
         else:
             observation = UndoObservation(done=False, why="The agent was at work. Stop it; then undo.")
         await self._stream.append(observation, EventSource.ENVIRONMENT, asked.id)
@@ -228,22 +228,22 @@ class Undos:
             return
         (asked,) = await self._stream.read(after=undoing.id - 1, before=undoing.id + 1)
         assert isinstance(asked.event, UndoAction)
-        observation = await self._brought_back(asked.event, is_fresh=False)
+        observation = await self._restore_files(asked.event, is_fresh=False)
         await self._stream.append(observation, EventSource.ENVIRONMENT, asked.id)
         await self._stream.settle()
 
-    async def _brought_back(self, action: UndoAction, *, is_fresh: bool) -> UndoObservation:
+    async def _restore_files(self, action: UndoAction, *, is_fresh: bool) -> UndoObservation:
         """Restore the files of an undo; one that is not `is_fresh` may be restored already, or in part."""
         if not action.files:
             return UndoObservation()
         if self._checkpoints is None:
             return UndoObservation(done=False, why=NO_CHECKPOINTS)
         try:
-            return await self._restored(self._checkpoints, action, is_fresh)
+            return await self._restore(self._checkpoints, action, is_fresh)
         except CheckpointError as error:
             return UndoObservation(done=False, why=str(error))
 
-    async def _restored(self, checkpoints: Checkpoints, action: UndoAction, is_fresh: bool) -> UndoObservation:
+    async def _restore(self, checkpoints: Checkpoints, action: UndoAction, is_fresh: bool) -> UndoObservation:
         wanted = await checkpoints.changes(action.before, action.checkpoint)
         paths = _paths(wanted) - set(action.spared)
         now = await checkpoints.take("before an undo")
@@ -259,11 +259,11 @@ class Undos:
         after = await checkpoints.take("after an undo")
         changed = [change for change in wanted if change.path in paths and change.path not in kept]
         return UndoObservation(
-            content="" if action.chat else _told(changed, action),
+            content="" if action.chat else _model_notice(changed, action),
             before=action.before,
             after=after.id,
             changed=len(changed),
-            kept=list(kept[:MAX_TOLD]),
+            kept=list(kept[:MAX_NAMED_FILES]),
         )
 
 
@@ -275,10 +275,10 @@ class _Step(NamedTuple):
     is_ours: bool
 
 
-def _steps(moments: Sequence[Envelope]) -> Iterator[_Step]:
+def _steps(events: Sequence[Envelope]) -> Iterator[_Step]:
     """The steps in the records among these events, in order."""
-    not_ours = set(_begins(moments))
-    for envelope in moments:
+    not_ours = set(_turn_starts(events))
+    for envelope in events:
         match envelope.event:
             case CheckpointObservation(checkpoint=checkpoint, after=after):
                 yield _Step(checkpoint, after, after not in not_ours)
@@ -287,10 +287,10 @@ def _steps(moments: Sequence[Envelope]) -> Iterator[_Step]:
                 yield _Step(after, envelope.id, is_ours=True)
 
 
-def _begins(moments: Sequence[Envelope]) -> Iterator[int]:
+def _turn_starts(events: Sequence[Envelope]) -> Iterator[int]:
     """The ids of events before which the agent had rested, so that earlier changes were made by others."""
     works = False
-    for envelope in moments:
+    for envelope in events:
         match envelope.event:
             case MessageAction(queued=False) if envelope.source is EventSource.USER and not works:
                 works = True
@@ -308,7 +308,9 @@ def _paths(changes: Iterable[FileChange]) -> set[str]:
     return {change.path for change in changes}
 
 
-def _with(preview: UndoPreview, changes: Sequence[FileChange], *, ours: set[str], outside: set[str]) -> UndoPreview:
+def _with_changes(
+    preview: UndoPreview, changes: Sequence[FileChange], *, ours: set[str], outside: set[str]
+) -> UndoPreview:
     """The preview with the changes of files: those of the agent, of which others may have changed some."""
     return replace(
         preview,
@@ -318,7 +320,7 @@ def _with(preview: UndoPreview, changes: Sequence[FileChange], *, ours: set[str]
     )
 
 
-def _told(changed: Sequence[FileChange], action: UndoAction) -> str:
+def _model_notice(changed: Sequence[FileChange], action: UndoAction) -> str:
     """The text for a model that still sees what was undone."""
     if not changed:
         return ""
@@ -327,8 +329,8 @@ def _told(changed: Sequence[FileChange], action: UndoAction) -> str:
         if action.redoes is None
         else "The user has taken that undo back. These files have your changes again:"
     )
-    names = ", ".join(_printable(change.path) for change in changed[:MAX_TOLD])
-    more = f" and {len(changed) - MAX_TOLD} more" if len(changed) > MAX_TOLD else ""
+    names = ", ".join(_printable(change.path) for change in changed[:MAX_NAMED_FILES])
+    more = f" and {len(changed) - MAX_NAMED_FILES} more" if len(changed) > MAX_NAMED_FILES else ""
     return f"[{begun} {names}{more}]"
 
 

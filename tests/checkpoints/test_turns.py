@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from core.checkpoints.model import Checkpoint
-from core.checkpoints.turns import MAX_TOLD, NO_CHECKPOINTS, Turns
+from core.checkpoints.turns import MAX_SKIPPED, NO_CHECKPOINTS, Turns
 from core.conversations.conversation_manager import ConversationManager
 from core.errors import CheckpointError
 from core.events import (
@@ -302,14 +302,14 @@ async def test_a_turn_begins_with_a_message_or_work_after_a_rest_and_ends_at_res
 
 async def test_a_record_says_what_was_kept_and_the_same_files_have_one(tmp_path: Path) -> None:
     labels = Labels("a", "a", "b", "a")
-    labels.skipped = tuple(f"{n}: too large" for n in range(MAX_TOLD + 1))
+    labels.skipped = tuple(f"{n}: too large" for n in range(MAX_SKIPPED + 1))
     async with opened_stream(tmp_path) as stream:
         turns = Turns(cast("Checkpoints", labels), stream, Frames())
         for event, source in (SAYS, RESTS, SAYS, RESTS):
             await turns.on_event(await stream.append(event, source))
         found = [envelope for envelope in await stream.read() if isinstance(envelope.event, CheckpointObservation)]
         assert {envelope.source for envelope in found} == {EventSource.ENVIRONMENT}
-        skipped = list(labels.skipped[:MAX_TOLD])
+        skipped = list(labels.skipped[:MAX_SKIPPED])
         assert [envelope.event for envelope in found] == [
             CheckpointObservation(checkpoint=id, after=after, files=3, changed=2, skipped=skipped)
             for id, after in (("a", 0), ("b", 3), ("a", 5))

@@ -14,7 +14,7 @@ import pytest
 from core.controller.exit_reasons import HaltKind, HaltOption
 from core.controller.state import Limits, Pending, Queued, State
 from core.conversations.conversation_manager import ConversationManager
-from core.delegation.delegation import DELEGATE_FAILED, MAX_LEVEL, Delegation, share
+from core.delegation.delegation import DELEGATE_FAILED, MAX_DEPTH, Delegation, delegate_limits
 from core.errors import StoreError
 from core.events import (
     AgentDelegateAction,
@@ -195,7 +195,7 @@ async def test_delegates_do_not_delegate_without_end(tmp_path: Path) -> None:
     async with parent(tmp_path, turns, turns) as (manager, session):
         await settled(session)
         assert session.state.agent_state is AgentState.FINISHED
-        assert len(await manager.list()) == 1 + MAX_LEVEL
+        assert len(await manager.list()) == 1 + MAX_DEPTH
 
 
 async def test_a_limit_is_shared_and_a_delegate_that_nobody_watches_ends_at_it(tmp_path: Path) -> None:
@@ -442,4 +442,4 @@ def test_delegates_that_start_together_share_what_is_left(
     cost = used.pop("cost", 0.0)
     queue = (*(Pending(n, task()) for n in range(delegates)), Pending(9, MCPAction(name="n")))
     state = replace(State.initial(limits), queue=queue, metrics=LLMMetrics(accumulated_cost=cost), **used)
-    assert share(state) == expected
+    assert delegate_limits(state) == expected

@@ -27,7 +27,7 @@ from core.events import (
 )
 from core.protocols import Checkpoints
 from core.stream import EventStream, EventStreamSubscriber
-from core.undo.undo import CHANGED_MEANWHILE, INTERRUPTED, MAX_TOLD, NO_CHECKPOINTS, NOT_KEPT, UndoPreview, Undos
+from core.undo.undo import CHANGED_MEANWHILE, INTERRUPTED, MAX_NAMED_FILES, NO_CHECKPOINTS, NOT_KEPT, UndoPreview, Undos
 from tests.streams import opened_stream
 
 Files = Mapping[str, str]
@@ -267,8 +267,8 @@ async def test_what_is_disputed_is_left_alone_unless_the_user_says_otherwise_and
     [
         (2, False, None, "[The user has undone your changes to these files: 0, 1]"),
         (2, True, None, ""),
-        (MAX_TOLD, False, None, ", 98, 99]"),
-        (MAX_TOLD + 2, False, None, " and 2 more]"),
+        (MAX_NAMED_FILES, False, None, ", 98, 99]"),
+        (MAX_NAMED_FILES + 2, False, None, " and 2 more]"),
     ],
 )
 async def test_the_model_is_told_the_names_where_it_goes_on_seeing_the_turn(
