@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 from core.agent.tool_agent import MoreTools, ToolAgent, no_more_tools, read_prompt
 from core.agent.tools import BROWSING_TOOLS, CODEACT_TOOLS, PLANNING_TOOLS, READING_TOOLS
-from core.events import PLANNER, Envelope, Event, LLMMetrics, PlanAction
+from core.errors import ModelError, ModelErrorKind
+from core.events import PLANNER, Envelope, Event, LLMMetrics, PlanAction, SystemMessageAction
 from core.plugin_requirements import PluginRequirement
 from core.protocols import LLM, FrameSink
 from core.undo.reverted import without_undone
@@ -74,6 +75,26 @@ class _Worker(CodeActAgent):
 
     def _instructions(self, logged: dict[str, str], own: dict[str, str]) -> dict[str, str]:
         return own
+
+
+class MissingAgent:
+    """The agent of a conversation whose own agent is missing or not allowed; every step raises ModelError.
+
+    The conversation can be read, and each step says what to do. No other agent replaces the missing one, because it may
+    have more tools than the one that the user chose.
+    """
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.name = name
+        self._reason = reason
+
+    def system_message(self) -> SystemMessageAction:
+        """Return an empty message."""
+        return SystemMessageAction(content="", agent_class=self.name)
+
+    async def step(self, history: Sequence[Envelope], metrics: LLMMetrics, on_frame: FrameSink) -> Sequence[Event]:
+        """Raise ModelError that says what is missing."""
+        raise ModelError(ModelErrorKind.NOT_FOUND, f"{self._reason} Then open this conversation again.")
 
 
 def is_planning(history: Sequence[Envelope]) -> bool:

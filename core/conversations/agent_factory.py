@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from core.acp.acp_selection import OTHER, linked
-from core.agent.no_agent import NoAgent
+from core.agent.agents import MissingAgent
 from core.agent.registry import AGENTS, AgentKind, Agents
 from core.agent.tool_agent import ToolAgent
 from core.agent.tools import OUR_TOOLS, Tool
@@ -73,7 +73,7 @@ class AgentFactory:
                 kind = await asyncio.to_thread(self._agents.find, name, info.workspace)
             except (ConfigurationError, ConsentError) as error:
                 if info.origin not in (IMPORT, AGAIN):
-                    missing = NoAgent(name, str(error))
+                    missing = MissingAgent(name, str(error))
                     return ConversationAgent(lambda llm: missing, runtime, toolbox)
                 kind = await asyncio.to_thread(self._agents.find, settings.name, info.workspace)
         if kind.name == OTHER:

@@ -112,7 +112,7 @@ class Review:
             overwrite=True,
         )
 
-    # -- checkpoints and contents ----------------------------------------------------------------------------------------
+    # -- checkpoints and contents --------------------------------------------------------------------------------------
 
     def _required(self) -> Checkpoints:
         if self._checkpoints is None:
