@@ -45,10 +45,6 @@ from core.stream import EventStream, EventStreamSubscriber
 log = logging.getLogger(__name__)
 
 STORE_STATUS = "STATUS$ERROR_STORE"
-_STATES = {
-    Verdict.ASK: ActionConfirmationStatus.AWAITING_CONFIRMATION,
-    Verdict.DENY: ActionConfirmationStatus.REJECTED,
-}
 _RISKS: dict[ActionSecurityRisk, Literal["unknown", "low", "medium", "high"]] = {
     ActionSecurityRisk.UNKNOWN: "unknown",
     ActionSecurityRisk.LOW: "low",
@@ -172,7 +168,7 @@ class AgentController:
         await self._changed.wait()
 
     async def on_event(self, envelope: Envelope) -> None:
-        """Callback for every event: fold it, then perform the effects."""
+        """Callback forevery event: fold it, then perform the effects."""
         before, after = self.state, decide.evolve(self.state, envelope)
         self.history.append(envelope)
         self.state = after
@@ -205,7 +201,7 @@ class AgentController:
         before, started_at = self.state.metrics, time.monotonic()
         try:
             if (limit := await self._day_limit(self.state)) is not None:
-                await self._append([_not_asked(LIMIT_PREFIX + limit.name.upper(), limit.text, cause)])
+                await self._append([_failed_call(LIMIT_PREFIX + limit.name.upper(), limit.text, cause)])
                 return
             history = await self.history.until(next_id)
             events = await self._agent().step(history, before, self.frames.publish)
@@ -213,11 +209,11 @@ class AgentController:
             _check_answer(events)
             drafts[0] = replace(drafts[0], spent=_spent(before, events[0], time.monotonic() - started_at))
         except ModelError as error:
-            drafts = [_not_asked(MODEL_PREFIX + error.kind.upper(), str(error), cause)]
+            drafts = [_failed_call(MODEL_PREFIX + error.kind.upper(), str(error), cause)]
         except Exception as error:  # the boundary to the agent: its bug must not leave the conversation hanging
             log.exception("the agent failed")
             text = f"There was an unexpected error while running the agent: {type(error).__name__}: {error}."
-            drafts = [_not_asked(MODEL_PREFIX + "FAILED", text, cause)]
+            drafts = [_failed_call(MODEL_PREFIX + "FAILED", text, cause)]
         await self._append(drafts)
 
     async def _judged(self, event: Event) -> Event:
@@ -225,9 +221,14 @@ class AgentController:
         if not isinstance(event, Action) or not event.acts:
             return event
         found = await self.judge(event)
-        if (state := _STATES.get(found.verdict)) is None:
-            return event
-        verdict: Literal["ask", "deny"] = "deny" if found.verdict is Verdict.DENY else "ask"
+        verdict: Literal["ask", "deny"]
+        match found.verdict:
+            case Verdict.ASK:
+                verdict, state = "ask", ActionConfirmationStatus.AWAITING_CONFIRMATION
+            case Verdict.DENY:
+                verdict, state = "deny", ActionConfirmationStatus.REJECTED
+            case _:
+                return event
         risk = _RISKS[found.risk]
         judged = Judged(verdict=verdict, rule=found.rule, reasons=list(found.reasons), stays=found.stays, risk=risk)
         return event.model_copy(update={"confirmation_state": state, "judgement": judged})
@@ -241,7 +242,7 @@ class AgentController:
         observation = await self._execute(envelope)
         metadata = action.tool_call_metadata
         if metadata is not None:
-            observation = observation.model_copy(update={"tool_call_metadata": _short(metadata)})
+            observation = observation.model_copy(update={"tool_call_metadata": _without_response(metadata)})
         # what a delegate spends is recorded in its own conversation
         spent = None if action.delegated else Spent(seconds=time.monotonic() - started_at)
         await self._append([Draft(observation, EventSource.AGENT, envelope.id, spent)])
@@ -251,9 +252,9 @@ class AgentController:
     async def _append(self, drafts: Sequence[Draft]) -> None:
         """Append; if that fails, show why and try again until it works.
 
-        An answer of the model or the result of an action cannot be had again, so it is kept while the process runs.
+        An answer of the model or the result of an action cannot be repeated, so it is kept while the process runs.
         """
-        troubled = False
+        has_failed = False
         while True:
             try:
                 await self.stream.append_all(drafts)
@@ -261,7 +262,7 @@ class AgentController:
                 self.frames.publish(Status("error", STORE_STATUS, str(error)))
                 return
             except StoreError as error:
-                troubled = True
+                has_failed = True
                 self.frames.publish(Status("error", STORE_STATUS, str(error)))
                 with suppress(TimeoutError):
                     async with asyncio.timeout(STORE_RETRY_S):
@@ -269,7 +270,7 @@ class AgentController:
                     log.warning("given up at close: %s", error)
                     return
             else:
-                if troubled:
+                if has_failed:
                     self.frames.publish(Status("info", STORE_STATUS, ""))
                 return
 
@@ -279,7 +280,7 @@ async def _nothing(after: int, before: int) -> list[Envelope]:
     return []
 
 
-def _not_asked(error_id: str, text: str, cause: int) -> Draft:
+def _failed_call(error_id: str, text: str, cause: int) -> Draft:
     """The event for a model call without an answer."""
     return Draft(ErrorObservation(content=text, error_id=error_id), EventSource.ENVIRONMENT, cause)
 
@@ -297,13 +298,13 @@ def _spent(before: LLMMetrics, event: Event, seconds: float) -> Spent:
     return Spent(calls=1, cost=cost, tokens=tokens, seconds=seconds)
 
 
-def _short(metadata: ToolCallMetadata) -> ToolCallMetadata:
+def _without_response(metadata: ToolCallMetadata) -> ToolCallMetadata:
     """The id of the call, without the model's answer."""
     return metadata.model_copy(update={"model_response": {"id": metadata.model_response.get("id", "")}})
 
 
 def _check_answer(events: Sequence[Event]) -> None:
-    """Raise if the number of events is not the announced one: the controller would wait for ever."""
+    """Raise if the number of events is not the announced one: the controller would wait forever."""
     metadata = events[0].tool_call_metadata if events else None
     if len(events) != (metadata.total_calls_in_response if metadata else 1):
         raise ValueError(f"the agent's answer has {len(events)} events, and its first one announces another number")

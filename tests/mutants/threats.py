@@ -107,8 +107,8 @@ PLANTED = (
     Planted(
         "B14",
         "core/user_control/user_browser.py",
-        "            return _masked(observation, masker)",
-        "            return observation",
+        "redacted(observation, masker) if masker else observation",
+        "observation",
         "tests/user_control/test_user_browser.py::test_a_hidden_text_reaches_the_sandbox_and_no_event_whatever_the_page_does_with_it",
     ),
     Planted(
