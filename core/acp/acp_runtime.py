@@ -24,40 +24,40 @@ class ACPRuntime(SharedRuntime):
 
     @property
     def is_elsewhere(self) -> bool:  # type: ignore[override]
-        return self._lender.is_elsewhere
+        return self._runtime.is_elsewhere
 
     def allow(self, *, host: str = "", folder: str = "") -> None:
         """Delegate to the wrapped runtime."""
-        self._lender.allow(host=host, folder=folder)
+        self._runtime.allow(host=host, folder=folder)
 
     def deny(self, denied: Callable[[], Denials]) -> None:
         """Delegate to the wrapped runtime."""
-        self._lender.deny(denied)
+        self._runtime.deny(denied)
 
     def keep(self, folder: Path) -> None:
         """Delegate to the wrapped runtime."""
-        self._lender.keep(folder)
+        self._runtime.keep(folder)
 
     async def execute(self, action: Action, action_id: int, on_frame: FrameSink) -> Observation:
         """Answer a permission without doing anything; execute any other action in the sandbox."""
         if isinstance(action, MCPAction) and action.name.startswith(PREFIX):
             return MCPObservation(content=ALLOWED, name=action.name, arguments=action.arguments)
-        return await self._lender.execute(action, action_id, on_frame)
+        return await self._runtime.execute(action, action_id, on_frame)
 
     async def left_behind(self) -> list[str]:
         """Delegate to the wrapped runtime."""
-        return await self._lender.left_behind()
+        return await self._runtime.left_behind()
 
     async def came_back(self) -> list[str]:
         """Delegate to the wrapped runtime."""
-        return await self._lender.came_back()
+        return await self._runtime.came_back()
 
     async def rest(self) -> None:
         """End the other agent's program; the next message starts it again."""
         await self._link.aclose()
-        await self._lender.rest()
+        await self._runtime.rest()
 
     async def aclose(self) -> None:
         """Close the program and the runtime."""
         await self._link.aclose()
-        await self._lender.aclose()
+        await self._runtime.aclose()

@@ -141,7 +141,9 @@ class SessionFactory:
                 plugins=self.plugins,
                 toolbox=toolbox,
                 runtime=runtime,
-                make_condenser=condenser_maker(self.llms, settings, info.workspace),
+                make_condenser=condenser_maker(
+                    self.llms, info.workspace, settings.condenser, settings.llm, settings.models
+                ),
                 extra_tools=() if past is None else (RECALL_CONVERSATIONS,),
             )
         limits = limits or replace(_limits(settings.agent), room=context_limit(settings.condenser, agent.condenses))

@@ -19,32 +19,32 @@ class SharedRuntime:
 
     is_elsewhere = True
 
-    def __init__(self, parent: Runtime) -> None:
-        self._parent = parent
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
 
     @property
     def isolation(self) -> str:
-        return self._parent.isolation
+        return self._runtime.isolation
 
     @property
     def why_open(self) -> str:
-        return self._parent.why_open
+        return self._runtime.why_open
 
     @property
     def workspace_host(self) -> str:
-        return self._parent.workspace_host
+        return self._runtime.workspace_host
 
     @property
     def web_hosts(self) -> Mapping[str, int]:
-        return self._parent.web_hosts
+        return self._runtime.web_hosts
 
     async def list_folder(self, path: str) -> list[str]:
         """As the parent. Raises RuntimeUnavailableError."""
-        return await self._parent.list_folder(path)
+        return await self._runtime.list_folder(path)
 
     async def read_file(self, path: str, max_bytes: int) -> bytes | None:
         """As the parent. Raises UsageError, RuntimeUnavailableError."""
-        return await self._parent.read_file(path, max_bytes)
+        return await self._runtime.read_file(path, max_bytes)
 
     def allow(self, *, host: str = "", folder: str = "") -> None:
         """Does nothing: the runtime is running."""
@@ -57,19 +57,19 @@ class SharedRuntime:
 
     @property
     def working_dir(self) -> str:
-        return self._parent.working_dir
+        return self._runtime.working_dir
 
     async def start(self, say: Say = silently) -> None:
         """As the parent. Raises RuntimeUnavailableError."""
-        await self._parent.start(say)
+        await self._runtime.start(say)
 
     async def execute(self, action: Action, action_id: int, on_frame: FrameSink) -> Observation:
         """As the parent. Raises RuntimeUnavailableError."""
-        return await self._parent.execute(action, action_id, on_frame)
+        return await self._runtime.execute(action, action_id, on_frame)
 
     async def usage(self) -> SandboxUsage | None:
         """As the parent. Raises RuntimeUnavailableError."""
-        return await self._parent.usage()
+        return await self._runtime.usage()
 
     async def left_behind(self) -> list[str]:
         """Empty: the parent reports it."""
@@ -77,7 +77,7 @@ class SharedRuntime:
 
     async def put_back(self, name: str) -> str:
         """As the parent. Raises UsageError."""
-        return await self._parent.put_back(name)
+        return await self._runtime.put_back(name)
 
     async def came_back(self) -> list[str]:
         """Empty: the parent reports it."""
@@ -85,27 +85,27 @@ class SharedRuntime:
 
     def watch_page(self) -> AsyncGenerator[PageShown, None]:
         """As the parent. Raises UsageError."""
-        return self._parent.watch_page()
+        return self._runtime.watch_page()
 
     async def jobs(self) -> list[Job]:
         """As the parent. Raises RuntimeUnavailableError."""
-        return await self._parent.jobs()
+        return await self._runtime.jobs()
 
     async def end_job(self, pid: int) -> None:
         """As the parent. Raises UsageError, RuntimeUnavailableError."""
-        await self._parent.end_job(pid)
+        await self._runtime.end_job(pid)
 
     async def type_keys(self, keys: bytes) -> None:
         """As the parent. Raises UsageError, RuntimeUnavailableError."""
-        await self._parent.type_keys(keys)
+        await self._runtime.type_keys(keys)
 
     async def resize_terminal(self, rows: int, columns: int) -> None:
         """As the parent. Raises RuntimeUnavailableError."""
-        await self._parent.resize_terminal(rows, columns)
+        await self._runtime.resize_terminal(rows, columns)
 
     async def give_terminal_back(self) -> None:
         """As the parent. Raises RuntimeUnavailableError."""
-        await self._parent.give_terminal_back()
+        await self._runtime.give_terminal_back()
 
     async def rest(self) -> None:
         """Does nothing: the parent still needs it."""

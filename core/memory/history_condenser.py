@@ -17,15 +17,16 @@ from core.events import CondensationAction, Envelope, Frame, LLMMetrics, TokenDe
 from core.llm.factory import DEMO
 from core.llm.metrics import add_metrics, add_response
 from core.llm.no_model import AGAIN
-from core.llm.registry import LLMRegistry, model_for
+from core.llm.registry import LLMRegistry, Named, model_for
+from core.llm.settings import LLMSettings
 from core.memory.condensers.condenser import Condenser, CondenserPipeline, context_limit
 from core.memory.condensers.history_cut import NO_CUT, CondensationTask, cut_older_half
+from core.memory.condensers.settings import CondenserSettings
 from core.memory.condensers.summary import NoSummaryError
 from core.memory.context_events import size_of
 from core.memory.token_estimate import ContextLimit, Scale
 from core.memory.view import View
 from core.protocols import LLM, FrameSink, LLMRequest, LLMResponse
-from core.settings.config import Settings
 
 log = logging.getLogger(__name__)
 
@@ -129,22 +130,24 @@ def _size_until_answer(events: Sequence[Envelope], limit: int | None) -> int:
     return sum(size_of(envelope.event, limit) for envelope in events[: newest + 1])
 
 
-def condenser_maker(llms: LLMRegistry, settings: Settings, workspace: str) -> Callable[[LLM], HistoryCondenser]:
+def condenser_maker(
+    llms: LLMRegistry, workspace: str, settings: CondenserSettings, llm_settings: LLMSettings, models: Named
+) -> Callable[[LLM], HistoryCondenser]:
     """Return a function that makes the condenser of a conversation in this folder for the model of its agent.
 
     The model of the settings writes the summaries, or else that of the agent. A scripted model is only asked if the
     settings name it, because it would play its next turn.
     """
-    name = model_for("summary", "", settings.llm)
-    condenser, limit = CondenserPipeline(settings.condenser), context_limit(settings.condenser)
+    name = model_for("summary", "", llm_settings)
+    condenser, limit = CondenserPipeline(settings), context_limit(settings)
 
     async def make_llm() -> LLM:
-        return await asyncio.to_thread(llms.alone, name, workspace, settings.llm, settings.models)
+        return await asyncio.to_thread(llms.alone, name, workspace, llm_settings, models)
 
     def make(llm: LLM) -> HistoryCondenser:
         if name and name != llm.name:
             return HistoryCondenser(condenser, limit, make_llm=make_llm)
-        named = settings.models.get(llm.name)
+        named = models.get(llm.name)
         is_scripted = (named.model if named is not None else llm.name).startswith((DEMO, AGAIN, "scripted:"))
         return HistoryCondenser(condenser, limit, llm=None if is_scripted and not name else llm)
 

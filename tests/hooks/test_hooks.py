@@ -517,7 +517,7 @@ async def test_one_that_takes_too_long_is_ended_with_all_that_it_started(tmp_pat
 
 
 def _is_gone(pid: int) -> bool:
-    """Whether a process has host_ended; one that nobody has waited for yet has."""
+    """Whether a process has ended; a zombie has."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
     except (FileNotFoundError, ProcessLookupError):

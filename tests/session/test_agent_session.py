@@ -120,7 +120,7 @@ async def test_who_has_something_of_the_sandbox_in_hand_keeps_it_awake_until_it_
         session.user_control.interrupt()
         async with asyncio.timeout(20):
             await session.user_control.commands.ended()
-            await session.user_control.terminal.ended()
+            await session.user_control.terminal.wait_for_return()
             await session.user_control.browser.settled()
         assert [e.cause for e in await session.stream.read() if isinstance(e.event, Observation)][-1] == taken.id
         assert not session.user_control.is_on

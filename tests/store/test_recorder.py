@@ -87,8 +87,6 @@ async def test_a_command_is_recorded_byte_for_byte(tmp_path: Path) -> None:
         events = await said_and_settled(session)
         action = next(e for e in events if isinstance(e.event, CmdRunAction))
         result = next(e for e in events if isinstance(e.event, CmdOutputObservation))
-        frames = [
-            each for each in await recording_of(session._store, session.id) if each.frame.cause == action.id
-        ]
+        frames = [each for each in await recording_of(session._store, session.id) if each.frame.cause == action.id]
         assert b"\x1b[31mred\x1b[0m\xff\r\n" in b"".join(each.frame.data for each in frames)
         assert all(action.id <= each.after < result.id for each in frames)

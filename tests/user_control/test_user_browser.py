@@ -492,11 +492,11 @@ async def test_a_step_that_fails_or_is_cancelled_is_under_way_no_more(tmp_path: 
     async with browsing(tmp_path, agents) as (execute, users, told):
         with pytest.raises(RuntimeUnavailableError):
             await execute(CLICK, LATE)
-        await users.agent_is_done()
+        await users._wait_for_agent()
         assert told == []
         running, other = (asyncio.ensure_future(execute(CLICK, LATE)) for _ in range(2))
         await step()
-        waiting = asyncio.create_task(users.agent_is_done())
+        waiting = asyncio.create_task(users._wait_for_agent())
         await step()
         running.cancel()
         await step()

@@ -128,8 +128,13 @@ async def test_what_was_said_is_found_again_this_workspaces_first_and_delegates_
             session = await manager.create(workspace=str(folder), model=model)
             await said_and_settled(session, text)
         await answer_to(session, await session.user_control.run_command("make"))
-        assert list(await manager.said(str(here))) == ["!make", "new, here", "old, here", "there"]
-        assert list(await manager.said(str(there), limit=2)) == ["there", "!make"]
+        assert list(await manager.store.user_inputs(workspace=str(here), limit=9)) == [
+            "!make",
+            "new, here",
+            "old, here",
+            "there",
+        ]
+        assert list(await manager.store.user_inputs(workspace=str(there), limit=2)) == ["there", "!make"]
         child = await manager.store.create_conversation("c", title="", workspace=str(here), model="x", parent="p")
         await manager.store.append(child, [Draft(MessageAction(content="a task"), EventSource.USER, None)])
-        assert "a task" not in await manager.said(str(here))
+        assert "a task" not in await manager.store.user_inputs(workspace=str(here), limit=9)

@@ -87,9 +87,9 @@ def test_arrows_and_digits_move_the_highlight_and_letters_do_not() -> None:
 
 
 def test_every_way_out_of_every_halt_has_a_row() -> None:
-    assert set(WAYS) == {str(way) for way in HaltOption}
-    ways = [str(way) for way in Halt(HaltKind.STUCK, "monologue", 7).ways]
-    assert [row.value for row in halt_list("stuck", ways).rows] == ways
+    assert set(WAYS) == {str(option) for option in HaltOption}
+    options = [str(option) for option in Halt(HaltKind.STUCK, "monologue", 7).options]
+    assert [row.value for row in halt_list("stuck", options).rows] == options
     assert does(plan_list()) == [Does.APPROVE_PLAN, Does.EDIT_PLAN]
 
 
