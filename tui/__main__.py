@@ -201,9 +201,9 @@ def _show(start: StartOptions) -> int:
     if start.home is not None:
         keymap.use(keymap.read(start.home, os.environ))  # before the table of commands is imported
     from tui.app import HandloomApp
-    from tui.terminal_io.terminal_reset import mend
+    from tui.terminal_io.escapes import reset_terminal
 
-    mend(sys.stdout.fileno())
+    reset_terminal(sys.stdout.fileno())
     app = HandloomApp(lambda: connect(start), start)
     app.run()
     sys.stdout.write(app.last_words)

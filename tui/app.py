@@ -27,6 +27,7 @@ from textual.timer import Timer
 from tui.approval.approvals import Approvals
 from tui.approval.view import QuestionView
 from tui.browser.commands import BrowserControl
+from tui.browser.picture_view import GraphicsSession
 from tui.browser.view import BrowserView
 from tui.chat.view import ChatView
 from tui.cli.options import StartOptions
@@ -53,11 +54,9 @@ from tui.shortcuts.commands import shortened
 from tui.shortcuts.leader import Leader
 from tui.terminal import commands as terminal
 from tui.terminal.view import TerminalView
-from tui.terminal_io import clipboard, escapes, strip_filter
+from tui.terminal_io import clipboard, escapes, strip_filter, textual_patches
 from tui.terminal_io.glyphs import GLYPHS, in_ascii
-from tui.terminal_io.graphics.graphics_session import GraphicsSession
 from tui.terminal_io.sanitizer import sanitize, sanitize_line
-from tui.terminal_io.textual_patches import closed_terminal, escape_bursts, render_cache, terminal_replies
 from tui.themes.commands import Themes
 from tui.undo.commands import undo_from
 from tui.workspace.conversation_start import new_conversation, open_first
@@ -73,7 +72,7 @@ from tui.workspace.terminal_window import TerminalWindow
 if TYPE_CHECKING:
     from core.conversations.conversation_manager import ConversationManager
     from core.errors import HandloomError
-    from tui.terminal_io.graphics.graphics_support import Terminal
+    from tui.terminal_io.graphics.graphics_terminal import GraphicsTerminal
     from tui.workspace.tab import Tab
 
 log = logging.getLogger(__name__)
@@ -123,10 +122,7 @@ class HandloomApp(App[None], inherit_bindings=False):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         strip_filter.install()  # before anything can be drawn
-        terminal_replies.install()
-        escape_bursts.install()
-        closed_terminal.install()
-        render_cache.install()
+        textual_patches.install()
         super().__init__()
         self.options = options
         self.clock = clock
@@ -200,7 +196,7 @@ class HandloomApp(App[None], inherit_bindings=False):
         self.connected.set()
         try:
             await open_first(self)
-            self.attempt(terminal.hurry_terminals(self))
+            self.attempt(terminal.use_ghostty(self))
         except (ConfigurationError, UsageError) as error:
             if self.options.model is None:
                 raise  # reported on the screen, where another model can be chosen
@@ -314,7 +310,7 @@ class HandloomApp(App[None], inherit_bindings=False):
         return 0 if self.copy_mode.is_on else max(0, self.options.screen.reading_width)
 
     @property
-    def graphics(self) -> Terminal | None:
+    def graphics(self) -> GraphicsTerminal | None:
         """What is known of how the terminal draws pictures; None where it draws none."""
         return self.graphics_session.terminal
 
@@ -323,11 +319,11 @@ class HandloomApp(App[None], inherit_bindings=False):
         return self.themes.line_filters(super().get_line_filters())
 
     def _display(self, screen: Screen[Any], renderable: Any) -> None:
-        self.graphics_session.note_drawn(renderable)
+        self.graphics_session.before_update(renderable)
         super()._display(screen, renderable)
 
     def _end_update(self) -> None:
-        self.graphics_session.draw_pixels()
+        self.graphics_session.write_pixels()
         super()._end_update()
 
     # -- keys ----------------------------------------------------------------------------------------------------------
@@ -466,7 +462,7 @@ class HandloomApp(App[None], inherit_bindings=False):
     def on_events_view_older_wanted(self) -> None:
         event_log.read_back(self)
 
-    def on_events_view_asked(self, message: EventsView.Asked) -> None:
+    def on_events_view_action_requested(self, message: EventsView.ActionRequested) -> None:
         event_log.act(self, message)
 
     def on_events_view_moved(self) -> None:
@@ -490,10 +486,10 @@ class HandloomApp(App[None], inherit_bindings=False):
     def on_terminal_view_resized(self) -> None:
         terminal.resize_terminal(self)
 
-    def on_waits_hint_chosen(self) -> None:
-        terminal.take_or_give_back(self)
+    def on_input_hint_chosen(self) -> None:
+        terminal.toggle_control(self)
 
-    def on_browser_view_asked(self, message: BrowserView.Asked) -> None:
+    def on_browser_view_action_requested(self, message: BrowserView.ActionRequested) -> None:
         self.browser_control.act(message)
 
     def on_transport_sought(self, message: Transport.Sought) -> None:

@@ -16,11 +16,10 @@ from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import milliseconds_since
 from tests.bench.size import sized
 from tui.browser.page_cells import View, paint
-from tui.browser.page_elements import Look
+from tui.browser.page_elements import PageLayout
 from tui.terminal_io.graphics.kitty import transmission
 from tui.terminal_io.graphics.picture_cells import KEPT_SIDE, SHARP_SIDE, Pixels, decoded
-from tui.terminal_io.graphics.scaled_picture import Wanted, scaled
-from tui.terminal_io.graphics.sixel import sixels
+from tui.terminal_io.graphics.terminal_picture import PictureRequest, scaled, sixels
 
 WIDTH, HEIGHT, COLUMNS, ROWS = 1280, 720, 80, 30
 CELL = (10, 20)
@@ -68,10 +67,10 @@ def _figure(name: str, data: bytes, side: int, make: Callable[[Pixels], object],
 
 
 def _scaled(pixels: Pixels, view: View, *, exact: bool) -> Pixels:
-    return scaled(Wanted(pixels, (0, 0, 1, 1), view.columns, view.rows, CELL), exact=exact)
+    return scaled(PictureRequest(pixels, (0, 0, 1, 1), view.columns, view.rows, CELL), exact=exact)
 
 
-def _page() -> tuple[bytes, Look]:
+def _page() -> tuple[bytes, PageLayout]:
     """A page of headings, boxes and 30 lines of words, as the screencast sends it."""
     image = Image.new("RGB", (WIDTH, HEIGHT), "white")
     draw = ImageDraw.Draw(image)
@@ -85,4 +84,4 @@ def _page() -> tuple[bytes, Look]:
         texts.append([40 + line % 3 * 20, top, 560, 19, words, 0x222222, 0xFFFFFF])
     file = io.BytesIO()
     image.save(file, "JPEG", quality=60)
-    return file.getvalue(), Look.of({"width": WIDTH, "height": HEIGHT, "texts": texts, "marks": []})
+    return file.getvalue(), PageLayout.parse({"width": WIDTH, "height": HEIGHT, "texts": texts, "marks": []})

@@ -24,7 +24,7 @@ from tests.bench.places import folder, milliseconds_since
 from tests.bench.program import WORKSPACE, WORKSPACE_DRAWN, Program
 from tests.bench.size import sized
 from tests.doubles import FINISH, bash, write_script
-from tui.terminal_io.emulator import load_faster
+from tui.terminal_io.emulator import load_ghostty
 
 ECHOES, KEYS_AT_REST = sized(60, 3), sized(40, 3)
 FLOOD_BYTES = sized(100_000_000, 20_000_000)
@@ -50,7 +50,7 @@ def measure() -> list[Figure]:
         path.write_bytes((lines * (FLOOD_BYTES // len(lines) + 1))[:FLOOD_BYTES])
         figures = []
         kinds = {"pyte": (WITHOUT_LIBGHOSTTY, 0.2)}
-        if load_faster() is not None:
+        if load_ghostty() is not None:
             kinds["libghostty"] = ({}, 20)
         for name, (environ, target) in kinds.items():
             raw = [_raw(path)]

@@ -373,7 +373,7 @@ PLANTED = (
     ),
     Planted(
         "R05",
-        "tui/terminal_io/textual_patches/terminal_replies.py",
+        "tui/terminal_io/textual_patches.py",
         "    return _WHOLE.sub(_kept, data)",
         "    return data",
         "tests/tui/terminal_io/test_terminal_replies.py::test_an_answer_types_nothing_wherever_it_is_torn",
@@ -387,8 +387,8 @@ PLANTED = (
     ),
     Planted(
         "R12",
-        "tui/terminal_io/terminal_reset.py",
-        "        os.write(fd, MENDED.encode())\n",
+        "tui/terminal_io/escapes.py",
+        "        os.write(fd, RESET.encode())\n",
         "",
         "tests/journeys/test_terminal_whole.py::test_what_a_killed_one_left_behind_is_mended_by_the_next",
     ),

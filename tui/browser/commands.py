@@ -1,14 +1,14 @@
-"""What the user does on the page of the agent's browser: take it over, click, type, scroll, give it back.
+"""What the user does in the agent's browser: take control, click, type, scroll, return control.
 
-The view says what is wanted; here it becomes browser functions, which go through the session's stream as the user's.
-What is written into a secret field leaves this place once, and stands in no function.
+The view requests actions; here they become browser functions, which go through the session's stream as the user's. The
+text for a password field is passed separately and is part of no function.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tui.browser.page_elements import PageMark
+from tui.browser.page_elements import PageElement
 from tui.dialogs.line_input import LineScreen
 from tui.i18n import _
 from tui.shortcuts.command import Command, Group, Scope, keyed
@@ -21,12 +21,17 @@ if TYPE_CHECKING:
 
 NOT_TAKEN = _("The agent controls the browser. {terminal.take} gives you control while the agent waits.")
 REPLAYED = _("This is a replay. The page is a recorded screenshot.")
-NOTHING_THERE = _("Nothing to click is known here. Scroll, or press r to load the page again.")
+NOTHING_TO_CLICK = _("Nothing to click is known here. Scroll, or press r to load the page again.")
 NO_FIELD = _("No field has the focus. f shows letters: type those of a field.")
-GIVEN_BACK = _("The agent controls the browser again.")
-SIMPLE = {"back": "go_back()", "forward": "go_forward()", "reload": "reload()", "enter": "keyboard_press('Enter')"}
-WRITTEN = frozenset({"text", "secret", "choice", "file"})
-"""Kinds of elements that take a line of text."""
+RETURNED = _("The agent controls the browser again.")
+SIMPLE_ACTIONS = {
+    "back": "go_back()",
+    "forward": "go_forward()",
+    "reload": "reload()",
+    "enter": "keyboard_press('Enter')",
+}
+FIELD_KINDS = frozenset({"text", "secret", "choice", "file"})
+"""Kinds of elements that the user writes into."""
 
 
 class BrowserControl:
@@ -36,51 +41,49 @@ class BrowserControl:
         self._app = app
         self._scrolled = (0, 0)
         """Pixels that are still to be scrolled."""
-        self._scrolls = False
+        self._is_scrolling = False
 
-    def act(self, message: BrowserView.Asked) -> None:
-        """Do what is wanted, or say what has to come before."""
+    def act(self, message: BrowserView.ActionRequested) -> None:
+        """Carry out an action, or say what has to be done first."""
         tab = self._app.tabs.conversation
         if tab is None:
             self._app.flash(REPLAYED)
-        elif message.wish == "take":
+        elif message.action == "take":
             self._app.attempt(
-                self._give_browser_back(tab) if tab.session.user_control.browser.is_on else self._take_browser(tab)
+                self._return_browser(tab) if tab.session.user_control.browser.is_on else self._take_browser(tab)
             )
         elif not tab.session.user_control.browser.is_on:
-            tab.browser.tell(keyed(NOT_TAKEN))
-        elif message.wish == "scroll":
+            tab.browser.show_message(keyed(NOT_TAKEN))
+        elif message.action == "scroll":
             self._scrolled = self._scrolled[0] + message.place[0], self._scrolled[1] + message.place[1]
-            if not self._scrolls:
+            if not self._is_scrolling:
                 self._app.attempt(self._scroll(tab))
         else:
             self._act_on_page(tab, message)
 
-    def _act_on_page(self, tab: ConversationTab, message: BrowserView.Asked) -> None:
-        match message.wish:
-            case "click" if message.mark is not None and message.mark.kind in WRITTEN:
-                self._write(tab, message.mark)
-            case "click" if message.mark is not None:
-                self._do(tab, f"click({message.mark.bid!r})")
+    def _act_on_page(self, tab: ConversationTab, message: BrowserView.ActionRequested) -> None:
+        match message.action:
+            case "click" if message.element is not None and message.element.kind in FIELD_KINDS:
+                self._write(tab, message.element)
+            case "click" if message.element is not None:
+                self._do(tab, f"click({message.element.bid!r})")
             case "click":
                 self._do(tab, f"mouse_click({message.place[0]}, {message.place[1]})")
             case "type":
                 page = tab.browser.page
-                mark = tab.browser.look.mark(page.focused) if page is not None else None
-                if mark is None or mark.kind not in WRITTEN:
-                    tab.browser.tell(NO_FIELD)
+                element = tab.browser.layout.element(page.focused) if page is not None else None
+                if element is None or element.kind not in FIELD_KINDS:
+                    tab.browser.show_message(NO_FIELD)
                 else:
-                    self._write(tab, mark)
+                    self._write(tab, element)
             case "open":
                 shown = tab.browser.live or tab.browser.page
                 address = shown.url if shown is not None else ""
                 self._ask_line(_("Open an address"), "https://", lambda text: self._open(tab, text), text=address)
-            case wish if wish in SIMPLE:
-                self._do(tab, SIMPLE[wish])
+            case action if action in SIMPLE_ACTIONS:
+                self._do(tab, SIMPLE_ACTIONS[action])
             case _:
-                tab.browser.tell(NOTHING_THERE)
-
-    # -- taking over and giving back -----------------------------------------------------------------------------------
+                tab.browser.show_message(NOTHING_TO_CLICK)
 
     async def _take_browser(self, tab: ConversationTab) -> None:
         await tab.session.user_control.browser.begin()
@@ -89,12 +92,10 @@ class BrowserControl:
 
         self._app.flash(KEYS)
 
-    async def _give_browser_back(self, tab: ConversationTab) -> None:
+    async def _return_browser(self, tab: ConversationTab) -> None:
         self._app.workspace.browser.leave_hints()
         await tab.session.user_control.browser.give_back()
-        self._app.flash(GIVEN_BACK)
-
-    # -- steps ---------------------------------------------------------------------------------------------------------
+        self._app.flash(RETURNED)
 
     def _do(self, tab: ConversationTab, calls: str, hidden: str = "") -> None:
         tab.browser.go(len(tab.browser.pages))
@@ -104,41 +105,41 @@ class BrowserControl:
         await tab.session.user_control.browser.do(calls, hidden)
 
     async def _scroll(self, tab: ConversationTab) -> None:
-        """Scroll as far as was asked for, all that came meanwhile at once."""
-        self._scrolls = True
+        """Scroll as far as was requested, requests that come meanwhile at once."""
+        self._is_scrolling = True
         try:
             while self._scrolled != (0, 0):
                 (across, down), self._scrolled = self._scrolled, (0, 0)
                 await tab.session.user_control.browser.do(f"scroll({across}, {down})")
                 await tab.session.user_control.browser.settled()
         finally:
-            self._scrolls, self._scrolled = False, (0, 0)
+            self._is_scrolling, self._scrolled = False, (0, 0)
 
     def _open(self, tab: ConversationTab, address: str) -> None:
         if address.strip():
             self._do(tab, f"goto({_completed(address.strip())!r})")
 
-    def _write(self, tab: ConversationTab, mark: PageMark) -> None:
-        """Ask for what the field takes, and put it there in the place of what it has."""
+    def _write(self, tab: ConversationTab, element: PageElement) -> None:
+        """Ask for the content of a field, and replace it."""
         from core.events import BrowseInteractiveAction
 
         def put(text: str) -> None:
-            match mark.kind:
+            match element.kind:
                 case "secret":
-                    self._do(tab, f"fill({mark.bid!r}, {BrowseInteractiveAction.HIDDEN!r})", text)
+                    self._do(tab, f"fill({element.bid!r}, {BrowseInteractiveAction.HIDDEN!r})", text)
                 case "choice":
-                    self._do(tab, f"select_option({mark.bid!r}, {text!r})")
+                    self._do(tab, f"select_option({element.bid!r}, {text!r})")
                 case "file":
-                    self._do(tab, f"upload_file({mark.bid!r}, {text!r})")
+                    self._do(tab, f"upload_file({element.bid!r}, {text!r})")
                 case _:
-                    self._do(tab, f"fill({mark.bid!r}, {text!r})")
+                    self._do(tab, f"fill({element.bid!r}, {text!r})")
 
         titles = {
             "secret": _("Text (not stored)"),
             "choice": _("Option to select"),
             "file": _("A file of the workspace"),
         }
-        self._ask_line(titles.get(mark.kind, _("Write")), mark.label, put, hidden=mark.kind == "secret")
+        self._ask_line(titles.get(element.kind, _("Write")), element.label, put, hidden=element.kind == "secret")
 
     def _ask_line(self, title: str, placeholder: str, then: Any, *, text: str = "", hidden: bool = False) -> None:
         def chosen(line: str | None) -> None:
@@ -149,7 +150,7 @@ class BrowserControl:
 
 
 def _completed(address: str) -> str:
-    """The address as a person means it who leaves the scheme out; this machine itself speaks no https."""
+    """Add a scheme if the address has none: http for this machine, else https."""
     if "://" in address or address.startswith("about:"):
         return address
     host = address.partition("/")[0].partition(":")[0]

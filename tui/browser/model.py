@@ -1,168 +1,173 @@
-"""BrowserModel: the pages of a conversation, in the order in which they were seen, and the one that is looked at.
+"""The pages of a conversation's browser, in the order of the steps, and the page that is shown.
 
-Follows the newest page until the reader goes back, like the other panes. While somebody watches, the newest page is the
-living one.
+Follows the newest page until the reader goes back, as the other panes do. While the pane is visible, the newest page is
+the live one, which `LivePageWatcher` fetches.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from tui.browser.page_elements import NOTHING, Look
+from tui.browser.page_elements import NO_LAYOUT, PageLayout
 from tui.i18n import _
 from tui.terminal_io.graphics.picture_cells import KEPT_SIDE
 from tui.terminal_io.sanitizer import sanitize_line
 from tui.workspace.pane import PaneModel
 
 if TYPE_CHECKING:
+    from textual.screen import Screen
+
     from core.events import Envelope, PageShown
     from tui.terminal_io.graphics.picture_cells import Pictures, Pixels
+    from tui.workspace.conversation import ConversationTab
 
 URL_CELLS = 2000
 TITLE_CELLS = 200
 _TITLE = re.compile(r"^RootWebArea '(.*?)'(?:, |$)", re.MULTILINE)
-"""Where an accessibility tree says the title of its page."""
+"""The title of a page in its accessibility tree."""
 _NOTE = re.compile(
     r"^\[(?!Current URL: |Focused element bid: |Screenshot saved to: |Action executed )([^\]]+)\]$", re.MULTILINE
 )
-"""A line in which the browser says what happened beside the step."""
+"""A line in which the browser says what else happened."""
 HEAD_CHARS = 4_000
-"""Of a page's text: notes stand at its beginning."""
+"""The part of a page's text that can have notes."""
 
 
 @dataclass(frozen=True, slots=True)
-class PageSeen:
-    """One step of the browser. All texts are clean."""
+class VisitedPage:
+    """The page after one step of the browser. All texts are clean."""
 
     event_id: int
     url: str
     title: str
-    """Empty where it is not known."""
+    """Empty if unknown."""
     at: datetime
     picture: str
-    """The reference of its picture; empty where none was taken."""
+    """The reference of its screenshot; empty if none was taken."""
     action: str
-    """What led there: browser functions, or nothing where a page was only opened."""
+    """The browser functions that led there; empty if a page was only opened."""
     error: str
     by_user: bool = False
-    look: Look = NOTHING
+    layout: PageLayout = NO_LAYOUT
     focused: str = ""
-    """The bid of the element that takes what is typed."""
+    """The bid of the focused element."""
     notes: str = ""
-    """What happened on the way, such as a dialog that was dismissed."""
+    """What else happened, such as a dialog that was dismissed."""
 
 
 @dataclass(frozen=True, slots=True)
 class LivePage:
-    """The page as it looks at this moment. All texts are clean."""
+    """The page as it looks now. All texts are clean."""
 
     url: str
     title: str
     width: int
     height: int
     pixels: Pixels | str
-    """Its picture, or why there is none."""
-    look: Look = NOTHING
+    """Its picture, or why it cannot be shown."""
+    layout: PageLayout = NO_LAYOUT
 
 
 class BrowserModel(PaneModel):
     """The pages of one conversation."""
 
     side: ClassVar[int] = KEPT_SIDE
-    """Pixels of the longer side that living pages are kept with: more where the terminal draws them itself."""
+    """Pixels of the longer side of live pages: more if the terminal draws them."""
 
     def __init__(self) -> None:
-        self.pages: list[PageSeen] = []
+        self.pages: list[VisitedPage] = []
         self.pictures: Pictures | None = None
-        """Where the pictures are; set by whoever has the log."""
+        """The pictures of the conversation; set by the owner of its log."""
         self.taken = False
-        """Whether the user has the browser."""
-        self.told = ""
-        """What the user is told below the page: what came of their last step, or what comes first. Clean."""
-        self._living: LivePage | None = None
+        """Whether the user controls the browser."""
+        self.message = ""
+        """A message to the user below the page, such as the result of their last step. Clean."""
+        self._live: LivePage | None = None
         self._step = -1
-        """The user's last step, as far as it is known, and what it is called where it is no function."""
-        self._said = ""
+        """The event of the user's last step."""
+        self._step_name = ""
+        """The name of that step if it is no browser function."""
         self._at: int | None = None
-        """The index of the page that is looked at; None follows the newest."""
+        """The index of the page that is shown; None follows the newest."""
 
     @property
     def index(self) -> int:
-        """The page that is looked at; -1 where there is none."""
+        """The index of the page that is shown; -1 if there is none."""
         return len(self.pages) - 1 if self._at is None else self._at
 
     @property
-    def page(self) -> PageSeen | None:
+    def page(self) -> VisitedPage | None:
         return self.pages[self.index] if self.pages else None
 
     @property
-    def looks_back(self) -> bool:
-        """Whether a page is looked at that is not how things are by now."""
+    def shows_earlier(self) -> bool:
+        """Whether an earlier page than the newest is shown."""
         return self._at is not None
 
     @property
     def live(self) -> LivePage | None:
-        """The living page, where it is watched and looked at."""
-        return self._living if self._at is None else None
+        """The live page, if it is watched and shown."""
+        return self._live if self._at is None else None
 
     @property
-    def look(self) -> Look:
-        """What is known of the page that is looked at; the marks of the last step where it changed a little since."""
+    def layout(self) -> PageLayout:
+        """The layout of the page that is shown; a live page without elements has those of the last step."""
         page, live = self.page, self.live
-        if live is None or not live.look.width:
-            return page.look if page is not None and (live is None or live.url == page.url) else NOTHING
-        if page is None or live.look.marks or live.url != page.url:
-            return live.look
-        return replace(live.look, marks=page.look.marks)
+        if live is None or not live.layout.width:
+            return page.layout if page is not None and (live is None or live.url == page.url) else NO_LAYOUT
+        if page is None or live.layout.elements or live.url != page.url:
+            return live.layout
+        return replace(live.layout, elements=page.layout.elements)
 
     def show_live(self, page: PageShown, pixels: Pixels | str) -> None:
-        """The page looks like this."""
         url, title = sanitize_line(page.url, URL_CELLS), sanitize_line(page.title, TITLE_CELLS)
-        self._living = LivePage(url, title, page.width, page.height, pixels, Look.of(page.look))
+        self._live = LivePage(url, title, page.width, page.height, pixels, PageLayout.parse(page.look))
         self.notify()
 
-    def tell(self, text: str) -> None:
-        """Say something to the user below the page, until the next step. The text is clean."""
-        self.told = text
+    def show_message(self, text: str) -> None:
+        """Show a message below the page until the next step. The text is clean."""
+        self.message = text
         self.notify()
 
     def end_live(self) -> None:
-        """Nobody watches the page any more."""
-        self._living = None
+        self._live = None
         self.notify()
 
     def go(self, index: int) -> None:
-        """Look at another page; the newest is followed from then on."""
+        """Show another page; the newest is followed from then on."""
         last = len(self.pages) - 1
         self._at = None if index >= last else max(0, index)
         self.notify()
 
     def apply(self, envelope: Envelope) -> None:
-        self._note(envelope)
+        self._apply_step(envelope)
         page = _page_of(envelope)
         if page is not None:
-            if envelope.cause == self._step and self._said:
-                page = replace(page, action=self._said)
+            if envelope.cause == self._step and self._step_name:
+                page = replace(page, action=self._step_name)
             self.pages.append(page)
             self.notify()
 
-    def _note(self, envelope: Envelope) -> None:
-        """Who has the browser, and what became of the user's step where that is no page."""
+    def _apply_step(self, envelope: Envelope) -> None:
+        """Note who controls the browser, and the result of a step of the user that is no page."""
         from core.events import BrowseInteractiveAction, ErrorObservation, EventSource, FileDownloadObservation
 
         event = envelope.event
         if isinstance(event, BrowseInteractiveAction) and envelope.source is EventSource.USER:
-            self.taken, self.told = event.thought != event.GIVEN_BACK, ""
-            self._step, self._said = envelope.id, ""
+            self.taken, self.message = event.thought != event.GIVEN_BACK, ""
+            self._step, self._step_name = envelope.id, ""
             if event.thought:
-                self._said = _("take over") if self.taken else _("give back")
+                self._step_name = _("take over") if self.taken else _("give back")
             self.notify()
         elif isinstance(event, FileDownloadObservation | ErrorObservation) and envelope.cause == self._step >= 0:
-            self.tell(sanitize_line(event.content, URL_CELLS))
+            self.show_message(sanitize_line(event.content, URL_CELLS))
 
     def prepend(self, envelopes: Sequence[Envelope]) -> None:
         first = self.pages[0].event_id if self.pages else None
@@ -178,13 +183,13 @@ class BrowserModel(PaneModel):
             self.notify()
 
 
-def _page_of(envelope: Envelope) -> PageSeen | None:
+def _page_of(envelope: Envelope) -> VisitedPage | None:
     from core.events import BrowserOutputObservation, EventSource
 
     event = envelope.event
     if not isinstance(event, BrowserOutputObservation):
         return None
-    return PageSeen(
+    return VisitedPage(
         event_id=envelope.id,
         url=sanitize_line(event.url, URL_CELLS),
         title=sanitize_line(title[1], TITLE_CELLS) if (title := _TITLE.search(event.content)) else "",
@@ -193,7 +198,49 @@ def _page_of(envelope: Envelope) -> PageSeen | None:
         action=sanitize_line("; ".join(event.last_browser_action.split("\n")), URL_CELLS),
         error=sanitize_line(event.last_browser_action_error.partition("\n")[0], URL_CELLS),
         by_user=envelope.source is EventSource.USER,
-        look=Look.of(event.look),
+        layout=PageLayout.parse(event.look),
         focused=event.focused_element_bid,
         notes=sanitize_line(" · ".join(_NOTE.findall(event.content[:HEAD_CHARS])), URL_CELLS),
     )
+
+
+class LivePageWatcher:
+    """Watches the live page of one conversation at a time, while its pane is visible."""
+
+    def __init__(self, screen: Screen[None]) -> None:
+        self._screen = screen
+        self._watched: ConversationTab | None = None
+
+    def watch(self, tab: ConversationTab | None) -> None:
+        """Watch the page of this conversation and no other; None stops watching."""
+        if tab is self._watched:
+            return
+        self._watched = tab
+        self._screen.workers.cancel_group(self._screen, "page")
+        if tab is not None:
+            begin = partial(_watch_page, tab)  # no coroutine yet: the worker may end before it runs
+            self._screen.run_worker(begin, group="page")  # type: ignore[arg-type]
+
+    def restart(self) -> None:
+        """Watch the page from its start, such as when more pixels are needed."""
+        tab, self._watched = self._watched, None
+        self._screen.workers.cancel_group(self._screen, "page")
+        self.watch(tab)
+
+
+async def _watch_page(tab: ConversationTab) -> None:
+    """Pass the live page to the tab's model until cancelled, or until it turns out that there is no browser."""
+    from core.errors import UsageError
+    from tui.terminal_io.graphics.picture_cells import PictureError, decoded
+
+    with suppress(UsageError):
+        async with aclosing(tab.session.runtime.watch_page()) as pages:
+            try:
+                async for page in pages:
+                    try:
+                        pixels: Pixels | str = await asyncio.to_thread(decoded, page.data, tab.browser.side)
+                    except PictureError as error:
+                        pixels = str(error)
+                    tab.browser.show_live(page, pixels)
+            finally:
+                tab.browser.end_live()

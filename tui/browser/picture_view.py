@@ -1,46 +1,122 @@
-"""Drawing: how the pane's picture gets to the screen: by the terminal itself where it can, else as cells.
+"""How the picture of a page gets to the screen: the terminal draws it if it can, else it is drawn as cells.
 
-The view says what is to be seen and gets lines. Pixels that lie over the cells (sixel) are written behind an update of
-the screen that touched them, and only where nothing covers the picture.
+The terminal is queried when the first picture of a page is drawn, so nobody who sees no page waits for a reply. It
+deletes the pictures that it was sent at the end, and while another program has it. Pixels that lie over cells (sixel)
+are written in the same synchronised update as the cells under them, after an update that touched them, and only if
+nothing covers the picture.
 """
 
 from __future__ import annotations
 
+import asyncio
+import os
+import sys
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from rich.segment import Segment
 from rich.style import Style
 from textual.geometry import Region
 from textual.widget import Widget
 
-from tui.browser.page_elements import Look
-from tui.terminal_io.graphics.picture_cells import Pictures, Pixels
+from tui.browser.model import BrowserModel
+from tui.browser.page_elements import PageLayout
+from tui.terminal_io.glyphs import GLYPHS
+from tui.terminal_io.graphics.picture_cells import KEPT_SIDE, SHARP_SIDE, Pictures, Pixels
+from tui.terminal_io.textual_patches import REPLY_LISTENER
 
 if TYPE_CHECKING:
-    from tui.browser.model import BrowserModel
+    from tui.app import HandloomApp
     from tui.browser.page_cells import View
-    from tui.terminal_io.graphics.graphics_support import Terminal
-    from tui.terminal_io.graphics.terminal_picture import Sharp
+    from tui.terminal_io.graphics.graphics_terminal import GraphicsTerminal
+    from tui.terminal_io.graphics.terminal_picture import TerminalPicture
 
 
-class Host(Protocol):
-    """The app, where it has a terminal that may draw pictures."""
+class GraphicsSession:
+    """The terminal's pictures while the workspace runs."""
+
+    def __init__(self, app: HandloomApp) -> None:
+        self._app = app
+        self._terminal: GraphicsTerminal | None = None
 
     @property
-    def graphics(self) -> Terminal | None: ...
+    def terminal(self) -> GraphicsTerminal | None:
+        """The terminal, which is queried at the first access; None if it draws no pictures."""
+        if self._terminal is None and self._may_query:
+            from tui.terminal_io.graphics.graphics_terminal import GraphicsTerminal, cell_size
+
+            app = self._app
+            terminal = self._terminal = GraphicsTerminal(
+                app.options.screen.pictures, os.environ, app.emit, lambda: cell_size(sys.__stdin__)
+            )
+            loop = asyncio.get_running_loop()
+
+            def on_reply(reply: str) -> None:
+                if not loop.is_closed():
+                    loop.call_soon_threadsafe(terminal.handle_reply, reply)
+
+            REPLY_LISTENER.on_reply = on_reply
+            terminal.on_change = self._method_changed
+            app.app_suspend_signal.subscribe(app, lambda _: app.workspace.browser.clear_picture(), immediate=True)
+            app.app_resume_signal.subscribe(app, lambda _: app.workspace.browser.redraw())
+            terminal.query()
+        return self._terminal
+
+    def measure(self) -> None:
+        """Measure the cells again: the font may have another size."""
+        if self._terminal is not None:
+            self._terminal.measure()
+
+    @property
+    def _may_query(self) -> bool:
+        wanted = self._app.options.screen.pictures not in ("blocks", "off")
+        return wanted and GLYPHS.pictures_are_drawn and self._app._driver is not None and not self._app.is_headless
+
+    def _method_changed(self) -> None:
+        from tui.terminal_io.graphics.kitty import PICTURE_IDS
+
+        method = self._terminal.method if self._terminal is not None else "blocks"
+        if method == "kitty" and PICTURE_IDS.style is None:
+            of_256 = self._app.console.color_system != "truecolor"
+            chosen = int.from_bytes(os.urandom(3))
+            PICTURE_IDS.choose(16 + chosen % 240 if of_256 else max(1, chosen), of_256=of_256)
+        side = KEPT_SIDE if method == "blocks" else SHARP_SIDE
+        if side != BrowserModel.side:
+            BrowserModel.side = side
+            self._app.workspace.live_page.restart()
+        self._app.workspace.browser.redraw()
+
+    def end(self) -> None:
+        """Delete the pictures that the terminal has, while it still listens."""
+        REPLY_LISTENER.on_reply = None
+        BrowserModel.side = KEPT_SIDE
+        if self._terminal is not None:
+            for picture_id in list(self._terminal.picture_ids):
+                self._terminal.delete(picture_id)
+            self._terminal = None
+
+    def before_update(self, renderable: object) -> None:
+        """Note whether an update of the screen writes over pixels."""
+        if self._terminal is not None and renderable is not None:
+            self._app.workspace.browser.picture.before_update(renderable)
+
+    def write_pixels(self) -> None:
+        """Write the pixels over the cells that were drawn."""
+        if self._terminal is not None and (pixels := self._app.workspace.browser.picture.pixels()):
+            self._app.emit(pixels)
 
 
-class Drawing:
-    """The picture of one pane. `redraw` has the pane drawn anew."""
+class PictureView:
+    """The picture of the browser pane. `redraw` draws the whole pane again."""
 
     def __init__(self, pane: Widget, redraw: Callable[[], None]) -> None:
         self._pane = pane
         self._redraw = redraw
-        self._sharp: Sharp | None = None
-        self._way = "blocks"
-        self._pictures: tuple[Pictures, Pictures] | None = None
-        self._place = Region()
+        self._picture: TerminalPicture | None = None
+        self._method = "blocks"
+        self._sharp: tuple[Pictures, Pictures] | None = None
+        """The pictures of a model, and the same with more pixels."""
+        self._pixel_region = Region()
         """Where pixels lie, relative to the pane's content."""
         self._is_over = False
         """Whether there are pixels over the cells, as far as we know."""
@@ -48,80 +124,87 @@ class Drawing:
         """Whether the cells under them are those of an older picture."""
 
     @property
-    def _terminal(self) -> Terminal | None:
+    def _terminal(self) -> GraphicsTerminal | None:
         return getattr(self._pane.app, "graphics", None)
 
     @property
     def cell(self) -> tuple[int, int] | None:
-        """Pixels of a cell, wide and high, where the terminal draws pictures itself; None where cells do."""
-        from tui.browser.page_cells import USUAL
+        """Width and height of a cell in pixels; None if pictures are drawn as cells."""
+        from tui.browser.page_cells import CELL_RATIO
 
-        if self._terminal is None or self._sharp is None:
+        if self._terminal is None or self._picture is None:
             return None
-        return self._terminal.cell if all(self._terminal.cell) else USUAL
+        return self._terminal.cell if all(self._terminal.cell) else CELL_RATIO
 
     def prepare(self, model: BrowserModel) -> Pictures | None:
-        """Settle how pictures are drawn by now. Answers where those of steps are, as large as they have to be."""
+        """Choose how pictures are drawn. Returns the pictures of steps, as large as they have to be for that."""
         terminal = self._terminal
-        way = terminal.way if terminal is not None else "blocks"
-        if way != self._way:
+        method = terminal.method if terminal is not None else "blocks"
+        if method != self._method:
             self.clear()
-            self._way, self._sharp = way, None
-        if terminal is None or way == "blocks" or model.pictures is None:
+            self._method, self._picture = method, None
+        if terminal is None or method == "blocks" or model.pictures is None:
             return model.pictures
-        if self._sharp is None:
+        if self._picture is None:
             from tui.terminal_io.graphics.terminal_picture import KittyPicture, SixelPicture
 
-            terminal.overlay = self
-            kind = KittyPicture if way == "kitty" else SixelPicture
-            self._sharp = kind(terminal, self._ready, lambda work: self._pane.run_worker(work, group="graphics"))
-        if self._pictures is None or self._pictures[0] is not model.pictures:
-            self._pictures = (model.pictures, model.pictures.sharper())
-            self._pictures[1].on_wanted = self._load
-        return self._pictures[1]
+            kind = KittyPicture if method == "kitty" else SixelPicture
+            self._picture = kind(terminal, self._ready, lambda work: self._pane.run_worker(work, group="graphics"))
+        if self._sharp is None or self._sharp[0] is not model.pictures:
+            self._sharp = (model.pictures, model.pictures.sharper())
+            self._sharp[1].on_wanted = self._start_loading
+        return self._sharp[1]
 
-    def _load(self) -> None:
-        self._pane.run_worker(self._fetch(), group="sharper", exclusive=True)
+    def _start_loading(self) -> None:
+        self._pane.run_worker(self._load(), group="sharper", exclusive=True)
 
-    async def _fetch(self) -> None:
-        if self._pictures is not None and await self._pictures[1].load():
+    async def _load(self) -> None:
+        if self._sharp is not None and await self._sharp[1].load():
             self._redraw()
 
     def lines(
-        self, pixels: Pixels, look: Look, view: View, tags: Mapping[str, str], tag_style: Style, *, at: tuple[int, int]
+        self,
+        pixels: Pixels,
+        layout: PageLayout,
+        view: View,
+        tags: Mapping[str, str],
+        tag_style: Style,
+        *,
+        at: tuple[int, int],
     ) -> list[list[Segment]]:
-        """The picture's part in the cells of the view, which begin `at` this column and row of the pane."""
+        """Draw the viewed part of a picture in cells, which begin `at` this column and row of the pane."""
         from tui.browser.page_cells import paint, paint_on
 
         self._is_stale = False
-        self._place = Region()
-        if self._sharp is not None:
-            from tui.terminal_io.graphics.scaled_picture import Wanted
-            from tui.terminal_io.graphics.terminal_picture import KittyPicture
+        self.show_nothing()
+        if self._picture is not None:
+            from tui.terminal_io.graphics.terminal_picture import KittyPicture, PictureRequest
 
-            wide, high = look.width or view.part.width, look.height or view.part.height
+            page_width, page_height = layout.width or view.part.width, layout.height or view.part.height
             left, top, width, height = view.part
-            part = (left / wide, top / high, min(1, (left + width) / wide), min(1, (top + height) / high))
+            right, bottom = min(1, (left + width) / page_width), min(1, (top + height) / page_height)
+            part = (left / page_width, top / page_height, right, bottom)
             cell = self._terminal.cell if self._terminal is not None else (0, 0)
-            has = self._sharp.want(Wanted(pixels, part, view.columns, view.rows, cell))
-            if has and isinstance(self._sharp, KittyPicture):
-                return paint_on(self._sharp.cells, look, view, tags, tag_style)
-            if has and not tags:
-                self._place = Region(*at, view.columns, view.rows)
-        return paint(pixels, look, view, tags, tag_style)
+            is_there = self._picture.request(PictureRequest(pixels, part, view.columns, view.rows, cell))
+            if is_there and isinstance(self._picture, KittyPicture):
+                return paint_on(self._picture.cells, layout, view, tags, tag_style)
+            if is_there and not tags:
+                self._pixel_region = Region(*at, view.columns, view.rows)
+        return paint(pixels, layout, view, tags, tag_style)
 
-    def nothing(self) -> None:
-        """There is no picture to be drawn at the moment."""
-        self._place = Region()
+    def show_nothing(self) -> None:
+        """Note that there is no picture to be drawn."""
+        self._pixel_region = Region()
 
     def clear(self) -> None:
-        """Take away what the terminal has of the picture, such as when the pane is not to be seen any more."""
-        self._place, self._is_over = Region(), False
-        if self._sharp is not None:
-            self._sharp.clear()
+        """Delete what the terminal has of the picture, such as when the pane is hidden."""
+        self.show_nothing()
+        self._is_over = False
+        if self._picture is not None:
+            self._picture.clear()
 
     def _ready(self) -> None:
-        """Another picture may be shown: over the one before, so that no cells flash up between them, or with cells."""
+        """Show the next picture: over the one before, so that no cells flash up between them, or with cells."""
         was_over, self._is_over = self._is_over, False
         if was_over and self._terminal is not None and (pixels := self.pixels()):
             self._terminal.write(pixels)
@@ -132,21 +215,22 @@ class Drawing:
 
     @property
     def hides_cells(self) -> bool:
-        """Whether cells of the picture need not be drawn for the next picture in its place."""
-        return self._is_over and bool(self._place)
+        """Whether pixels lie over the picture's cells, so these need not be drawn for the next picture."""
+        return self._is_over and bool(self._pixel_region)
 
     def keep_cells(self) -> None:
-        """The cells under the pixels are those of an older picture; they are drawn when they are to be seen."""
+        """Leave the cells of an older picture under the pixels; they are drawn when they become visible."""
         self._is_stale = True
 
     @property
-    def _pixels_at(self) -> Region:
-        """Where pixels are to lie on the screen; empty where there are none."""
-        return self._place.translate(self._pane.content_region.offset) if self._place else self._place
+    def _screen_region(self) -> Region:
+        """Where pixels lie on the screen; empty if there are none."""
+        region = self._pixel_region
+        return region.translate(self._pane.content_region.offset) if region else region
 
-    def touched(self, update: object) -> None:
-        """As `Overlay` says."""
-        place = self._pixels_at
+    def before_update(self, update: object) -> None:
+        """Note whether an update of the screen writes over the pixels."""
+        place = self._screen_region
         if not self._is_over or not place:
             self._is_over = False
             return
@@ -159,11 +243,13 @@ class Drawing:
         self._is_over = not touches
 
     def pixels(self) -> str:
-        """As `Overlay` says."""
+        """Return what has to be written after an update; empty if the pixels are there, or may not be."""
+        place = self._screen_region
+        if self._picture is None or self._is_over or not place:
+            return ""
         from tui.terminal_io.graphics.terminal_picture import SixelPicture
 
-        place = self._pixels_at
-        if self._is_over or not place or not isinstance(self._sharp, SixelPicture):
+        if not isinstance(self._picture, SixelPicture):
             return ""
         screen = self._pane.screen
         if not screen.is_active or place.bottom >= screen.size.height or self._is_covered(place):
@@ -172,10 +258,9 @@ class Drawing:
                 self._redraw()
             return ""
         self._is_over = True
-        return self._sharp.drawing(place.x, place.y)
+        return self._picture.drawing(place.x, place.y)
 
     def _is_covered(self, place: Region) -> bool:
-        """Whether anything lies over a part of it."""
         layers = self._pane.screen._compositor.layers_visible
         for y in range(place.y, place.bottom):
             for widget, region, _ in layers[y] if y < len(layers) else []:

@@ -24,7 +24,7 @@ from tui.chat.block_layout import Anchor, Column, Row
 from tui.chat.overlays import selected, side_at, with_chip, with_cursor
 from tui.chat.renderer import COLUMN, Renderer
 from tui.chat.styles import ROLES
-from tui.find.find_bar import with_marks
+from tui.find.pane_search import with_marks
 from tui.i18n import _
 from tui.workspace.line_view import set_lines
 

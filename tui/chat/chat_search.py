@@ -2,7 +2,7 @@
 
 `BlockSearch` searches the text of blocks, folded or not, and keeps only counts, so that a match in every one of
 100,000 blocks costs little. It works in portions, from the newest block back, and takes in blocks that are added later.
-`Finder` implements `tui.find.find_bar.Findable` for `ChatView`: only matches on the screen are located in what is
+`Finder` implements `tui.find.pane_search.Findable` for `ChatView`: only matches on the screen are located in what is
 drawn, and a block unfolds when the user goes to a match in it.
 """
 
@@ -21,7 +21,17 @@ from tui.chat.block_layout import Anchor
 from tui.chat.canvas import Canvas
 from tui.chat.overlays import parts_of
 from tui.chat.text_pieces import PieceKind
-from tui.find.find_bar import PAUSE_S, SLICE_S, Query, Step, Tally, TallyChanged, ground_of, show_hit_map, with_marks
+from tui.find.pane_search import (
+    PAUSE_S,
+    SLICE_S,
+    Query,
+    Step,
+    Tally,
+    TallyChanged,
+    show_hit_map,
+    with_marks,
+    without_colour,
+)
 from tui.i18n import _
 
 if TYPE_CHECKING:
@@ -426,7 +436,7 @@ class Finder(Canvas):
         for nth, spans in enumerate(self._hits_in(found.piece)):
             marked = [(start, end) for at, start, end in spans if at == found.at]
             (here if (found.serial, found.number, nth) == self._here else others).extend(marked)
-        strip = with_marks(strip, others, ground_of(self.styles_used["hit"]))
+        strip = with_marks(strip, others, without_colour(self.styles_used["hit"]))
         return with_marks(strip, here, self.styles_used["hit-here"])
 
     def _hits_in(self, piece: Piece) -> list[list[Span]]:

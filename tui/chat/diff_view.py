@@ -16,7 +16,7 @@ from rich.style import Style
 
 from tui.chat.diffs import changed_words, paired
 from tui.chat.overlays import GUTTER, SIDES
-from tui.find.find_bar import ground_of
+from tui.find.pane_search import without_colour
 
 if TYPE_CHECKING:
     from tui.chat.diffs import Spans
@@ -173,7 +173,7 @@ class _Change:
         """One line in its colours, what changed in it marked."""
         marks = self._marks.get(index, [])
         strong = self._styles[_WORDS[self.lines[index][0]]] if marks else Style()
-        strong = ground_of(strong)
+        strong = without_colour(strong)
         found: Parts = []
         at = 0
         for role, text in self._colours[index]:

@@ -31,7 +31,7 @@ from tui.chat.styles import MARKS, QUIET
 from tui.chat.text_pieces import Piece, PieceKind
 from tui.i18n import _
 from tui.terminal_io.glyphs import GLYPHS
-from tui.terminal_io.graphics.picture_cells import Pixels, quadrants, size_in_cells, size_told
+from tui.terminal_io.graphics.picture_cells import Pixels, describe_size, quadrants, size_in_cells
 from tui.terminal_io.sanitizer import sanitize_line
 
 if TYPE_CHECKING:
@@ -317,7 +317,7 @@ class Renderer:
         """A picture in quarters of cells, or room for it and why it is not there."""
         ref = _ref(piece)
         if ref is not None and not GLYPHS.pictures_are_drawn:
-            yield [Segment("  " + size_told(ref.width, ref.height), self._styles["muted"])]
+            yield [Segment("  " + describe_size(ref.width, ref.height), self._styles["muted"])]
             return
         columns, rows = self._cells(piece)
         found = self._pixels(piece)

@@ -14,9 +14,9 @@ import tty
 from tui.doctor.finding import Finding, Mark, Patient
 from tui.i18n import _
 from tui.terminal_io import clipboard as ways
-from tui.terminal_io.escapes import ABILITIES
+from tui.terminal_io.escapes import QUERY_ABILITIES
 from tui.terminal_io.glyphs import speaks_utf8
-from tui.terminal_io.graphics.graphics_support import Terminal, cell_of
+from tui.terminal_io.graphics.graphics_terminal import GraphicsTerminal, cell_size
 
 ANSWERS_IN_S = 0.2
 """What a terminal takes to answer, over a slow connection, too."""
@@ -47,14 +47,14 @@ def terminal(patient: Patient) -> Finding:
         facts.append("ssh")
     if patient.on_terminal:
         questions: list[str] = []
-        pictures = Terminal("auto", environ, questions.append, cell_of(sys.__stdin__))
-        pictures.ask()
-        answer = _ask("".join(questions).removesuffix(_DEVICE) + ABILITIES)
+        pictures = GraphicsTerminal("auto", environ, questions.append, lambda: cell_size(sys.__stdin__))
+        pictures.query()
+        answer = _ask("".join(questions).removesuffix(_DEVICE) + QUERY_ABILITIES)
         for told in _ANSWERS.findall(answer.decode("latin-1")):
-            pictures.hear(told)
+            pictures.handle_reply(told)
         facts += [_("synchronized output")] * bool(_SYNCHRONIZED.search(answer))
         facts += [_("kitty keyboard")] * bool(_KITTY.search(answer))
-        facts += {"kitty": [_("kitty graphics")], "sixel": [_("sixel graphics")]}.get(pictures.way, [])
+        facts += {"kitty": [_("kitty graphics")], "sixel": [_("sixel graphics")]}.get(pictures.method, [])
     found = ", ".join(facts)
     if not speaks_utf8(environ):
         return Finding(Mark.NOTE, found, _("Only ASCII characters can be shown. Set LANG to a UTF-8 locale."))

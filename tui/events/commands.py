@@ -1,6 +1,6 @@
-"""What the user does with the event log: filter it, open an event, go to another, copy one.
+"""The commands of the event log: filter it, open an event, go to another, copy one.
 
-The log itself only shows rows; whatever needs the store is done from here, in the background.
+The log itself only shows rows; what needs the store is done here, in the background.
 """
 
 from __future__ import annotations
@@ -23,31 +23,28 @@ if TYPE_CHECKING:
 
 
 def read_back(app: Context) -> None:
-    """Load the page before."""
+    """Load the previous page."""
     if app.tabs.current is not None:
         app.attempt(app.tabs.current.read_log_back())
 
 
-def act(app: Context, message: EventsView.Asked) -> None:
-    """Do with the event under the cursor what was asked for."""
+def act(app: Context, message: EventsView.ActionRequested) -> None:
+    """Carry out an action on the event under the cursor."""
     tab = app.tabs.current
     if tab is None:
         return
     if message.event_id is None:
         app.flash(_("No events yet."))
-    elif message.wish == "open":
+    elif message.action == "open":
         app.attempt(show_event(app, tab, message.event_id))
-    elif message.wish == "jump":
+    elif message.action == "jump":
         _jump(app, tab, message.event_id)
-    elif message.wish == "copy":
+    elif message.action == "copy":
         app.attempt(_copy_event(app, tab, message.event_id))
 
 
-# -- the filter ----------------------------------------------------------------------------------------------------
-
-
 def open_filter(app: Context) -> None:
-    """Open the line in which the filter is written."""
+    """Open the filter bar."""
     from core.events import Action, Observation
 
     tab = app.tabs.current
@@ -59,7 +56,7 @@ def open_filter(app: Context) -> None:
 
 
 def apply_filter(app: Context, wanted: Filter | None) -> None:
-    """Show what the filter lets through, new events and old ones."""
+    """Show the events that match the filter, new and old ones."""
     app.workspace.filter_bar.close()
     app.workspace.events_view.focus()
     if app.tabs.current is not None:
@@ -70,21 +67,12 @@ def _set_filter(app: Context, tab: Tab, wanted: Filter | None) -> None:
     tab.events.set_filter(wanted)
     app.cancel(tab.work_group("search"))
     if tab.events.is_searching:
-        app.attempt(_search(app, tab), tab.work_group("search"))
+        app.attempt(tab.events.search(tab.log, lambda: app.wake(tab)), tab.work_group("search"))
     app.wake(tab)
 
 
-async def _search(app: Context, tab: Tab) -> None:
-    from tui.events.background_search import search
-
-    await search(tab.events, tab.log, lambda: app.wake(tab))
-
-
 def leave_filter(app: Context) -> bool:
-    """Leave the line that is being typed or the event beside the log, or show every event again.
-
-    Returns whether there was something to leave.
-    """
+    """Leave the filter bar or the event beside the log, or clear the filter. Returns whether there was any of these."""
     bar, tab = app.workspace.filter_bar, app.tabs.current
     if app.workspace.detail.has_focus:
         app.workspace.events_view.focus()
@@ -97,9 +85,6 @@ def leave_filter(app: Context) -> bool:
         _set_filter(app, tab, None)
         return True
     return False
-
-
-# -- one event and another -----------------------------------------------------------------------------------------
 
 
 def ask_event(app: Context) -> None:
@@ -123,8 +108,8 @@ def ask_event(app: Context) -> None:
 
 
 async def go_to_event(app: Context, tab: Tab, event_id: int) -> None:
-    """Have the cursor on an event, reading back as far as that takes; one that is too far back is opened."""
-    if tab.events.filter is not None and tab.events.lines.index(event_id) is None:
+    """Move the cursor to an event, reading back as far as needed; one that is too far back is opened."""
+    if tab.events.filter is not None and tab.events.shown.index(event_id) is None:
         _set_filter(app, tab, None)
     if tab.events.row(event_id) is None:
         await tab.read_log_back(to=event_id)
@@ -136,29 +121,29 @@ async def go_to_event(app: Context, tab: Tab, event_id: int) -> None:
 
 
 def _jump(app: Context, tab: Tab, event_id: int) -> None:
-    row = tab.events.lines.row(event_id)
+    row = tab.events.shown.row(event_id)
     other = tab.events.all.counterpart(row) if row is not None else None
     if row is None or other is None:
-        is_cause = row is not None and row.is_action
-        app.flash(_("It has no result yet.") if is_cause else _("It has no cause in the log."))
-    elif tab.events.filter is not None and tab.events.lines.index(other) is None and other >= tab.events.searched:
+        is_action = row is not None and row.is_action
+        app.flash(_("It has no result yet.") if is_action else _("It has no cause in the log."))
+    elif tab.events.filter is not None and tab.events.shown.index(other) is None and other >= tab.events.searched:
         app.flash(keyed(_("The filter hides event {id}. {app.back} shows every event."), id=other))
     else:
         app.attempt(go_to_event(app, tab, other))
 
 
 async def _copy_event(app: Context, tab: Tab, event_id: int) -> None:
-    from tui.events.event_parts import whole
+    from tui.events.event_parts import stored_json
 
     envelope = await tab.event(event_id)
     if envelope is not None:
-        app.copy_to_clipboard(whole(envelope), _("Copied event {id} as JSON").format(id=event_id))
+        app.copy_to_clipboard(stored_json(envelope), _("Copied event {id} as JSON").format(id=event_id))
 
 
 async def show_event(app: Context, tab: Tab, event_id: int) -> None:
-    """An event in full, as a tree: beside the log where there is a place for it, else over the workspace."""
+    """Show an event in full: beside the log if there is room for it, else in a dialog."""
     from core.events import envelope_to_dict
-    from tui.events.screen import EventScreen
+    from tui.events.event_tree import EventScreen
 
     if app.workspace.detail.display and app.workspace.detail.event_id == event_id:
         app.workspace.detail.focus()
@@ -172,7 +157,7 @@ async def show_event(app: Context, tab: Tab, event_id: int) -> None:
 
 
 def show_detail(app: Context) -> None:
-    """Fill the column beside the log, where it is shown."""
+    """Show the event under the cursor beside the log, if there is room for it."""
     workspace, tab = app.workspace, app.tabs.current
     row = workspace.events_view.row
     if tab is None or row is None or not workspace.detail.display:
@@ -191,17 +176,17 @@ async def _fill_detail(app: Context, tab: Tab, event_id: int) -> None:
 
 
 def show_raw(app: Context, event_id: int) -> None:
-    """Show the event as it is stored."""
+    """Show the stored JSON of an event."""
     if app.tabs.current is not None:
         app.attempt(_open_raw(app, app.tabs.current, event_id))
 
 
 async def _open_raw(app: Context, tab: Tab, event_id: int) -> None:
-    from tui.events.event_parts import details
+    from tui.events.event_parts import shown_json
 
     envelope = await tab.event(event_id)
     if envelope is not None:
-        app.push_screen(TextScreen(_("Event {id}").format(id=event_id), Content(details(envelope))))
+        app.push_screen(TextScreen(_("Event {id}").format(id=event_id), Content(shown_json(envelope))))
 
 
 ROWS = (

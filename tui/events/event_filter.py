@@ -1,68 +1,158 @@
-"""The filter of the event log: a line of text in, a test for rows out.
-
-`str(parse(line))` is the line in its plainest form, and is parsed to the same filter. Text is found by its characters,
-never by a pattern: a pattern can be made that takes for ever, and this runs beside the keys. Pure, standard library
-only; costs nothing that a longer event would make more than linear.
-
-Reads a filter: recursive descent over one line, with an error that says where and what would be right there.
+"""The filter of the event log: a line of text in, a test for rows out. Pure, standard library only.
 
     query := and ("or" and)*        and  := unary (["and"] unary)*
     unary := ("not" | "-") unary | "(" query ")" | term
     term  := FIELD OPERATOR VALUE | FLAG | WORD | "quoted text"
 
-A word that is no flag is looked for in the text. Pure, standard library only.
+A word that is no flag is searched for in the text, by its characters and never as a pattern: some patterns take for
+ever, and this runs beside the keys. `str(parse(line))` is the line in its simplest form and parses to the same filter.
 """
 
 from __future__ import annotations
 
+import operator
 import re
 import time
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
-from tui.events.filter_language import (
-    ALIASES,
-    COMPARE,
-    EQUAL,
-    FIELDS,
-    FIND,
-    FLAGS,
-    NUMBERS,
-    PLAIN,
-    SOURCE_ALIASES,
-    SOURCES,
-    All,
-    Either,
-    FilterError,
-    Flag,
-    Line,
-    Node,
-    Not,
-    Term,
-    moment,
-)
 from tui.i18n import _
 
+if TYPE_CHECKING:
+    from tui.events.event_rows import Row
+
 MAX_CHARS = 2_000
-"""Nobody types more into one line."""
+"""Longer than anybody types."""
 MAX_NESTING = 50
 """Deeper than people write, and far from Python's own limit."""
+COMPARE = {
+    "=": operator.eq, "!=": operator.ne, ">": operator.gt, "<": operator.lt, ">=": operator.ge, "<=": operator.le,
+}  # fmt: skip
+"""The operators of numbers and times."""
+EQUAL = ("=", "!=")
+FIND = ("~", "!~")
+ALIASES = {"kind": "type", "message": "text"}
+SOURCES = ("agent", "user", "environment")
+SOURCE_ALIASES = {"env": "environment"}
+NUMBERS = ("id", "cause", "exit")
+FLAGS: dict[str, Callable[[Row], bool]] = {
+    "failed": lambda row: row.failed,
+    "action": lambda row: row.is_action,
+    "observation": lambda row: not row.is_action,
+}
 
 _NAME = re.compile(r'[^\s()"!=<>:~]+')
 _OPERATOR = re.compile(r"!=|!~|>=|<=|[=:<>~]")
 _SPACE = re.compile(r"\s*")
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
+_PLAIN = re.compile(r'[^\s()"]+')
+"""A value that needs no quotation marks."""
+_MOMENT = re.compile(r"(?:(\d{4})-(\d\d)-(\d\d))?(?:(?:^|(?<=\d)T)(\d{1,2}):(\d\d)(?::(\d\d))?)?")
+_LIMITS = ((1970, 9999), (1, 12), (1, 31), (0, 23), (0, 59), (0, 59))
+"""Of year, month, day, hour, minute and second."""
 
 
-def read(line: str) -> Node:
-    """What a line says. Raises FilterError."""
-    if len(line) > MAX_CHARS:
-        raise FilterError(MAX_CHARS, _("A filter can have at most {n} characters.").format(n=MAX_CHARS))
-    return _Parser(line).parse()
+class Field(NamedTuple):
+    """A property of events that a filter can test."""
+
+    operators: tuple[str, ...]
+    typed: str
+    """What completion inserts."""
+    meaning: str
+
+
+FIELDS: dict[str, Field] = {
+    "type": Field((*EQUAL, *FIND), "type:", _("kind of event, such as run or message")),
+    "source": Field((*EQUAL, *FIND), "source:", _("agent, user or environment")),
+    "text": Field(FIND, "text~", _("text anywhere in the event")),
+    "exit": Field(tuple(COMPARE), "exit!=", _("exit code of a command")),
+    "id": Field(tuple(COMPARE), "id>", _("number of the event")),
+    "cause": Field(tuple(COMPARE), "cause:", _("number of the event that caused it")),
+    "time": Field(tuple(COMPARE), "time>=", _("time of day 14:30, day 2026-01-31, or both with a T")),
+}
+
+
+class FilterError(ValueError):
+    """A line that is no filter: where it goes wrong, and what is expected there."""
+
+    def __init__(self, column: int, text: str) -> None:
+        super().__init__(text)
+        self.column = column
+        """Counted from 0."""
+
+
+# -- the syntax tree ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A test of one field; `value` is as it was typed."""
+
+    field: str
+    operator: str
+    value: str
+
+    def __str__(self) -> str:
+        value = self.value
+        if not _PLAIN.fullmatch(value):
+            escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+            value = f'"{escaped}"'
+        return f"{self.field}{self.operator}{value}"
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """A word of FLAGS."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """Matches what the inner node does not match."""
+
+    inner: Node
+
+    def __str__(self) -> str:
+        return f"-{_inner(self.inner)}"
+
+
+@dataclass(frozen=True, slots=True)
+class All:
+    """Matches what every part matches."""
+
+    parts: tuple[Node, ...]
+
+    def __str__(self) -> str:
+        return " ".join(_inner(part) for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """Matches what one of the parts matches."""
+
+    parts: tuple[Node, ...]
+
+    def __str__(self) -> str:
+        return " or ".join(_inner(part) for part in self.parts)
+
+
+Node = Term | Flag | Not | All | Either
+
+
+def _inner(node: Node) -> str:
+    return f"({node})" if isinstance(node, All | Either) else str(node)
+
+
+# -- parsing -----------------------------------------------------------------------------------------------------------
 
 
 class _Parser:
-    """Recursive descent over one line."""
+    """A recursive descent parser of one line."""
 
     def __init__(self, line: str) -> None:
         self._line = line
@@ -70,48 +160,50 @@ class _Parser:
         self._nesting = 0
 
     def parse(self) -> Node:
+        if len(self._line) > MAX_CHARS:
+            raise FilterError(MAX_CHARS, _("A filter can have at most {n} characters.").format(n=MAX_CHARS))
         if not self._line.strip():
             raise FilterError(0, _("Enter a filter, such as type:run or failed."))
         node = self._either()
-        if self._skip() < len(self._line):
+        if self._skip_space() < len(self._line):
             raise FilterError(self._at, _("Unmatched )."))
         return node
 
-    def _skip(self) -> int:
-        found = _SPACE.match(self._line, self._at)
-        self._at = found.end() if found else self._at
+    def _skip_space(self) -> int:
+        space = _SPACE.match(self._line, self._at)
+        self._at = space.end() if space else self._at
         return self._at
 
-    def _ends(self) -> bool:
-        return self._skip() >= len(self._line) or self._line[self._at] == ")"
+    def _at_end(self) -> bool:
+        return self._skip_space() >= len(self._line) or self._line[self._at] == ")"
 
-    def _takes(self, word: str) -> bool:
-        """Take a connecting word, where it stands alone."""
-        found = _NAME.match(self._line, self._skip())
-        if found is None or found[0].lower() != word or _OPERATOR.match(self._line, found.end()):
+    def _accept(self, word: str) -> bool:
+        """Take a connecting word if it is next."""
+        name = _NAME.match(self._line, self._skip_space())
+        if name is None or name[0].lower() != word or _OPERATOR.match(self._line, name.end()):
             return False
-        self._at = found.end()
+        self._at = name.end()
         return True
 
     def _either(self) -> Node:
         parts = [self._all()]
-        while self._takes("or"):
+        while self._accept("or"):
             parts.append(self._all())
         return _joined(Either, parts)
 
     def _all(self) -> Node:
         parts = [self._unary()]
-        while not self._ends():
+        while not self._at_end():
             before = self._at
-            if self._takes("or"):
+            if self._accept("or"):
                 self._at = before
                 break
-            self._takes("and")
+            self._accept("and")
             parts.append(self._unary())
         return _joined(All, parts)
 
     def _unary(self) -> Node:
-        if self._ends():
+        if self._at_end():
             raise FilterError(self._at, _("Expected a condition here, such as type:run."))
         self._nesting += 1
         if self._nesting > MAX_NESTING:
@@ -126,12 +218,12 @@ class _Parser:
         if self._line[start] == "-":
             self._at += 1
             return Not(self._unary())
-        if self._takes("not"):
+        if self._accept("not"):
             return Not(self._unary())
         if self._line[start] == "(":
             self._at += 1
             node = self._either()
-            if self._skip() >= len(self._line):
+            if self._skip_space() >= len(self._line):
                 raise FilterError(start, _("This ( is not closed."))
             self._at += 1
             return node
@@ -141,95 +233,102 @@ class _Parser:
         start = self._at
         if self._line[start] == '"':
             return Term("text", "~", self._quoted())
-        found = _NAME.match(self._line, start)
-        if found is None:
-            told = _("Expected a field before {sign}: {names}.")
-            raise FilterError(start, told.format(sign=self._line[start], names=_names()))
-        name = found[0].lower()
-        self._at = found.end()
-        sign = _OPERATOR.match(self._line, self._skip())
+        word = _NAME.match(self._line, start)
+        if word is None:
+            text = _("Expected a field before {sign}: {names}.")
+            raise FilterError(start, text.format(sign=self._line[start], names=", ".join(FIELDS)))
+        name = word[0].lower()
+        self._at = word.end()
+        sign = _OPERATOR.match(self._line, self._skip_space())
         if sign is None:
-            self._at = found.end()
+            self._at = word.end()
             if name in ("and", "or"):
                 raise FilterError(start, _("Expected a condition before {word}.").format(word=name))
-            return Flag(name) if name in FLAGS else Term("text", "~", found[0])
+            return Flag(name) if name in FLAGS else Term("text", "~", word[0])
         field = ALIASES.get(name, name)
         if field not in FIELDS:
-            told = _("Unknown field {field}. The fields are {names}. Put text in quotes.")
-            raise FilterError(start, told.format(field=found[0], names=_names()))
+            text = _("Unknown field {field}. The fields are {names}. Put text in quotes.")
+            raise FilterError(start, text.format(field=word[0], names=", ".join(FIELDS)))
         self._at = sign.end()
-        return _checked(field, sign[0], self._value(field), sign.start(), self._value_at)
+        value_at = self._skip_space()
+        return _checked(field, sign[0], self._value(field), sign.start(), value_at)
 
     def _value(self, field: str) -> str:
-        self._value_at = self._skip()
         if self._at < len(self._line) and self._line[self._at] == '"':
             return self._quoted()
-        found = PLAIN.match(self._line, self._at)
-        if found is None:
-            told = _("Expected a value here: {meaning}.").format(meaning=FIELDS[field].meaning)
-            raise FilterError(self._at, told)
-        self._at = found.end()
-        return found[0]
+        value = _PLAIN.match(self._line, self._at)
+        if value is None:
+            text = _("Expected a value here: {meaning}.").format(meaning=FIELDS[field].meaning)
+            raise FilterError(self._at, text)
+        self._at = value.end()
+        return value[0]
 
     def _quoted(self) -> str:
         start = self._at
-        taken: list[str] = []
+        characters: list[str] = []
         at = start + 1
         while at < len(self._line) and self._line[at] != '"':
             if self._line[at] == "\\" and self._line[at + 1 : at + 2] in ("\\", '"'):
                 at += 1
-            taken.append(self._line[at])
+            characters.append(self._line[at])
             at += 1
         if at >= len(self._line):
             raise FilterError(start, _("This quotation mark is not closed."))
         self._at = at + 1
-        return "".join(taken)
+        return "".join(characters)
 
 
 def _joined(kind: type[All | Either], parts: list[Node]) -> Node:
-    """The parts as one node; those of a part of the same kind become its own."""
+    """Join parts to one node, without nodes of the same kind inside."""
     flat: list[Node] = []
     for part in parts:
-        if isinstance(part, kind):
-            flat += part.parts
-        else:
-            flat.append(part)
+        flat += part.parts if isinstance(part, kind) else [part]
     return flat[0] if len(flat) == 1 else kind(tuple(flat))
 
 
-def _names() -> str:
-    return ", ".join(FIELDS)
-
-
 def _checked(field: str, sign: str, value: str, sign_at: int, value_at: int) -> Term:
-    """The term that was typed. Raises FilterError where the field cannot be asked like that."""
+    """Make a term. Raises FilterError if the field has no such operator or value."""
     if sign == ":":
         sign = FIELDS[field].operators[0]
     elif field == "text" and sign in EQUAL:
         sign = FIND[EQUAL.index(sign)]
     if sign not in FIELDS[field].operators:
-        told = _("{field} accepts the operators {operators}.")
-        raise FilterError(sign_at, told.format(field=field, operators=" ".join(FIELDS[field].operators)))
+        text = _("{field} accepts the operators {operators}.")
+        raise FilterError(sign_at, text.format(field=field, operators=" ".join(FIELDS[field].operators)))
     if field in NUMBERS and not _INTEGER.fullmatch(value):
-        told = _("{field} must be a number, such as {example}.")
-        raise FilterError(value_at, told.format(field=field, example=f"{field}{sign}1"))
-    if field == "time" and moment(value) is None:
+        text = _("{field} must be a number, such as {example}.")
+        raise FilterError(value_at, text.format(field=field, example=f"{field}{sign}1"))
+    if field == "time" and _moment(value) is None:
         raise FilterError(value_at, _("A time looks like 14:30, 14:30:05, 2026-01-31 or 2026-01-31T14:30."))
     if field == "source":
         value = SOURCE_ALIASES.get(value, value)
         if sign in EQUAL and value not in SOURCES:
-            told = _("The source must be {others} or {last}.")
-            raise FilterError(value_at, told.format(others=", ".join(SOURCES[:-1]), last=SOURCES[-1]))
+            text = _("The source must be {others} or {last}.")
+            raise FilterError(value_at, text.format(others=", ".join(SOURCES[:-1]), last=SOURCES[-1]))
     return Term(field, sign, value)
 
 
-Strings = Callable[[], Iterable[str]]
-"""Everything that an event says; asked for only where a filter looks at text."""
-_Test = Callable[[Line, Strings], bool]
+def _moment(value: str) -> tuple[slice, tuple[int, ...]] | None:
+    """Return which of (year, month, day, hour, minute, second) a time has, and their values; None for no time."""
+    match = _MOMENT.fullmatch(value)
+    if match is None or not value or not value.isascii():
+        return None
+    parts = [int(part) if part is not None else None for part in match.groups()]
+    named = [number for number, part in enumerate(parts) if part is not None]
+    if any(not _LIMITS[n][0] <= (parts[n] or 0) <= _LIMITS[n][1] for n in named):
+        return None
+    return slice(named[0], named[-1] + 1), tuple(part for part in parts if part is not None)
+
+
+# -- matching ----------------------------------------------------------------------------------------------------------
+
+Texts = Callable[[], Iterable[str]]
+"""All texts of an event; called only if a filter searches them."""
+_Test = Callable[["Row", Texts], bool]
 
 
 class Reach(NamedTuple):
-    """What an event must be to match at all: what the store can leave out by itself."""
+    """What an event must be to match at all, so that the store can leave out the others."""
 
     kinds: frozenset[str] = frozenset()
     """Empty for any."""
@@ -239,24 +338,23 @@ class Reach(NamedTuple):
 
 
 class Filter:
-    """A parsed line. Equal where the plainest form is."""
+    """A parsed line. Filters are equal if their simplest forms are."""
 
     def __init__(self, root: Node) -> None:
         self.root = root
         self._test = _compile(root)
         self.needs_text = _needs_text(root)
-        """Whether a row is not enough to tell."""
+        """Whether a row alone does not tell."""
 
-    def matches(self, line: Line, strings: Strings) -> bool:
-        """Whether an event matches. The strings are asked for at most once for each text that is looked for."""
-        return self._test(line, strings)
+    def matches(self, row: Row, texts: Texts) -> bool:
+        """Whether an event matches. Calls `texts` at most once for each text that is searched for."""
+        return self._test(row, texts)
 
     @property
     def reach(self) -> Reach:
         """Where matches can be."""
-        parts = self.root.parts if isinstance(self.root, All) else (self.root,)
         reach = Reach()
-        for part in parts:
+        for part in self.root.parts if isinstance(self.root, All) else (self.root,):
             if isinstance(part, Term):
                 reach = _narrowed(reach, part)
         return reach
@@ -272,68 +370,59 @@ class Filter:
 
 
 def parse(line: str) -> Filter:
-    """The filter that a line means. Raises FilterError."""
-    return Filter(read(line))
+    """Parse a line. Raises FilterError."""
+    return Filter(_Parser(line).parse())
 
 
 def _compile(node: Node) -> _Test:
     match node:
         case Flag(name):
-            holds = FLAGS[name][1]
-            return lambda line, strings: holds(line)
+            holds = FLAGS[name]
+            return lambda row, texts: holds(row)
         case Not(inner):
             test = _compile(inner)
-            return lambda line, strings: not test(line, strings)
+            return lambda row, texts: not test(row, texts)
         case All(parts):
-            tests = [_compile(part) for part in _cheap_first(parts)]
-            return lambda line, strings: all(test(line, strings) for test in tests)
+            tests = [_compile(part) for part in sorted(parts, key=_needs_text)]
+            return lambda row, texts: all(test(row, texts) for test in tests)
         case Either(parts):
-            tests = [_compile(part) for part in _cheap_first(parts)]
-            return lambda line, strings: any(test(line, strings) for test in tests)
+            tests = [_compile(part) for part in sorted(parts, key=_needs_text)]
+            return lambda row, texts: any(test(row, texts) for test in tests)
         case Term(field, sign, value):
             return _compile_term(field, sign, value)
 
 
-def _cheap_first(parts: tuple[Node, ...]) -> list[Node]:
-    return sorted(parts, key=_needs_text)
-
-
 def _compile_term(field: str, sign: str, value: str) -> _Test:
     if field == "text":
-        said, wanted = contains(value), sign == "~"
-        return lambda line, strings: any(said(text) for text in strings()) is wanted
+        contains, wanted = _contains(value), sign == "~"
+        return lambda row, texts: any(contains(text) for text in texts()) is wanted
     if field == "time":
         return _compile_time(COMPARE[sign], value)
     if field in NUMBERS:
         compare, number = COMPARE[sign], int(value)
 
-        def compares(line: Line, strings: Strings) -> bool:
-            known = getattr(line, field)
+        def compares(row: Row, texts: Texts) -> bool:
+            known = getattr(row, field)
             return known is not None and bool(compare(known, number))
 
         return compares
     attribute = "kind" if field == "type" else "source"
     if sign in FIND:
-        holds, wanted = contains(value), sign == "~"
-        return lambda line, strings: holds(getattr(line, attribute)) is wanted
+        contains, wanted = _contains(value), sign == "~"
+        return lambda row, texts: contains(getattr(row, attribute)) is wanted
     names, wanted = frozenset(value.split(",")), sign == "="
-    return lambda line, strings: (getattr(line, attribute) in names) is wanted
+    return lambda row, texts: (getattr(row, attribute) in names) is wanted
 
 
 def _compile_time(compare: Callable[[tuple[int, ...], tuple[int, ...]], bool], value: str) -> _Test:
-    found = moment(value)
-    assert found is not None  # checked when it was read
-    named, wanted = found
-
-    def compares(line: Line, strings: Strings) -> bool:
-        now: tuple[int, ...] = tuple(time.localtime(line.at))
-        return compare(now[named], wanted)
-
-    return compares
+    moment = _moment(value)
+    assert moment is not None  # checked when it was parsed
+    named, wanted = moment
+    return lambda row, texts: compare(tuple(time.localtime(row.at))[named], wanted)
 
 
-def contains(needle: str) -> Callable[[str], bool]:
-    """Whether a text has these characters; capitals count where the needle has some."""
+def _contains(needle: str) -> Callable[[str], bool]:
+    """Test for these characters; case counts if the needle has capitals."""
     if needle != needle.lower():
         return lambda text: needle in text
     folded = needle.casefold()
@@ -353,12 +442,12 @@ def _needs_text(node: Node) -> bool:
 
 
 def _narrowed(reach: Reach, term: Term) -> Reach:
-    """The reach, with what a term that must hold takes away."""
+    """Narrow the reach by a term that must match."""
     if term.operator == "=" and term.field in ("type", "source"):
         names = frozenset(term.value.split(","))
         known = reach.kinds if term.field == "type" else reach.sources
         both = known & names if known else names
-        if not both:  # contradictory: nothing matches, and one of the two finds that out
+        if not both:  # contradictory: nothing matches, and one of the two terms finds that out
             return reach
         return reach._replace(kinds=both) if term.field == "type" else reach._replace(sources=both)
     if term.field == "id":

@@ -1,9 +1,7 @@
-"""An event taken apart: what every value in it is in one line, and what it is made of when it is opened.
+"""The parts of an event: each value in one line, and the parts that it consists of.
 
-Pure, and lazy: nothing is looked at before it is asked for, and nothing answers with more than `MANY` parts, so that
-an event of many megabytes opens as fast as a small one. Previews are clean; the values themselves are not.
-
-An event in full: its stored form as indented JSON.
+Pure and lazy: no list has more than `MANY` parts, so that an event of many megabytes opens as fast as a small one.
+Previews are clean; the values themselves are not.
 """
 
 from __future__ import annotations
@@ -20,74 +18,76 @@ if TYPE_CHECKING:
 
 
 MANY = 200
-"""Parts of one value that are shown at once; more stand in groups of so many."""
+"""Parts of one value that are shown; more are put into groups of so many."""
 PREVIEW_CELLS = 160
-"""Of a value in one line: what the widest screens show beside its key."""
+"""What the widest screens show beside a key."""
 SHORT_CHARS = 80
-"""A text up to this length is shown whole, and is not opened."""
+"""A text up to this length is shown whole and does not open."""
 
+MAX_JSON_CHARS = 200_000
+"""More than anybody scrolls through; the export has the rest."""
 _BASE64 = re.compile(r"(?:data:([a-z0-9.+/-]{1,60})[a-z0-9=;.-]{0,60};base64,)?([A-Za-z0-9+/_-]{100})", re.IGNORECASE)
 _REFERENCE = re.compile(r"blob:(image/[a-z]+);(\d+)x(\d+);(\d+);([0-9a-f]{64})")
 
 
 class Part(NamedTuple):
-    """One value of an event, and what it is called there."""
+    """One value of an event, and its key."""
 
     key: str
     value: object
     first: int = 0
-    """Of a group: the index of its first element, or the offset of its first character."""
+    """In a group: the index of its first element, or the offset of its first character."""
     end: int = -1
-    """Of a group: the index after its last; -1 where this is no group."""
+    """In a group: the index after its last; -1 if this is no group."""
 
 
-class Said(NamedTuple):
+class PartLine(NamedTuple):
     """A part in one line. All of it is clean."""
 
     key: str
     preview: str
     note: str
     """What kind of value it is, and how large."""
-    opens: bool
+    can_open: bool
 
 
-def describe(part: Part) -> Said:
-    """A part in one line."""
+def describe(part: Part) -> PartLine:
+    """Describe a part in one line."""
     key, value = sanitize_line(part.key, 40), part.value
     if part.end >= 0:
         shown = value[part.first : part.first + 200] if isinstance(value, str) else ""
-        return Said(key, sanitize_line(shown, PREVIEW_CELLS), "", True)
+        return PartLine(key, sanitize_line(shown, PREVIEW_CELLS), "", True)
     match value:
         case dict():
-            return Said(key, "", counted(len(value), "{n} key", "{n} keys"), bool(value))
+            return PartLine(key, "", counted(len(value), "{n} key", "{n} keys"), bool(value))
         case list():
-            return Said(key, "", counted(len(value), "{n} element", "{n} elements"), bool(value))
+            return PartLine(key, "", counted(len(value), "{n} element", "{n} elements"), bool(value))
         case str():
             return _describe_text(key, value)
         case None:
-            return Said(key, "null", "", False)
-    return Said(key, sanitize_line(json.dumps(value, default=str), PREVIEW_CELLS), "", False)
+            return PartLine(key, "null", "", False)
+    return PartLine(key, sanitize_line(json.dumps(value, default=str), PREVIEW_CELLS), "", False)
 
 
-def _describe_text(key: str, text: str) -> Said:
+def _describe_text(key: str, text: str) -> PartLine:
     picture = _REFERENCE.fullmatch(text[:200])
     if picture is not None:
         kind, width, height, size, digest = picture.groups()
         note = _("image stored with the event: {kind}, {width}×{height}, {bytes} bytes").format(
             kind=kind, width=width, height=height, bytes=f"{int(size):,}"
         )
-        return Said(key, f"{digest[:12]}…", note, False)
+        return PartLine(key, f"{digest[:12]}…", note, False)
     encoded = _BASE64.match(text[:400])
     if encoded is not None and " " not in text[:400]:
-        return Said(key, f"{sanitize_line(text[:40], 40)}…", f"{encoded[1] or 'base64'}, {_characters(text)}", True)
+        return PartLine(key, f"{sanitize_line(text[:40], 40)}…", f"{encoded[1] or 'base64'}, {_characters(text)}", True)
     if len(text) <= SHORT_CHARS and "\n" not in text:
-        return Said(key, sanitize_line(text, PREVIEW_CELLS) if text else '""', "", False)
+        return PartLine(key, sanitize_line(text, PREVIEW_CELLS) if text else '""', "", False)
     lines = text.count("\n") + 1
     first = text[:2_000].lstrip().split("\n", 1)[0]
     note = _characters(text)
     if lines > 1:
         note = _("{lines} lines, {characters}").format(lines=f"{lines:,}", characters=note)
-    return Said(key, sanitize_line(first, PREVIEW_CELLS), note, True)
+    return PartLine(key, sanitize_line(first, PREVIEW_CELLS), note, True)
 
 
 def _characters(text: str) -> str:
@@ -95,14 +95,13 @@ def _characters(text: str) -> str:
 
 
 def parts_of(part: Part, width: int = SHORT_CHARS) -> list[Part]:
-    """What a part is made of, where it opens: its values, or a text's lines, none longer than `width` characters."""
+    """Return the values of a part, or the lines of a text, none longer than `width` characters."""
     value = part.value
     match value:
         case dict():
             return [Part(str(key), inner) for key, inner in value.items()]
         case list():
-            first, end = (0, len(value)) if part.end < 0 else (part.first, part.end)
-            return _grouped(value, first, end)
+            return _grouped(value, *((0, len(value)) if part.end < 0 else (part.first, part.end)))
         case str():
             return _text_parts(part, value, max(16, width))
     return []
@@ -120,7 +119,7 @@ def _grouped(values: list[object], first: int, end: int) -> list[Part]:
 
 
 def _text_parts(part: Part, text: str, width: int) -> list[Part]:
-    """The lines of a text, or of a piece of it; what does not fit is one more piece at the end."""
+    """Return the lines of a text or of a range of it; what does not fit is one more part at the end."""
     start, end = (0, len(text)) if part.end < 0 else (part.first, part.end)
     found: list[Part] = []
     at = start
@@ -134,8 +133,8 @@ def _text_parts(part: Part, text: str, width: int) -> list[Part]:
     return found
 
 
-def copied(part: Part) -> str:
-    """A part as it goes to the clipboard: a text as it is, anything else as JSON."""
+def copy_text(part: Part) -> str:
+    """Return a part for the clipboard: a text as it is, anything else as JSON."""
     value = part.value
     if part.end >= 0 and isinstance(value, str | list):
         value = value[part.first : part.end]
@@ -143,26 +142,22 @@ def copied(part: Part) -> str:
 
 
 def line_of(part: Part) -> str:
-    """A line of an opened text, clean."""
+    """Return a line of an opened text, clean."""
     return sanitize(part.value) if isinstance(part.value, str) else ""
 
 
-MAX_CHARS = 200_000
-"""More than anybody scrolls through; the export has the rest."""
-
-
-def whole(envelope: Envelope) -> str:
-    """An event as it is stored. Not clean: for the clipboard, not for the screen."""
+def stored_json(envelope: Envelope) -> str:
+    """Return an event as it is stored. Not clean: for the clipboard, not for the screen."""
     from core.events import envelope_to_dict  # not with the first frame
 
     return json.dumps(envelope_to_dict(envelope), indent=2, ensure_ascii=False, default=str)
 
 
-def details(envelope: Envelope) -> str:
-    """What to show of an event; clean."""
-    text = whole(envelope)
-    if len(text) > MAX_CHARS:
+def shown_json(envelope: Envelope) -> str:
+    """Return the stored JSON of an event for the screen, clean and bounded."""
+    text = stored_json(envelope)
+    if len(text) > MAX_JSON_CHARS:
         more = _("[... {n} more characters; use `handloom export` to see all ...]")
-        more = more.format(n=f"{len(text) - MAX_CHARS:,}")
-        text = f"{text[:MAX_CHARS]}\n{more}"
+        more = more.format(n=f"{len(text) - MAX_JSON_CHARS:,}")
+        text = f"{text[:MAX_JSON_CHARS]}\n{more}"
     return sanitize(text)

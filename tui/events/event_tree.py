@@ -1,30 +1,33 @@
-"""An event as a tree on the screen: keys and values, long texts folded to a line, opened where the user wants.
+"""An event as a tree of keys and values, beside the log or in a dialog. Long texts are folded to a line.
 
-A branch is filled when it is opened, so that an event costs what is looked at. What is shown is clean; what is copied
-is what is stored.
+A branch is filled when it is opened, so that an event costs only what is visible. What is shown is clean; what is
+copied is what is stored.
 """
 
 from __future__ import annotations
 
 from rich.style import Style
 from rich.text import Text
+from textual.app import ComposeResult
 from textual.binding import Binding
+from textual.containers import Vertical
 from textual.message import Message
+from textual.screen import ModalScreen
 from textual.widgets import Tree
 from textual.widgets.tree import TreeNode
 
 from tui.commands import BY_ID, keyed
-from tui.events.event_parts import Part, copied, describe, line_of, parts_of
+from tui.events.event_parts import Part, copy_text, describe, line_of, parts_of
 from tui.i18n import _
 from tui.workspace.line_view import Copied
 
 OPEN_AT_FIRST = frozenset({"args", "extras"})
-"""What an event is about: the rest is opened on demand."""
+"""The branches that are open at first."""
 _INDENT = 4
 
 
 class EventTree(Tree[Part]):
-    """The parts of one event."""
+    """The fields of one event."""
 
     HELP = keyed(
         _(
@@ -58,10 +61,10 @@ class EventTree(Tree[Part]):
     ]
 
     class Shown(Message):
-        """The tree has come into sight, and may have to show another event."""
+        """The tree became visible, and may have to show another event."""
 
     class RawWanted(Message):
-        """The user wants to see the event as it is stored."""
+        """The user wants to see the stored JSON."""
 
         def __init__(self, event_id: int) -> None:
             super().__init__()
@@ -91,7 +94,6 @@ class EventTree(Tree[Part]):
         self.action_cursor_down()
 
     def on_show(self) -> None:
-        """Tell that somebody looks."""
         self.post_message(self.Shown())
 
     def on_tree_node_expanded(self, event: Tree.NodeExpanded[Part]) -> None:
@@ -104,8 +106,8 @@ class EventTree(Tree[Part]):
             return
         width = self.scrollable_content_region.width - _INDENT - 2 * self._level(node)
         for part in parts_of(node.data, width):
-            said = describe(part)
-            node.add(Text(said.key), part, allow_expand=bool(part.key) and said.opens)
+            shown = describe(part)
+            node.add(Text(shown.key), part, allow_expand=bool(part.key) and shown.can_open)
 
     def _level(self, node: TreeNode[Part]) -> int:
         level, above = 0, node.parent
@@ -114,38 +116,34 @@ class EventTree(Tree[Part]):
         return level
 
     def render_label(self, node: TreeNode[Part], base_style: Style, style: Style) -> Text:
-        """A part in one line: its key, its value or the beginning of it, and what kind of value it is."""
+        """Draw a part in one line: its key, its value or the beginning of it, and what kind of value it is."""
         part = node.data
         if part is None:
             return Text()
         if not part.key:
             return Text(line_of(part), base_style + self._role("text") + style)
-        said = describe(part)
+        shown = describe(part)
         marks = ("▾ " if node.is_expanded else "▸ ") if node.allow_expand else "  "
         label = Text(marks, base_style + style)
-        label.append(said.key, base_style + self._role("key") + style)
-        if said.preview and not node.is_expanded:
-            label.append(f"  {said.preview}", base_style + self._role("text") + style)
-        if said.note:
-            label.append(f"  {said.note}", base_style + self._role("note") + style)
+        label.append(shown.key, base_style + self._role("key") + style)
+        if shown.preview and not node.is_expanded:
+            label.append(f"  {shown.preview}", base_style + self._role("text") + style)
+        if shown.note:
+            label.append(f"  {shown.note}", base_style + self._role("note") + style)
         label.no_wrap = True
         return label
 
     def _role(self, role: str) -> Style:
         return self.get_component_rich_style(f"event-tree--{role}", partial=True)
 
-    # -- what the user does --------------------------------------------------------------------------------------------
-
     def action_first(self) -> None:
-        """To the first part."""
         self.cursor_line = 0
 
     def action_last(self) -> None:
-        """To the last part that is shown."""
         self.cursor_line = self.last_line
 
     def action_unfold(self) -> None:
-        """Open the part under the cursor; an open one leads to its first part."""
+        """Open the part under the cursor; in an open one, go to its first part."""
         node = self.cursor_node
         if node is None or not node.allow_expand:
             return
@@ -155,7 +153,7 @@ class EventTree(Tree[Part]):
             node.expand()
 
     def action_fold(self) -> None:
-        """Fold the part under the cursor; a folded one leads to what it is a part of."""
+        """Fold the part under the cursor; from a folded one, go to its parent."""
         node = self.cursor_node
         if node is None:
             return
@@ -165,16 +163,49 @@ class EventTree(Tree[Part]):
             self.move_cursor(node.parent)
 
     def action_copy(self) -> None:
-        """Copy the part under the cursor; of an opened text, the whole text."""
+        """Copy the part under the cursor; for a line of a text, the whole text."""
         node = self.cursor_node
         if node is not None and node.data is not None and not node.data.key:
             node = node.parent
         if node is None or node.data is None:
             return
-        text = copied(node.data)
-        self.post_message(Copied(text))
+        self.post_message(Copied(copy_text(node.data)))
 
     def action_raw(self) -> None:
-        """Ask for the event as it is stored."""
         if self.event_id is not None:
             self.post_message(self.RawWanted(self.event_id))
+
+
+class EventScreen(ModalScreen[None]):
+    """One event in a dialog. The title is clean."""
+
+    DEFAULT_CSS = """
+    EventScreen {
+        align: center middle; background: $background 60%;
+        & > Vertical {
+            width: 90%; max-width: 130; height: 90%; padding: 0 1; background: $surface; border: round $accent;
+            border-title-color: $text-accent; border-title-style: bold; border-subtitle-color: $text-muted;
+        }
+    }
+    """
+    BINDINGS = [Binding("escape,q", "leave", "Leave")]
+
+    def __init__(self, title: str, event_id: int, event: dict[str, object]) -> None:
+        super().__init__()
+        self._title, self._event_id, self._event = title, event_id, event
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as box:
+            box.border_title = self._title
+            box.border_subtitle = _("Enter expands · c copies · r JSON · Esc closes")
+            yield EventTree()
+
+    def on_mount(self) -> None:
+        self.query_one(EventTree).focus()
+        self.call_after_refresh(self._fill)  # when its width is known
+
+    def _fill(self) -> None:
+        self.query_one(EventTree).show(self._event_id, self._event)
+
+    def action_leave(self) -> None:
+        self.dismiss()

@@ -1,12 +1,13 @@
-"""The line at the foot of the event log in which a filter is typed, and the one below that helps.
+"""The input at the foot of the event log for a filter, and a line below with completions or the error.
 
-Tab completes, Enter filters, Esc leaves. What is wrong is told below its place while nothing has been applied yet.
-Knows the language and nothing of events; what was typed goes up as a message.
+Tab completes, Enter applies, Esc leaves.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -16,14 +17,52 @@ from textual.message import Message
 from textual.widgets import Input, Static
 
 from tui.dialogs.input_field import Field
-from tui.events.event_filter import Filter, parse
-from tui.events.filter_language import FIELDS, FilterError, complete
+from tui.events.event_filter import FIELDS, FLAGS, SOURCES, Filter, FilterError, parse
 from tui.i18n import _
 from tui.terminal_io.sanitizer import sanitize_line
 
+_LAST_WORD = re.compile(r"[^\s()]*\Z")
+_VALUES = re.compile(r"-?(type|kind|source)(?:!=|[=:])(?:.*,)?")
+"""A field whose values are known, up to the value that is being typed."""
+MAX_OPTIONS = 40
+
+
+class Completion(NamedTuple):
+    """How a line may go on."""
+
+    start: int
+    """Where the text that is replaced begins."""
+    options: tuple[str, ...]
+
+    def applied(self, line: str) -> str:
+        """Return the line with the first option."""
+        return line[: self.start] + self.options[0] if self.options else line
+
+
+def complete(line: str, kinds: Sequence[str]) -> Completion:
+    """Complete a line at its end; `kinds` are the kinds of events that there are. Offers nothing inside quotes."""
+    if line.replace('\\"', "").count('"') % 2:
+        return Completion(len(line), ())
+    word_match = _LAST_WORD.search(line)
+    word = word_match[0] if word_match else ""
+    start = len(line) - len(word)
+    if (field := _VALUES.match(word)) is not None:
+        values = SOURCES if field[1] == "source" else kinds
+        return _completion(start + field.end(), word[field.end() :], values)
+    bare = word.removeprefix("-")
+    if re.search(r"[!=<>:~\"]", bare):
+        return Completion(len(line), ())
+    words = [*(field.typed for field in FIELDS.values()), *FLAGS, *(["or"] if line[:start].strip() else []), "not"]
+    return _completion(len(line) - len(bare), bare, words)
+
+
+def _completion(start: int, typed: str, options: Sequence[str]) -> Completion:
+    fitting = [option for option in options if option.startswith(typed.lower()) and option != typed]
+    return Completion(start, tuple(dict.fromkeys(fitting))[:MAX_OPTIONS])
+
 
 class FilterBar(Vertical):
-    """A filter being typed."""
+    """The input and the line below it."""
 
     DEFAULT_CSS = """
     FilterBar {
@@ -41,7 +80,7 @@ class FilterBar(Vertical):
     PLACEHOLDER = 'type:run exit!=0 text~"no such file"'
 
     class Applied(Message):
-        """This filter is to be shown; None shows every event again."""
+        """The user applied a filter; None shows every event again."""
 
         def __init__(self, filter: Filter | None) -> None:
             super().__init__()
@@ -51,11 +90,10 @@ class FilterBar(Vertical):
         super().__init__(id=id)
         self.kinds: Sequence[str] = ()
         self._typed: list[str] = []
-        """Filters of this run, the latest last."""
+        """The filters that were applied, the latest last."""
         self._back = 0
 
     def compose(self) -> ComposeResult:
-        """The line and its help."""
         yield Field(placeholder=self.PLACEHOLDER, compact=True)
         yield Static(markup=False)
 
@@ -65,11 +103,10 @@ class FilterBar(Vertical):
 
     @property
     def is_open(self) -> bool:
-        """Whether a filter is being typed."""
         return bool(self.display) and self._input.has_focus
 
     def open(self, text: str, kinds: Sequence[str]) -> None:
-        """Have a filter typed, beginning with the one there is."""
+        """Open the input with the current filter."""
         self.kinds, self._back = kinds, 0
         self.display = True
         self._input.value = text
@@ -78,16 +115,14 @@ class FilterBar(Vertical):
         self._help()
 
     def close(self) -> None:
-        """Go away."""
         self.display = False
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Say how the line may go on."""
         event.stop()
         self._help()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Apply the filter, or say what is wrong with it."""
+        """Apply the filter, or show what is wrong with it."""
         event.stop()
         line = event.value.strip()
         try:
@@ -101,15 +136,15 @@ class FilterBar(Vertical):
         self.post_message(self.Applied(wanted))
 
     def action_complete(self) -> None:
-        """Take the first of what the line may go on with."""
+        """Insert the first completion."""
         line = self._input.value
-        found = complete(line, self.kinds)
-        if found.options:
-            self._input.value = found.applied(line)
+        completion = complete(line, self.kinds)
+        if completion.options:
+            self._input.value = completion.applied(line)
             self._input.cursor_position = len(self._input.value)
 
     def action_earlier(self, step: int) -> None:
-        """Go through the filters that were typed before."""
+        """Go through the filters that were applied before."""
         back = min(max(0, self._back + step), len(self._typed))
         if back != self._back:
             self._back = back

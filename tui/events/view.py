@@ -1,8 +1,8 @@
-"""The event log on the screen: one line per event, only the visible ones ever formatted.
+"""The event log on the screen: one line per event, of which only visible ones are formatted.
 
 A view shows whichever model is attached, and keeps the reader's place in each. It follows the end until the cursor
-leaves it; what is put in or pushed out at the top moves the scroll position along, so the lines that are being read
-stay where they are. A filter that comes or goes leaves the cursor on its event, or on the nearest.
+leaves it; rows that are added or removed at the top move the scroll position along, so the lines that are being read
+stay where they are. A new filter leaves the cursor on its event, or on the nearest.
 """
 
 from __future__ import annotations
@@ -23,18 +23,17 @@ from textual.message import Message
 from textual.strip import Strip
 
 from tui.commands import BY_ID, keyed
-from tui.find.row_finder import RowFinder
+from tui.find.pane_search import RowFinder
 from tui.i18n import _
 from tui.terminal_io.sanitizer import sanitize_line
 from tui.workspace.line_view import set_lines
 
 if TYPE_CHECKING:
+    from tui.events.event_rows import Row, Rows
     from tui.events.model import EventsModel
-    from tui.events.row_order import Lines, Row
 
-_TIME_FROM = 56
-"""Columns from which the time fits beside the rest."""
-_SOURCE_FROM = 40
+_MIN_WIDTH_OF_TIME = 56
+_MIN_WIDTH_OF_SOURCE = 40
 
 SOURCES = {"environment": "env"}
 ACTIONS = {
@@ -50,11 +49,11 @@ ACTIONS = {
     "list.find_next": "go_to_hit(1)",
     "list.find_prev": "go_to_hit(-1)",
 }
-"""What the keys of a list do here."""
+"""The actions of the list keys."""
 
 
 class _Place(NamedTuple):
-    """Where the reader is in one model; both are ids of events."""
+    """The reader's place in one model, as ids of events."""
 
     cursor: int
     top: int
@@ -90,51 +89,48 @@ class EventsView(RowFinder, can_focus=True):
     SEARCHING = _("No matches yet; searching earlier events.")
 
     class OlderWanted(Message):
-        """The first loaded line is on the screen, and there is more before it."""
+        """The first loaded row is visible, and there are older events."""
 
-    class Asked(Message):
-        """The user wants something of the event under the cursor: `open`, `jump` or `copy`."""
+    class ActionRequested(Message):
+        """The user wants to `open` or `copy` the event under the cursor, or to `jump` from it."""
 
-        def __init__(self, wish: str, event_id: int | None) -> None:
+        def __init__(self, action: str, event_id: int | None) -> None:
             super().__init__()
-            self.wish = wish
+            self.action = action
             self.event_id = event_id
-            """None where there is no event."""
+            """None if there is no event."""
 
     class Moved(Message):
-        """Another event is under the cursor."""
+        """The cursor moved to another event."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._model: EventsModel | None = None
-        self._lines: Lines | None = None
+        self._shown: Rows | None = None
         self._places: WeakKeyDictionary[EventsModel, _Place] = WeakKeyDictionary()
         self._version = -1
         self._dropped = self._prepended = 0
-        self._asked_before: int | None = None
+        self._requested_before: int | None = None
         self._moved_to: int | None = None
-        self._told = Content()
+        self._title = Content()
         self.cursor = 0
         self.following = True
 
     @property
     def width(self) -> int:
-        """Columns of a line: those beside the scrollbar."""
         return self.scrollable_content_region.width
 
     @property
     def _rows(self) -> list[Row]:
-        return self._lines.rows if self._lines is not None else []
+        return self._shown.rows if self._shown is not None else []
 
     @property
     def row(self) -> Row | None:
-        """The row under the cursor."""
+        """The row under the cursor, if any."""
         return self._rows[self.cursor] if self.cursor < len(self._rows) else None
 
-    # -- what is shown -------------------------------------------------------------------------------------------------
-
     def attach(self, model: EventsModel | None) -> None:
-        """Show this model from now on, where the reader left it; at its end the first time."""
+        """Show this model at the place where the reader left it; at its end the first time."""
         if model is not None and model is self._model:
             self.sync()
             return
@@ -143,44 +139,43 @@ class EventsView(RowFinder, can_focus=True):
         elif self._model is not None:
             self._places.pop(self._model, None)
         self._model = model
-        self._asked_before = self._moved_to = None
-        self._take_lines(self._places.get(model) if model is not None else None)
+        self._requested_before = self._moved_to = None
+        self._take_rows(self._places.get(model) if model is not None else None)
         self.sync()
 
     def _place(self) -> _Place | None:
-        """Where the reader is; None at the end, which is followed."""
+        """Return the place of the reader; None if the end is followed."""
         if self.following or self.row is None:
             return None
         top = min(self.scroll_offset.y, len(self._rows) - 1)
         return _Place(self.row.id, self._rows[top].id)
 
-    def _take_lines(self, place: _Place | None) -> None:
-        """Show the lines that the model has to show, at this place in them; None follows the end."""
-        self._lines = self._model.lines if self._model is not None else None
+    def _take_rows(self, place: _Place | None) -> None:
+        """Show the model's current rows at this place in them; None follows the end."""
+        self._shown = self._model.shown if self._model is not None else None
         self._version = -1
         self.following = place is None
-        if self._lines is None or place is None:
+        if self._shown is not None:
+            self._dropped, self._prepended = self._shown.dropped, self._shown.prepended
+        if self._shown is None or place is None:
             self.cursor = max(0, len(self._rows) - 1)
         else:
-            self._dropped, self._prepended = self._lines.dropped, self._lines.prepended
-            self.cursor = min(self._lines.place(place.cursor), max(0, len(self._rows) - 1))
+            self.cursor = min(self._shown.index_near(place.cursor), max(0, len(self._rows) - 1))
             set_lines(self, len(self._rows))
-            self.scroll_to(y=self._lines.place(place.top), animate=False, immediate=True, force=True)
-        if self._lines is not None:
-            self._dropped, self._prepended = self._lines.dropped, self._lines.prepended
+            self.scroll_to(y=self._shown.index_near(place.top), animate=False, immediate=True, force=True)
 
     def sync(self) -> None:
-        """Take over what changed in the model since the last call. Cheap when nothing did."""
+        """Show what changed in the model since the last call. Cheap if nothing did."""
         model = self._model
         if model is not None and self._version == model.version:
             return
-        if model is not None and model.lines is not self._lines:
-            self._take_lines(self._place())
+        if model is not None and model.shown is not self._shown:
+            self._take_rows(self._place())
         self._version = model.version if model else -1
-        shift, lines = 0, self._lines
-        if lines is not None:
-            shift = (lines.prepended - self._prepended) - (lines.dropped - self._dropped)
-            self._dropped, self._prepended = lines.dropped, lines.prepended
+        shift, shown = 0, self._shown
+        if shown is not None:
+            shift = (shown.prepended - self._prepended) - (shown.dropped - self._dropped)
+            self._dropped, self._prepended = shown.dropped, shown.prepended
             if shift and not self.following:
                 self.cursor = max(0, self.cursor + shift)
         set_lines(self, len(self._rows))
@@ -191,16 +186,15 @@ class EventsView(RowFinder, can_focus=True):
             self.scroll_to(y=max(0, self.scroll_offset.y + shift), animate=False, immediate=True, force=True)
         self.find_again()
         self.refresh()
-        self._tell_moved()
+        self._post_moved()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Lines fit the width, so nothing scrolls sideways."""
         set_lines(self, len(self._rows))
         if self.following:
             self.scroll_end(animate=False, immediate=True, force=True, x_axis=False)
 
-    def tell(self, count: int) -> None:
-        """Say in the title how many events there are; of a filter, which it is, how many it found and how far back."""
+    def show_count(self, count: int) -> None:
+        """Show in the title how many events there are, and the filter with the number of its matches."""
         model, title = self._model, Content(f"{self.TITLE} {count}")
         if model is not None and model.filter is not None:
             found = str(len(model.rows))
@@ -208,14 +202,12 @@ class EventsView(RowFinder, can_focus=True):
                 found = _("{n}, searched back to {id}…").format(n=found, id=model.searched)
             chip = f" {sanitize_line(str(model.filter), 40)} · {found} "
             title = Content.assemble(title, "  ", (chip, "$text-warning on $warning-muted"))
-        if title != self._told:
-            self._told = title
+        if title != self._title:
+            self._title = title
             self.border_title = title
 
-    # -- the cursor ----------------------------------------------------------------------------------------------------
-
     def move_cursor(self, to: int) -> None:
-        """Put the cursor on a line and show it; on the last one the log follows the end again."""
+        """Move the cursor to a row and show it; on the last one the log follows the end again."""
         count = len(self._rows)
         if not count:
             return
@@ -223,84 +215,72 @@ class EventsView(RowFinder, can_focus=True):
         self.following = self.cursor == count - 1
         self.scroll_to_region(Region(0, self.cursor, 1, 1), animate=False, immediate=True, force=True)
         self.refresh()
-        self._want_older()
-        self._tell_moved()
+        self._request_older()
+        self._post_moved()
 
     def go_to(self, event_id: int) -> bool:
-        """Put the cursor on an event. Answers whether it is among the lines."""
+        """Move the cursor to an event. Returns whether it is among the rows."""
         self.sync()
-        index = self._lines.index(event_id) if self._lines is not None else None
+        index = self._shown.index(event_id) if self._shown is not None else None
         if index is None:
             return False
         self.move_cursor(index)
         return True
 
-    def _tell_moved(self) -> None:
+    def _post_moved(self) -> None:
         here = self.row.id if self.row is not None else None
         if here != self._moved_to:
             self._moved_to = here
             self.post_message(self.Moved())
 
-    def _want_older(self) -> None:
+    def _request_older(self) -> None:
         model = self._model
-        if model and self.scroll_offset.y <= 0 and model.wants_older and self._asked_before != model.oldest:
-            self._asked_before = model.oldest
+        if model and self.scroll_offset.y <= 0 and model.wants_older and self._requested_before != model.oldest:
+            self._requested_before = model.oldest
             self.post_message(self.OlderWanted())
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Reading back to the first line loads the page before it."""
+        """Load the previous page when the reader scrolls to the first row."""
         super().watch_scroll_y(old_value, new_value)
         if new_value < old_value:
             self.following = False
         elif new_value >= self.max_scroll_y and self._model and self.cursor >= len(self._rows) - 1:
             self.following = True
-        self._want_older()
+        self._request_older()
 
-    def action_move(self, lines: int) -> None:
-        """Move the cursor by lines."""
-        self.move_cursor(self.cursor + lines)
+    def action_move(self, rows: int) -> None:
+        self.move_cursor(self.cursor + rows)
 
     def action_move_page(self, pages: int) -> None:
-        """Move the cursor by pages."""
         self.move_cursor(self.cursor + pages * max(1, self.size.height - 1))
 
     def action_home(self) -> None:
-        """To the oldest line that is loaded."""
         self.move_cursor(0)
 
     def action_end(self) -> None:
-        """To the newest line, following it from now on."""
         self.move_cursor(len(self._rows) - 1)
 
-    def action_ask(self, wish: str) -> None:
-        """Ask for something of the event under the cursor."""
-        self.post_message(self.Asked(wish, self.row.id if self.row is not None else None))
+    def action_ask(self, action: str) -> None:
+        self.post_message(self.ActionRequested(action, self.row.id if self.row is not None else None))
 
     def on_click(self, event: events.Click) -> None:
-        """A click moves the cursor, a double click opens."""
         line = event.y + self.scroll_offset.y
         if line < len(self._rows):
             self.move_cursor(line)
             if event.chain == 2:
                 self.action_ask("open")
 
-    # -- what can be found ---------------------------------------------------------------------------------------------
-
     def row_count(self) -> int:
         return len(self._rows)
 
     def row_text(self, row: int) -> str:
-        """Its kind and what it says; the number and the time are the filter's."""
+        """Return its kind and summary; number and time are found by the filter."""
         return f"{self._rows[row].kind} {self._rows[row].summary}"
 
     def show_row(self, row: int) -> None:
-        """Put the cursor there."""
         self.move_cursor(row)
 
-    # -- drawing -------------------------------------------------------------------------------------------------------
-
     def render_line(self, y: int) -> Strip:
-        """Format one visible line."""
         width, base = self.width, self.rich_style
         index = y + self.scroll_offset.y
         if index >= len(self._rows):
@@ -325,23 +305,23 @@ class EventsView(RowFinder, can_focus=True):
         return Strip([Segment(line, muted)]).adjust_cell_length(width, base)
 
     def _segments(self, index: int, base: Style) -> list[Segment]:
-        assert self._lines is not None
-        row, width = self._lines.rows[index], self.width
+        assert self._shown is not None
+        row, width = self._shown.rows[index], self.width
         muted, failed = base + self._style("events--muted"), base + self._style("events--failed")
         segments = [Segment(f"{row.id:>5} ", muted)]
-        if width >= _TIME_FROM:
+        if width >= _MIN_WIDTH_OF_TIME:
             segments.append(Segment(time.strftime("%H:%M:%S ", time.localtime(row.at)), muted))
-        if width >= _SOURCE_FROM:
+        if width >= _MIN_WIDTH_OF_SOURCE:
             name = f"events--{row.source}" if row.source in ("agent", "user") else "events--muted"
             segments.append(Segment(f"{SOURCES.get(row.source, row.source):<6}", base + self._style(name)))
-        guide, near = self._lines.guide(index)
+        guide, near = self._shown.guide(index)
         segments.append(Segment(guide, muted))
         segments.append(
             Segment("✕ " if row.failed else "→ " if row.is_action else "• ", failed if row.failed else muted)
         )
         segments.append(Segment(sanitize_line(row.kind, 24) + " ", base + Style(bold=row.is_action)))
         if not near:
-            segments.append(Segment(f"#{row.under} ", muted))
+            segments.append(Segment(f"#{row.parent} ", muted))
         room = width - sum(cell_len(segment.text) for segment in segments) - 1
         segments.append(Segment(" " + sanitize_line(row.summary, room), failed if row.failed else muted))
         return segments

@@ -1,4 +1,4 @@
-"""Find a text in a pane."""
+"""The commands to find text in a pane."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from textual.scroll_view import ScrollView
 from tui.shortcuts.command import Command, Group, Scope
 
 if TYPE_CHECKING:
-    from tui.find.find_bar import FindBar
+    from tui.find.pane_search import FindBar
     from tui.workspace.context import Context
 
 
 def find_bar(app: Context) -> FindBar | None:
-    """The line in which is written what to find."""
-    from tui.find.find_bar import FindBar
+    """Return the find bar, if it is open."""
+    from tui.find.pane_search import FindBar
 
     return next(iter(app.workspace.query(FindBar)), None)
 
 
 async def open_find(app: Context) -> None:
-    """Search the pane in focus; from anywhere else, the chat."""
-    from tui.find.find_bar import Findable, FindBar
+    """Search the focused pane; from anywhere else, the chat."""
+    from tui.find.pane_search import Findable, FindBar
 
     workspace, bar = app.workspace, find_bar(app)
     focused = workspace.focused
@@ -40,7 +40,7 @@ async def open_find(app: Context) -> None:
 
 
 def leave_find(app: Context) -> bool:
-    """Close the search that has the keys, and focus the pane where it led. Returns whether there was one."""
+    """Close the search if it or its pane has the focus, and focus the pane. Returns whether it was open."""
     bar = find_bar(app)
     if bar is None or app.workspace.focused not in (bar.input, bar.view):
         return False
@@ -50,7 +50,7 @@ def leave_find(app: Context) -> bool:
 
 
 def show_tally(app: Context) -> None:
-    """Show how many places the search has found so far."""
+    """Show how many hits the search has found so far."""
     bar = find_bar(app)
     if bar is not None and bar.is_mounted:
         bar.show_tally()

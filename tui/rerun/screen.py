@@ -207,7 +207,7 @@ class AgainScreen(ModalScreen[None]):
             self.app.push_screen(screen, lambda answer: self._answer(asked, answer))
             return
         from core.events import envelope_to_dict
-        from tui.events.screen import EventScreen
+        from tui.events.event_tree import EventScreen
 
         pair = self.actions.pair
         if pair is None:

@@ -1,7 +1,7 @@
 """What each key sends: its bytes, its name, and the command that it gives. The terminal is left as it was found.
 
 Bytes become keys here as they do in the workspace, by Textual's parser with what
-`tui.terminal_io.textual_patches.escape_bursts` mends of it; so what is shown is what a command would get. Draws
+`tui.terminal_io.textual_patches` corrects of it; so what is shown is what a command would get. Draws
 nothing but lines.
 """
 
@@ -24,8 +24,8 @@ from textual._xterm_parser import XTermParser
 from tui.commands import COMMANDS, by_leader
 from tui.i18n import _
 from tui.shortcuts.shortcut_keys import PUNCTUATION, is_typed, shown
-from tui.terminal_io.escapes import ABOUT_KEYS, KEYS_APART, KEYS_AS_BEFORE
-from tui.terminal_io.textual_patches import escape_bursts
+from tui.terminal_io.escapes import KITTY_KEYS_OFF, KITTY_KEYS_ON, QUERY_KEYS
+from tui.terminal_io.textual_patches import patch_escapes
 
 ANSWER_S = 1.0
 """How long a terminal has to say what it is; a link over half the world takes a third of that."""
@@ -39,7 +39,7 @@ class Keys:
     """Keys made of what the terminal sends, each with its own bytes."""
 
     def __init__(self) -> None:
-        escape_bursts.install()
+        patch_escapes()
         self._parser = XTermParser()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._sent = ""
@@ -121,10 +121,10 @@ def _raw(source: int, target: int) -> Iterator[None]:
     kept = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         tty.setraw(source)
-        os.write(target, KEYS_APART.encode())
+        os.write(target, KITTY_KEYS_ON.encode())
         yield
     finally:
-        os.write(target, KEYS_AS_BEFORE.encode())
+        os.write(target, KITTY_KEYS_OFF.encode())
         termios.tcsetattr(source, termios.TCSAFLUSH, before)
         for number, handler in kept.items():
             signal.signal(number, handler)
@@ -136,7 +136,7 @@ def speaks_protocol(source: int, target: int) -> bool | None:
     until = time.monotonic() + ANSWER_S
     try:
         tty.setcbreak(source)
-        os.write(target, ABOUT_KEYS.encode())
+        os.write(target, QUERY_KEYS.encode())
         while not _DEVICE.search(reply):
             left = until - time.monotonic()
             if left <= 0 or not select.select([source], [], [], left)[0]:

@@ -1,7 +1,8 @@
-"""Taking over the agent's terminal and giving it back.
+"""Take control of the agent's terminal, and return it.
 
-While the user has it and the pane has the focus, every key goes to the program, those of the workspace included; only
-the key that took it over gives it back. A user who looks elsewhere keeps it: the border says so, and a click goes back.
+While the user has control and the pane has the focus, every key goes to the program, shortcuts of the workspace
+included; only the key that took control returns it. The user keeps control when the focus moves elsewhere: the border
+says so, and a click goes back.
 """
 
 from __future__ import annotations
@@ -14,32 +15,31 @@ from textual import events
 
 from tui.i18n import _
 from tui.shortcuts.command import Command, Group, key_of, keyed, keys_of
-from tui.terminal.input_hint import WaitsHint
-from tui.terminal_io.textual_patches.escape_bursts import typed
+from tui.terminal_io.textual_patches import typed_bytes
 
 if TYPE_CHECKING:
     from tui.workspace.context import Context
     from tui.workspace.conversation import ConversationTab
 
 
-ROOMY = 240
-"""Columns from which the terminal is wide enough beside the chat; on less it fills the screen while it is taken."""
-ALSO_GIVES_BACK = "ctrl+right_square_bracket"
-"""A function key may be another program's; ctrl+] every terminal has, as telnet's way out."""
+WIDE_COLUMNS = 240
+"""From this width on, the terminal stays beside the chat; on a narrower screen it is maximised while it is taken."""
+RETURN_KEY = "ctrl+right_square_bracket"
+"""Also returns control: function keys may be taken by another program; every terminal has ctrl+], as in telnet."""
 
 
-async def hurry_terminals(app: Context) -> None:
-    """Have the faster emulator from now on, where there is one."""
-    vt = await asyncio.to_thread(import_module, "tui.terminal_io.emulator")
+async def use_ghostty(app: Context) -> None:
+    """Switch all terminals to libghostty's emulator, if it is installed."""
+    emulator = await asyncio.to_thread(import_module, "tui.terminal_io.emulator")
     model = await asyncio.to_thread(import_module, "tui.terminal.model")
-    if (kind := await asyncio.to_thread(vt.load_faster)) is not None:
-        model.TerminalModel.faster = kind
+    if (kind := await asyncio.to_thread(emulator.load_ghostty)) is not None:
+        model.TerminalModel.emulator_type = kind
         for tab in app.tabs.all:
-            tab.terminal.hurry(kind)
+            tab.terminal.switch_emulator(kind)
 
 
-def take_or_give_back(app: Context) -> None:
-    """Take over the terminal, or the browser if the user looks at it; give back what they have."""
+def toggle_control(app: Context) -> None:
+    """Take control of the terminal, or of the browser if it has the focus; return what the user controls."""
     tab = app.tabs.conversation
     if tab is None:
         app.flash(keyed(_("No conversation is open. Press {conv.new} to start one.")))
@@ -49,7 +49,7 @@ def take_or_give_back(app: Context) -> None:
         _give_back(app, tab)
     else:
         app.workspace.show_pane("terminal")
-        if app.workspace.size.width < ROOMY and not app.workspace.maximised_pane:
+        if app.workspace.size.width < WIDE_COLUMNS and not app.workspace.maximised_pane:
             app.workspace.maximised_pane = True
             app.workspace.arrange_panes()
         app.workspace.call_after_refresh(_take, app, tab)
@@ -76,46 +76,48 @@ def _give_back(app: Context, tab: ConversationTab) -> None:
     app.flash(_("You returned the terminal. The agent sees what you did in its next step."))
 
 
-def show_who_has_terminal(app: Context) -> None:
-    """Have the pane say who has the terminal; called once a frame."""
+def show_terminal_control(app: Context) -> None:
+    """Show in the pane who controls the terminal; called once a frame."""
+    from tui.terminal.view import InputHint
+
     tab, view = app.tabs.conversation, app.workspace.terminal
     taken = tab is not None and tab.has_terminal
     view.show_taken(taken)
     key = key_of("terminal.take")
     waits = tab is not None and tab.terminal.waits and not taken
-    title, told = _("Terminal"), app.tabs.current.about_terminal if app.tabs.current is not None else ""
+    title, note = _("Terminal"), app.tabs.current.about_terminal if app.tabs.current is not None else ""
     if taken:
         title = _("Terminal: you have control, the agent is waiting")
         ready = tab is not None and tab.session.user_control.terminal.is_ready
-        told = _("{key} returns control").format(key=key)
+        note = _("{key} returns control").format(key=key)
         if not ready:
-            told = _("the sandbox is starting; your input is queued") + " · " + told
+            note = _("the sandbox is starting; your input is queued") + " · " + note
         elif not view.has_focus:
-            told = _("click to type") + " · " + told
+            note = _("click to type") + " · " + note
     elif waits:
-        told = _("waiting for input · {key} takes control").format(key=key)
-    if told:
-        title = f"{title} · {told}"
+        note = _("waiting for input · {key} takes control").format(key=key)
+    if note:
+        title = f"{title} · {note}"
     if view.border_title != title:
         view.border_title = title
-    app.workspace.query_one(WaitsHint).show(waits)
+    app.workspace.query_one(InputHint).show(waits)
 
 
 def key_to_terminal(app: Context, event: events.Key) -> bool:
-    """Send a key to the program where the terminal is the user's. Returns whether it was."""
+    """Send a key to the program if the user controls the terminal. Returns whether it was sent."""
     view = app.workspace.terminal
     if app.workspace.app.screen is not app.workspace or not view.taken or not view.has_focus:
         return False
-    if event.key in (*keys_of("terminal.take"), ALSO_GIVES_BACK):
-        if typed(event):  # Esc came with it, and is the program's
+    if event.key in (*keys_of("terminal.take"), RETURN_KEY):
+        if typed_bytes(event):  # Esc came with it, and is for the program
             view.key(events.Key("escape", "\x1b"))
-        take_or_give_back(app)
+        toggle_control(app)
         return True
     return view.key(event)
 
 
 def type_into_terminal(app: Context, data: bytes) -> None:
-    """Keys for the program."""
+    """Send what was typed to the program."""
     from core.errors import UsageError
 
     if (tab := app.tabs.conversation) is not None:
@@ -126,7 +128,7 @@ def type_into_terminal(app: Context, data: bytes) -> None:
 
 
 def resize_terminal(app: Context) -> None:
-    """The pane has another size, and so has the terminal while it is the user's."""
+    """Resize the terminal to the pane while the user controls it."""
     if (tab := app.tabs.conversation) is not None and tab.has_terminal:
         tab.session.user_control.terminal.resize(*app.workspace.terminal.screen_size)
 
@@ -134,5 +136,5 @@ def resize_terminal(app: Context) -> None:
 ROWS = (
     Command("terminal.take", ("f12",), "Take over the terminal", "Type in the agent's terminal while it waits; the "
             "same key, or ctrl+], gives it back.", Group.PANES, leader="i", slash="takeover", acts=True,
-            run=take_or_give_back),
+            run=toggle_control),
 )  # fmt: skip

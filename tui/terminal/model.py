@@ -1,7 +1,7 @@
-"""What the shell of a conversation has printed: live bytes as they come, and the stored outputs after a reopening.
+"""The output of a conversation's shell: live bytes as they arrive, and stored outputs after a reopening.
 
-Live frames are the truth while the conversation is open; observations fill in what happened before (`refill`), and
-outputs whose frames were never seen. Nothing is emulated until a view asks, so a hidden tab only queues bytes.
+Live frames come first. Observations add what happened before (`prepend`) and outputs whose frames were never seen.
+Nothing is emulated until a view asks, so a hidden tab only queues bytes.
 """
 
 from __future__ import annotations
@@ -10,33 +10,33 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from core.events.frames import Status, TerminalOutput
-from tui.terminal_io.emulator import Emulator, Terminal
+from tui.terminal_io.emulator import Emulator
+from tui.terminal_io.pyte_emulator import PyteEmulator
 from tui.workspace.pane import PaneModel
 
 if TYPE_CHECKING:
     from core.events import Envelope, Event, Frame
 
 WAITING_FOR_INPUT = "STATUS$WAITING_FOR_INPUT"
-"""Id of the notice that a command waits for input."""
 
 
 class TerminalModel(PaneModel):
     """One conversation's terminal."""
 
-    faster: type[Terminal] | None = None
-    """The emulator of every model that is made from now on; None for the usual one."""
+    emulator_type: type[Emulator] = PyteEmulator
+    """The emulator of models that are made from now on."""
 
     def __init__(self) -> None:
         self.version = 0
-        """Grows with every change, so that a view knows whether it is up to date."""
-        self.emulator: Terminal = (self.faster or Emulator)()
+        """Increases with every change, so that a view knows whether it is up to date."""
+        self.emulator = self.emulator_type()
         self._live: set[int] = set()
-        """Actions whose bytes came as frames, so that their observation says nothing new."""
+        """Actions whose bytes came as frames, so their observation adds nothing."""
         self._refilled = False
         self.waits = False
-        """Whether the command that runs waits for input."""
+        """Whether the running command waits for input."""
         self.on_reply: Callable[[bytes], None] | None = None
-        """Takes the terminal's answers to programs; None where nobody may type, and nobody answers."""
+        """Receives the terminal's replies to programs; None while nobody may type."""
         self.used = False
         """Whether anything was ever printed."""
 
@@ -50,7 +50,6 @@ class TerminalModel(PaneModel):
         self._write(_output(envelope.event))
 
     def apply_frame(self, frame: Frame) -> None:
-        """Take in live bytes; other frames are not for a terminal."""
         if isinstance(frame, TerminalOutput):
             if frame.cause >= 0:
                 self._live.add(frame.cause)
@@ -59,14 +58,14 @@ class TerminalModel(PaneModel):
             self.waits = bool(frame.message)
 
     def prepend(self, envelopes: Sequence[Envelope]) -> None:
-        """Fill an empty terminal from the last stored page. Older pages change nothing: a terminal has one end."""
+        """Fill an empty terminal from the last stored page. Older pages change nothing."""
         if not self._refilled and not self.used:
             self._refilled = True
             for envelope in envelopes:
                 self._write(_output(envelope.event))
 
     def work(self) -> bool:
-        """Emulate for at most one frame's budget. Answers whether the cells changed."""
+        """Emulate for at most one frame's budget. Returns whether the cells changed."""
         changed = self.emulator.work()
         if (replies := self.emulator.take_replies()) and self.on_reply is not None:
             self.on_reply(replies)
@@ -74,10 +73,10 @@ class TerminalModel(PaneModel):
             self._touch()
         return changed
 
-    def hurry(self, kind: type[Terminal]) -> None:
-        """Go on with another emulator, which has shown the newest of what there was."""
-        if isinstance(before := self.emulator, Emulator):
-            self.emulator = kind(before.screen.columns, before.screen.lines)
+    def switch_emulator(self, emulator_type: type[Emulator]) -> None:
+        """Replace pyte's emulator by one of another type that shows the newest of its output."""
+        if isinstance(before := self.emulator, PyteEmulator):
+            self.emulator = emulator_type(before.screen.columns, before.screen.lines)
             if before.tail:
                 self.emulator.write(before.tail)
                 while self.emulator.work():
@@ -96,7 +95,7 @@ class TerminalModel(PaneModel):
 
 
 def _output(event: Event) -> bytes:
-    """A stored command and its output as a terminal would have shown them; nothing for others and hidden ones."""
+    """Return a stored command and its output as a terminal would have shown them; nothing for any other event."""
     command, content = getattr(event, "command", None), getattr(event, "content", None)
     if type(event).kind != "run" or not isinstance(command, str) or not isinstance(content, str):
         return b""

@@ -1,12 +1,11 @@
-"""The choke point: nothing but our own escape sequences leaves through a strip.
+"""The last check of what is drawn: no escape sequences but Textual's own leave through a strip.
 
-Textual and Rich write a segment's text and a link's target to the terminal as they are, so one Static with
-tool output could set the clipboard. `install` puts a check where strips become bytes, which covers every
-widget there is and will be. Models sanitise first (`tui.terminal_io.sanitizer`), so that people see what was there;
-here, what slipped through is dropped, because layout has already counted it as zero cells wide. Cells of a picture that
-the terminal has get their colour here, after every tint.
+Textual and Rich write a segment's text and a link's target to the terminal as they are, so one Static with tool output
+could set the clipboard. `install` adds a check where strips become bytes, which covers every widget. Models sanitise
+first (`tui.terminal_io.sanitizer`), so that people see what was there; what slipped through is dropped here, because
+layout has already counted it as zero cells wide. Placeholder cells of pictures get their colour here, after every tint.
 
-Called once by the composition root, before the app runs. Widgets never call it.
+The app calls `install` once, before it runs. Widgets never call it.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ from rich.console import Console
 from rich.segment import Segment
 from textual.strip import Strip
 
-from tui.terminal_io.graphics.kitty import INK, PLACEHOLDER
+from tui.terminal_io.graphics.kitty import PICTURE_IDS, PLACEHOLDER
 
 _FOREIGN = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""What acts on a terminal, turns text around, or cannot be encoded. Joiners stay: layout measured them."""
+"""What controls a terminal, reverses text, or cannot be encoded. Joiners stay: layout measured them."""
 _LINK = re.compile(r"(?:https?|mailto|file):[\x21-\x7e]+\Z")
-_MARK = "_handloom_choke_point"
+_MARK = "_handloom_strip_filter"
 
 
 def clean(text: str) -> str:
-    """The text without what acts on a terminal, at the width that layout gave it."""
+    """Remove what controls a terminal; the width stays what layout made it."""
     if text.isprintable() or _FOREIGN.search(text) is None:
         return text
     return _FOREIGN.sub(_same_width, text)
@@ -40,17 +39,17 @@ def _same_width(match: re.Match[str]) -> str:
 def _clean_segment(segment: Segment) -> Segment:
     text, style, control = segment
     if PLACEHOLDER in text:
-        if INK.style is None:
+        if PICTURE_IDS.style is None:
             text = text.replace(PLACEHOLDER, "�")
         else:
-            style = INK.style if style is None else style + INK.style
+            style = PICTURE_IDS.style if style is None else style + PICTURE_IDS.style
     if style is not None and style._link and _LINK.match(style._link) is None:
         style = style.update_link(None)
     return Segment(clean(text), style, control)
 
 
 def install() -> None:
-    """Make every strip pass the choke point. May be called twice. Costs a strip less than a microsecond."""
+    """Check every strip. May be called twice. Takes less than a microsecond for a strip."""
     if getattr(Strip.render, _MARK, False):
         return
     render = Strip.render

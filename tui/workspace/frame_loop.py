@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from tui.i18n import _
-from tui.terminal.commands import show_who_has_terminal
+from tui.terminal.commands import show_terminal_control
 from tui.terminal_io.sanitizer import sanitize, sanitize_line
 from tui.workspace.footer import Facts
 from tui.workspace.frame_rate import Pace
@@ -66,7 +66,7 @@ class FrameLoop:
             return
         for shown in filter(None, (tab, beside)):
             shown.note_state()
-        show_who_has_terminal(app)
+        show_terminal_control(app)
         more = workspace.sync()
         workspace.footer.show(tab.facts)
         if tabs.conversation is not None:

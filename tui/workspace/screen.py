@@ -20,7 +20,7 @@ from textual.widget import Widget
 from textual.widgets import TextArea
 
 from tui.approval.view import QuestionView
-from tui.browser.live_page import LivePageWatcher
+from tui.browser.model import LivePageWatcher
 from tui.browser.view import BrowserView
 from tui.chat.view import ChatView
 from tui.commands import WORKING, Scope, hints, key_of, keyed
@@ -28,15 +28,14 @@ from tui.dialogs.key_guard import LastKey
 from tui.events.event_tree import EventTree
 from tui.events.filter_bar import FilterBar
 from tui.events.view import EventsView
-from tui.find.find_bar import FindInput
+from tui.find.pane_search import FindInput
 from tui.i18n import _
 from tui.plan.view import PlanLine, PlanPanel
 from tui.prompt.completion_list import ListOverlay
 from tui.prompt.view import Prompt
 from tui.replay.transport_bar import Transport
 from tui.shortcuts.leader import WhichKey
-from tui.terminal.input_hint import WaitsHint
-from tui.terminal.view import TerminalView
+from tui.terminal.view import InputHint, TerminalView
 from tui.workspace.chats import Chats
 from tui.workspace.footer import Footer, Hints
 from tui.workspace.layout import LEAST, LOW, NARROW, PANES, SMALL, TINY, WORKSPACE_CSS, arrange
@@ -116,7 +115,7 @@ class Workspace(Screen[None]):
         with Vertical(id="bottom"):
             yield PlanLine(id="plan-line")
             yield Notice(id="notice")
-            yield WaitsHint(id="waits")
+            yield InputHint(id="waits")
             yield Queue(id="queue")
             yield Transport(id="transport")
             yield Prompt(id="prompt", overlay=overlay)
@@ -320,7 +319,7 @@ class Workspace(Screen[None]):
     def sync(self) -> bool:
         """Let the panes take over what changed. Returns whether one of them has more to do in the next frame."""
         if self._tab is not None:
-            self.events_view.tell(self._tab.log.latest_id + 1)
+            self.events_view.show_count(self._tab.log.latest_id + 1)
             self.chats.title()
             if (reel := self._tab.reel) is not None:
                 self.transport.show(reel)

@@ -42,7 +42,7 @@ class TerminalWindow:
 
     def _redraw(self) -> None:
         """Draw everything for another terminal that has taken the place of ours, as when a served page is reloaded."""
-        self._app.emit(escapes.BEGUN + escapes.title(self._app.title))
+        self._app.emit(escapes.START + escapes.title(self._app.title))
         self._app.refresh(layout=True)
 
     def close(self) -> None:

@@ -27,32 +27,30 @@ from tests.journeys.graphic_terminal import MARKS, decoded_sixels
 from tui.browser.page_cells import View
 from tui.terminal_io import strip_filter
 from tui.terminal_io.graphics import terminal_picture
-from tui.terminal_io.graphics.graphics_support import Terminal, cell_of
+from tui.terminal_io.graphics.graphics_terminal import GraphicsTerminal, cell_size
 from tui.terminal_io.graphics.kitty import (
-    ANSWER,
-    ASK,
-    INK,
+    PICTURE_IDS,
     PLACEHOLDER,
-    Ink,
-    marks,
+    QUERY,
+    QUERY_REPLY,
+    PictureIds,
+    deletion,
+    diacritics,
     placeholders,
-    removal,
     transmission,
 )
 from tui.terminal_io.graphics.picture_cells import Pixels
-from tui.terminal_io.graphics.scaled_picture import Wanted, scaled
-from tui.terminal_io.graphics.sixel import sixels
-from tui.terminal_io.graphics.terminal_picture import KittyPicture
+from tui.terminal_io.graphics.terminal_picture import KittyPicture, PictureRequest, scaled, sixels
 from tui.terminal_io.sanitizer import sanitize
 
-KITTY = ("\x1bP>|kitty(0.42.0)\x1b\\", ANSWER)
+KITTY = ("\x1bP>|kitty(0.42.0)\x1b\\", QUERY_REPLY)
 SIXEL = ("\x1b[6;20;10t", "\x1b[?62;4;22c")
 
 
-def terminal(setting: str = "auto", *answers: str, **environ: str) -> Terminal:
-    found = Terminal(setting, environ, lambda _: None)
+def terminal(setting: str = "auto", *answers: str, **environ: str) -> GraphicsTerminal:
+    found = GraphicsTerminal(setting, environ, lambda _: None)
     for answer in answers:
-        found.hear(answer)
+        found.handle_reply(answer)
     return found
 
 
@@ -62,14 +60,14 @@ def terminal(setting: str = "auto", *answers: str, **environ: str) -> Terminal:
         ("auto", (), {}, "blocks"),
         ("auto", KITTY, {}, "kitty"),
         ("auto", KITTY[::-1], {}, "kitty"),
-        ("auto", ("\x1bP>|ghostty 1.1.3\x1b\\", ANSWER), {}, "kitty"),
-        ("auto", ("\x1bP>|kitty(0.26.5)\x1b\\", ANSWER), {"TERM": "xterm-kitty"}, "blocks"),
-        ("auto", ("\x1bP>|kitty(0.28.0)\x1b\\", ANSWER), {}, "kitty"),
-        ("auto", ("\x1bP>|kitty(1.2.3)\x1b\\", ANSWER), {}, "kitty"),
+        ("auto", ("\x1bP>|ghostty 1.1.3\x1b\\", QUERY_REPLY), {}, "kitty"),
+        ("auto", ("\x1bP>|kitty(0.26.5)\x1b\\", QUERY_REPLY), {"TERM": "xterm-kitty"}, "blocks"),
+        ("auto", ("\x1bP>|kitty(0.28.0)\x1b\\", QUERY_REPLY), {}, "kitty"),
+        ("auto", ("\x1bP>|kitty(1.2.3)\x1b\\", QUERY_REPLY), {}, "kitty"),
         ("auto", KITTY[1:], {"TERM": "xterm-kitty", "KITTY_WINDOW_ID": "1"}, "blocks"),
         ("auto", KITTY[1:], {}, "blocks"),
-        ("auto", ("\x1bP>|WezTerm 20240203\x1b\\", ANSWER, *SIXEL), {}, "sixel"),
-        ("kitty", ("\x1bP>|WezTerm 20240203\x1b\\", ANSWER, *SIXEL), {}, "kitty"),
+        ("auto", ("\x1bP>|WezTerm 20240203\x1b\\", QUERY_REPLY, *SIXEL), {}, "sixel"),
+        ("kitty", ("\x1bP>|WezTerm 20240203\x1b\\", QUERY_REPLY, *SIXEL), {}, "kitty"),
         ("kitty", KITTY[:1], {}, "blocks"),
         ("auto", KITTY[:1] + SIXEL, {}, "sixel"),
         ("auto", SIXEL[1:], {}, "blocks"),
@@ -84,7 +82,7 @@ def terminal(setting: str = "auto", *answers: str, **environ: str) -> Terminal:
 def test_a_terminal_is_taken_at_its_word_and_at_no_other(
     setting: str, answers: tuple[str, ...], environ: dict[str, str], way: str
 ) -> None:
-    assert terminal(setting, *answers, **environ).way == way
+    assert terminal(setting, *answers, **environ).method == way
 
 
 @pytest.mark.parametrize(
@@ -103,12 +101,12 @@ def test_the_system_knows_how_large_cells_are_where_the_terminal_does_not_say(
     ours, theirs = os.openpty()
     with open(ours, "rb"), open(theirs) as stream:
         fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 48, 160, *pixels))
-        it = Terminal("auto", {}, lambda _: None, cell_of(stream))
-        it.ask()
+        it = GraphicsTerminal("auto", {}, lambda _: None, lambda: cell_size(stream))
+        it.query()
         for answer in (*answers, SIXEL[1]):
-            it.hear(answer)
+            it.handle_reply(answer)
         assert it.cell == cell
-        assert it.way == ("sixel" if all(cell) else "blocks")
+        assert it.method == ("sixel" if all(cell) else "blocks")
         changes: list[tuple[int, int]] = []
         it.on_change = lambda: changes.append(it.cell)
         it.measure()
@@ -116,27 +114,27 @@ def test_the_system_knows_how_large_cells_are_where_the_terminal_does_not_say(
         fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 48, 160, 160 * 12, 48 * 24))
         it.measure()
         assert changes == [(12, 24)], "letters have another size"
-    assert cell_of(stream)() == (0, 0) == cell_of(None)()
+    assert cell_size(stream) == (0, 0) == cell_size(None)
 
 
 @given(st.text(max_size=40))
 def test_nonsense_is_no_answer(noise: str) -> None:
     heard = terminal("auto", noise, "\x1b_Gi=31;" + noise + "\x1b\\", "\x1bP>|" + noise + "\x1b\\")
-    assert heard.way == "blocks"
+    assert heard.method == "blocks"
     assert heard.cell == (0, 0)
 
 
 @pytest.mark.parametrize("inside", ["TMUX", "STY"])
 def test_nothing_is_asked_where_another_program_would_answer(inside: str) -> None:
     written: list[str] = []
-    assert not Terminal("auto", {inside: "1", "TERM": "xterm-kitty"}, written.append).ask()
-    assert not Terminal("blocks", {}, written.append).ask()
+    GraphicsTerminal("auto", {inside: "1", "TERM": "xterm-kitty"}, written.append).query()
+    GraphicsTerminal("blocks", {}, written.append).query()
     assert written == []
 
 
 def test_each_cell_says_its_place_by_the_marks_of_the_protocol() -> None:
-    assert marks()[: len(MARKS)] == "".join(MARKS)
-    assert len(set(marks())) == 297
+    assert diacritics()[: len(MARKS)] == "".join(MARKS)
+    assert len(set(diacritics())) == 297
     cells = placeholders(80, 30, 7)
     assert [len(row) for row in cells] == [80] * 30
     assert cells[3][5] == PLACEHOLDER + MARKS[3] + MARKS[5] + MARKS[7]
@@ -184,14 +182,14 @@ def test_the_part_that_is_shown_has_the_size_of_its_cells() -> None:
     image = Image.new("RGB", (1280, 720), (200, 0, 0))
     image.paste((0, 0, 200), (640, 0, 1280, 720))
     pixels = Pixels(1280, 720, image.tobytes())
-    right = Wanted(pixels, (0.5, 0.0, 1.0, 1.0), 40, 20, (10, 20))
+    right = PictureRequest(pixels, (0.5, 0.0, 1.0, 1.0), 40, 20, (10, 20))
     assert scaled(right, exact=True)[:2] == (400, 400)
     shown = scaled(right, exact=True).rgb
     assert min(shown[2::3]) >= 192
     assert max(shown[::3]) <= 8, "nothing of what is left of it"
-    huge = scaled(Wanted(pixels, (0, 0, 1, 1), 290, 80, (60, 120)), exact=False)
+    huge = scaled(PictureRequest(pixels, (0, 0, 1, 1), 290, 80, (60, 120)), exact=False)
     assert huge.width * huge.height <= 1280 * 800
-    assert scaled(Wanted(Pixels(1, 1, b"abc"), (0, 0, 1, 1), 3, 2), exact=True)[:2] == (24, 32)
+    assert scaled(PictureRequest(Pixels(1, 1, b"abc"), (0, 0, 1, 1), 3, 2), exact=True)[:2] == (24, 32)
 
 
 @pytest.mark.parametrize("cell", [(8, 17), (10, 20), (7, 20), (12, 16)])
@@ -208,9 +206,9 @@ def test_a_page_that_the_terminal_draws_is_not_stretched(cell: tuple[int, int], 
 
 @pytest.fixture
 def no_ink() -> object:
-    before, INK.style = INK.style, None
+    before, PICTURE_IDS.style = PICTURE_IDS.style, None
     yield
-    INK.style = before
+    PICTURE_IDS.style = before
 
 
 def rendered(segment: Segment) -> str:
@@ -219,8 +217,8 @@ def rendered(segment: Segment) -> str:
 
 
 def test_a_tint_does_not_change_which_picture_a_cell_shows(no_ink: object) -> None:
-    INK.take(0x123456, of_256=False)
-    assert INK.number(9) == 0x9123456
+    PICTURE_IDS.choose(0x123456, of_256=False)
+    assert PICTURE_IDS.full_id(9) == 0x9123456
     tinted = rendered(Segment(placeholders(2, 1, 9)[0][1], Style(color="#999999", bgcolor="#101010")))
     assert "38;2;18;52;86" in tinted
     assert PLACEHOLDER in tinted
@@ -233,9 +231,9 @@ def test_a_placeholder_of_others_stands_for_nothing(no_ink: object) -> None:
 
 
 def test_where_there_are_256_colours_numbers_end_in_one_of_them(no_ink: object) -> None:
-    ink = Ink()
-    ink.take(200, of_256=True)
-    assert ink.number(3) == 3 << 24 | 200
+    ink = PictureIds()
+    ink.choose(200, of_256=True)
+    assert ink.full_id(3) == 3 << 24 | 200
     assert ink.style is not None
     assert ink.style.color is not None
     assert ink.style.color.number == 200
@@ -249,7 +247,7 @@ class Listening:
 
     def __init__(self) -> None:
         self.written: list[str] = []
-        self.terminal = Terminal("auto", {}, self.written.append)
+        self.terminal = GraphicsTerminal("auto", {}, self.written.append)
         self.tasks: list[asyncio.Task[None]] = []
         self.picture = KittyPicture(self.terminal, lambda: None, self._spawn)
 
@@ -266,45 +264,45 @@ class Listening:
                 await asyncio.sleep(0)
 
 
-def wanted(shade: int, columns: int = 4) -> Wanted:
-    return Wanted(Pixels(8, 8, bytes([shade]) * 192), (0, 0, 1, 1), columns, 2)
+def wanted(shade: int, columns: int = 4) -> PictureRequest:
+    return PictureRequest(Pixels(8, 8, bytes([shade]) * 192), (0, 0, 1, 1), columns, 2)
 
 
 async def test_the_next_picture_waits_until_the_one_before_was_taken_and_only_the_last_is_sent() -> None:
     it = Listening()
-    assert not it.picture.want(wanted(1))
+    assert not it.picture.request(wanted(1))
     await it.until(1)
     for shade in range(2, 40):
-        assert it.picture.want(wanted(shade)), "the one before stays until then"
+        assert it.picture.request(wanted(shade)), "the one before stays until then"
         await asyncio.sleep(0.001)
     assert it.sent == 1
     last = wanted(39)
-    it.picture.want(last)
-    it.terminal.hear(ANSWER)
+    it.picture.request(last)
+    it.terminal.handle_reply(QUERY_REPLY)
     await it.until(2)
-    it.terminal.hear(ANSWER)
+    it.terminal.handle_reply(QUERY_REPLY)
     await asyncio.wait(it.tasks)
     assert it.sent == 2
-    assert len(it.terminal.kept) == 2
+    assert len(it.terminal.picture_ids) == 2
     it.picture.clear()
-    assert not it.terminal.kept
-    assert it.written.count(removal(INK.number(1))) == 1
+    assert not it.terminal.picture_ids
+    assert it.written.count(deletion(PICTURE_IDS.full_id(1))) == 1
 
 
 async def test_a_terminal_that_never_says_that_it_took_one_gets_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tui.terminal_io.graphics.graphics_support.TAKEN_S", 0.01)
+    monkeypatch.setattr("tui.terminal_io.graphics.graphics_terminal.READ_TIMEOUT_S", 0.01)
     it = Listening()
     for shade in range(5):
-        it.picture.want(wanted(shade))
+        it.picture.request(wanted(shade))
         await it.until(shade + 1)
         await asyncio.wait(it.tasks)
-        assert len(it.terminal.kept) <= 2
-    assert all(text.endswith(ASK) for text in it.written if "a=T" in text)
+        assert len(it.terminal.picture_ids) <= 2
+    assert all(text.endswith(QUERY) for text in it.written if "a=T" in text)
 
 
 async def test_what_is_too_late_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     it = Listening()
-    it.picture.want(wanted(1))
+    it.picture.request(wanted(1))
     it.picture.clear()
     await asyncio.wait(it.tasks)
     assert it.written == []
@@ -317,9 +315,9 @@ async def test_no_more_is_sent_than_a_connection_takes(monkeypatch: pytest.Monke
         waited.append(seconds)
 
     it = Listening()
-    it.picture.want(wanted(1))
+    it.picture.request(wanted(1))
     await it.until(1)
     monkeypatch.setattr(asyncio, "sleep", sleep)
-    it.terminal.hear(ANSWER)
+    it.terminal.handle_reply(QUERY_REPLY)
     await asyncio.wait(it.tasks)
-    assert waited == [pytest.approx(len(it.written[0].removesuffix(ASK)) / terminal_picture.BYTES_PER_S)]
+    assert waited == [pytest.approx(len(it.written[0].removesuffix(QUERY)) / terminal_picture.BYTES_PER_S)]

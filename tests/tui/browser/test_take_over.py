@@ -24,7 +24,7 @@ from tests.store.test_blobs import png, url
 from tests.tui.browser.test_browser import show, shown
 from tests.tui.workspace.running_app import Running, running, until
 from tui.browser.page_cells import View, paint
-from tui.browser.page_elements import LETTERS, MAX_TEXTS, NOTHING, Look, labels
+from tui.browser.page_elements import LETTERS, MAX_TEXTS, NO_LAYOUT, PageLayout, labels
 from tui.terminal_io.graphics.picture_cells import Pixels
 
 pytestmark = pytest.mark.every_frame
@@ -77,9 +77,9 @@ def asked(it: Running) -> list[str]:
 
 
 def drawn(
-    look: dict[str, Any] | Look, columns: int = 80, rows: int = 30, tags: dict[str, str] | None = None
+    look: dict[str, Any] | PageLayout, columns: int = 80, rows: int = 30, tags: dict[str, str] | None = None
 ) -> list[str]:
-    seen = look if isinstance(look, Look) else Look.of(look)
+    seen = look if isinstance(look, PageLayout) else PageLayout.parse(look)
     view = View.whole(1280, 720, columns, rows)
     lines = paint(WHITE, seen, view, tags or {}, Style(reverse=True))
     assert len(lines) == view.rows
@@ -137,12 +137,12 @@ json_values = st.recursive(
 
 @given(st.dictionaries(st.sampled_from(list(PAGE)), json_values))
 def test_a_look_of_any_shape_is_taken_or_left_out(told: dict[str, Any]) -> None:
-    look, whole = Look.of({**PAGE, **told}), Look.of(PAGE)
-    assert (len(whole.texts), len(whole.marks)) == (len(PAGE["texts"]), len(PAGE["marks"]))
-    if look != Look():
+    look, whole = PageLayout.parse({**PAGE, **told}), PageLayout.parse(PAGE)
+    assert (len(whole.texts), len(whole.elements)) == (len(PAGE["texts"]), len(PAGE["marks"]))
+    if look != PageLayout():
         assert look.width > 0 < look.height
         assert "texts" in told or look.texts == whole.texts
-        assert "marks" in told or look.marks == whole.marks
+        assert "marks" in told or look.elements == whole.elements
     else:
         assert told.keys() & {"width", "height"}
 
@@ -150,12 +150,14 @@ def test_a_look_of_any_shape_is_taken_or_left_out(told: dict[str, Any]) -> None:
 def test_hostile_words_are_clean_and_bounded() -> None:
     evil = "\x1b]52;c;QQ==\x07\u202epassword\x9b31m"
     rows = [[0, 0, 10, 10, evil, 0, 0], [0, 0, 10, 10, "x" * 1_000_000, 0, 0]] * MAX_TEXTS
-    look = Look.of({**PAGE, "texts": rows, "marks": [["7", 0, 0, 9, 9, "text", evil], [evil, 0, 0, 9, 9, "x", ""]]})
+    look = PageLayout.parse(
+        {**PAGE, "texts": rows, "marks": [["7", 0, 0, 9, 9, "text", evil], [evil, 0, 0, 9, 9, "x", ""]]}
+    )
     assert len(look.texts) == MAX_TEXTS
     assert all("\x1b" not in each.text and "\u202e" not in each.text and len(each.text) < 300 for each in look.texts)
-    (mark,) = look.marks
+    (mark,) = look.elements
     assert "\x1b" not in mark.label
-    assert Look.of({"texts": rows}) is NOTHING
+    assert PageLayout.parse({"texts": rows}) is NO_LAYOUT
 
 
 @pytest.mark.parametrize("count", [0, 1, 26, 27, 200])
@@ -167,7 +169,7 @@ def test_letters_tell_each_element_apart(count: int) -> None:
 
 
 def test_words_are_copied_in_the_order_in_which_they_are_read() -> None:
-    assert Look.of(PAGE).plain() == "Sign in to go on\nName\nSend it\nagain"
+    assert PageLayout.parse(PAGE).plain_text() == "Sign in to go on\nName\nSend it\nagain"
 
 
 # -- keys ------------------------------------------------------------------------------------------------------------
@@ -186,7 +188,7 @@ async def test_letters_click_and_fill_and_what_is_secret_stands_in_no_function()
     async with running((100, 30)) as it:
         await taken(it)
         assert "you control the browser" in it.screen_text()
-        letters = {mark.bid: keys for keys, mark in zip(labels(4), Look.of(PAGE).marks, strict=True)}
+        letters = {mark.bid: keys for keys, mark in zip(labels(4), PageLayout.parse(PAGE).elements, strict=True)}
         await it.press("f", letters["9"])
         assert asked(it) == ["click('9')"]
         await it.press("f", letters["7"], *"Ada", "enter")

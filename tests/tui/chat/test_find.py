@@ -14,13 +14,13 @@ from tests.tui.chat.screen import ChatApp, CountingView, dialogue, rows, say, se
 from tui.chat.chat_search import BlockSearch, Hit
 from tui.chat.model import ChatModel
 from tui.chat.view import ChatView
-from tui.find.find_bar import Query, Tally
+from tui.find.pane_search import Query, Tally
 
 SIZE = (80, 24)
 
 
 def query(text: str) -> Query:
-    found = Query.of(text)
+    found = Query.parse(text)
     assert found is not None
     return found
 
@@ -57,8 +57,8 @@ def test_capitals_matter_once_one_is_written_and_blanks_are_all_the_same(text: s
 
 
 def test_nothing_is_no_query() -> None:
-    assert Query.of("") is None
-    assert Query.of("  ") is None
+    assert Query.parse("") is None
+    assert Query.parse("  ") is None
 
 
 def test_hits_go_round_and_are_numbered_in_order() -> None:

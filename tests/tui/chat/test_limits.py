@@ -19,7 +19,7 @@ from tests.tui.chat.events import envelope, folded
 from tests.tui.chat.screen import ChatApp, dialogue, rows, say, settled, with_output
 from tui.chat.model import ChatModel
 from tui.chat.view import ChatView, Where
-from tui.find.find_bar import Query
+from tui.find.pane_search import Query
 
 SIZE = (80, 24)
 GOING: tuple[Where, ...] = ("line_up", "line_down", "page_up", "page_down", "end", "end")
@@ -94,7 +94,7 @@ async def test_sixteen_colours_have_no_tints_so_differences_and_hits_are_told_by
         app.theme = "ansi-dark"
         await pilot.pause()
         await settled(pilot, app.view)
-        app.view.find(Query.of("value"))
+        app.view.find(Query.parse("value"))
         await settled(pilot, app.view)
         parts = [part for y in range(SIZE[1]) for part in app.view.render_line(y) if part.style is not None]
         told = {part.text.strip(): part.style for part in parts if part.style is not None}
@@ -149,7 +149,7 @@ def random_change(model: ChatModel, view: ChatView, random: random.Random) -> No
         case 7:
             view.go(random.choice(GOING))
         case 8:
-            view.find(Query.of(random.choice(["", "word", "output 1", "x ="])))
+            view.find(Query.parse(random.choice(["", "word", "output 1", "x ="])))
         case 9:
             view.go_to_hit(random.choice([-1, 1]))
         case 10:

@@ -11,9 +11,8 @@ from core.events import CmdRunAction, MessageAction, envelope_to_dict
 from tests.tui.doubles import StreamDouble
 from tests.tui.workspace.running_app import Running, running
 from tui.dialogs.dialog import TextScreen
-from tui.events.event_parts import MANY, Part, copied, describe, parts_of
-from tui.events.event_tree import EventTree
-from tui.events.screen import EventScreen
+from tui.events.event_parts import MANY, Part, copy_text, describe, parts_of
+from tui.events.event_tree import EventScreen, EventTree
 
 pytestmark = pytest.mark.every_frame
 
@@ -45,7 +44,7 @@ REFERENCE = "blob:image/png;640x480;12345;" + "ab" * 32
 )
 def test_a_value_is_said_as_what_it_is(value: object, preview: str, note: str, opens: bool) -> None:
     said = describe(Part("key", value))
-    assert (said.preview.rstrip(), said.note, said.opens) == (preview, note, opens)
+    assert (said.preview.rstrip(), said.note, said.can_open) == (preview, note, opens)
 
 
 def test_a_long_text_opens_into_lines_that_fit() -> None:
@@ -69,8 +68,8 @@ def test_a_huge_value_opens_in_groups_and_nothing_of_it_is_lost() -> None:
 
 
 def test_what_is_copied_is_what_is_stored() -> None:
-    assert copied(Part("content", "a\x1b[0m")) == "a\x1b[0m"
-    assert json.loads(copied(Part("args", {"a": [1, None]}))) == {"a": [1, None]}
+    assert copy_text(Part("content", "a\x1b[0m")) == "a\x1b[0m"
+    assert json.loads(copy_text(Part("args", {"a": [1, None]}))) == {"a": [1, None]}
 
 
 def test_previews_are_clean() -> None:

@@ -20,7 +20,7 @@ from core.events import (
 )
 from tests.tui.doubles import StreamDouble
 from tui.events import model as module
-from tui.events.event_parts import details
+from tui.events.event_parts import shown_json
 from tui.events.model import EventsModel, summarize
 from tui.events.view import EventsView
 
@@ -43,7 +43,7 @@ def test_an_observation_stands_under_the_action_that_caused_it() -> None:
     stream.store(CmdRunAction(command="pwd"), cause=1)
     for envelope in stream.events:
         model.apply(envelope)
-    assert [(model.lines.guide(n)[0], row.is_action, row.failed, row.summary) for n, row in enumerate(model.rows)] == [
+    assert [(model.shown.guide(n)[0], row.is_action, row.failed, row.summary) for n, row in enumerate(model.rows)] == [
         ("", True, False, "ls"),
         ("└ ", False, True, "exit 2  a …"),
         ("", True, False, "pwd"),
@@ -199,7 +199,7 @@ async def test_an_empty_log_says_what_will_stand_here() -> None:
 
 
 def test_the_details_of_an_event_are_clean_and_bounded() -> None:
-    text = details(StreamDouble("c").store(MessageAction(content="\x9b31m" + "x" * 500_000)))
+    text = shown_json(StreamDouble("c").store(MessageAction(content="\x9b31m" + "x" * 500_000)))
     assert "\x9b" not in text
     assert len(text) < 201_000
     assert text.rstrip().endswith("to see all ...]")

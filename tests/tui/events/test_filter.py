@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 import time
-from typing import NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.events.event_filter import MAX_CHARS, Filter, Reach, parse
-from tui.events.filter_language import FIELDS, FLAGS, SOURCES, All, Either, FilterError, Flag, Node, Not, Term, complete
+from tui.events.event_filter import (
+    FIELDS,
+    FLAGS,
+    MAX_CHARS,
+    SOURCES,
+    All,
+    Either,
+    Filter,
+    FilterError,
+    Flag,
+    Node,
+    Not,
+    Reach,
+    Term,
+    parse,
+)
+from tui.events.event_rows import Row
+from tui.events.filter_bar import complete
 
 AT = time.mktime((2026, 1, 31, 14, 30, 5, 0, 0, -1))
 KINDS = ("message", "run", "run_ipython", "recall")
 
 
-class Line(NamedTuple):
-    """A row as a filter sees it."""
-
-    id: int = 12
-    at: float = AT
-    source: str = "agent"
-    kind: str = "run"
-    cause: int | None = 11
-    exit: int | None = None
-    is_action: bool = True
-    failed: bool = False
+ROW = Row(12, AT, "agent", "run", 11, is_action=True, failed=False, exit=None, summary="")
 
 
 def read(line: str) -> tuple[Filter | None, int]:
@@ -37,49 +42,49 @@ def read(line: str) -> tuple[Filter | None, int]:
         return None, error.column
 
 
-def matches(query: str, line: Line, *texts: str) -> bool:
-    return parse(query).matches(line, lambda: texts)
+def matches(query: str, row: Row, *texts: str) -> bool:
+    return parse(query).matches(row, lambda: texts)
 
 
 @pytest.mark.parametrize(
-    ("query", "line", "expected"),
+    ("query", "row", "expected"),
     [
-        ("type:run", Line(), True),
-        ("type:run", Line(kind="run_ipython"), False),
-        ("type~run", Line(kind="run_ipython"), True),
-        ("kind=message,run", Line(), True),
-        ("type!=run", Line(), False),
-        ("source:agent", Line(), True),
-        ("source:env", Line(source="environment"), True),
-        ("exit!=0", Line(exit=2), True),
-        ("exit!=0", Line(exit=0), False),
-        ("exit!=0", Line(exit=None), False),
-        ("exit > -1", Line(exit=0), True),
-        ("id>100", Line(id=101), True),
-        ("id<=100", Line(id=101), False),
-        ("cause:11", Line(), True),
-        ("cause:11", Line(cause=None), False),
-        ("time>=14:30", Line(), True),
-        ("time<14:30", Line(), False),
-        ("time:14:30", Line(), True),
-        ("time=14:30:06", Line(), False),
-        ("time=2026-01-31", Line(), True),
-        ("time>2026-01-31T14:29", Line(), True),
-        ("failed", Line(failed=True), True),
-        ("-failed", Line(failed=True), False),
-        ("not failed", Line(), True),
-        ("action", Line(), True),
-        ("observation", Line(), False),
-        ("type:run source:user", Line(), False),
-        ("type:run and source:agent", Line(), True),
-        ("type:message or type:run", Line(), True),
-        ("type:message or type:run failed", Line(), False),
-        ("(type:message or type:run) -failed", Line(), True),
-        ("-(type:run or failed)", Line(), False),
+        ("type:run", ROW, True),
+        ("type:run", ROW._replace(kind="run_ipython"), False),
+        ("type~run", ROW._replace(kind="run_ipython"), True),
+        ("kind=message,run", ROW, True),
+        ("type!=run", ROW, False),
+        ("source:agent", ROW, True),
+        ("source:env", ROW._replace(source="environment"), True),
+        ("exit!=0", ROW._replace(exit=2), True),
+        ("exit!=0", ROW._replace(exit=0), False),
+        ("exit!=0", ROW._replace(exit=None), False),
+        ("exit > -1", ROW._replace(exit=0), True),
+        ("id>100", ROW._replace(id=101), True),
+        ("id<=100", ROW._replace(id=101), False),
+        ("cause:11", ROW, True),
+        ("cause:11", ROW._replace(cause=None), False),
+        ("time>=14:30", ROW, True),
+        ("time<14:30", ROW, False),
+        ("time:14:30", ROW, True),
+        ("time=14:30:06", ROW, False),
+        ("time=2026-01-31", ROW, True),
+        ("time>2026-01-31T14:29", ROW, True),
+        ("failed", ROW._replace(failed=True), True),
+        ("-failed", ROW._replace(failed=True), False),
+        ("not failed", ROW, True),
+        ("action", ROW, True),
+        ("observation", ROW, False),
+        ("type:run source:user", ROW, False),
+        ("type:run and source:agent", ROW, True),
+        ("type:message or type:run", ROW, True),
+        ("type:message or type:run failed", ROW, False),
+        ("(type:message or type:run) -failed", ROW, True),
+        ("-(type:run or failed)", ROW, False),
     ],
 )
-def test_a_filter_matches_what_it_says(query: str, line: Line, expected: bool) -> None:
-    assert matches(query, line) is expected
+def test_a_filter_matches_what_it_says(query: str, row: Row, expected: bool) -> None:
+    assert matches(query, row) is expected
 
 
 @pytest.mark.parametrize(
@@ -100,7 +105,7 @@ def test_a_filter_matches_what_it_says(query: str, line: Line, expected: bool) -
 def test_text_is_found_by_its_characters_and_capitals_count_where_they_are_typed(
     query: str, text: str, expected: bool
 ) -> None:
-    assert matches(query, Line(), text) is expected
+    assert matches(query, ROW, text) is expected
 
 
 @pytest.mark.parametrize(
@@ -136,8 +141,8 @@ def test_text_is_asked_for_only_where_the_rest_does_not_tell() -> None:
     def never() -> list[str]:
         raise AssertionError("the text was asked for")
 
-    assert not parse("text~x type:message").matches(Line(), never)
-    assert parse("text~x or type:run").matches(Line(), never)
+    assert not parse("text~x type:message").matches(ROW, never)
+    assert parse("text~x or type:run").matches(ROW, never)
     assert not parse("type:run failed").needs_text
     assert parse("type:run -(failed or x)").needs_text
 
@@ -185,7 +190,7 @@ def test_no_line_is_too_strange_to_be_read_or_refused(line: str) -> None:
     found, column = read(line)
     assert 0 <= column <= len(line)
     if found is not None:
-        found.matches(Line(), lambda: ("text", ""))
+        found.matches(ROW, lambda: ("text", ""))
         assert parse(str(found)) == found
     complete(line, KINDS)
 

@@ -28,11 +28,10 @@ from core.events import (
 from core.store.reader import EventFilter
 from tests.tui.doubles import SessionDouble, StreamDouble
 from tests.tui.workspace.running_app import Running, running
-from tui.events import background_search as search_module
-from tui.events.background_search import search
+from tui.events import model as model_module
 from tui.events.event_filter import parse
+from tui.events.event_rows import Row
 from tui.events.model import EventsModel
-from tui.events.row_order import Row
 
 
 def commands(stream: StreamDouble, count: int) -> None:
@@ -47,7 +46,7 @@ def commands(stream: StreamDouble, count: int) -> None:
 
 def shape(model: EventsModel) -> list[tuple[Row, str]]:
     """The rows and the lines that lead to them."""
-    return [(row, model.lines.guide(n)[0]) for n, row in enumerate(model.rows)]
+    return [(row, model.shown.guide(n)[0]) for n, row in enumerate(model.rows)]
 
 
 def fed(events: Sequence[Envelope], live_from: int, page: int, query: str = "") -> EventsModel:
@@ -88,9 +87,9 @@ def test_a_row_whose_cause_is_not_right_above_names_it() -> None:
     stream.store(MessageAction(content="and then?"), EventSource.USER)
     stream.store(CmdOutputObservation(command="sleep 9", content=""), EventSource.ENVIRONMENT, 0)
     model = fed(stream.events, 0, 1)
-    assert model.lines.guide(2) == ("└ ", False)
+    assert model.shown.guide(2) == ("└ ", False)
     model.set_filter(parse("observation"))
-    assert model.lines.guide(0) == ("└ ", False)
+    assert model.shown.guide(0) == ("└ ", False)
 
 
 def test_an_event_of_an_unknown_kind_is_a_row_like_any_other() -> None:
@@ -107,7 +106,7 @@ async def test_a_filter_looks_through_the_store_page_by_page_and_at_new_events()
         model.apply(envelope)
     model.set_filter(parse('failed text~"second 3"'))
     told: list[int] = []
-    await search(model, stream, lambda: told.append(model.searched))
+    await model.search(stream, lambda: told.append(model.searched))
     expected = [n for n in range(0, 1_000, 3) if str(n).startswith("3")]
     assert [row.summary for row in model.rows] == [f"exit 2  said {n} …" for n in expected]
     assert told == sorted(told, reverse=True)
@@ -119,14 +118,14 @@ async def test_a_filter_looks_through_the_store_page_by_page_and_at_new_events()
 
 
 async def test_what_the_store_can_leave_out_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search_module, "MOST", 50)
+    monkeypatch.setattr(model_module, "MAX_PAGE", 50)
     stream, model = StreamDouble("c"), EventsModel()
     for n in range(5_000):
         stream.store(MessageAction(content=str(n)), EventSource.USER if n % 1_000 == 0 else EventSource.AGENT)
     for envelope in stream.events[-10:]:
         model.apply(envelope)
     model.set_filter(parse("source:user id>500"))
-    await search(model, stream, lambda: None)
+    await model.search(stream, lambda: None)
     assert [row.id for row in model.rows] == [1_000, 2_000, 3_000, 4_000]
     assert stream.reads == 1
 
@@ -137,7 +136,7 @@ async def test_a_search_ends_when_the_filter_is_another_one() -> None:
     for envelope in stream.events[-10:]:
         model.apply(envelope)
     model.set_filter(parse("said"))
-    await search(model, stream, lambda: model.set_filter(None))
+    await model.search(stream, lambda: model.set_filter(None))
     assert stream.reads == 1
 
 
@@ -163,7 +162,7 @@ async def test_a_page_that_was_read_for_another_filter_is_not_taken_for_this_one
     for envelope in stream.events[-10:]:
         model.apply(envelope)
     model.set_filter(parse("type:message"))
-    await search(model, stream, lambda: None)
+    await model.search(stream, lambda: None)
     assert model.searched == 2_000
 
 

@@ -9,7 +9,7 @@ from tests.tui.doubles import ManagerDouble
 from tests.tui.workspace.running_app import Running, running, until
 from tui.commands import Scope
 from tui.find.commands import find_bar
-from tui.find.find_bar import FindBar
+from tui.find.pane_search import FindBar
 
 
 async def conversed(it: Running, count: int = 60) -> None:
@@ -108,7 +108,7 @@ async def test_the_terminal_is_searched_where_it_has_the_focus() -> None:
         await it.press("backspace", "enter", "tab", "N")
         assert terminal.tally.total == 11
         await it.press("escape")
-        assert terminal.looked_for is None
+        assert terminal.search_query is None
 
 
 async def test_a_pane_that_goes_out_of_sight_takes_its_search_along() -> None:

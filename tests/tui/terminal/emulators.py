@@ -6,11 +6,12 @@ from importlib.util import find_spec
 
 import pytest
 
-from tui.terminal_io.emulator import Emulator, Terminal
+from tui.terminal_io.emulator import Emulator
+from tui.terminal_io.pyte_emulator import PyteEmulator
 
-KINDS: list[type[Terminal]] = [Emulator]
+KINDS: list[type[Emulator]] = [PyteEmulator]
 if find_spec("pyghostty") is not None:
-    from tui.terminal_io.emulator.ghostty_emulator import GhosttyEmulator
+    from tui.terminal_io.ghostty_emulator import GhosttyEmulator
 
     KINDS.append(GhosttyEmulator)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tui.terminal.key_bytes import encoded, pasted
+from tui.terminal.view import key_bytes, paste_bytes
 
 
 @pytest.mark.parametrize(
@@ -39,15 +39,15 @@ from tui.terminal.key_bytes import encoded, pasted
     ],
 )
 def test_are_those_of_xterm(key: str, character: str | None, sent: bytes) -> None:
-    assert encoded(key, character) == sent
+    assert key_bytes(key, character) == sent
 
 
 def test_the_cursors_have_another_form_where_the_program_wants_it() -> None:
-    assert encoded("up", None, application=True) == b"\x1bOA"
-    assert encoded("ctrl+up", None, application=True) == b"\x1b[1;5A"
+    assert key_bytes("up", None, application=True) == b"\x1bOA"
+    assert key_bytes("ctrl+up", None, application=True) == b"\x1b[1;5A"
 
 
 def test_a_paste_cannot_leave_its_brackets_or_press_keys() -> None:
     hostile = "one\r\ntwo\n\x1b[201~rm -rf\x03\x9b\ttab"
-    assert pasted(hostile, bracketed=True) == b"\x1b[200~one\rtwo\r[201~rm -rf\ttab\x1b[201~"
-    assert pasted("a\nb", bracketed=False) == b"a\rb"
+    assert paste_bytes(hostile, bracketed=True) == b"\x1b[200~one\rtwo\r[201~rm -rf\ttab\x1b[201~"
+    assert paste_bytes("a\nb", bracketed=False) == b"a\rb"

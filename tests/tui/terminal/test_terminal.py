@@ -19,7 +19,7 @@ from tests.tui.doubles import StreamDouble
 from tests.tui.workspace.running_app import running
 from tui.terminal.model import WAITING_FOR_INPUT, TerminalModel
 from tui.terminal.view import TerminalView
-from tui.terminal_io.emulator import load_faster
+from tui.terminal_io.emulator import load_ghostty
 
 
 def observation(command: str, content: str) -> CmdOutputObservation:
@@ -167,12 +167,12 @@ async def test_output_runs_through_the_workspace_live_and_after_reopening() -> N
 
 
 def test_a_faster_emulator_goes_on_where_the_other_was() -> None:
-    faster = load_faster()
-    if faster is None:
+    ghostty = load_ghostty()
+    if ghostty is None:
         pytest.skip("pyghostty is not installed")
     model = printed(b"one\r\n\x1b[6n")
     text(model)
-    model.hurry(faster)
+    model.switch_emulator(ghostty)
     model.apply_frame(TerminalOutput(1, b"two\r\n"))
     assert text(model) == ["one", "two", ""]
     assert model.emulator.take_replies() == b""

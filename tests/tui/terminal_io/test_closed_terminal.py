@@ -7,7 +7,7 @@ import threading
 
 from textual.drivers._writer_thread import MAX_QUEUED_WRITES, WriterThread
 
-from tui.terminal_io.textual_patches import closed_terminal
+from tui.terminal_io.textual_patches import patch_closed_terminals
 
 
 class Gone(io.StringIO):
@@ -18,7 +18,7 @@ class Gone(io.StringIO):
 
 
 def test_whoever_writes_to_a_terminal_that_is_gone_goes_on() -> None:
-    closed_terminal.install()
+    patch_closed_terminals()
     writer = WriterThread(Gone())
     writer.start()
 

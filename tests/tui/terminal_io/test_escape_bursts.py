@@ -8,18 +8,17 @@ import pytest
 from textual import events
 from textual._xterm_parser import XTermParser
 
-from tui.terminal_io.textual_patches import escape_bursts
+from tui.terminal_io.textual_patches import patch_escapes, typed_bytes
 
 
 @pytest.fixture
-def parser(monkeypatch: pytest.MonkeyPatch) -> XTermParser:
-    monkeypatch.setattr(XTermParser, "_sequence_to_key_events", XTermParser._sequence_to_key_events)
-    escape_bursts.install()
+def parser() -> XTermParser:
+    patch_escapes()
     return XTermParser()
 
 
 def told(messages: Iterable[object]) -> list[tuple[str, bytes]]:
-    return [(event.key, escape_bursts.typed(event)) for event in messages if isinstance(event, events.Key)]
+    return [(event.key, typed_bytes(event)) for event in messages if isinstance(event, events.Key)]
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from core.events import Action, Observation
 from tests.tui.terminal_io.hostile_app import HOSTILE
 from tests.tui.terminal_io.hostile_events import hostile_events, unfilled
 from tests.tui.terminal_io.test_strip_filter import leaks, raw_output_of
-from tui.terminal_io.escapes import ABOUT_PICTURES
-from tui.terminal_io.graphics.kitty import ASK
+from tui.terminal_io.escapes import QUERY_IMAGES
+from tui.terminal_io.graphics.kitty import QUERY
 
 OURS = re.compile(
     r"\x1b\[[0-9;:]*m"  # colours
@@ -26,7 +26,7 @@ OURS = re.compile(
     r"|\x1b\]8;id=[0-9-]*;(?:https?://[\x21-\x7e]*)?\x1b\\"  # links, and their end
     r"|\x1b\]8;;\x1b\\"
     r"|\x07"  # the bell
-    rf"|{re.escape(ASK + ABOUT_PICTURES)}"  # which pictures it draws, asked when a page is to be drawn
+    rf"|{re.escape(QUERY + QUERY_IMAGES)}"  # which pictures it draws, asked when a page is to be drawn
 )
 """Everything that the program may say to the terminal. What is left has to be text."""
 ACTING = re.compile("[\x00-\x09\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")

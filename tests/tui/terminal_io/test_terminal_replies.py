@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from textual._xterm_parser import XTermParser
 from textual.events import Key
 
-from tui.terminal_io.textual_patches import escape_bursts, terminal_replies
-from tui.terminal_io.textual_patches.terminal_replies import HELD, IncomingFilter
+from tui.terminal_io.textual_patches import MAX_HELD, REPLY_LISTENER, ReplyFilter, install, typed_bytes
 
 FOREIGN = (
     "\x1b[<32;NaN;NaNM",
@@ -50,12 +49,12 @@ OURS = (
 
 @pytest.mark.parametrize("report", FOREIGN)
 def test_what_nobody_typed_is_dropped(report: str) -> None:
-    assert IncomingFilter().passed(f"a{report}b") == "ab"
+    assert ReplyFilter().feed(f"a{report}b") == "ab"
 
 
 @pytest.mark.parametrize("typed", OURS)
 def test_what_somebody_did_passes_at_once(typed: str) -> None:
-    assert IncomingFilter().passed(typed) == typed
+    assert ReplyFilter().feed(typed) == typed
 
 
 @given(st.lists(st.sampled_from(FOREIGN[:4] + FOREIGN[8:12] + tuple("abc") + OURS[12:15]), max_size=8), st.data())
@@ -66,22 +65,22 @@ def test_pieces_come_to_the_same_as_the_whole(parts: list[str], data: st.DataObj
         return  # that much may be a key, so it is not held back
     if "\x1b[200~" in whole and any(whole[:cut].endswith("\x1b[200~"[:n]) for n in range(3, 6)):
         return
-    pieces = IncomingFilter()
-    assert pieces.passed(whole[:cut]) + pieces.passed(whole[cut:]) == IncomingFilter().passed(whole)
+    pieces = ReplyFilter()
+    assert pieces.feed(whole[:cut]) + pieces.feed(whole[cut:]) == ReplyFilter().feed(whole)
 
 
 @pytest.mark.parametrize("cut", [8, 14, 15, 16, 21, 26])
 def test_what_is_pasted_has_no_escape_of_which_keys_are_made(cut: int) -> None:
-    pasted, terminal_replies = "\x1b[200~an \x1b:esc\x1b[201~\r", IncomingFilter()
-    assert terminal_replies.passed(pasted) == "\x1b[200~an :esc\x1b[201~\r"
-    pieces = IncomingFilter()
-    assert pieces.passed(pasted[:cut]) + pieces.passed(pasted[cut:]) == "\x1b[200~an :esc\x1b[201~\r"
+    pasted, reply_filter = "\x1b[200~an \x1b:esc\x1b[201~\r", ReplyFilter()
+    assert reply_filter.feed(pasted) == "\x1b[200~an :esc\x1b[201~\r"
+    pieces = ReplyFilter()
+    assert pieces.feed(pasted[:cut]) + pieces.feed(pasted[cut:]) == "\x1b[200~an :esc\x1b[201~\r"
 
 
 def test_a_report_without_an_end_is_not_held_back_for_ever() -> None:
-    terminal_replies = IncomingFilter()
-    assert terminal_replies.passed("\x1b]52;" + "x" * HELD) == ""
-    assert terminal_replies.passed("typed") == "typed"
+    reply_filter = ReplyFilter()
+    assert reply_filter.feed("\x1b]52;" + "x" * MAX_HELD) == ""
+    assert reply_filter.feed("typed") == "typed"
 
 
 ANSWERS = FOREIGN[9:]
@@ -90,29 +89,28 @@ ANSWERS = FOREIGN[9:]
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_an_answer_types_nothing_wherever_it_is_torn(answer: str) -> None:
     """Also behind its first character, which alone is the Escape key; behind its second, it is Esc and a key."""
-    terminal_replies.install()
-    escape_bursts.install()
+    install()
     heard: list[str] = []
-    terminal_replies.EAR.listener = heard.append
+    REPLY_LISTENER.on_reply = heard.append
     try:
         for cut in range(1, len(answer)):
             parser = XTermParser()
             pieces = "a", answer[:cut], answer[cut:] + "b", "\x1b[A"
             events = [event for piece in pieces for event in parser.feed(piece)]
             keys = [event for event in events if isinstance(event, Key)]
-            assert [key.key for key in keys if not escape_bursts.typed(key)] == ["a", "b", "up"], cut
-            assert [escape_bursts.typed(key) for key in keys if escape_bursts.typed(key)] in (
+            assert [key.key for key in keys if not typed_bytes(key)] == ["a", "b", "up"], cut
+            assert [typed_bytes(key) for key in keys if typed_bytes(key)] in (
                 [],
                 [answer[:2].encode()] * (cut == 2),
             ), cut
         assert heard == [answer] * (len(answer) - 1)
     finally:
-        terminal_replies.EAR.listener = None
+        REPLY_LISTENER.on_reply = None
 
 
 @pytest.mark.parametrize("key", ["\x1b", "\x1b[", "\x1b_", "\x1bP", "\x1b]"])
 def test_what_a_person_types_behind_escape_stays_typed(key: str) -> None:
-    filtered = IncomingFilter()
-    assert filtered.passed(key) == key
-    assert filtered.passed("Go on") == "Go on"
-    assert not filtered.takes_back
+    filtered = ReplyFilter()
+    assert filtered.feed(key) == key
+    assert filtered.feed("Go on") == "Go on"
+    assert not filtered.retracts

@@ -1,6 +1,5 @@
-"""Pictures that the terminal itself draws, where it can: kitty's protocol, sixel. Cells are the last resort, elsewhere.
+"""Pictures that the terminal draws, by kitty's protocol or sixel; elsewhere pictures are drawn as cells.
 
-`terminal` asks the terminal what it can and reads what it answers; `kitty` and `sixel` make what is written, and are
-pure; `sharp` keeps one pane's picture on the screen and takes it away again. Nothing here is imported before a picture
-of a page is to be drawn, but for `cells`.
+`graphics_terminal` asks the terminal what it can draw, `kitty` and `terminal_picture` make what is written. Of these,
+only `kitty` and `picture_cells` are imported before the picture of a page is drawn.
 """

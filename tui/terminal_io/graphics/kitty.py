@@ -1,13 +1,11 @@
-"""Kitty's graphics protocol, as far as we speak it: send a picture, ask, take a picture away. Pure.
+"""Kitty's graphics protocol, as far as Handloom uses it: send, query and delete a picture. Pure.
 
-A picture is sent whole, in chunks, and is shown where its placeholders stand (`cells`); the terminal scales it into
-them. Pictures are answered by nothing (`q=2`), and a question sent behind one is answered once it was taken.
+A picture is sent whole, in chunks, and shown where its placeholder cells are; the terminal scales it into them. Sending
+gets no reply (`q=2`); a query behind it is answered once the picture was read.
 
-Cells that stand for a part of a picture which the terminal has: kitty's Unicode placeholders. Pure, and small.
-
-A cell is U+10EEEE and three marks: its row, its column, and the highest byte of the picture's number. The other bytes
-are the cell's colour. That colour is put in at the choke point (`tui.terminal_io.strip_filter`), because what lies
-under a dialog is tinted before. Without it a placeholder is nobody's, and becomes what no terminal draws.
+A placeholder cell is U+10EEEE and three diacritics: its row, its column, and the highest byte of the picture's id. The
+other bytes are the cell's colour, which is set in `tui.terminal_io.strip_filter`, because what lies under a dialog is
+tinted before. Without that colour a placeholder belongs to no picture of ours and is replaced.
 """
 
 from __future__ import annotations
@@ -23,33 +21,12 @@ from tui.terminal_io.escapes import graphics
 from tui.terminal_io.graphics.picture_cells import Pixels
 
 CHUNK = 4096
-"""Characters of one part, as the protocol has it."""
+"""The protocol's limit of a chunk, in characters."""
 LEVEL = 1
-"""Of the compression: pages are flat, and a higher one costs more than it saves."""
-QUESTION = 31
-"""The number of the picture that is only asked about, and never kept."""
-ASK = graphics(f"i={QUESTION},s=1,v=1,a=q,t=d,f=24", "AAAA")
-ANSWER = graphics(f"i={QUESTION}", "OK")
-
-
-def transmission(pixels: Pixels, number: int, columns: int, rows: int) -> str:
-    """What has the terminal take a picture under a number, for placeholders of so many columns and rows."""
-    packed = base64.b64encode(zlib.compress(pixels.rgb, LEVEL)).decode("ascii")
-    parts = [packed[at : at + CHUNK] for at in range(0, len(packed), CHUNK)]
-    size = f"s={pixels.width},v={pixels.height},c={columns},r={rows}"
-    written = []
-    for at, part in enumerate(parts):
-        more = int(at < len(parts) - 1)
-        told = f"a=T,U=1,q=2,f=24,o=z,i={number},{size},m={more}" if at == 0 else f"q=2,m={more}"
-        written.append(graphics(told, part))
-    return "".join(written)
-
-
-def removal(number: int) -> str:
-    """What has the terminal forget a picture and free its memory."""
-    return graphics(f"a=d,d=I,i={number},q=2")
-
-
+"""Of compression: pages are flat, and a higher level takes longer than it saves."""
+QUERY_ID = 31
+QUERY = graphics(f"i={QUERY_ID},s=1,v=1,a=q,t=d,f=24", "AAAA")
+QUERY_REPLY = graphics(f"i={QUERY_ID}", "OK")
 PLACEHOLDER = "\U0010eeee"
 _RANGES = (
     "305 30d-30e 310 312 33d-33f 346 34a-34c 350-352 357 35b 363-36f 483-487 592-595 597-599 59c-5a1 5a8-5a9 5ab-5ac "
@@ -59,12 +36,30 @@ _RANGES = (
     "20d4-20d7 20db-20dc 20e1 20e7 20e9 20f0 2cef-2cf1 2de0-2dff a66f a67c-a67d a6f0-a6f1 a8e0-a8f1 aab0 aab2-aab3 "
     "aab7-aab8 aabe-aabf aac1 fe20-fe26 10a0f 10a38 1d185-1d189 1d1aa-1d1ad 1d242-1d244"
 )
-"""The protocol's marks in their order: those above a letter that Unicode 6.0 has and that join with no letter."""
+"""The protocol's diacritics in their order."""
+
+
+def transmission(pixels: Pixels, picture_id: int, columns: int, rows: int) -> str:
+    """Return what sends a picture, for placeholders of so many columns and rows."""
+    packed = base64.b64encode(zlib.compress(pixels.rgb, LEVEL)).decode("ascii")
+    chunks = [packed[at : at + CHUNK] for at in range(0, len(packed), CHUNK)]
+    size = f"s={pixels.width},v={pixels.height},c={columns},r={rows}"
+    written = []
+    for at, chunk in enumerate(chunks):
+        more = int(at < len(chunks) - 1)
+        control = f"a=T,U=1,q=2,f=24,o=z,i={picture_id},{size},m={more}" if at == 0 else f"q=2,m={more}"
+        written.append(graphics(control, chunk))
+    return "".join(written)
+
+
+def deletion(picture_id: int) -> str:
+    """Return what deletes a picture and frees its memory."""
+    return graphics(f"a=d,d=I,i={picture_id},q=2")
 
 
 @lru_cache(1)
-def marks() -> str:
-    """The mark for each number from 0 on; 297 of them, which is how many rows and columns a picture may have."""
+def diacritics() -> str:
+    """Return the diacritic of each number from 0 on; 297 of them, so a picture has at most as many rows and columns."""
     found = []
     for part in _RANGES.split():
         first, _, last = part.partition("-")
@@ -73,30 +68,30 @@ def marks() -> str:
 
 
 @lru_cache(16)
-def placeholders(columns: int, rows: int, high: int) -> tuple[tuple[str, ...], ...]:
-    """The cells of a whole picture, row by row. `high` is the highest byte of its number."""
-    mark = marks()
+def placeholders(columns: int, rows: int, high_byte: int) -> tuple[tuple[str, ...], ...]:
+    """Return the cells of a whole picture, row by row; `high_byte` is the highest byte of its id."""
+    marks = diacritics()
     return tuple(
-        tuple(PLACEHOLDER + mark[row] + mark[column] + mark[high] for column in range(columns)) for row in range(rows)
+        tuple(PLACEHOLDER + marks[row] + marks[column] + marks[high_byte] for column in range(columns))
+        for row in range(rows)
     )
 
 
-class Ink:
-    """The colour of all placeholders of this process: the lower bytes of its pictures' numbers."""
+class PictureIds:
+    """The ids of this process's pictures. They share their lower bytes, which are the colour of all placeholders."""
 
     def __init__(self) -> None:
         self.style: Style | None = None
-        """None where the terminal draws no pictures."""
-        self._low = 0
+        """The style of placeholders; None if the terminal draws no pictures."""
+        self._low_bytes = 0
 
-    def take(self, low: int, *, of_256: bool) -> None:
-        """Have numbers end in these bytes: 24 bits, or a colour of the terminal's 256 where it has no others."""
-        self._low = low
-        self.style = Style(color=Color.from_ansi(low) if of_256 else Color.from_rgb(*low.to_bytes(3)))
+    def choose(self, low_bytes: int, *, of_256: bool) -> None:
+        """Set the lower bytes: 24 bits, or one of 256 colours if the terminal has no others."""
+        self._low_bytes = low_bytes
+        self.style = Style(color=Color.from_ansi(low_bytes) if of_256 else Color.from_rgb(*low_bytes.to_bytes(3)))
 
-    def number(self, high: int) -> int:
-        """The number of a picture, by its highest byte."""
-        return high << 24 | self._low
+    def full_id(self, high_byte: int) -> int:
+        return high_byte << 24 | self._low_bytes
 
 
-INK = Ink()
+PICTURE_IDS = PictureIds()

@@ -1,8 +1,8 @@
-"""Pictures as cells: read and decoded off the loop, kept small, drawn in quarters of cells.
+"""Pictures as cells: read and decoded in threads, cached small, drawn in quarters of cells.
 
 A picture is known by its reference (`core.store.blobs`), which says how large it is, so its place on the screen is
-right before its bytes are there. Who draws asks `get`; what is not there yet is noted, and `load` fetches it. Bytes
-come from tools and pages: what is too large, broken or of another kind than it says becomes a reason, not an exception.
+right before its bytes are loaded. `Pictures.get` notes what is not loaded yet, and `load` fetches it. The bytes come
+from tools and pages: what is too large, broken or of an unknown kind becomes a reason to show, not an exception.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import io
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.color import Color
@@ -26,22 +28,25 @@ if TYPE_CHECKING:
 MAX_PIXELS = 25_000_000
 """A larger picture is not decoded."""
 KEPT_SIDE = 480
-"""Pixels of the longer side that are kept: two for each cell of the widest pane that has a use for them."""
+"""Pixels of the longer side of a cached picture: two for each cell of the widest pane that has a use for them."""
 KEPT = 16
-"""Decoded pictures that are kept; 10 MB at most."""
+"""Cached pictures; 10 MB at most."""
 SHARP_SIDE, SHARP_KEPT = 1280, 3
-"""The same where the terminal draws the pixels themselves; 15 MB at most."""
+"""The same if the terminal draws the pixels; 15 MB at most."""
 PIXELS_PER_COLUMN = 8
-"""Of a picture that is shown in its natural size: about what a font's cell is wide."""
+"""For a picture in its natural size: about the width of a font's cell."""
 QUADRANTS = " ▘▝▀▖▌▞▛▗▚▐▜▄▙▟█"
-"""By the bits of the quarters that stand before: upper left, upper right, lower left, lower right."""
+"""By the bits of the quarters in the foreground: upper left, upper right, lower left, lower right."""
 SAME_LIGHT = 12
-"""Of 255: pixels that differ by less are one colour."""
+"""Pixels whose brightness (of 255) differs by less have one colour."""
+ROUNDED = bytes(min(255, (value + 4) // 8 * 8) for value in range(256))
+"""The value of a cell's colour, by that of a pixel's."""
+_ROUNDED = [*ROUNDED] * 3
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP")
 
 
 class Pixels(NamedTuple):
-    """A picture, decoded: `width` x `height` pixels of three bytes each, row by row."""
+    """A decoded picture: `width` x `height` pixels of three bytes each, row by row."""
 
     width: int
     height: int
@@ -53,7 +58,7 @@ class PictureError(ValueError):
 
 
 def decoded(data: bytes, side: int = KEPT_SIDE) -> Pixels:
-    """A picture's pixels, its longer side scaled down to `side`. Blocks for some 20 ms. Raises PictureError."""
+    """Decode a picture, its longer side scaled down to `side`. Blocks for some 20 ms. Raises PictureError."""
     from PIL import Image, UnidentifiedImageError
 
     try:
@@ -62,8 +67,8 @@ def decoded(data: bytes, side: int = KEPT_SIDE) -> Pixels:
                 size = {"width": image.width, "height": image.height}
                 raise PictureError(_("{width} x {height} pixels are too many to be shown").format(**size))
             image.draft("RGB", (side, side))
-            lets_through = image.has_transparency_data
-            whole = image.convert("RGBA" if lets_through else "RGB")
+            is_transparent = image.has_transparency_data
+            whole = image.convert("RGBA" if is_transparent else "RGB")
     except UnidentifiedImageError:
         raise PictureError(_("it is no picture of a kind that is known")) from None
     except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
@@ -71,44 +76,44 @@ def decoded(data: bytes, side: int = KEPT_SIDE) -> Pixels:
             raise
         raise PictureError(_("it is broken")) from None
     whole.thumbnail((side, side), Image.Resampling.BOX)
-    if not lets_through:
+    if not is_transparent:
         return Pixels(whole.width, whole.height, whole.tobytes())
-    ground = Image.new("RGBA", whole.size, "white")  # what is transparent was made for paper
+    ground = Image.new("RGBA", whole.size, "white")  # transparent pictures are made for white paper
     small = Image.alpha_composite(ground, whole).convert("RGB")
     return Pixels(small.width, small.height, small.tobytes())
 
 
 def size_in_cells(width: int, height: int, columns: int, rows: int, *, enlarge: bool = False) -> tuple[int, int]:
-    """Columns and rows of a picture of `width` x `height` pixels in a place of `columns` x `rows` cells.
+    """Return columns and rows of a picture of `width` x `height` pixels that has room for `columns` x `rows` cells.
 
-    A cell is twice as high as wide. Small pictures keep their natural size unless they are to be enlarged.
+    A cell is twice as high as wide. Small pictures keep their natural size unless `enlarge` is set.
     """
     width, height = max(1, width), max(1, height)
-    most = columns if enlarge else min(columns, max(1, -(-width // PIXELS_PER_COLUMN)))
-    wide = min(most, max(1, rows * 2 * width // height))
+    widest = columns if enlarge else min(columns, max(1, -(-width // PIXELS_PER_COLUMN)))
+    wide = min(widest, max(1, rows * 2 * width // height))
     return wide, max(1, min(rows, round(wide * height / width / 2)))
 
 
-def size_told(width: int, height: int) -> str:
-    """What is said of a picture that cannot be drawn here."""
+def describe_size(width: int, height: int) -> str:
+    """Return the text for a picture that cannot be drawn here."""
     return _("A picture of {width} x {height} pixels.").format(width=width, height=height)
 
 
 Cell = tuple[str, bytes]
-"""A glyph and its two colours, six bytes: that of the glyph, then that of its ground."""
+"""A glyph and six bytes: the colours of the foreground and the background."""
 
 
 def quadrants(pixels: Pixels, columns: int, rows: int) -> list[list[Segment]]:
-    """The picture in `columns` x `rows` cells: each shows four pixels in two colours. Takes 2 us a cell."""
+    """Draw a picture in `columns` x `rows` cells, each with four pixels in two colours. Takes 2 us a cell."""
     return [segments(line) for line in cells(pixels, columns, rows)]
 
 
 def cells(pixels: Pixels, columns: int, rows: int) -> list[list[Cell]]:
-    """As `quadrants`, the cells themselves. Colours are rounded, so that few styles are made."""
+    """Return the cells of a picture. Colours are rounded, so that few styles are made."""
     from PIL import Image
 
-    whole = Image.frombytes("RGB", (pixels.width, pixels.height), pixels.rgb)
-    image = whole.resize((columns * 2, rows * 2), Image.Resampling.BOX, reducing_gap=2.0)
+    image = Image.frombytes("RGB", (pixels.width, pixels.height), pixels.rgb)
+    image = image.resize((columns * 2, rows * 2), Image.Resampling.BOX, reducing_gap=2.0)
     wide, lights = columns * 2, image.convert("L").tobytes()
     flat = image.point(_ROUNDED).tobytes()
     means = image.resize((columns, rows), Image.Resampling.BOX).point(_ROUNDED).tobytes()
@@ -137,28 +142,15 @@ def cells(pixels: Pixels, columns: int, rows: int) -> list[list[Cell]]:
 
 
 def segments(line: Sequence[Cell]) -> list[Segment]:
-    """A line of cells, those of the same colours together."""
-    found: list[Segment] = []
-    text, before = "", b""
-    for glyph, colours in line:
-        if colours != before:
-            if text:
-                found.append(Segment(text, style_of(before)))
-            text, before = "", colours
-        text += glyph
-    if text:
-        found.append(Segment(text, style_of(before)))
-    return found
-
-
-ROUNDED = bytes(min(255, (value + 4) // 8 * 8) for value in range(256))
-"""The shades that cells have, by those of pixels."""
-_ROUNDED = [*ROUNDED] * 3
+    """Join neighbouring cells of the same colours."""
+    return [
+        Segment("".join(glyph for glyph, _colours in cells_of), style_of(colours))
+        for colours, cells_of in groupby(line, key=itemgetter(1))
+    ]
 
 
 @lru_cache(16384)
 def style_of(colours: bytes) -> Style:
-    """The style of a cell's colours."""
     return Style(color=Color.from_rgb(*colours[:3]), bgcolor=Color.from_rgb(*colours[3:]))
 
 
@@ -166,41 +158,40 @@ class Pictures:
     """The pictures of one conversation."""
 
     def __init__(
-        self, read: Callable[[BlobRef], Awaitable[Blob | None]], side: int = KEPT_SIDE, most: int = KEPT
+        self, read: Callable[[BlobRef], Awaitable[Blob | None]], side: int = KEPT_SIDE, limit: int = KEPT
     ) -> None:
         self.on_wanted: Callable[[], None] | None = None
-        """Called when a picture is asked for that is not there; whoever sets it calls `load` off the drawing."""
+        """Called when a picture is needed that is not loaded; its owner then calls `load` in the background."""
         self._read = read
-        self._side, self._most = side, most
-        self._kept: OrderedDict[str, Pixels | str] = OrderedDict()
+        self._side, self._limit = side, limit
+        self._loaded: OrderedDict[str, Pixels | str] = OrderedDict()
         self._wanted: dict[str, BlobRef] = {}
 
     def sharper(self) -> Pictures:
-        """The same pictures with more pixels, for a terminal that draws them itself."""
+        """Return the same pictures with more pixels, for a terminal that draws them."""
         return Pictures(self._read, SHARP_SIDE, SHARP_KEPT)
 
     def get(self, ref: BlobRef) -> Pixels | str | None:
-        """The picture, why there is none, or None where it has yet to be loaded."""
-        found = self._kept.get(ref.digest)
-        if found is not None:
-            self._kept.move_to_end(ref.digest)
+        """Return a picture, the reason why it cannot be shown, or None if it is not loaded yet."""
+        picture = self._loaded.get(ref.digest)
+        if picture is not None:
+            self._loaded.move_to_end(ref.digest)
         elif ref.digest not in self._wanted:
             self._wanted[ref.digest] = ref
             if self.on_wanted is not None:
                 self.on_wanted()
-        return found
+        return picture
 
     async def load(self) -> bool:
-        """Fetch what was asked for, and say whether there was anything. Cancelling leaves the rest asked for."""
-        loaded = False
+        """Load what is wanted. Returns whether anything was. If it is cancelled, the rest stays wanted."""
+        has_loaded = bool(self._wanted)
         while self._wanted:
             digest, ref = next(iter(self._wanted.items()))
-            self._kept[digest] = await self._load(ref)
+            self._loaded[digest] = await self._load(ref)
             del self._wanted[digest]
-            loaded = True
-            while len(self._kept) > self._most:
-                self._kept.popitem(last=False)
-        return loaded
+            while len(self._loaded) > self._limit:
+                self._loaded.popitem(last=False)
+        return has_loaded
 
     async def _load(self, ref: BlobRef) -> Pixels | str:
         blob = await self._read(ref)

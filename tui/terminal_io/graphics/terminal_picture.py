@@ -1,132 +1,255 @@
-"""Sharp: one pane's picture as the terminal draws it. It is made off the loop, sent once, and taken away again.
+"""One pane's picture as the terminal draws it: made in a thread, sent once, and deleted again.
 
-Whoever draws says with each frame what is wanted, and learns what may be shown by now: the picture itself, the one
-before in its place, or nothing yet. So there is never a hole while the next one is on its way, and one that nobody
-wants any more when it is ready is not sent. Pictures follow each other no faster than the terminal takes them, and no
-faster than BYTES_PER_S. A pane that is not drawn wants nothing, and `clear` takes away what it had.
+Whoever draws requests a picture with each frame and learns what may be shown by now: the picture itself, the one before
+in its place, or nothing yet. So there is never a hole while the next one is on its way, and one that nobody wants any
+more when it is ready is not sent. Pictures follow each other no faster than the terminal reads them, and no faster than
+BYTES_PER_S. `clear` deletes the picture of a pane that is hidden.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Coroutine
-from typing import Any
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, NamedTuple
 
-from tui.terminal_io.escapes import placed
-from tui.terminal_io.graphics.graphics_support import Terminal
-from tui.terminal_io.graphics.kitty import INK, placeholders, transmission
-from tui.terminal_io.graphics.scaled_picture import Tile, Wanted, scaled
-from tui.terminal_io.graphics.sixel import MOST_SIDE, sixels
+from PIL import Image, ImageChops
+
+from tui.terminal_io.escapes import at_cell, sixel
+from tui.terminal_io.graphics.graphics_terminal import GraphicsTerminal
+from tui.terminal_io.graphics.kitty import PICTURE_IDS, placeholders, transmission
+from tui.terminal_io.graphics.picture_cells import ROUNDED, Pixels
 
 BYTES_PER_S = 4_000_000
 """What is sent at most: some 30 pictures of a page, and what a slow terminal still draws."""
-HIGHEST = 250
-"""Of the highest byte of a picture's number, after which it begins at 1 again."""
+MAX_HIGH_BYTE = 250
+"""The highest byte of a picture's id at most; after it comes 1 again."""
+DEFAULT_CELL = (8, 16)
+"""Pixels of a cell if the terminal has not said."""
+MAX_PIXELS = 1280 * 800
+"""Pixels that are sent at most; a terminal with larger cells scales the picture."""
+_ROUNDED = [*ROUNDED] * 3
+"""Without the noise of lossy compression, a page needs two thirds of the bytes and looks the same."""
+COLOURS = 48
+"""Colours of a sixel picture: pages have few, and each takes time and bytes."""
+BAND = 6
+MAX_SIDE = 1000
+"""Pixels of a side that every terminal accepts: xterm ignores pictures larger than its limit."""
+_REPEATED = re.compile(rb"(.)\1{3,254}", re.DOTALL)
+_PRINTED = bytes(63 + value % 64 for value in range(256))
+_TABLES = [[[0] * colour + [1 << row] + [0] * (255 - colour) for row in range(BAND)] for colour in range(COLOURS)]
+"""By colour and row of a band: what maps the colour to the row's bit."""
 
 
-class Sharp:
-    """The picture of one pane. `ready` is called when another one may be shown, `spawn` begins a task."""
+@dataclass(frozen=True, slots=True)
+class PictureRequest:
+    """A picture, and where it is to be shown."""
+
+    pixels: Pixels
+    part: tuple[float, float, float, float]
+    """Left, top, right and bottom of what is shown, from 0 to 1 of the picture."""
+    columns: int
+    rows: int
+    cell: tuple[int, int] = (0, 0)
+    """Width and height of a cell in pixels; zeros if unknown."""
+
+    @property
+    def size(self) -> tuple[int, int]:
+        return self.columns, self.rows
+
+    def is_same(self, other: PictureRequest | None) -> bool:
+        """Compare everything, pixels by identity."""
+        if other is None or self.pixels.rgb is not other.pixels.rgb:
+            return False
+        return (self.part, self.size, self.cell) == (other.part, other.size, other.cell)
+
+
+class Tile(NamedTuple):
+    """A part of a picture, as it is written."""
+
+    left: int
+    """Its place in pixels of the picture."""
+    top: int
+    drawing: str
+    """What draws it from the cursor on."""
+
+
+def scaled(request: PictureRequest, *, exact: bool) -> Pixels:
+    """Return the requested part in the size of its cells; unless `exact`, no larger than it has pixels."""
+    pixels, (left, top, right, bottom) = request.pixels, request.part
+    box = (left * pixels.width, top * pixels.height, right * pixels.width, bottom * pixels.height)
+    cell_width, cell_height = request.cell if all(request.cell) else DEFAULT_CELL
+    width, height = request.columns * cell_width, request.rows * cell_height
+    if not exact:
+        part_width, part_height = max(1.0, box[2] - box[0]), max(1.0, box[3] - box[1])
+        scale = min(1.0, part_width / width, part_height / height, (MAX_PIXELS / (width * height)) ** 0.5)
+        width, height = max(1, round(width * scale)), max(1, round(height * scale))
+    image = Image.frombytes("RGB", (pixels.width, pixels.height), pixels.rgb)
+    if (width, height) != image.size or box != (0, 0, *image.size):
+        image = image.resize((width, height), Image.Resampling.HAMMING, box=box)
+    return Pixels(width, height, image.point(_ROUNDED).tobytes())
+
+
+def sixels(pixels: Pixels, max_size: tuple[int, int] = (MAX_SIDE, MAX_SIDE)) -> list[Tile]:
+    """Draw a picture in sixels, in tiles of at most `max_size` pixels.
+
+    Pillow does the work on pixels: for each colour one pass marks its pixels in all bands at once, each row of a band
+    with a bit of its own.
+    """
+    image = Image.frombytes("RGB", (pixels.width, pixels.height), pixels.rgb)
+    paletted = image.quantize(COLOURS, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+    tiles = []
+    for top, left in product(range(0, pixels.height, max_size[1]), range(0, pixels.width, max_size[0])):
+        box = (left, top, min(left + max_size[0], pixels.width), min(top + max_size[1], pixels.height))
+        tiles.append(Tile(left, top, _sixel(paletted.crop(box))))
+    return tiles
+
+
+def _sixel(image: Image.Image) -> str:
+    width, bands = image.width, -(-image.height // BAND)
+    used = [colour for colour, count in enumerate(image.histogram()[:COLOURS]) if count]
+    palette = image.getpalette() or []
+    data = image.tobytes()
+    data += b"\xff" * (width * (bands * BAND - image.height))  # no colour has this number
+    rows = [_row_of_bands(data, width, bands, row) for row in range(BAND)]
+    lines: list[list[bytes]] = [[] for _ in range(bands)]
+    for colour in used:
+        marked = _marked(rows, colour)
+        for band, line in enumerate(lines):
+            bits = marked[band * width : (band + 1) * width].rstrip(b"\0")
+            if bits:
+                line.append(b"#%d" % colour + _REPEATED.sub(_counted, bits.translate(_PRINTED)))
+    colours = b"".join(b"#%d;2;%d;%d;%d" % (n, *(v * 100 // 255 for v in palette[3 * n : 3 * n + 3])) for n in used)
+    drawing = b"-".join(b"$".join(line) for line in lines)
+    return sixel(f'"1;1;{width};{image.height}{(colours + drawing).decode("ascii")}')
+
+
+def _row_of_bands(data: bytes, width: int, bands: int, row: int) -> Image.Image:
+    """Return one row of each band."""
+    kept = (data[(band * BAND + row) * width : (band * BAND + row + 1) * width] for band in range(bands))
+    return Image.frombytes("L", (width, bands), b"".join(kept))
+
+
+def _marked(rows: list[Image.Image], colour: int) -> bytes:
+    """Return for each column of each band the bits of the rows that have a colour there."""
+    marked = rows[0].point(_TABLES[colour][0])
+    for number, row in enumerate(rows[1:], 1):
+        marked = ImageChops.add(marked, row.point(_TABLES[colour][number]))
+    return marked.tobytes()
+
+
+def _counted(run: re.Match[bytes]) -> bytes:
+    return b"!%d%b" % (len(run[0]), run[1])
+
+
+class TerminalPicture:
+    """The picture of one pane. `ready` is called when another one may be shown, `spawn` starts a task."""
 
     def __init__(
-        self, terminal: Terminal, ready: Callable[[], None], spawn: Callable[[Coroutine[Any, Any, None]], object]
+        self,
+        terminal: GraphicsTerminal,
+        ready: Callable[[], None],
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
         self._terminal = terminal
         self._ready = ready
         self._spawn = spawn
-        self._wanted: Wanted | None = None
-        self._shown: Wanted | None = None
-        self._works = False
+        self._wanted: PictureRequest | None = None
+        self._shown: PictureRequest | None = None
+        self._is_working = False
 
-    def want(self, wanted: Wanted) -> bool:
-        """Have this picture made, unless it is there. Answers whether there is one for its place by now."""
-        self._wanted = wanted
-        if not wanted.is_same(self._shown) and not self._works:
-            self._works = True
+    def request(self, request: PictureRequest) -> bool:
+        """Have this picture made, unless it is shown. Returns whether one of its size may be shown by now."""
+        self._wanted = request
+        if not request.is_same(self._shown) and not self._is_working:
+            self._is_working = True
             self._spawn(self._work())
-        return self._shown is not None and self._shown.place == wanted.place
+        return self._shown is not None and self._shown.size == request.size
 
     def clear(self) -> None:
-        """Take away what is there, and want nothing."""
+        """Delete the picture, and make none."""
         self._wanted = self._shown = None
 
     async def _work(self) -> None:
         try:
             while (wanted := self._wanted) is not None and not wanted.is_same(self._shown):
-                made = await asyncio.to_thread(self._make, wanted)
-                if self._wanted is None or self._wanted.place != wanted.place:
+                tiles = await asyncio.to_thread(self._make, wanted)
+                if self._wanted is None or self._wanted.size != wanted.size:
                     continue
-                await self._put(wanted, made)
-                await asyncio.sleep(sum(len(tile.drawing) for tile in made) / BYTES_PER_S)
+                await self._show(wanted, tiles)
+                await asyncio.sleep(sum(len(tile.drawing) for tile in tiles) / BYTES_PER_S)
         finally:
-            self._works = False
+            self._is_working = False
 
-    def _make(self, wanted: Wanted) -> list[Tile]:
-        """What is written for a picture. Takes up to 100 ms, in a thread."""
+    def _make(self, request: PictureRequest) -> list[Tile]:
+        """Make what is written for a picture. Takes up to 100 ms, in a thread."""
         raise NotImplementedError
 
-    async def _put(self, wanted: Wanted, made: list[Tile]) -> None:
-        """Have it shown. Returns when another may be put."""
+    async def _show(self, request: PictureRequest, tiles: list[Tile]) -> None:
+        """Show a picture. Returns when the next one may be shown."""
         raise NotImplementedError
 
 
-class KittyPicture(Sharp):
-    """By placeholders: the pane's cells say where the picture is, so whatever moves or covers them does so to it.
+class KittyPicture(TerminalPicture):
+    """A picture in placeholders: the pane's cells say where it is, so what moves or covers them does so to it.
 
-    Each picture has a number of its own. The one before stays until the next but one is there, for cells that are still
-    to be drawn.
+    Each picture has an id of its own. The one before is deleted with the next but one, for cells that are still to be
+    drawn.
     """
 
     def __init__(self, *parts: Any) -> None:
         super().__init__(*parts)
-        self._high = 0
+        self._high_byte = 0
         self._alive: list[int] = []
 
     @property
     def cells(self) -> tuple[tuple[str, ...], ...]:
-        """What stands in the pane for the picture that `want` said is there."""
+        """The placeholders of the picture that is shown."""
         assert self._shown is not None
-        return placeholders(*self._shown.place, self._alive[-1])
+        return placeholders(*self._shown.size, self._alive[-1])
 
     def clear(self) -> None:
         super().clear()
         while self._alive:
-            self._terminal.remove(INK.number(self._alive.pop()))
+            self._terminal.delete(PICTURE_IDS.full_id(self._alive.pop()))
 
-    def _make(self, wanted: Wanted) -> list[Tile]:
-        self._high = self._high % HIGHEST + 1
-        pixels = scaled(wanted, exact=False)
-        return [Tile(0, 0, transmission(pixels, INK.number(self._high), wanted.columns, wanted.rows))]
+    def _make(self, request: PictureRequest) -> list[Tile]:
+        self._high_byte = self._high_byte % MAX_HIGH_BYTE + 1
+        picture_id = PICTURE_IDS.full_id(self._high_byte)
+        return [Tile(0, 0, transmission(scaled(request, exact=False), picture_id, *request.size))]
 
-    async def _put(self, wanted: Wanted, made: list[Tile]) -> None:
+    async def _show(self, request: PictureRequest, tiles: list[Tile]) -> None:
         while len(self._alive) > 1:
-            self._terminal.remove(INK.number(self._alive.pop(0)))
-        self._alive.append(self._high)
-        taken = self._terminal.send(made[0].drawing, INK.number(self._high))
-        self._shown = wanted
+            self._terminal.delete(PICTURE_IDS.full_id(self._alive.pop(0)))
+        self._alive.append(self._high_byte)
+        read = self._terminal.send(tiles[0].drawing, PICTURE_IDS.full_id(self._high_byte))
+        self._shown = request
         self._ready()
-        await taken
+        await read
 
 
-class SixelPicture(Sharp):
-    """By pixels over the pane's cells: whoever draws cells asks for it again afterwards."""
+class SixelPicture(TerminalPicture):
+    """A picture in pixels over the pane's cells, which is written again after cells are drawn."""
 
     def __init__(self, *parts: Any) -> None:
         super().__init__(*parts)
         self._tiles: list[Tile] = []
 
     def drawing(self, column: int, row: int) -> str:
-        """What draws it from a cell of the screen on; empty where there is none."""
+        """Return what draws the picture from a cell of the screen on; empty if there is none."""
         if self._shown is None:
             return ""
-        across, down = self._shown.cell
+        width, height = self._shown.cell
         return "".join(
-            placed(tile.drawing, column + tile.left // across, row + tile.top // down) for tile in self._tiles
+            at_cell(tile.drawing, column + tile.left // width, row + tile.top // height) for tile in self._tiles
         )
 
-    def _make(self, wanted: Wanted) -> list[Tile]:
-        across, down = wanted.cell
-        return sixels(scaled(wanted, exact=True), (MOST_SIDE // across * across, MOST_SIDE // down * down))
+    def _make(self, request: PictureRequest) -> list[Tile]:
+        width, height = request.cell
+        return sixels(scaled(request, exact=True), (MAX_SIDE // width * width, MAX_SIDE // height * height))
 
-    async def _put(self, wanted: Wanted, made: list[Tile]) -> None:
-        self._shown, self._tiles = wanted, made
+    async def _show(self, request: PictureRequest, tiles: list[Tile]) -> None:
+        self._shown, self._tiles = request, tiles
         self._ready()

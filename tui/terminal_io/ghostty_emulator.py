@@ -1,52 +1,53 @@
-"""The emulator of libghostty, by the optional package `pyghostty`: a hundred times as fast as pyte, and more exact.
+"""The emulator of libghostty, from the optional package pyghostty: a hundred times as fast as pyte, and more exact.
 
-Behaves as `tui.terminal_io.emulator.pyte_emulator.Emulator` does, held by the same tests. Rows are taken from the
-library as text with SGR, all of the screen in one call, and only once per change. What could reach out of the terminal
-is off: pictures, and so the files that programs would have them read from; and answers that promise what
-`tui.terminal.key_bytes` does not do, such as kitty's keys, or that give a program's own words back to the shell, such
-as those about clipboards and colours.
+Rows are read from the library as text with SGR, the whole screen in one call, and only once per change. What could
+reach out of the terminal is off: images, and so the files that programs would have them read from; and replies that
+promise what `tui.terminal.view` does not do, such as kitty's keyboard protocol, or that give a program's own words back
+to the shell, such as those about clipboard and colours.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections import deque
 from collections.abc import Callable
 
 from pyghostty._ffi import check, ffi, lib
 from pyghostty.core import Terminal, init_sized, read_buf
 
-from tui.terminal_io.emulator.cell_screen import MAX_COMBINING, MAX_REPLIES_BYTES, PLAIN, Run, RunStyle
-from tui.terminal_io.emulator.pyte_emulator import BUDGET_S, SCROLLBACK_LINES, SKIPPED
+from tui.terminal_io.emulator import (
+    MAX_COMBINING,
+    MAX_REPLIES_BYTES,
+    PLAIN,
+    SCROLLBACK_LINES,
+    Emulator,
+    Run,
+    RunStyle,
+)
 
-MAX_BACKLOG_BYTES = 8 * 1024 * 1024
-"""A quarter of a second of the library's work."""
-TAIL_BYTES = 1024 * 1024
-"""What is kept of a backlog that grew too large."""
-SLICE_BYTES = 32 * 1024
-"""Fed between two looks at the clock: half a millisecond of the library's work."""
-ROWS_KEPT = 4096
-"""Rows of the scrollback that are kept as runs; a row of it changes only with the size."""
+CACHED_ROWS = 4096
+"""Rows of the scrollback that are kept as runs; they change only with the size."""
 _SGR = re.compile(r"\x1b\[([0-9;:]*)m|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b.")
-_ANSWERS = re.compile(
+_ALLOWED_REPLIES = re.compile(
     rb"\x1b\[[?>]?[\d;]*c|\x1b\[\d{1,5}n|\x1b\[\d{1,5};\d{1,5}R|\x1b\[\?(?:1|25|1049|2004|2026);\d\$y"
     rb"|\x1bP>\|[\w .()-]{1,64}\x1b\\|\x1bP!\|[0-9A-F]{0,8}\x1b\\"
 )
-"""What programs are answered: who the terminal is, how it fares, where the cursor stands, and a few of its modes."""
+"""Device attributes, status, cursor position, name, and a few modes."""
 _MARK = r"[\u0300-\u036f\u1ab0-\u1aff\u20d0-\u20ff]"
 _MARKS = re.compile(f"({_MARK}{{{MAX_COMBINING}}}){_MARK}+")
 _NAMES = ("black", "red", "green", "brown", "blue", "magenta", "cyan", "white")
 _LEVELS = (0, 95, 135, 175, 215, 255)
 
 
-class GhosttyEmulator:
-    """One terminal: its backlog, its cells and its scrollback."""
+class GhosttyEmulator(Emulator):
+    """A terminal on libghostty."""
+
+    MAX_BACKLOG_BYTES = 8 * 1024 * 1024  # a quarter of a second of the library's work
+    TAIL_BYTES = 1024 * 1024
+    SLICE_BYTES = 32 * 1024  # half a millisecond of the library's work
 
     def __init__(self, columns: int = 100, lines: int = 30, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._backlog: deque[bytes] = deque()
-        self._backlog_size = 0
+        super().__init__(columns, lines, clock)
         self._replies = b""
         self._rows: list[str] | None = None
         self._history: dict[int, tuple[Run, ...]] = {}
@@ -60,22 +61,15 @@ class GhosttyEmulator:
         )
 
     def _on_reply(self, data: bytes) -> None:
-        if _ANSWERS.fullmatch(data):
+        if _ALLOWED_REPLIES.fullmatch(data):
             self._replies = (self._replies + data)[-MAX_REPLIES_BYTES:]
 
     @property
-    def pending(self) -> bool:
-        """Whether bytes wait to be emulated."""
-        return self._backlog_size > 0
-
-    @property
     def alternate(self) -> bool:
-        """Whether a full-screen program shows itself."""
         return bool(self._terminal.get("active_screen", "int"))
 
     @property
     def height(self) -> int:
-        """Lines that there are: the scrollback, and the screen down to its last used line."""
         rows = self._screen()
         used = len(rows) - 1
         if self.alternate:
@@ -86,7 +80,6 @@ class GhosttyEmulator:
 
     @property
     def cursor(self) -> tuple[int, int] | None:
-        """Line and column of the cursor, counted as `line` counts; None while a program hides it."""
         self._screen()
         if not self._terminal.get("cursor_visible", "bool"):
             return None
@@ -95,63 +88,38 @@ class GhosttyEmulator:
 
     @property
     def application_keys(self) -> bool:
-        """Whether the program wants the other form of the cursor keys."""
         return bool(self._terminal.mode(1))
 
     @property
     def brackets_pastes(self) -> bool:
-        """Whether the program wants to tell a paste from keys."""
         return bool(self._terminal.mode(2004))
 
     def take_replies(self) -> bytes:
-        """What the terminal answers to the program's questions since the last call."""
         replies, self._replies = self._replies, b""
         return replies
 
     def line(self, y: int) -> tuple[Run, ...]:
-        """Line `y` from the oldest in the scrollback on; empty beyond the end."""
         rows = self._screen()
         if y >= self._above:
             return _runs(rows[y - self._above]) if y - self._above < len(rows) else ()
-        if (found := self._history.get(y)) is None:
-            if len(self._history) >= ROWS_KEPT:
+        if (runs := self._history.get(y)) is None:
+            if len(self._history) >= CACHED_ROWS:
                 self._history.clear()
-            found = self._history[y] = _runs(self._text(y, y, "screen"))
-        return found
+            runs = self._history[y] = _runs(self._text(y, y, "screen"))
+        return runs
 
-    def write(self, data: bytes) -> None:
-        """Queue bytes. Costs nothing now."""
-        self._backlog.append(data)
-        self._backlog_size += len(data)
-        if self._backlog_size > MAX_BACKLOG_BYTES:
-            waiting = b"".join(self._backlog)
-            start = waiting.find(b"\n", len(waiting) - TAIL_BYTES) + 1 or len(waiting) - TAIL_BYTES
-            self._backlog = deque([SKIPPED + waiting[start:]])
-            self._backlog_size = len(self._backlog[0])
-
-    def work(self, budget_s: float = BUDGET_S) -> bool:
-        """Emulate what waits for at most about `budget_s` seconds. Answers whether anything was done."""
-        if not self._backlog:
-            return False
-        until = self._clock() + budget_s
-        while self._backlog:
-            data = self._backlog.popleft()
-            self._backlog_size -= min(SLICE_BYTES, len(data))
-            if len(data) > SLICE_BYTES:
-                self._backlog.appendleft(data[SLICE_BYTES:])
-            self._terminal.feed(data[:SLICE_BYTES])
-            if self._clock() >= until:
-                break
-        self._rows = None
-        self._history.clear()  # rows move up as the oldest fall out
-        return True
+    def _feed(self, data: bytes) -> None:
+        self._terminal.feed(data)
+        self._forget_rows()  # rows move up as the oldest fall out
 
     def resize(self, columns: int, lines: int) -> None:
-        """Another size; the library lays the main screen and the scrollback out anew."""
         if (columns, lines) != self._terminal.size:
             self._terminal.resize(columns, lines)
-            self._rows = None
-            self._history.clear()
+            self._forget_rows()
+
+    def _forget_rows(self) -> None:
+        self._rows = None
+        self._history.clear()
 
     def _screen(self) -> list[str]:
         if self._rows is None:
@@ -174,7 +142,7 @@ class GhosttyEmulator:
 
 
 def _runs(text: str) -> tuple[Run, ...]:
-    """A row's text with SGR as runs, without the blanks at its end."""
+    """Parse a row of text with SGR into runs, without the blanks at its end."""
     runs: list[Run] = []
     style, at = PLAIN, 0
     for match in _SGR.finditer(text):
@@ -227,7 +195,7 @@ def _styled(style: RunStyle, sgr: str) -> RunStyle:
 
 
 def _colour(index: int) -> str:
-    """A colour of the palette by its name, or as six hex digits where the theme has none for it."""
+    """Return a colour of the palette: its name if the theme has one for it, else six hex digits."""
     if index < 16:
         return ("bright" if index > 7 else "") + _NAMES[index % 8]
     if index < 232:
