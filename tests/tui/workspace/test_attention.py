@@ -122,7 +122,7 @@ async def test_the_terminal_is_named_after_the_conversation_and_its_state(monkey
         assert sent[-1] == "\x1b]2;▶ mend it\x1b\\"
 
 
-WRITERS_AND_READERS = ("escapes.py", "terminal_replies.py", "ghostty_emulator.py")
+WRITERS_AND_READERS = ("escapes.py", "textual_patches.py", "ghostty_emulator.py")
 """The first writes control sequences, the others only read them."""
 
 
@@ -133,7 +133,7 @@ def test_one_module_alone_writes_control_sequences() -> None:
         if path.name
         not in (
             "escapes.py",
-            "terminal_replies.py",
+            "textual_patches.py",
             "ghostty_emulator.py",
         )  # the first writes them, the others only read
         for sign in ("driver.write", "_driver.write", r"\x1b]", r"\x1bP", r"\x1b_", r"\033", r"\e[", r"\x1b[?")
