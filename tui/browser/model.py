@@ -1,18 +1,15 @@
 """The pages of a conversation's browser, in the order of the steps, and the page that is shown.
 
 Follows the newest page until the reader goes back, as the other panes do. While the pane is visible, the newest page is
-the live one, which `LivePageWatcher` fetches.
+the live one.
 """
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Sequence
-from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from tui.browser.page_elements import NO_LAYOUT, PageLayout
@@ -22,11 +19,8 @@ from tui.terminal_io.sanitizer import sanitize_line
 from tui.workspace.pane import PaneModel
 
 if TYPE_CHECKING:
-    from textual.screen import Screen
-
     from core.events import Envelope, PageShown
     from tui.terminal_io.graphics.picture_cells import Pictures, Pixels
-    from tui.workspace.conversation import ConversationTab
 
 URL_CELLS = 2000
 TITLE_CELLS = 200
@@ -202,45 +196,3 @@ def _page_of(envelope: Envelope) -> VisitedPage | None:
         focused=event.focused_element_bid,
         notes=sanitize_line(" · ".join(_NOTE.findall(event.content[:HEAD_CHARS])), URL_CELLS),
     )
-
-
-class LivePageWatcher:
-    """Watches the live page of one conversation at a time, while its pane is visible."""
-
-    def __init__(self, screen: Screen[None]) -> None:
-        self._screen = screen
-        self._watched: ConversationTab | None = None
-
-    def watch(self, tab: ConversationTab | None) -> None:
-        """Watch the page of this conversation and no other; None stops watching."""
-        if tab is self._watched:
-            return
-        self._watched = tab
-        self._screen.workers.cancel_group(self._screen, "page")
-        if tab is not None:
-            begin = partial(_watch_page, tab)  # no coroutine yet: the worker may end before it runs
-            self._screen.run_worker(begin, group="page")  # type: ignore[arg-type]
-
-    def restart(self) -> None:
-        """Watch the page from its start, such as when more pixels are needed."""
-        tab, self._watched = self._watched, None
-        self._screen.workers.cancel_group(self._screen, "page")
-        self.watch(tab)
-
-
-async def _watch_page(tab: ConversationTab) -> None:
-    """Pass the live page to the tab's model until cancelled, or until it turns out that there is no browser."""
-    from core.errors import UsageError
-    from tui.terminal_io.graphics.picture_cells import PictureError, decoded
-
-    with suppress(UsageError):
-        async with aclosing(tab.session.runtime.watch_page()) as pages:
-            try:
-                async for page in pages:
-                    try:
-                        pixels: Pixels | str = await asyncio.to_thread(decoded, page.data, tab.browser.side)
-                    except PictureError as error:
-                        pixels = str(error)
-                    tab.browser.show_live(page, pixels)
-            finally:
-                tab.browser.end_live()

@@ -12,6 +12,8 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import aclosing, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rich.segment import Segment
@@ -22,14 +24,17 @@ from textual.widget import Widget
 from tui.browser.model import BrowserModel
 from tui.browser.page_elements import PageLayout
 from tui.terminal_io.glyphs import GLYPHS
-from tui.terminal_io.graphics.picture_cells import KEPT_SIDE, SHARP_SIDE, Pictures, Pixels
+from tui.terminal_io.graphics.picture_cells import KEPT_SIDE, SHARP_SIDE, PictureError, Pictures, Pixels, decoded
 from tui.terminal_io.textual_patches import REPLY_LISTENER
 
 if TYPE_CHECKING:
+    from textual.screen import Screen
+
     from tui.app import HandloomApp
     from tui.browser.page_cells import View
     from tui.terminal_io.graphics.graphics_terminal import GraphicsTerminal
     from tui.terminal_io.graphics.terminal_picture import TerminalPicture
+    from tui.workspace.conversation import ConversationTab
 
 
 class GraphicsSession:
@@ -271,3 +276,44 @@ class PictureView:
             else:
                 return True
         return False
+
+
+class LivePageWatcher:
+    """Watches the live page of one conversation at a time, while its pane is visible."""
+
+    def __init__(self, screen: Screen[None]) -> None:
+        self._screen = screen
+        self._watched: ConversationTab | None = None
+
+    def watch(self, tab: ConversationTab | None) -> None:
+        """Watch the page of this conversation and no other; None stops watching."""
+        if tab is self._watched:
+            return
+        self._watched = tab
+        self._screen.workers.cancel_group(self._screen, "page")
+        if tab is not None:
+            begin = partial(_watch_page, tab)  # no coroutine yet: the worker may end before it runs
+            self._screen.run_worker(begin, group="page")  # type: ignore[arg-type]
+
+    def restart(self) -> None:
+        """Watch the page from its start, such as when more pixels are needed."""
+        tab, self._watched = self._watched, None
+        self._screen.workers.cancel_group(self._screen, "page")
+        self.watch(tab)
+
+
+async def _watch_page(tab: ConversationTab) -> None:
+    """Pass the live page to the tab's model until cancelled, or until it turns out that there is no browser."""
+    from core.errors import UsageError
+
+    with suppress(UsageError):
+        async with aclosing(tab.session.runtime.watch_page()) as pages:
+            try:
+                async for page in pages:
+                    try:
+                        pixels: Pixels | str = await asyncio.to_thread(decoded, page.data, tab.browser.side)
+                    except PictureError as error:
+                        pixels = str(error)
+                    tab.browser.show_live(page, pixels)
+            finally:
+                tab.browser.end_live()

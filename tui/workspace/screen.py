@@ -20,7 +20,7 @@ from textual.widget import Widget
 from textual.widgets import TextArea
 
 from tui.approval.view import QuestionView
-from tui.browser.model import LivePageWatcher
+from tui.browser.picture_view import LivePageWatcher
 from tui.browser.view import BrowserView
 from tui.chat.view import ChatView
 from tui.commands import WORKING, Scope, hints, key_of, keyed
