@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from runtime.server.hardening import heed_keys
+from runtime.server.processes import restore_key_signals
 from tests.blocking import LoopGuard
 from tests.machine import REQUIREMENTS, name_the_engine, required
 from tests.tiers import group_of
@@ -83,7 +83,7 @@ def pytest_configure(config: pytest.Config) -> None:
     except ValueError as error:
         raise pytest.UsageError(str(error)) from error
     name_the_engine(os.environ)
-    heed_keys()  # shells that tests start are sent keys, whether or not the run is in the background
+    restore_key_signals()  # shells that tests start are sent keys, whether or not the run is in the background
     config.stash[SEED] = int(os.environ.setdefault("HANDLOOM_SEED", str(random.SystemRandom().randrange(10**9))))
     config.stash[SEEN] = Seen(config.getoption("--limit-s"))
     config.pluginmanager.register(config.stash[SEEN])

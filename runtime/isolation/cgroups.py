@@ -1,7 +1,7 @@
 """Limits for all processes of a sandbox together, using the kernel's control groups.
 
 Root can make groups, and a user can below what systemd has delegated. Otherwise only the limits for each process
-(`server.hardening`) apply; `applied` says what does. Both versions of control groups are supported; see cgroups(7).
+(`runtime.server.main`) apply; `applied` says what does. Both versions of control groups are supported; see cgroups(7).
 """
 
 from __future__ import annotations

@@ -13,9 +13,8 @@ import secrets
 import shutil
 import signal
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from aiohttp import web
 
@@ -25,6 +24,8 @@ from runtime.server.action_executor import Table
 READY_S = 20.0
 """The first start unpacks extensions."""
 END_S = 1.0
+PROGRAMS = ("openvscode-server", "code-server", "code")
+"""In the order in which they are looked for."""
 MISSING = (
     "no editor is installed here: put openvscode-server, code-server or VS Code's `code` on the PATH of the sandbox"
 )
@@ -58,9 +59,9 @@ class VSCodePlugin:
                 await self._start()
 
     async def _start(self) -> None:
-        name, path = _found(self._context.environ.get("PATH", os.defpath))
+        name, path = _find_program(self._context.environ.get("PATH", os.defpath))
         token, port = secrets.token_hex(32), _free_port()
-        argv, environ = await asyncio.to_thread(_COMMANDS[name], path, port, token, self._context)
+        argv, environ = await asyncio.to_thread(_command, name, path, port, token, self._context)
         self._process = await asyncio.create_subprocess_exec(
             *argv,
             stdin=asyncio.subprocess.DEVNULL,
@@ -124,8 +125,8 @@ async def _drain(output: asyncio.StreamReader) -> None:
         pass
 
 
-def _found(path: str) -> tuple[str, str]:
-    for name in _COMMANDS:
+def _find_program(path: str) -> tuple[str, str]:
+    for name in PROGRAMS:
         if found := shutil.which(name, path=path):
             return name, found
     raise OSError(MISSING)
@@ -136,45 +137,17 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-Made = tuple[list[str], dict[str, str]]
-
-
-def _openvscode(path: str, port: int, token: str, context: PluginContext) -> Made:
-    where = ["--host", "127.0.0.1", "--port", str(port), "--connection-token-file", str(_token_file(context, token))]
-    data = [
-        "--server-data-dir",
-        str(context.folder / "vscode"),
-        "--disable-workspace-trust",
-        "--telemetry-level",
-        "off",
-    ]
-    return [path, *where, *data], {}
-
-
-def _code_server(path: str, port: int, token: str, context: PluginContext) -> Made:
-    data = context.folder / "vscode"
-    where = ["--bind-addr", f"127.0.0.1:{port}", "--auth", "password", "--user-data-dir", str(data)]
-    quiet = ["--disable-telemetry", "--disable-update-check", "--disable-workspace-trust"]
-    return [path, *where, *quiet, context.working_dir], {"PASSWORD": token}
-
-
-def _code(path: str, port: int, token: str, context: PluginContext) -> Made:
-    where = ["--host", "127.0.0.1", "--port", str(port), "--connection-token-file", str(_token_file(context, token))]
-    data = ["--server-data-dir", str(context.folder / "vscode"), "--accept-server-license-terms"]
-    return [path, "serve-web", *where, *data], {}
-
-
-def _token_file(context: PluginContext, token: str) -> Path:
-    """Write the token to a private file, because every user can read the arguments of a command."""
-    file = context.folder / "vscode-token"
-    file.touch(0o600)
-    file.write_text(token, "ascii")
-    return file
-
-
-_COMMANDS: dict[str, Callable[[str, int, str, PluginContext], Made]] = {
-    "openvscode-server": _openvscode,
-    "code-server": _code_server,
-    "code": _code,
-}
-"""By program name: a function that returns its command line and additional environment variables."""
+def _command(name: str, path: str, port: int, token: str, context: PluginContext) -> tuple[list[str], dict[str, str]]:
+    """Return the command line of a program and additional environment variables. Blocks."""
+    data = str(context.folder / "vscode")
+    if name == "code-server":
+        where = ["--bind-addr", f"127.0.0.1:{port}", "--auth", "password", "--user-data-dir", data]
+        quiet = ["--disable-telemetry", "--disable-update-check", "--disable-workspace-trust"]
+        return [path, *where, *quiet, context.working_dir], {"PASSWORD": token}
+    token_file = context.folder / "vscode-token"  # every user can read the arguments of a command
+    token_file.touch(0o600)
+    token_file.write_text(token, "ascii")
+    where = ["--host", "127.0.0.1", "--port", str(port), "--connection-token-file", str(token_file)]
+    if name == "code":
+        return [path, "serve-web", *where, "--server-data-dir", data, "--accept-server-license-terms"], {}
+    return [path, *where, "--server-data-dir", data, "--disable-workspace-trust", "--telemetry-level", "off"], {}

@@ -60,9 +60,7 @@ class ActionExecutor:
         return time.monotonic() - self._last_used_at
 
     async def execute(self, action: Action, action_id: int, emit: Emit) -> Observation:
-        """Carry out one action. Raises only what `emit` raises and CancelledError, never errors of the action
-        itself.
-        """
+        """Carry out one action. Raises only what `emit` raises and CancelledError, never an error of the action."""
         self._last_used_at = time.monotonic()
         try:
             return await self._execute(action, action_id, emit)
@@ -148,5 +146,5 @@ def as_markdown(tasks: list[dict[str, Any]]) -> str:
     for number, task in enumerate(tasks, 1):
         icon = ICONS.get(str(task.get("status", "todo")), ICONS["todo"])
         lines.append(f"{number}. {icon} {task.get('title', '')}")
-        lines.append(f"{task.get('notes', '')}")
+        lines.append(str(task.get("notes", "")))
     return "\n".join(lines) + "\n"

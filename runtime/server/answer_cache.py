@@ -1,4 +1,4 @@
-"""Actions that outlast the connection that requested them, their stored answers, and the routes to them.
+"""AnswerCache: actions that outlast the connection that requested them, their stored answers, and the routes to them.
 
 `POST /execute_action` with a token in RESUME_HEADER starts an action or joins it, `GET /actions/{token}?after=N`
 continues after frame N, and `DELETE /actions/{token}` interrupts the action and forgets its answer. Closing a response
@@ -35,10 +35,6 @@ MAX_REMEMBERED = 10_000
 """Released tokens remembered for `Times.keep_s`, because their request may still arrive."""
 
 
-class TooManyAnswersError(Exception):
-    """MAX_KEPT actions are running."""
-
-
 @dataclass(frozen=True, slots=True)
 class Times:
     """Time limits in seconds."""
@@ -62,26 +58,17 @@ class CachedAnswer:
     def __init__(self) -> None:
         self._lines: dict[int, bytes] = {}
         self._lines_bytes = 0
-        self._last = 0
-        self._ending = b""
-        self._is_over = False
-        self._reader: Reader | None = None
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the answer is complete."""
-        return self._is_over
-
-    @property
-    def last(self) -> int:
+        self.last = 0
         """The number of the newest frame; 0 if there is none."""
-        return self._last
+        self.is_complete = False
+        self._observation = b""
+        self._reader: Reader | None = None
 
     async def add(self, frame: Frame) -> None:
         """Store a frame. Waits while the reader is far behind."""
         line = encode_frame(frame) + b"\n"
-        self._last += 1
-        self._lines[self._last] = line
+        self.last += 1
+        self._lines[self.last] = line
         self._lines_bytes += len(line)
         while self._lines_bytes > FRAMES_BYTES and len(self._lines) > 1:
             self._lines_bytes -= len(self._lines.pop(next(iter(self._lines))))
@@ -95,36 +82,35 @@ class CachedAnswer:
     def end(self, observation: Observation | None) -> None:
         """Complete the answer with an observation, or with None if the action was interrupted."""
         if observation is not None:
-            self._ending = encode_observation(observation) + b"\n"
-        self._is_over = True
+            self._observation = encode_observation(observation) + b"\n"
+        self.is_complete = True
         if self._reader is not None:
             self._reader.changed.set()
 
     def reader(self, after: int) -> Reader:
         """Return a new reader of the stored frames after this number; it replaces the previous reader."""
-        self._let_go_of_reader()
-        self._reader = Reader(self, max(after, next(iter(self._lines), self._last + 1) - 1))
+        self._detach_reader()
+        self._reader = Reader(self, max(after, next(iter(self._lines), self.last + 1) - 1))
         return self._reader
 
     def take(self, reader: Reader) -> bytes:
         """Return everything that this reader does not have yet, and advance it."""
-        numbers = range(reader.position + 1, self._last + 1)
-        taken = b"".join(self._lines[number] for number in numbers)
-        reader.position = self._last
-        reader.has_all = self._is_over
+        taken = b"".join(self._lines[number] for number in range(reader.position + 1, self.last + 1))
+        reader.position = self.last
+        reader.has_all = self.is_complete
         reader.taken.set()
-        return taken + self._ending if self._is_over else taken
+        return taken + self._observation
 
-    def leave(self, reader: Reader) -> None:
-        """Detach a reader. The action no longer waits for it."""
+    def detach(self, reader: Reader) -> None:
+        """Detach a reader, if it was not replaced. The action no longer waits for it."""
         if self._reader is reader:
-            self._let_go_of_reader()
+            self._detach_reader()
 
     def is_read_by(self, reader: Reader) -> bool:
         """Return whether a reader may go on: it was not replaced, and nothing that it lacks was dropped."""
-        return self._reader is reader and (reader.position == self._last or reader.position + 1 in self._lines)
+        return self._reader is reader and (reader.position == self.last or reader.position + 1 in self._lines)
 
-    def _let_go_of_reader(self) -> None:
+    def _detach_reader(self) -> None:
         if self._reader is not None:
             self._reader.taken.set()
             self._reader.changed.set()
@@ -132,7 +118,7 @@ class CachedAnswer:
 
     def _bytes_after(self, number: int) -> int:
         total = 0
-        for later in range(self._last, number, -1):
+        for later in range(self.last, number, -1):
             total += len(self._lines.get(later, b""))
             if total > AHEAD_BYTES:
                 break
@@ -140,7 +126,7 @@ class CachedAnswer:
 
 
 class Reader:
-    """One reading of an answer. Call `leave` at its end."""
+    """A reader of an answer. Call `CachedAnswer.detach` at the end."""
 
     def __init__(self, answer: CachedAnswer, position: int) -> None:
         self.position = position
@@ -158,7 +144,7 @@ class Reader:
             self.changed.clear()
             if taken := self._answer.take(self):
                 yield taken
-            if self._answer.is_over or loop.time() >= ends_at:
+            if self._answer.is_complete or loop.time() >= ends_at:
                 return
             try:
                 async with asyncio.timeout(times.beat_s):
@@ -166,47 +152,60 @@ class Reader:
             except TimeoutError:
                 yield b"\n"
 
-    def leave(self) -> None:
-        """Stop reading. May be called twice."""
-        self._answer.leave(self)
+
+STALLED_S = 10.0
+"""Time limit for a reader that takes nothing."""
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{16,64}")
+_UNKNOWN = "there is no such action: it never arrived, or its answer was released"
 
 
 class AnswerCache:
-    """The answers of one server by token."""
+    """The answers of one server by token, and the routes to them."""
 
-    def __init__(self, carry_out: Handler, times: Times) -> None:
-        self.times = times
-        self._carry_out = carry_out
+    def __init__(self, execute: Handler, times: Times) -> None:
+        self._times = times
+        self._execute = execute
         self._answers: dict[str, CachedAnswer] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._done: dict[str, float] = {}
         """When each token was released."""
+        self.table = [
+            web.get(r"/actions/{token}", self._continue, allow_head=False),
+            web.delete(r"/actions/{token}", self._delete),
+        ]
+
+    async def answer(self, request: web.Request, action: Action, action_id: int) -> web.StreamResponse:
+        """Start or join the action of a request that has a token. Raises RefusedError."""
+        answer = self.begin(_checked(request.headers[RESUME_HEADER]), action, action_id)
+        if answer is None:
+            raise RefusedError(410, "this action was released and is not carried out again")
+        return await self._respond(request, answer, 0)
 
     def begin(self, token: str, action: Action, action_id: int) -> CachedAnswer | None:
         """Return the answer for this token, starting the action if necessary, or None for a released token.
 
-        Raises TooManyAnswersError.
+        Raises RefusedError if MAX_KEPT actions are running.
         """
         if token in self._done:
             return None
         if (answer := self.find(token)) is not None:
             return answer
         if len(self._answers) >= MAX_KEPT and not self._make_room():
-            raise TooManyAnswersError
+            raise RefusedError(429, "too many actions are running; wait for one of them")
         answer = self._answers[token] = CachedAnswer()
-        task = self._tasks[token] = asyncio.create_task(self._see_through(answer, action, action_id))
+        task = self._tasks[token] = asyncio.create_task(self._run(answer, action, action_id))
         task.add_done_callback(lambda _: self._ended(token, answer))
-        self._count_anew(token)
+        self._restart_timer(token)
         return answer
 
     def find(self, token: str) -> CachedAnswer | None:
         """Return the answer for this token if it is kept, and restart its `keep_s`."""
         if token in self._answers:
-            self._count_anew(token)
+            self._restart_timer(token)
         return self._answers.get(token)
 
-    async def let_go(self, token: str) -> bool:
+    async def release(self, token: str) -> bool:
         """Interrupt the action if it runs, and forget its answer; return False for an unknown token.
 
         Returns when the action has ended. A request with this token that arrives later is not carried out.
@@ -224,20 +223,18 @@ class AnswerCache:
         if self._tasks:
             await asyncio.wait(self._tasks.values())
 
-    async def _see_through(self, answer: CachedAnswer, action: Action, action_id: int) -> None:
-        answer.end(await self._carry_out(action, action_id, answer.add))
+    async def _run(self, answer: CachedAnswer, action: Action, action_id: int) -> None:
+        answer.end(await self._execute(action, action_id, answer.add))
 
     def _ended(self, token: str, answer: CachedAnswer) -> None:
-        """Note that the task has ended; readers of an interrupted action get the end of the answer."""
-        if not answer.is_over:
+        if not answer.is_complete:  # it was interrupted
             answer.end(None)
         if token not in self._answers:
             self._tasks.pop(token, None)
 
-    def _count_anew(self, token: str) -> None:
-        """Restart the time after which an answer that nobody asks for is forgotten."""
+    def _restart_timer(self, token: str) -> None:
         self._stop_timer(token)
-        self._timers[token] = asyncio.get_running_loop().call_later(self.times.keep_s, self._forget, token)
+        self._timers[token] = asyncio.get_running_loop().call_later(self._times.keep_s, self._forget, token)
 
     def _stop_timer(self, token: str) -> None:
         if (timer := self._timers.pop(token, None)) is not None:
@@ -245,7 +242,7 @@ class AnswerCache:
 
     def _make_room(self) -> bool:
         """Forget the oldest answer whose action has ended; return False if there is none."""
-        ended = next((token for token, answer in self._answers.items() if answer.is_over), None)
+        ended = next((token for token, answer in self._answers.items() if answer.is_complete), None)
         if ended is not None:
             self._forget(ended)
         return ended is not None
@@ -254,7 +251,7 @@ class AnswerCache:
         now = asyncio.get_running_loop().time()
         self._done.pop(token, None)  # so that the newest is last
         self._done[token] = now
-        while len(self._done) > MAX_REMEMBERED or now - self._done[next(iter(self._done))] > self.times.keep_s:
+        while len(self._done) > MAX_REMEMBERED or now - self._done[next(iter(self._done))] > self._times.keep_s:
             del self._done[next(iter(self._done))]
         self._stop_timer(token)
         self._answers.pop(token, None)
@@ -264,60 +261,28 @@ class AnswerCache:
             else:
                 task.cancel()
 
-
-STALLED_S = 10.0
-"""Time limit for a reader that takes nothing."""
-_TOKEN = re.compile(r"[A-Za-z0-9_-]{16,64}")
-_FORGOTTEN = "there is no such action: it never arrived, or its answer was released"
-
-
-class AnswerRoutes:
-    """The routes to the answers of one server."""
-
-    def __init__(self, carry_out: Handler, times: Times) -> None:
-        self._kept = AnswerCache(carry_out, times)
-        self.table = [
-            web.get(r"/actions/{token}", self._read_on, allow_head=False),
-            web.delete(r"/actions/{token}", self._let_go),
-        ]
-
-    async def answer(self, request: web.Request, action: Action, action_id: int) -> web.StreamResponse:
-        """Start or join the action of a request that has a token. Raises RefusedError."""
-        token = _checked(request.headers[RESUME_HEADER])
-        try:
-            answer = self._kept.begin(token, action, action_id)
-        except TooManyAnswersError:
-            raise RefusedError(429, "too many actions are running; wait for one of them") from None
+    async def _continue(self, request: web.Request) -> web.StreamResponse:
+        answer = self.find(_checked(request.match_info["token"]))
         if answer is None:
-            raise RefusedError(410, "this action was released and is not carried out again")
-        return await self._read(request, answer, 0)
-
-    async def aclose(self) -> None:
-        """Interrupt running actions."""
-        await self._kept.aclose()
-
-    async def _read_on(self, request: web.Request) -> web.StreamResponse:
-        answer = self._kept.find(_checked(request.match_info["token"]))
-        if answer is None:
-            raise RefusedError(404, _FORGOTTEN)
+            raise RefusedError(404, _UNKNOWN)
         after = request.query.get("after", "0")
         if not (after.isascii() and after.isdigit() and len(after) <= 15) or int(after) > answer.last:
             raise RefusedError(400, "'after' is the number of a frame that was sent, or 0")
-        return await self._read(request, answer, int(after))
+        return await self._respond(request, answer, int(after))
 
-    async def _let_go(self, request: web.Request) -> web.Response:
+    async def _delete(self, request: web.Request) -> web.Response:
         token = _checked(request.match_info["token"])
-        if not await self._kept.let_go(token):
-            raise RefusedError(404, _FORGOTTEN)
+        if not await self.release(token):
+            raise RefusedError(404, _UNKNOWN)
         return web.json_response({"token": token})
 
-    async def _read(self, request: web.Request, answer: CachedAnswer, after: int) -> web.StreamResponse:
+    async def _respond(self, request: web.Request, answer: CachedAnswer, after: int) -> web.StreamResponse:
         """Write lines until the end of the answer or of the reader's turn."""
         reader = answer.reader(after)
         try:
             response = web.StreamResponse(headers={"Content-Type": NDJSON_TYPE, AFTER_HEADER: str(reader.position)})
             await response.prepare(request)
-            async with aclosing(reader.lines(self._kept.times)) as lines:
+            async with aclosing(reader.lines(self._times)) as lines:
                 async for taken in lines:
                     async with asyncio.timeout(STALLED_S):
                         await (response.write_eof if reader.has_all else response.write)(taken)
@@ -326,7 +291,7 @@ class AnswerRoutes:
             if request.transport is not None:
                 request.transport.abort()
         finally:
-            reader.leave()
+            answer.detach(reader)
         return response
 
 

@@ -1,13 +1,18 @@
-"""The routes of the action server. They translate between HTTP and the ActionExecutor.
+"""The routes of the action server. They translate between HTTP and the ActionExecutor or the BashSession.
 
 Closing a request cancels its handler, which interrupts the action; `answer_cache` has the requests that outlast their
 connection. Frames are written as they come, and the write waits while the reader is slow, so a fast command is slowed
 down by the kernel instead of filling memory. `/server_info` reports resource usage in the form of V0 and, in addition,
 for the whole sandbox; numbers that are not available are 0.
+
+TerminalRoutes are routes that V0 does not have: watch, type, resize, read outputs, list and end jobs. None of them
+waits for the running command or makes it wait.
 """
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import contextlib
 import os
 import resource
@@ -15,6 +20,8 @@ import shutil
 import sys
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import aclosing
+from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -39,9 +46,20 @@ from runtime.protocol import (
 )
 from runtime.server import processes
 from runtime.server.action_executor import ActionExecutor
-from runtime.server.answer_cache import TIMES, AnswerRoutes, Times
+from runtime.server.answer_cache import TIMES, AnswerCache, Times
+from runtime.server.bash_session import BashSession, NothingRunsError
 from runtime.server.lease import Lease
-from runtime.server.request_guard import Handler, Identity, RefusedError, RequestGuard, json_body, json_value
+from runtime.server.outputs import READ_BYTES, Output, OutputError
+from runtime.server.processes import JobError, end_job, jobs
+from runtime.server.request_guard import (
+    Handler,
+    Identity,
+    RefusedError,
+    RequestGuard,
+    json_body,
+    json_value,
+    whole_body,
+)
 from runtime.server.transfers import TransferRoutes
 
 EDITOR_PATH = "/vscode/connection_token"
@@ -61,15 +79,14 @@ class ActionServer:
         *,
         routes: Iterable[web.RouteDef] = (),
         times: Times = TIMES,
-        ownership: Lease | None = None,
+        lease: Lease | None = None,
         web_hosts: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         self.stdio_servers: list[dict[str, Any]] = []
-        """The MCP servers that a client wants to run here, as last sent."""
         self._executor = executor
         self._working_dir = working_dir
         self._web_hosts = dict(web_hosts)
-        self._kept = AnswerRoutes(executor.execute, times)
+        self._answers = AnswerCache(executor.execute, times)
 
         @web.middleware
         async def admit(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -81,19 +98,19 @@ class ActionServer:
         routes = list(routes)
         if not any(route.path == EDITOR_PATH for route in routes):
             routes.append(web.get(EDITOR_PATH, _no_editor))
-        identity, ownership = Identity(), ownership or Lease()
-        middlewares = [admit, identity.check, ownership.check]
+        identity, lease = Identity(), lease or Lease()
+        middlewares = [admit, identity.check, lease.check]
         self.app = web.Application(client_max_size=MAX_REQUEST_BYTES, middlewares=middlewares)
         self.app.on_response_prepare.append(identity.sign)
-        self.app.on_shutdown.append(lambda app: self._kept.aclose())
+        self.app.on_shutdown.append(lambda app: self._answers.aclose())
         self.app.add_routes(
             [
                 web.get("/alive", self._alive),
                 web.get("/server_info", self._server_info),
                 web.post("/execute_action", self._execute_action),
                 web.post("/update_mcp_server", self._update_mcp_server),
-                *ownership.table,
-                *self._kept.table,
+                *lease.table,
+                *self._answers.table,
                 *TransferRoutes(working_dir, umask).table,
                 *routes,
             ]
@@ -123,11 +140,11 @@ class ActionServer:
         except ProtocolError as error:
             raise RefusedError(400, str(error)) from error
         with lending(values):
-            return await self._carry_out(request, action, action_id)
+            return await self._execute(request, action, action_id)
 
-    async def _carry_out(self, request: web.Request, action: Action, action_id: int) -> web.StreamResponse:
+    async def _execute(self, request: web.Request, action: Action, action_id: int) -> web.StreamResponse:
         if RESUME_HEADER in request.headers:
-            return await self._kept.answer(request, action, action_id)
+            return await self._answers.answer(request, action, action_id)
         is_v0 = VERSION_HEADER not in request.headers
         if NDJSON_TYPE not in request.headers.get("Accept", ""):
             observation = await self._executor.execute(action, action_id, _discard)
@@ -149,8 +166,8 @@ class ActionServer:
         if not all(isinstance(server, dict) and "name" in server and "command" in server for server in servers):
             raise RefusedError(400, "each MCP tool is an object with 'name' and 'command'")
         self.stdio_servers = servers
-        said = MCP_NOT_RUN if servers else ""
-        return web.json_response({"detail": "MCP server updated successfully", "router_error_log": said})
+        error_log = MCP_NOT_RUN if servers else ""
+        return web.json_response({"detail": "MCP server updated successfully", "router_error_log": error_log})
 
 
 async def _no_editor(request: web.Request) -> web.Response:
@@ -158,7 +175,7 @@ async def _no_editor(request: web.Request) -> web.Response:
 
 
 async def _discard(frame: Frame) -> None:
-    """Drop a frame, for callers that want only the observation."""
+    """Ignore a frame, for callers that want only the observation."""
 
 
 def server_usage(working_dir: str, uptime_s: float) -> dict[str, Any]:
@@ -181,9 +198,7 @@ def server_usage(working_dir: str, uptime_s: float) -> dict[str, Any]:
 
 
 def sandbox_usage() -> dict[str, Any]:
-    """Return the processes, memory in bytes and CPU seconds of the server and its descendants, and the number of OOM
-    kills.
-    """
+    """Return processes, memory in bytes, CPU seconds and OOM kills of the server and its descendants."""
     pids = {os.getpid(), *processes.descendants(os.getpid())}
     memory, cpu_s = 0, 0.0
     for pid in pids:
@@ -191,8 +206,8 @@ def sandbox_usage() -> dict[str, Any]:
             memory += int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
             ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]  # includes ended children
             cpu_s += sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
-    kills = cgroups.own_kills()
-    return {"processes": len(pids), "memory": memory, "cpu_seconds": round(cpu_s, 2), "oom_kills": kills}
+    usage = {"processes": len(pids), "memory": memory, "cpu_seconds": round(cpu_s, 2)}
+    return {**usage, "oom_kills": cgroups.own_kills()}
 
 
 def _memory() -> tuple[int, int]:
@@ -212,3 +227,108 @@ def _io() -> tuple[int, int]:
         return 0, 0
     fields = dict(line.split(": ") for line in lines)
     return int(fields["read_bytes"]), int(fields["write_bytes"])
+
+
+MAX_ROWS = MAX_COLUMNS = 1000
+"""V0's window; a terminal that is larger is a mistake."""
+DEFAULT_LINES = 1000
+
+
+class TerminalRoutes:
+    """The routes to the terminal of one BashSession."""
+
+    def __init__(self, bash: BashSession) -> None:
+        self._bash = bash
+        self.table = [
+            web.post("/terminal/input", self._input),
+            web.post("/terminal/resize", self._resize),
+            web.post("/terminal/give_back", self._give_back),
+            web.get("/terminal/stream", self._stream, allow_head=False),
+            web.get(r"/outputs/{number:\d{1,9}}", self._output, allow_head=False),
+            web.get("/jobs", self._jobs, allow_head=False),
+            web.delete(r"/jobs/{pid:\d{1,9}}", self._end_job),
+        ]
+
+    async def _input(self, request: web.Request) -> web.Response:
+        keys = await _keys(request)
+        try:
+            self._bash.type(keys)
+        except NothingRunsError as error:
+            raise RefusedError(409, str(error)) from error
+        except ValueError as error:
+            raise RefusedError(413, str(error)) from error
+        return web.json_response({"accepted_bytes": len(keys)})
+
+    async def _resize(self, request: web.Request) -> web.Response:
+        size = await json_value(request)
+        rows, columns = (size.get("rows"), size.get("columns")) if isinstance(size, dict) else (None, None)
+        if type(rows) is not int or type(columns) is not int:
+            raise RefusedError(400, "the body must be a JSON object with integers 'rows' and 'columns'")
+        if not (0 < rows <= MAX_ROWS and 0 < columns <= MAX_COLUMNS):
+            raise RefusedError(400, f"'rows' and 'columns' must be from 1 to {MAX_ROWS}")
+        self._bash.resize(rows, columns)
+        return web.json_response({"rows": rows, "columns": columns})
+
+    async def _give_back(self, request: web.Request) -> web.Response:
+        self._bash.give_back()
+        return web.json_response({})
+
+    async def _stream(self, request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": NDJSON_TYPE})
+        await response.prepare(request)
+        async with aclosing(self._bash.viewers.watch()) as frames:
+            async for frame in frames:
+                await response.write(encode_frame(frame) + b"\n")
+        await response.write_eof()
+        return response
+
+    async def _output(self, request: web.Request) -> web.Response:
+        """Return bytes from `offset`, or whole lines from `line`; the total size is in the headers."""
+        by_line = "line" in request.query or "lines" in request.query
+        if by_line and ("offset" in request.query or "limit" in request.query):
+            raise RefusedError(400, "use either 'offset' and 'limit', or 'line' and 'lines'")
+        try:
+            output = self._bash.outputs.find(int(request.match_info["number"]))
+            if by_line:
+                line, lines = _number(request, "line", 1), _number(request, "lines", DEFAULT_LINES)
+                body = await asyncio.to_thread(output.read_lines, max(line, 1), lines)
+            else:
+                offset, limit = _number(request, "offset", 0), _number(request, "limit", READ_BYTES)
+                body = await asyncio.to_thread(output.read, offset, limit)
+        except OutputError as error:
+            raise RefusedError(404, str(error)) from error
+        return web.Response(body=body, content_type="application/octet-stream", headers=_output_headers(output))
+
+    async def _jobs(self, request: web.Request) -> web.Response:
+        return web.json_response([asdict(job) for job in await asyncio.to_thread(jobs)])
+
+    async def _end_job(self, request: web.Request) -> web.Response:
+        pid = int(request.match_info["pid"])
+        try:
+            await end_job(pid)
+        except JobError as error:
+            raise RefusedError(404, str(error)) from error
+        return web.json_response({"pid": pid})
+
+
+async def _keys(request: web.Request) -> bytes:
+    """Return the keys to type: the raw body, or base64 in `data` of a JSON object. Raises RefusedError."""
+    if request.content_type == JSON_TYPE:
+        body = await json_value(request)
+        try:
+            return base64.b64decode(body["data"], validate=True)
+        except (KeyError, TypeError, ValueError) as error:
+            raise RefusedError(400, "the body must be a JSON object with base64 in 'data'") from error
+    return await whole_body(request)
+
+
+def _number(request: web.Request, name: str, default: int) -> int:
+    text = request.query.get(name, str(default))
+    if not (text.isascii() and text.isdigit() and len(text) <= 15):
+        raise RefusedError(400, f"'{name}' must be a number that is not negative")
+    return int(text)
+
+
+def _output_headers(output: Output) -> dict[str, str]:
+    headers = {"X-Output-Bytes": str(output.size_bytes), "X-Output-Lines": str(output.lines)}
+    return headers | ({"X-Output-Loss": output.loss} if output.loss else {})

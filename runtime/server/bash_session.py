@@ -17,10 +17,9 @@ from collections.abc import Mapping
 
 from core.events import CmdOutputMetadata, CmdOutputObservation, CmdRunAction, Status, TerminalOutput
 from runtime.cancellation import run_to_completion
-from runtime.server import hints, input_detection
+from runtime.server import input_detection, prompt
 from runtime.server.action_executor import Emit, Table
-from runtime.server.output_log import OutputLog, TerminalViewers
-from runtime.server.outputs import Outputs
+from runtime.server.outputs import OutputLog, Outputs, TerminalViewers
 from runtime.server.shell import Shell, ShellError
 from runtime.server.terminal import control_key
 from runtime.server.user_terminal import UserTerminal
@@ -68,25 +67,21 @@ class BashSession:
         self._default_timeout_s = default_timeout_s
         self._owns_outputs = outputs is None
         self.outputs = outputs or Outputs()
-        """The stored outputs of commands."""
         self.viewers = TerminalViewers()
-        """The viewers of the live output."""
-        self._printed = OutputLog(self.outputs, self.viewers)
-        self._shell = Shell(working_dir, env=self._env, umask=umask, printed=self._printed)
-        self._turn = asyncio.Lock()
-        self._user = UserTerminal(self._shell, self._printed)
+        self._log = OutputLog(self.outputs, self.viewers)
+        self._shell = Shell(working_dir, env=self._env, umask=umask, log=self._log)
+        self._lock = asyncio.Lock()
+        self._user = UserTerminal(self._shell)
         self._is_shown_in_part = False
         self._is_announced = False
-        self._told_at_bytes = -1
+        self._announced_at_bytes = -1
 
     @property
     def cwd(self) -> str:
-        """The shell's folder according to its last prompt."""
         return self._shell.cwd
 
     @property
     def pid(self) -> int:
-        """The process ID of the shell, or -1."""
         return self._shell.pid
 
     @property
@@ -106,15 +101,15 @@ class BashSession:
         Cancelling, and an `emit` that raises, interrupt the command with C-c and then stronger signals, for 2 s in all.
         Raises ShellError if no shell can be started.
         """
-        async with self._turn:
+        async with self._lock:
             shell, is_done = self._shell, False
-            shell.is_listened_to = True
+            shell.has_listener = True
             try:
                 observation = await self._execute(action, action_id, emit)
                 is_done = True
                 return observation
             finally:
-                shell.is_listened_to = False
+                shell.has_listener = False
                 if not is_done:  # a failed write is followed by the request's cancellation
                     await run_to_completion(shell.interrupt())
                 elif shell.terminal is not None:
@@ -128,7 +123,7 @@ class BashSession:
             return await self.take_over(action, action_id, emit)
         if not action.is_static:
             return await self.execute(action, action_id, emit)
-        apart = BashSession(
+        session = BashSession(
             action.cwd or self._working_dir,
             env=self._env,
             umask=self._umask,
@@ -137,10 +132,10 @@ class BashSession:
             outputs=self.outputs,
         )
         try:
-            await apart.start()
-            return await apart.execute(action, action_id, emit)
+            await session.start()
+            return await session.execute(action, action_id, emit)
         finally:
-            await apart.aclose()
+            await session.aclose()
 
     async def take_over(self, action: CmdRunAction, action_id: int, emit: Emit) -> CmdOutputObservation:
         """Give the terminal to the user until `give_back` or cancellation; see `user_terminal`.
@@ -150,14 +145,14 @@ class BashSession:
         if self._user.is_on:
             return CmdOutputObservation(command=action.command, content="The user has already taken over the terminal.")
         self._user.begin()
-        async with self._turn:
-            self._shell.is_listened_to = True
+        async with self._lock:
+            self._shell.has_listener = True
             try:
-                await self._withdraw(emit)
+                await self._clear_waiting_status(emit)
                 return await self._user.run(action.command, action_id, emit)
             finally:
                 self._user.is_on = False
-                self._shell.is_listened_to = False
+                self._shell.has_listener = False
                 if self._shell.terminal is not None:
                     self._shell.terminal.resume()
 
@@ -171,13 +166,13 @@ class BashSession:
         Raises NothingRunsError; ValueError if the command has left too much input unread.
         """
         shell = self._shell
-        is_free = shell.terminal is None or self._printed.action_id is None or shell.is_over
+        is_free = shell.terminal is None or self._log.action_id is None or shell.is_over
         if is_free and not self._user.is_on:
             raise NothingRunsError("No command is running that could take input. Run one first.")
         waiting_bytes = shell.terminal.unsent_bytes if shell.terminal is not None else 0
         if waiting_bytes + self._user.waiting_bytes + len(keys) > MAX_UNSENT_BYTES:
             raise ValueError("The command has not read the previous input. Wait for it, or interrupt it.")
-        self._told_at_bytes = -1
+        self._announced_at_bytes = -1
         if self._user.is_on:
             self._user.type(keys)
         elif shell.terminal is not None:
@@ -199,141 +194,131 @@ class BashSession:
         presses_enter = action.is_input and "\n" in action.command
         is_blank = not action.command.strip() and not presses_enter
         await shell.flush(emit)
-        if self._printed.action_id is None:
+        if self._log.action_id is None:
             if is_blank:
-                return CmdOutputObservation(command="", content=hints.NOTHING_TO_RETRIEVE)
+                return CmdOutputObservation(command="", content=prompt.NOTHING_TO_RETRIEVE)
             if action.is_input:
-                return CmdOutputObservation(command="", content=hints.NOTHING_TO_INTERACT)
+                return CmdOutputObservation(command="", content=prompt.NOTHING_TO_INTERACT)
             return await self._run(action, action_id, emit, prefix="")
         if is_blank:
             return await self._wait(action, action_id, emit)
         if shell.is_over and action.is_input:
-            return await self._complete(action, emit, prefix=f"{hints.NOTHING_TO_INTERACT}\n{hints.CONTINUED}")
+            return await self._complete(action, emit, prefix=f"{prompt.NOTHING_TO_INTERACT}\n{prompt.CONTINUED}")
         if shell.is_over:
-            before = await self._complete(action, emit, prefix=hints.CONTINUED)
-            told = before.metadata.prefix + before.content + before.metadata.suffix + "\n"
-            return await self._run(action, action_id, emit, prefix=told)
+            before = await self._complete(action, emit, prefix=prompt.CONTINUED)
+            prefix = before.metadata.prefix + before.content + before.metadata.suffix + "\n"
+            return await self._run(action, action_id, emit, prefix=prefix)
         if not action.is_input:
-            return self._still_running(action, hints.not_executed(action.command))
-        await self._give(action, action_id, emit)
+            return self._still_running(action, prompt.not_executed(action.command))
+        await self._send_input(action, action_id, emit)
         return await self._wait(action, action_id, emit)
 
     async def _run(self, action: CmdRunAction, action_id: int, emit: Emit, prefix: str) -> CmdOutputObservation:
-        """Start a command in an idle shell and wait for it."""
         if self._shell.has_ended:
-            prefix += f"[The shell had ended. {await self._shell.start_afresh()}]\n"
-        await self._withdraw(emit)
+            prefix += f"[The shell had ended. {await self._shell.restart()}]\n"
+        await self._clear_waiting_status(emit)
         await self._echo(f"$ {action.command.strip()}", action_id, emit)
         self._is_shown_in_part = False
         await self._shell.begin(action.command, action_id)
         return await self._wait(action, action_id, emit, prefix=prefix)
 
-    async def _give(self, action: CmdRunAction, action_id: int, emit: Emit) -> None:
-        """Send input to the running command."""
-        await self._withdraw(emit)
+    async def _send_input(self, action: CmdRunAction, action_id: int, emit: Emit) -> None:
+        await self._clear_waiting_status(emit)
         text = action.command.removesuffix("\n")
         key = control_key(text) or self._shell.named_key(text)
         is_control = control_key(text) is not None
         await self._echo("^" + text.strip()[2:].upper() if is_control else text, action_id, emit)
-        self._shell.give(text if key is None else key)
+        self._shell.send_input(text if key is None else key)
 
     async def _wait(
         self, action: CmdRunAction, action_id: int, emit: Emit, *, prefix: str = ""
     ) -> CmdOutputObservation:
         """Wait until the command ends, waits for input, is silent for too long, or reaches its time limit."""
-        shell, printed = self._shell, self._printed
-        printed.action_id = action_id
+        shell, log = self._shell, self._log
+        log.action_id = action_id
         timeout_s = self._default_timeout_s if action.timeout is None else action.timeout
-        started_at = printed_at = printed.last_at = time.monotonic()
+        started_at = printed_at = log.last_at = time.monotonic()
         look_after_s = LOOK_AFTER_S
         while True:
             await shell.flush(emit)
             if shell.is_over:
                 return await self._complete(action, emit, prefix=prefix)
             if self._user.is_on:
-                return self._still_running(action, hints.TAKEN_OVER, prefix)
-            if self._told_at_bytes != printed.total_bytes:
-                await self._withdraw(emit)
-            if printed.last_at > printed_at:
-                printed_at, look_after_s = printed.last_at, LOOK_AFTER_S
+                return self._still_running(action, prompt.TAKEN_OVER, prefix)
+            if self._announced_at_bytes != log.total_bytes:
+                await self._clear_waiting_status(emit)
+            if log.last_at > printed_at:
+                printed_at, look_after_s = log.last_at, LOOK_AFTER_S
             silent_at = math.inf if action.blocking else printed_at + self._no_change_timeout_s
             ends_at = started_at + timeout_s
             now = time.monotonic()
             if now >= silent_at:
-                return self._still_running(action, hints.no_new_output(self._no_change_timeout_s), prefix)
+                return self._still_running(action, prompt.no_new_output(self._no_change_timeout_s), prefix)
             if now >= ends_at:
-                return self._still_running(action, hints.timed_out(timeout_s), prefix)
+                return self._still_running(action, prompt.timed_out(timeout_s), prefix)
             if now >= printed_at + look_after_s:
                 look_after_s *= 2
                 if await self._announce_waiting(emit) and not action.blocking:
                     silence_s = round(now - printed_at, 1)
-                    return self._still_running(action, hints.no_new_output(silence_s) + hints.WAITS, prefix)
-            await shell.change_within(min(silent_at, ends_at, printed_at + look_after_s) - now)
+                    return self._still_running(action, prompt.no_new_output(silence_s) + prompt.WAITS, prefix)
+            await shell.change(min(silent_at, ends_at, printed_at + look_after_s) - now)
 
     async def _announce_waiting(self, emit: Emit) -> bool:
         """Check whether the command waits for input; return True if it does and this was not announced before."""
-        shell, told_at_bytes = self._shell, self._printed.total_bytes
-        if self._told_at_bytes == told_at_bytes or not shell.has_begun:
+        shell, total_bytes = self._shell, self._log.total_bytes
+        if self._announced_at_bytes == total_bytes or not shell.has_begun:
             return False
         if not input_detection.waits_for_terminal(shell.terminal):
             return False
-        await shell.change_within(LOOK_AGAIN_S)
-        is_quiet = self._printed.total_bytes == told_at_bytes and not shell.is_over
+        await shell.change(LOOK_AGAIN_S)
+        is_quiet = self._log.total_bytes == total_bytes and not shell.is_over
         if not is_quiet or not input_detection.waits_for_terminal(shell.terminal):
             return False
-        self._told_at_bytes = told_at_bytes
+        self._announced_at_bytes = total_bytes
         self._is_announced = True
         await emit(Status("info", WAITING_FOR_INPUT, "The command is waiting for input."))
         return True
 
-    async def _withdraw(self, emit: Emit) -> None:
-        """Clear the status that the command waits for input."""
-        self._told_at_bytes = -1
+    async def _clear_waiting_status(self, emit: Emit) -> None:
+        self._announced_at_bytes = -1
         if self._is_announced:
             self._is_announced = False
             await emit(Status("info", WAITING_FOR_INPUT, ""))
 
     async def _echo(self, text: str, action_id: int, emit: Emit) -> None:
-        frame = TerminalOutput(action_id, _shown(text), is_echo=True)
+        frame = TerminalOutput(action_id, _echo_bytes(text), is_echo=True)
         self.viewers.show(frame)
         await emit(frame)
 
     def _still_running(self, action: CmdRunAction, suffix: str, prefix: str = "") -> CmdOutputObservation:
-        content = self._printed.unread.take(whole=action.hidden)
-        prefix += hints.CONTINUED * self._is_shown_in_part
+        content = self._log.unread.take(whole=action.hidden)
+        prefix += prompt.CONTINUED * self._is_shown_in_part
         self._is_shown_in_part = self._is_shown_in_part or bool(content)
-        metadata = CmdOutputMetadata(prefix=prefix, suffix=suffix + self._rest_told())
+        metadata = CmdOutputMetadata(prefix=prefix, suffix=suffix + self._storage_note())
         return CmdOutputObservation(command=action.command, content=content, hidden=action.hidden, metadata=metadata)
 
     async def _complete(self, action: CmdRunAction, emit: Emit, *, prefix: str) -> CmdOutputObservation:
-        content = self._printed.unread.take(whole=action.hidden)
-        rest_told = self._rest_told()
-        ended, with_its_shell = self._shell.take_end()
-        suffix = hints.completed(ended.exit_code, action.command) + rest_told
-        if with_its_shell:
-            suffix += f"\n[The shell ended with it. {await self._afresh()}]"
-        await self._withdraw(emit)
+        content = self._log.unread.take(whole=action.hidden)
+        storage_note = self._storage_note()
+        ended, shell_ended = self._shell.take_result()
+        suffix = prompt.completed(ended.exit_code, action.command) + storage_note
+        if shell_ended:
+            try:
+                restarted = await self._shell.restart()
+            except ShellError as error:  # the next command tries again
+                restarted = f"No new shell could be started yet: {error}."
+            suffix += f"\n[The shell ended with it. {restarted}]"
+        await self._clear_waiting_status(emit)
         metadata = ended.model_copy(update={"prefix": prefix, "suffix": suffix})
         return CmdOutputObservation(command=action.command, content=content, hidden=action.hidden, metadata=metadata)
 
-    async def _afresh(self) -> str:
-        """Start a new shell for the next command; if that fails, the next command tries again."""
-        try:
-            return await self._shell.start_afresh()
-        except ShellError as error:
-            return f"No new shell could be started yet: {error}."
-
-    def _rest_told(self) -> str:
+    def _storage_note(self) -> str:
         """Return where the whole output is stored if what was just taken of it was cut."""
-        output = self._printed.output
-        if not self._printed.unread.was_cut or output is None:
-            return ""
-        return hints.kept_output(
-            output.number, output.path if output.is_written else "", output.lines, output.size_bytes, output.loss
-        )
+        output = self._log.output
+        return output.storage_note() if self._log.unread.was_cut and output is not None else ""
 
 
-def _shown(text: str) -> bytes:
+def _echo_bytes(text: str) -> bytes:
     """Format typed text for the user: dim, without escape sequences."""
     plain = "".join(char if char.isprintable() or char == "\n" else " " for char in text[:SHOWN_COMMAND_CHARS])
     return b"\x1b[2m" + plain.replace("\n", "\r\n").encode("utf-8", "replace") + b"\x1b[0m\r\n"

@@ -7,8 +7,6 @@ block; callers use one thread at a time.
 On disk (DiskHistory), each edited file has a ring file named by the digest of its path, with ten slots. A new step
 overwrites the oldest slot, which costs one sync of data, a third of the time of a new file. A slot that a crash left
 half written fails its checksum and counts as empty; its edit never became visible.
-
-OwnedHistory is for a server that several conversations use one after another: nobody can undo the edits of another.
 """
 
 from __future__ import annotations
@@ -36,31 +34,24 @@ DIGEST_BYTES = 32
 class Step:
     """One edit that can be undone."""
 
-    before: bytes
-    """The content before the edit."""
+    packed: bytes
+    """The compressed content before the edit."""
     after: bytes
     """The digest of the content after the edit."""
 
+    @classmethod
+    def of(cls, before: bytes, after: bytes) -> Step:
+        """Pack the contents before and after an edit."""
+        return cls(zlib.compress(before, COMPRESSION), hashlib.sha256(after).digest())
+
+    @property
+    def before(self) -> bytes:
+        """The content before the edit. Raises zlib.error if it is damaged."""
+        return zlib.decompress(self.packed)
+
     def is_followed_by(self, data: bytes) -> bool:
         """Return whether `data` is what the edit produced."""
-        return digest(data) == self.after
-
-
-@dataclass(frozen=True)
-class PackedStep:
-    """A Step as it is stored."""
-
-    packed: bytes
-    after: bytes
-
-    @classmethod
-    def of(cls, before: bytes, after: bytes) -> PackedStep:
-        """Pack the contents before and after an edit."""
-        return cls(zlib.compress(before, COMPRESSION), digest(after))
-
-    def step(self) -> Step:
-        """Unpack the step. Raises zlib.error if it is damaged."""
-        return Step(zlib.decompress(self.packed), self.after)
+        return hashlib.sha256(data).digest() == self.after
 
 
 class History(Protocol):
@@ -83,30 +74,25 @@ class MemoryHistory:
     """A history that ends with the server."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
-        self._steps: dict[str, list[PackedStep]] = {}
+        self._steps: dict[str, list[Step]] = {}
         self._max_bytes = max_bytes
 
     def push(self, path: str, before: bytes, after: bytes) -> None:
         steps = self._steps.pop(path, [])
-        self._steps[path] = [*steps, PackedStep.of(before, after)][-UNDO_STEPS:]  # the last is the latest
-        while len(self._steps) > 1 and sum(map(len, self._sizes())) > self._max_bytes:
+        self._steps[path] = [*steps, Step.of(before, after)][-UNDO_STEPS:]  # the last is the latest
+        while len(self._steps) > 1 and self._size_bytes() > self._max_bytes:
             del self._steps[next(iter(self._steps))]
 
     def last(self, path: str) -> Step | None:
         steps = self._steps.get(path)
-        return steps[-1].step() if steps else None
+        return steps[-1] if steps else None
 
     def pop(self, path: str) -> None:
         if steps := self._steps.get(path):
             steps.pop()
 
-    def _sizes(self) -> Iterator[bytes]:
-        return (step.packed for steps in self._steps.values() for step in steps)
-
-
-def digest(data: bytes) -> bytes:
-    """Return the SHA-256 of a content."""
-    return hashlib.sha256(data).digest()
+    def _size_bytes(self) -> int:
+        return sum(len(step.packed) for steps in self._steps.values() for step in steps)
 
 
 _PAGE_BYTES = 4096
@@ -134,9 +120,9 @@ class DiskHistory:
         folder.mkdir(0o700, parents=True, exist_ok=True)
         self._folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            _own(self._folder, folder)
+            _lock(self._folder, folder)
             self._max_bytes = max_bytes
-            self._sizes = self._measured()
+            self._sizes = self._ring_sizes()
         except BaseException:
             self.close()
             raise
@@ -146,29 +132,29 @@ class DiskHistory:
         os.close(self._folder)
 
     def push(self, path: str, before: bytes, after: bytes) -> None:
-        name, step = _name(path), PackedStep.of(before, after)
-        with self._opened(name) as ring:
+        name, step = _name(path), Step.of(before, after)
+        with self._open_ring(name) as ring:
             if ring is not None and ring.has_room_for(step):
                 ring.put(step)
                 _sync_data(ring.fd)
                 size = ring.disk_bytes
             else:
-                size = self._made(name, [*(ring.steps() if ring else ()), step])
+                size = self._write_ring(name, [*(ring.steps() if ring else ()), step])
         self._sizes.pop(name, None)
         self._sizes[name] = size  # the last is the latest
         self._drop_oldest()
 
     def last(self, path: str) -> Step | None:
-        with self._opened(_name(path)) as ring:
+        with self._open_ring(_name(path)) as ring:
             return ring.last() if ring else None
 
     def pop(self, path: str) -> None:
-        with self._opened(_name(path)) as ring:
+        with self._open_ring(_name(path)) as ring:
             if ring:
                 ring.pop()
 
     @contextmanager
-    def _opened(self, name: str) -> Iterator[_Ring | None]:
+    def _open_ring(self, name: str) -> Iterator[_Ring | None]:
         try:
             fd = os.open(name, _FLAGS, dir_fd=self._folder)
         except FileNotFoundError:
@@ -180,10 +166,8 @@ class DiskHistory:
         finally:
             os.close(fd)
 
-    def _made(self, name: str, steps: list[PackedStep]) -> int:
-        """Write a new ring with these steps, or at least the last, with room for larger ones; return its size on
-        disk.
-        """
+    def _write_ring(self, name: str, steps: list[Step]) -> int:
+        """Write a new ring with these steps and room for larger ones; return its size on disk."""
         needed = 2 * max(_SLOT.size + len(step.packed) for step in steps)
         slot_bytes = (needed // _PAGE_BYTES + 1) * _PAGE_BYTES
         fd = os.open(_NEW, _FLAGS | os.O_CREAT | os.O_TRUNC, 0o600, dir_fd=self._folder)
@@ -199,7 +183,7 @@ class DiskHistory:
         finally:
             os.close(fd)
 
-    def _measured(self) -> dict[str, int]:
+    def _ring_sizes(self) -> dict[str, int]:
         """Return the size of every ring by name, the one written longest ago first."""
         with suppress(FileNotFoundError):
             os.unlink(_NEW, dir_fd=self._folder)
@@ -228,25 +212,27 @@ class _Ring:
     def disk_bytes(self) -> int:
         return os.fstat(self.fd).st_blocks * 512
 
-    def has_room_for(self, step: PackedStep) -> bool:
+    def has_room_for(self, step: Step) -> bool:
         return _SLOT.size + len(step.packed) <= self.slot_bytes
 
-    def put(self, step: PackedStep) -> None:
+    def put(self, step: Step) -> None:
         """Write a step into an empty slot, or over the oldest one."""
         numbers = self._numbers()
         slot = min(range(UNDO_STEPS), key=numbers.__getitem__)
         head = _SLOT.pack(max(numbers) + 1, len(step.packed), step.after)
         os.pwrite(self.fd, head + step.packed, self._at(slot))
 
-    def steps(self) -> list[PackedStep]:
+    def steps(self) -> list[Step]:
         """Return as many steps as fit beside a new one, oldest first."""
-        return [self._packed(slot) for slot in self._filled()][1 - UNDO_STEPS :]
+        return [self._step(slot) for slot in self._filled()][1 - UNDO_STEPS :]
 
     def last(self) -> Step | None:
         """Return the newest undamaged step."""
         for slot in reversed(self._filled()):
+            step = self._step(slot)
             with suppress(zlib.error):
-                return self._packed(slot).step()
+                zlib.decompress(step.packed)
+                return step
             self._empty(slot)
         return None
 
@@ -255,13 +241,13 @@ class _Ring:
         if filled := self._filled():
             self._empty(filled[-1])
 
-    def _packed(self, slot: int) -> PackedStep:
+    def _step(self, slot: int) -> Step:
         _, size, after = _SLOT.unpack(os.pread(self.fd, _SLOT.size, self._at(slot)))
         size = min(size, self.slot_bytes - _SLOT.size)
-        return PackedStep(os.pread(self.fd, size, self._at(slot) + _SLOT.size), after)
+        return Step(os.pread(self.fd, size, self._at(slot) + _SLOT.size), after)
 
     def _filled(self) -> list[int]:
-        """Return the slots that hold a step, oldest first."""
+        """Return the slots in use, oldest first."""
         numbers = self._numbers()
         return sorted((slot for slot in range(UNDO_STEPS) if numbers[slot]), key=numbers.__getitem__)
 
@@ -280,34 +266,9 @@ def _name(path: str) -> str:
     return hashlib.sha256(os.fsencode(path)).hexdigest()
 
 
-def _own(fd: int, folder: Path) -> None:
+def _lock(fd: int, folder: Path) -> None:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         message = "another server keeps its history here; give each a --state-dir of its own"
         raise BlockingIOError(error.errno, message, str(folder)) from error
-
-
-FOLDER_CHARS = 32
-
-
-class OwnedHistory:
-    """A history in memory until `claim` names the owner, then on disk."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._history: History = MemoryHistory()
-
-    def claim(self, owner: str) -> None:
-        """Load what this owner has edited before. Blocks. Raises OSError if that fails."""
-        name = hashlib.sha256(owner.encode()).hexdigest()[:FOLDER_CHARS]
-        self._history = DiskHistory(self._folder / name)
-
-    def push(self, path: str, before: bytes, after: bytes) -> None:
-        self._history.push(path, before, after)
-
-    def last(self, path: str) -> Step | None:
-        return self._history.last(path)
-
-    def pop(self, path: str) -> None:
-        self._history.pop(path)

@@ -24,11 +24,11 @@ from core.events import (
     FileWriteObservation,
     Observation,
 )
-from runtime.server import document_reader, text_file
+from runtime.server import documents, text_file
 from runtime.server.action_executor import Emit, Table
-from runtime.server.document_reader import ExtraMissingError
+from runtime.server.documents import ExtraMissingError
 from runtime.server.edit_history import History
-from runtime.server.editor import Edit, Editor, EditorError
+from runtime.server.editor import Edit, Editor, EditorError, excerpt
 from runtime.server.safe_paths import FileError, Location, Roots
 from runtime.server.text_file import BinaryFileError, TextFile, replace
 
@@ -54,7 +54,11 @@ class Files:
         self._umask = umask
         self._roots = Roots(roots)
         self._editor = Editor(self._roots, umask, history)
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
+
+    def use_history(self, history: History) -> None:
+        """Keep previous versions in another history from now on."""
+        self._editor.history = history
 
     @property
     def table(self) -> Table:
@@ -63,8 +67,8 @@ class Files:
     async def read(self, action: FileReadAction, action_id: int, emit: Emit) -> Observation:
         """Read a file's text, or the editor's view of it if the action asks for that."""
         if action.impl_source is FileReadSource.OH_ACI:
-            return await self._viewed(action.path, action.view_range)
-        if document_reader.may_be_one(action.path):
+            return await self._view(action.path, action.view_range)
+        if documents.may_be_one(action.path):
             path = self._resolve(action.path)
             try:
                 if (text := await self._markdown(path)) is not None:
@@ -77,7 +81,7 @@ class Files:
 
     async def write(self, action: FileWriteAction, action_id: int, emit: Emit) -> Observation:
         """Write a whole file, or replace lines of it."""
-        async with self._turn:
+        async with self._lock:
             return await asyncio.to_thread(self._write, action)
 
     async def edit(self, action: FileEditAction, action_id: int, emit: Emit) -> Observation:
@@ -85,8 +89,8 @@ class Files:
         if action.impl_source is not FileEditSource.OH_ACI:
             return ErrorObservation(content="ERROR:\nEdits by a model are not supported. Use the editor's commands.")
         if action.command == "view":
-            return await self._viewed(action.path, None)
-        async with self._turn:
+            return await self._view(action.path, None)
+        async with self._lock:
             return await asyncio.to_thread(self._edit, action)
 
     def _read(self, action: FileReadAction) -> Observation:
@@ -128,18 +132,17 @@ class Files:
                 return TextFile("")
             raise
 
-    async def _viewed(self, path: str, view_range: list[int] | None) -> Observation:
-        """Return the editor's view of a file, folder or document."""
-        if os.path.isabs(path) and document_reader.may_be_one(path):
+    async def _view(self, path: str, view_range: list[int] | None) -> Observation:
+        if os.path.isabs(path) and documents.may_be_one(path):
             try:
                 if (text := await self._markdown(path)) is not None:
-                    content = self._editor.excerpt(text, path, view_range)
+                    content = excerpt(text, path, view_range)
                     return FileReadObservation(path=path, content=content, impl_source=FileReadSource.OH_ACI)
             except ExtraMissingError as error:
                 return ErrorObservation(content=f"ERROR:\n{text_file.BINARY.format(path=path)} {error}")
             except (EditorError, FileError) as error:
                 return ErrorObservation(content=f"ERROR:\n{error}")
-        return await asyncio.to_thread(self._view, path, view_range)
+        return await asyncio.to_thread(self._view_file, path, view_range)
 
     async def _markdown(self, path: str) -> str | None:
         """Return a document as Markdown; None if it is not a document or does not exist."""
@@ -147,13 +150,13 @@ class Files:
             fd = await asyncio.to_thread(self._open_document, path)
         except OSError:
             return None
-        return None if fd is None else await document_reader.markdown(fd, path)
+        return None if fd is None else await documents.markdown(fd, path)
 
     def _open_document(self, path: str) -> int | None:
         with self._roots.locate(path) as place:
-            return document_reader.open_document(place)
+            return documents.open_document(place)
 
-    def _view(self, path: str, view_range: list[int] | None) -> Observation:
+    def _view_file(self, path: str, view_range: list[int] | None) -> Observation:
         try:
             self._editor.check("view", path, self._cwd())
             content = self._editor.view(path, view_range)
@@ -210,7 +213,6 @@ class Files:
 
 
 def _part(text: str, action: FileReadAction) -> str:
-    """Return the lines that a read asks for."""
     if (action.start, action.end) == (0, -1):
         return text
     lines = text.splitlines(keepends=True)

@@ -24,7 +24,6 @@ from aiohttp import web
 
 from runtime.protocol import OWNER_HEADER
 from runtime.server import processes
-from runtime.server.hardening import adopt_orphans
 from runtime.server.request_guard import Handler, RefusedError
 
 SHORT_S = 1.0
@@ -33,50 +32,55 @@ REFUSED = 2
 """The exit status of a process that cannot start; the next one could not either."""
 
 
-def serve_lives(live: Callable[[bool], int]) -> int:
-    """Run one server process after another until told to end; return the exit status.
+def serve_repeatedly(serve: Callable[[bool], int]) -> int:
+    """Run one server process after another until a signal ends it; return the exit status.
 
-    `live` is called in each process, with whether it is the first. Its standard input ends when it has to end.
+    `serve` is called in each process, with whether it is the first. Its standard input ends when it has to end.
     """
-    is_first, is_told_to_end = True, False
+    is_first, is_ending = True, False
     lifeline = -1
 
-    def end(number: int, frame: FrameType | None) -> None:
-        nonlocal is_told_to_end, lifeline
-        is_told_to_end = True
+    def close_lifeline() -> None:
+        nonlocal lifeline
         if lifeline >= 0:
             os.close(lifeline)
             lifeline = -1
 
+    def end(number: int, frame: FrameType | None) -> None:
+        nonlocal is_ending
+        is_ending = True
+        close_lifeline()
+
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     for number in numbers:
         signal.signal(number, end)
-    while not is_told_to_end:
+    while not is_ending:
         begun_at = time.monotonic()
         signal.pthread_sigmask(signal.SIG_BLOCK, numbers)  # a signal here would find no lifeline to close
         held, lifeline = os.pipe()
         if (pid := os.fork()) == 0:
             os.close(lifeline)
-            _live(live, is_first, held, numbers)
+            _serve(serve, is_first, held, numbers)
         os.close(held)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
-        if lifeline >= 0:
-            os.close(lifeline)
-            lifeline = -1
+        close_lifeline()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
-        _end_what_is_left()
+        processes.kill_descendants(os.getpid())  # of a server that was killed; we have adopted them
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, 0)[0]:
+                pass
         if status == REFUSED:
             return REFUSED
-        if status != 0 and time.monotonic() - begun_at < SHORT_S and not is_told_to_end:
+        if status != 0 and time.monotonic() - begun_at < SHORT_S and not is_ending:
             time.sleep(SHORT_S)
         is_first = False
     return 0
 
 
-def _live(live: Callable[[bool], int], is_first: bool, lifeline: int, numbers: tuple[signal.Signals, ...]) -> None:
-    """Run `live` in the forked process. Never returns."""
+def _serve(serve: Callable[[bool], int], is_first: bool, lifeline: int, numbers: tuple[signal.Signals, ...]) -> None:
+    """Run `serve` in the forked process. Never returns."""
     status = 1
     try:
         os.dup2(lifeline, 0)
@@ -84,42 +88,34 @@ def _live(live: Callable[[bool], int], is_first: bool, lifeline: int, numbers: t
         for number in numbers:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
-        adopt_orphans()
-        status = live(is_first)
+        processes.adopt_orphans()
+        status = serve(is_first)
     finally:
         os._exit(status)
-
-
-def _end_what_is_left() -> None:
-    """End the processes of a server that was killed; we have adopted them."""
-    processes.kill_descendants(os.getpid())
-    with suppress(ChildProcessError):
-        while os.waitpid(-1, 0)[0]:
-            pass
 
 
 ABSENT_S = 600.0
 """An owner without a request for this long loses the lease to the next claim; a client asks every minute."""
 _NAME = re.compile(r"[A-Za-z0-9_-]{16,64}")
-_ANYBODYS = frozenset(("/alive", "/owner"))
+_PUBLIC_PATHS = frozenset(("/alive", "/owner"))
 _IN_USE = "this server is used by another conversation"
 
 
 class Lease:
-    """The lease of one server process. `leave` ends it; `claimed` is called once with the owner, and may block."""
+    """The lease of one server process. `shut_down` ends it; `on_claim` is called once with the owner, and may block."""
 
     def __init__(
         self,
-        leave: Callable[[], None] | None = None,
-        claimed: Callable[[str], None] | None = None,
+        shut_down: Callable[[], None] | None = None,
+        on_claim: Callable[[str], None] | None = None,
         absent_s: float = ABSENT_S,
     ) -> None:
-        self._leave = leave
-        self._claimed = claimed
+        self._shut_down = shut_down
+        self._on_claim = on_claim
         self._absent_s = absent_s
         self._owner: str | None = None
         self._heard_at = 0.0
-        self.table = [web.put("/owner", self._claim), web.delete("/owner", self._let_go)]
+        self.table = [web.put("/owner", self._claim), web.delete("/owner", self._release)]
 
     @web.middleware
     async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -127,7 +123,7 @@ class Lease:
         if self._owner is not None:
             if request.headers.get(OWNER_HEADER) == self._owner:
                 self._heard_at = asyncio.get_running_loop().time()
-            elif request.path not in _ANYBODYS:
+            elif request.path not in _PUBLIC_PATHS:
                 raise RefusedError(409, _IN_USE)
         return await handler(request)
 
@@ -138,23 +134,23 @@ class Lease:
         now = asyncio.get_running_loop().time()
         if self._owner is None:
             self._owner, self._heard_at = name, now
-            if self._claimed is not None:
+            if self._on_claim is not None:
                 try:
-                    await asyncio.to_thread(self._claimed, name)
+                    await asyncio.to_thread(self._on_claim, name)
                 except OSError as error:
                     self._owner = None
                     raise RefusedError(500, f"the owner's edit history cannot be stored: {error}") from error
         if self._owner == name:
             return web.json_response({})
-        if self._leave is not None and now - self._heard_at > self._absent_s:
-            self._leave()
+        if self._shut_down is not None and now - self._heard_at > self._absent_s:
+            self._shut_down()
             raise RefusedError(503, "this server is being freed; try again in a moment")
         raise RefusedError(409, _IN_USE)
 
-    async def _let_go(self, request: web.Request) -> web.Response:
+    async def _release(self, request: web.Request) -> web.Response:
         if self._owner is None or request.headers.get(OWNER_HEADER) != self._owner:
             raise RefusedError(409, _IN_USE if self._owner is not None else "nobody has claimed this server")
-        if self._leave is None:
+        if self._shut_down is None:
             raise RefusedError(501, "only its launcher can end this server")
-        self._leave()
+        self._shut_down()
         return web.json_response({})

@@ -6,12 +6,18 @@ another, see `lease`.
 
 Without TLS it listens on a Unix socket that only its owner can use, or on loopback. An address that others could reach
 needs TLS and a name; the file of the TLS key must be readable by its owner only.
+
+The key is in this process, next to commands that a model wrote. So the process allows no core dumps and no access to
+its memory, and makes files that only its owner can read. Each measure is used if the system has it; none of them
+replaces a sandbox.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import ctypes
+import hashlib
 import ipaddress
 import logging
 import os
@@ -30,34 +36,33 @@ from pathlib import Path
 from aiohttp import web
 
 from core.plugin_requirements import required
-from runtime.plugins.base import PluginContext
-from runtime.plugins.plugin_startup import PluginStartup
+from runtime.isolation import seccomp
+from runtime.plugins.base import PluginContext, PluginStartup
 from runtime.protocol import is_web_host
 from runtime.server import processes
 from runtime.server.action_executor import ActionExecutor, TaskList
-from runtime.server.app import ActionServer
+from runtime.server.app import ActionServer, TerminalRoutes
 from runtime.server.bash_session import NO_CHANGE_TIMEOUT_S, BashSession
-from runtime.server.edit_history import DiskHistory, OwnedHistory
+from runtime.server.edit_history import DiskHistory
 from runtime.server.file_actions import Files
-from runtime.server.hardening import filter_calls, harden, heed_keys, limit, take_key
-from runtime.server.lease import Lease, serve_lives
+from runtime.server.lease import Lease, serve_repeatedly
 from runtime.server.outputs import Outputs
 from runtime.server.proxy_forwarder import ProxyForwarder
 from runtime.server.request_guard import HEADER_TIMEOUT_S, IdleTimeout, RequestGuard
 from runtime.server.shell import ShellError
 from runtime.server.shortage_watch import ShortageWatch
-from runtime.server.terminal_routes import TerminalRoutes
 
 KEEPALIVE_S = 75.0
 """Longer than clients keep an idle connection (aiohttp: 15 s), so that none sends into one that was just closed."""
 SHUTDOWN_S = 0.2
 """For requests in progress: what they wait for is killed first."""
+OWNER_FOLDER_CHARS = 32
 END_WITHIN_S = 2
 """After this the kernel ends a server that could not end itself."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run until told to end.
+    """Run until a signal ends the server.
 
     Exit status 2: the key, a plugin, a folder or the address is not available.
     """
@@ -66,15 +71,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if options.filter_calls:
             filter_calls()
-        absence = IdleTimeout(options.idle_exit)
-        guard = RequestGuard(take_key(options.key_file), absence, options.allow_host)
+        idle_timeout = IdleTimeout(options.idle_exit)
+        guard = RequestGuard(take_key(options.key_file), idle_timeout, options.allow_host)
         options.plugins = required(filter(None, options.plugins.split(",")))
         if options.uds and options.private_dir is None:
             options.private_dir = options.uds.parent
         options.working_dir = options.working_dir.resolve(strict=True)
         options.root = [folder.resolve(strict=True) for folder in options.root or [Path("/")]]
         options.umask = harden()
-        heed_keys()
+        processes.restore_key_signals()
         limit(resource.RLIMIT_DATA, options.max_memory)
         limit(resource.RLIMIT_NPROC, options.max_processes)
         limit(resource.RLIMIT_FSIZE, options.max_file)
@@ -82,31 +87,31 @@ def main(argv: Sequence[str] | None = None) -> int:
         listener = bind(options)
     except (OSError, ValueError) as error:
         return _refuse(error)
-    live = partial(_live, options, listener, guard, absence)
+    run = partial(_run, options, listener, guard, idle_timeout)
     try:
-        return serve_lives(live) if options.lives else live(True)
+        return serve_repeatedly(run) if options.lives else run(True)
     finally:
         if options.uds:
             options.uds.unlink(missing_ok=True)
 
 
-def _live(
-    options: argparse.Namespace, listener: socket.socket, guard: RequestGuard, absence: IdleTimeout, is_first: bool
+def _run(
+    options: argparse.Namespace, listener: socket.socket, guard: RequestGuard, idle_timeout: IdleTimeout, is_first: bool
 ) -> int:
     """Run one server process; the first one prints that it is ready."""
     undo = options.state_dir / "undo" if options.state_dir else None
     try:
-        options.history = (OwnedHistory if options.lives else DiskHistory)(undo) if undo else None
+        options.history = DiskHistory(undo) if undo and not options.lives else None
     except (OSError, ValueError) as error:
         return _refuse(error)
     try:
-        return asyncio.run(_serve(options, listener, guard, absence, is_first))
+        return asyncio.run(_serve(options, listener, guard, idle_timeout, is_first))
     finally:
         processes.kill_descendants(os.getpid())
 
 
 async def _serve(
-    options: argparse.Namespace, listener: socket.socket, guard: RequestGuard, absence: IdleTimeout, is_first: bool
+    options: argparse.Namespace, listener: socket.socket, guard: RequestGuard, idle_timeout: IdleTimeout, is_first: bool
 ) -> int:
     working_dir, umask = str(options.working_dir), options.umask
     ended = _end_signals(options.stdin_lifeline or options.lives)
@@ -125,12 +130,17 @@ async def _serve(
     shortage = ShortageWatch(working_dir, options.min_free)
     executor = ActionExecutor([bash.table, files.table, tasks.table, *plugins.tables], shortage)
     routes = [*TerminalRoutes(bash).table, *plugins.routes]
-    claimed = options.history.claim if isinstance(options.history, OwnedHistory) else None
-    ownership = Lease(ended.set, claimed)
+
+    def load_history(owner: str) -> None:
+        """Nobody can undo the edits of another owner."""
+        if options.lives and options.state_dir:
+            name = hashlib.sha256(owner.encode()).hexdigest()[:OWNER_FOLDER_CHARS]
+            files.use_history(DiskHistory(options.state_dir / "undo" / name))
+
+    lease = Lease(ended.set, load_history)
+    web_hosts = dict(options.web_host)
     runner = web.AppRunner(
-        ActionServer(
-            executor, guard, working_dir, umask, routes=routes, ownership=ownership, web_hosts=dict(options.web_host)
-        ).app,
+        ActionServer(executor, guard, working_dir, umask, routes=routes, lease=lease, web_hosts=web_hosts).app,
         handler_cancellation=True,
         keepalive_timeout=KEEPALIVE_S,
         shutdown_timeout=SHUTDOWN_S,
@@ -141,12 +151,12 @@ async def _serve(
         await asyncio.gather(bash.start(), outputs.remove_abandoned())
         await runner.setup()
         accepting = await accept(listener, guard, runner, options.tls)
-        absence.begin(ended.set)
+        idle_timeout.start(ended.set)
         if is_first:
             sys.stdout.write(f"ready {address(listener, options.tls)}\n")
             sys.stdout.flush()
         if not options.lazy_plugins:
-            plugins.begin()
+            plugins.start_all()
         await ended.wait()
     except ShellError as error:
         return _refuse(error)
@@ -171,7 +181,7 @@ def _refuse(error: Exception) -> int:
 
 
 def _end_signals(has_lifeline: bool) -> asyncio.Event:
-    """Return an event that is set when the server is told to end, or when its lifeline is closed."""
+    """Return an event that is set by a signal to end, or when the lifeline is closed."""
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -227,7 +237,7 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         type=_web_host,
         metavar="URL=PORT",
-        help="where the user can open what listens on PORT in the sandbox, told to the agent; repeatable",
+        help="where the user can open what listens on PORT in the sandbox, for the agent; repeatable",
     )
     parser.add_argument("--lives", action="store_true", help="restart after each conversation and after a failure")
     parser.add_argument("--key-file", type=Path, required=True, help="file with the key; read once and removed")
@@ -306,9 +316,9 @@ async def accept(
     loop = asyncio.get_running_loop()
     if listener.family == socket.AF_UNIX:
         return await loop.create_unix_server(lambda: guard.watch(server), sock=listener)
-    patience_s = HEADER_TIMEOUT_S if context is not None else None
+    timeout_s = HEADER_TIMEOUT_S if context is not None else None
     return await loop.create_server(
-        lambda: guard.watch(server), sock=listener, ssl=context, ssl_handshake_timeout=patience_s
+        lambda: guard.watch(server), sock=listener, ssl=context, ssl_handshake_timeout=timeout_s
     )
 
 
@@ -319,3 +329,65 @@ def address(listener: socket.socket, context: ssl.SSLContext | None) -> str:
         return f"unix:{name}"
     host = f"[{name[0]}]" if ":" in name[0] else name[0]
     return f"{'https' if context is not None else 'http'}://{host}:{name[1]}"
+
+
+_PR_SET_DUMPABLE = 4
+_PR_SET_SECCOMP = 22
+
+_PR_SET_NO_NEW_PRIVS = 38
+_SECCOMP_MODE_FILTER = 2
+_FILTER_LINE_BYTES = 8
+
+
+class _Filter(ctypes.Structure):
+    """`struct sock_fprog`."""
+
+    _fields_ = [("lines", ctypes.c_ushort), ("program", ctypes.c_char_p)]
+
+
+def harden() -> int:
+    """Protect this process and adopt orphans. Returns the previous umask, which commands get."""
+    umask = os.umask(0o077)
+    limit(resource.RLIMIT_CORE, 0)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    processes.adopt_orphans()
+    return umask
+
+
+def filter_calls() -> None:
+    """Forbid the system calls listed in `seccomp`, for this process and all that it starts. This cannot be undone.
+
+    An existing filter, such as a container's, stays in force. The filter applies to the calling thread, so call this
+    before starting others. Raises OSError.
+    """
+    program = seccomp.program() if sys.platform == "linux" else None
+    if program is None:
+        raise OSError("system calls cannot be filtered on this architecture; leave out --filter-calls")
+    libc = ctypes.CDLL(None, use_errno=True)
+    nothing = (ctypes.c_ulong(0),) * 3
+    lines = _Filter(len(program) // _FILTER_LINE_BYTES, program)
+    if libc.prctl(_PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), *nothing) or libc.prctl(
+        _PR_SET_SECCOMP, ctypes.c_ulong(_SECCOMP_MODE_FILTER), ctypes.byref(lines), *nothing[1:]
+    ):
+        why = os.strerror(ctypes.get_errno())
+        raise OSError(f"the kernel refuses a filter for system calls: {why}; leave out --filter-calls")
+
+
+def limit(what: int, most: int | None) -> None:
+    """Set a limit of the `resource` module for this process and all that it starts; None sets no limit."""
+    if most is not None:
+        hard = resource.getrlimit(what)[1]
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(what, (most, most))
+
+
+def take_key(path: Path) -> str:
+    """Read the key from a file and remove the file. Raises OSError; ValueError if it is empty."""
+    try:
+        key = path.read_text("ascii").strip()
+    finally:
+        path.unlink(missing_ok=True)
+    if not key:
+        raise ValueError(f"the key file is empty: {path}")
+    return key

@@ -10,7 +10,7 @@ A job is every process below the server except its own, such as shells, which it
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import ctypes
 import os
 import signal
 import subprocess
@@ -29,10 +29,12 @@ KILL_ROUNDS = 50
 EMPTY_ROUNDS = 2
 """A single round may miss a process whose parent just ended."""
 
+_PR_SET_CHILD_SUBREAPER = 36
+
 _awaited: set[int] = set()
 """Child processes whose exit status somebody here awaits."""
 
-of_the_server: set[Callable[[], set[int]]] = set()
+own_processes: set[Callable[[], set[int]]] = set()
 """Functions that return processes of the server that belong to no command; plugins add theirs."""
 
 
@@ -54,19 +56,19 @@ def descendants(root: int) -> set[int]:
     return {pid for pid in found if not table[pid].is_zombie}
 
 
-def session_members(session: int) -> set[int]:
-    """Return every living process of a terminal session."""
-    return {pid for pid, entry in _table().items() if entry.session == session and not entry.is_zombie}
-
-
 def commands_below(root: int) -> set[int]:
     """Return every living process below `root` that belongs to commands, not to the server."""
-    return descendants(root).difference(_awaited, *(own() for own in of_the_server))
+    return descendants(root).difference(_awaited, *(find() for find in own_processes))
 
 
 def awaited() -> set[int]:
     """Return the child processes awaited here: shells and kernels."""
     return set(_awaited)
+
+
+def session_members(session: int) -> set[int]:
+    """Return every living process of a terminal session."""
+    return {pid for pid, entry in _table().items() if entry.session == session and not entry.is_zombie}
 
 
 def group_members(group: int) -> set[int]:
@@ -81,13 +83,8 @@ def kill_all(pids: Iterable[int]) -> None:
     IDs, usually those of parents, are stopped first, because a shell that sees its command stopped would report that.
     """
     pids = sorted(pids)
-    stop_all(pids)
-    _signal_all(pids, signal.SIGKILL)
-
-
-def stop_all(pids: Iterable[int]) -> None:
-    """Send SIGSTOP to processes."""
-    _signal_all(pids, signal.SIGSTOP)
+    signal_all(pids, signal.SIGSTOP)
+    signal_all(pids, signal.SIGKILL)
 
 
 def end_commands(root: int) -> bool:
@@ -103,7 +100,7 @@ def end_commands(root: int) -> bool:
         empty = 0 if fresh else empty + 1
         if empty == EMPTY_ROUNDS:
             break
-        stop_all(fresh)
+        signal_all(fresh, signal.SIGSTOP)
         stopped |= fresh
     kill_all(stopped)
     return bool(stopped)
@@ -121,8 +118,8 @@ def kill_descendants(root: int) -> None:
 async def end_tree(root: int, grace_s: float) -> None:
     """End a process and its descendants with SIGTERM, after `grace_s` with SIGKILL; return when they are gone."""
     tree = {root} | descendants(root)
-    _signal_all(tree, signal.SIGTERM)
-    with contextlib.suppress(TimeoutError):
+    signal_all(tree, signal.SIGTERM)
+    with suppress(TimeoutError):
         async with asyncio.timeout(grace_s):
             await _all_gone(tree)
             return
@@ -133,11 +130,27 @@ async def end_tree(root: int, grace_s: float) -> None:
 
 def reap_orphans() -> None:
     """Reap adopted processes that have ended, except those awaited by `wait_for_exit`."""
-    me = os.getpid()
     for pid, entry in _table().items():
-        if entry.parent == me and entry.is_zombie and pid not in _awaited:
-            with contextlib.suppress(ChildProcessError):
+        if entry.parent == os.getpid() and entry.is_zombie and pid not in _awaited:
+            with suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of orphaned descendants, if the system supports that."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def restore_key_signals() -> None:
+    """Restore the default action of the signals that terminal keys send, for this process and all that it starts.
+
+    A process started in the background by a shell without job control, or by `nohup`, ignores some of them. A shell
+    cannot undo that for its commands, so Ctrl+C would not work.
+    """
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
 
 
 async def wait_for_exit(process: subprocess.Popen[bytes]) -> int:
@@ -172,15 +185,15 @@ async def gone(pid: int) -> None:
 
 
 async def _all_gone(pids: Iterable[int]) -> None:
-    """Wait until all have ended, if the system has pidfds."""
     if hasattr(os, "pidfd_open"):
         for pid in pids:
             await gone(pid)
 
 
-def _signal_all(pids: Iterable[int], number: signal.Signals) -> None:
+def signal_all(pids: Iterable[int], number: signal.Signals) -> None:
+    """Send a signal to processes; those that have ended or belong to other users are skipped."""
     for pid in pids:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
+        with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
 
 

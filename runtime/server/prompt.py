@@ -1,4 +1,6 @@
-"""Finds where a command ends: the shell's prompt is a block of JSON in its output. No IO.
+"""Where a command ends, and the hints that the model reads about it. No IO.
+
+The shell's prompt is a block of JSON in its output.
 
 As in OpenHands V0 (`openhands/events/observation/commands.py`), PS1 prints JSON between two markers, with exit code,
 folder and interpreter. Ours adds a nonce, so that a program cannot fake its end by printing the markers, and starts
@@ -16,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from core.events import CmdOutputMetadata
+from runtime.server.terminal import control_key
 
 PS1_BEGIN = "###PS1JSON###"
 PS1_END = "###PS1END###"
@@ -168,3 +171,50 @@ def parse_prompt(block: bytes) -> Prompt:
 
 def _number(text: object) -> int:
     return int(text) if isinstance(text, str) and re.fullmatch(r"\d{1,9}", text) else -1
+
+
+HELP = (
+    "You may wait longer to see additional output by sending empty command '', "
+    "send other commands to interact with the current process, "
+    'send keys ("C-c", "C-z", "C-d") to interrupt/kill the previous command before sending your new command, '
+    "or use the timeout parameter in execute_bash for future commands."
+)
+CONTINUED = "[Below is the output of the previous command.]\n"
+NOTHING_TO_RETRIEVE = "ERROR: No previous running command to retrieve logs from."
+NOTHING_TO_INTERACT = "ERROR: No previous running command to interact with."
+WAITS = "\n[The command waits for input: send it with `is_input` set to `true`.]"
+
+TAKEN_OVER = "\n[The user has taken over the terminal while this ran. The result follows when the user gives it back.]"
+GIVEN_BACK = "\n[The user has given the terminal back.]"
+LEFT_RUNNING = f"\n[A program still runs in it. {HELP}]"
+
+
+def completed(exit_code: int, command: str) -> str:
+    """Return the suffix of a command that ended; `command` may be a special key."""
+    sent = f" CTRL+{command.strip()[-1].upper()} was sent." if control_key(command) is not None else ""
+    return f"\n[The command completed with exit code {exit_code}.{sent}]"
+
+
+def no_new_output(seconds: float) -> str:
+    """Return the suffix of a silent command."""
+    return f"\n[The command has no new output after {seconds:g} seconds. {HELP}]"
+
+
+def timed_out(seconds: float) -> str:
+    """Return the suffix of a command that reached its time limit."""
+    return f"\n[The command timed out after {seconds:g} seconds. {HELP}]"
+
+
+def not_executed(command: str) -> str:
+    """Return the suffix for a command that arrived while another one ran."""
+    return (
+        f'\n[Your command "{command.strip()}" is NOT executed. '
+        "The previous command is still running - You CANNOT send new commands until the previous command is "
+        "completed. By setting `is_input` to `true`, you can interact with the current process: "
+        f"{HELP}]"
+    )
+
+
+def fresh_shell(folder: str) -> str:
+    """Return the note about a shell that was replaced."""
+    return f"A fresh shell was started in {folder}; the old one's variables, functions and aliases are gone."

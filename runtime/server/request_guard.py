@@ -1,4 +1,4 @@
-"""Who may call the server: clients that know the key, no browsers. Applies to all routes, even unknown ones.
+"""RequestGuard: admits clients that know the key, and no browsers. Applies to all routes, even unknown ones.
 
 A page in the user's browser can send requests to the user's machine, and with a host name that it controls even read
 the answers. Such requests have an `Origin` or a foreign `Host` and are refused before the key is checked. A client that
@@ -54,18 +54,18 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class RequestGuard:
-    """Admits requests and limits connections; `absence` is told which clients are connected.
+    """Admits requests and limits connections; `idle_timeout` gets the connections of clients.
 
     `hosts` are the host names, besides those of loopback, by which the server may be called.
     """
 
-    def __init__(self, key: str, absence: IdleTimeout | None = None, hosts: Iterable[str] = ()) -> None:
+    def __init__(self, key: str, idle_timeout: IdleTimeout | None = None, hosts: Iterable[str] = ()) -> None:
         if not key:
             raise ValueError("a server needs a key, or everybody could use it")
         if len(key) < GUESSED_CHARS:
             log.warning("The key has %d characters and could be guessed; use 64 hexadecimal digits.", len(key))
         self._key = key.encode()
-        self._absence = absence
+        self._idle_timeout = idle_timeout
         self._hosts = frozenset(host.lower() for host in hosts)
         self._strangers: dict[web.RequestHandler, asyncio.TimerHandle] = {}
         """Oldest first."""
@@ -74,20 +74,16 @@ class RequestGuard:
         self.max_strangers = min(MAX_STRANGERS, max(resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _OWN_FILES, 50))
 
     def watch(self, server: web.Server) -> asyncio.Protocol:
-        """Return the protocol for a new connection, which is closed if the key is not shown in time or there are too
-        many.
-        """
+        """Return the protocol for a connection, which is closed without the key in time or if there are too many."""
         protocol = server()
         is_full = len(server.connections) - len(self._strangers) >= MAX_CONNECTIONS
-        patience_s = 0.0 if is_full else HEADER_TIMEOUT_S
-        loop = asyncio.get_running_loop()
-        self._strangers[protocol] = loop.call_later(patience_s, self._let_go, protocol)
+        timeout_s = 0.0 if is_full else HEADER_TIMEOUT_S
+        self._strangers[protocol] = asyncio.get_running_loop().call_later(timeout_s, self._close, protocol)
         if len(self._strangers) > self.max_strangers:
-            oldest = next((each for each in self._strangers if each not in self._trusted), protocol)
-            self._let_go(oldest)
-        return _Beginning(protocol, self._came)
+            self._close(next((each for each in self._strangers if each not in self._trusted), protocol))
+        return _HeaderInspector(protocol, self._inspect)
 
-    def _came(self, protocol: web.RequestHandler, header: bytes) -> bool:
+    def _inspect(self, protocol: web.RequestHandler, header: bytes) -> bool:
         """Check what a stranger has sent so far; return whether to check more."""
         if protocol not in self._strangers or len(header) > MAX_HEADER_BYTES:
             return False
@@ -100,14 +96,14 @@ class RequestGuard:
             return False
         return True
 
-    def _let_go(self, protocol: web.RequestHandler) -> None:
+    def _close(self, protocol: web.RequestHandler) -> None:
         self._strangers.pop(protocol).cancel()
         self._trusted.discard(protocol)
         protocol.force_close()
 
     async def admit(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Middleware: 403 for a browser or a foreign host, 401 without the key."""
-        if "Origin" in request.headers or not self._is_ours(request.headers.get("Host", "")):
+        if "Origin" in request.headers or not self._is_our_host(request.headers.get("Host", "")):
             return _refusal(403, "Requests of browsers and for other hosts are refused")
         given = request.headers.get(KEY_HEADER, "").encode("utf-8", "surrogateescape")
         if not hmac.compare_digest(given, self._key):
@@ -115,21 +111,20 @@ class RequestGuard:
         if (timer := self._strangers.pop(request.protocol, None)) is not None:
             timer.cancel()
             self._trusted.discard(request.protocol)
-            if self._absence is not None:
-                self._absence.came(request.task)
+            if self._idle_timeout is not None:
+                self._idle_timeout.add(request.task)
         return await handler(request)
 
-    def _is_ours(self, host: str) -> bool:
-        """Return whether a request is for one of our host names, on any port."""
+    def _is_our_host(self, host: str) -> bool:
         return bool(_OWN_HOST.fullmatch(host)) or _PORT.sub("", host).lower() in self._hosts
 
 
-class _Beginning(asyncio.Protocol):
+class _HeaderInspector(asyncio.Protocol):
     """Passes everything to the connection's protocol, and shows the data to the guard until it has seen enough."""
 
-    def __init__(self, protocol: web.RequestHandler, came: Callable[[web.RequestHandler, bytes], bool]) -> None:
+    def __init__(self, protocol: web.RequestHandler, inspect: Callable[[web.RequestHandler, bytes], bool]) -> None:
         self._protocol = protocol
-        self._came = came
+        self._inspect = inspect
         self._header = b""
         self._transport: asyncio.Transport | None = None
 
@@ -140,7 +135,7 @@ class _Beginning(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._header += data
-        if not self._came(self._protocol, self._header) and self._transport is not None:
+        if not self._inspect(self._protocol, self._header) and self._transport is not None:
             self._transport.set_protocol(self._protocol)
         self._protocol.data_received(data)
 
@@ -232,35 +227,35 @@ async def json_value(request: web.Request) -> Any:
 
 
 class IdleTimeout:
-    """Calls `leave` when no client was connected for `patience_s`; never if that is None. Belongs to one event loop.
+    """Calls `shut_down` when no client was connected for `timeout_s`; never if that is None. Belongs to one event loop.
 
     A client counts from its first valid key until its connection closes. A killed launcher closes its connections, so
     nothing has to be cleaned up. Strangers do not count, because they could keep the server alive for ever.
     """
 
-    def __init__(self, patience_s: float | None) -> None:
-        self._patience_s = patience_s
-        self._leave: Callable[[], None] | None = None
-        self._present: set[asyncio.Task[None]] = set()
+    def __init__(self, timeout_s: float | None) -> None:
+        self._timeout_s = timeout_s
+        self._shut_down: Callable[[], None] | None = None
+        self._connections: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
 
-    def begin(self, leave: Callable[[], None]) -> None:
+    def start(self, shut_down: Callable[[], None]) -> None:
         """Start waiting for a client."""
-        self._leave = leave
-        self._wait()
+        self._shut_down = shut_down
+        self._start_timer()
 
-    def came(self, connection: asyncio.Task[None]) -> None:
+    def add(self, connection: asyncio.Task[None]) -> None:
         """Count a client that knows the key until its connection's task is done."""
         if self._timer is not None:
             self._timer.cancel()
-        self._present.add(connection)
-        connection.add_done_callback(self._went)
+        self._connections.add(connection)
+        connection.add_done_callback(self._remove)
 
-    def _went(self, connection: asyncio.Task[None]) -> None:
-        self._present.discard(connection)
-        if not self._present:
-            self._wait()
+    def _remove(self, connection: asyncio.Task[None]) -> None:
+        self._connections.discard(connection)
+        if not self._connections:
+            self._start_timer()
 
-    def _wait(self) -> None:
-        if self._patience_s is not None and self._leave is not None:
-            self._timer = asyncio.get_running_loop().call_later(self._patience_s, self._leave)
+    def _start_timer(self) -> None:
+        if self._timeout_s is not None and self._shut_down is not None:
+            self._timer = asyncio.get_running_loop().call_later(self._timeout_s, self._shut_down)

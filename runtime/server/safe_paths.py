@@ -212,9 +212,9 @@ class Roots:
             for root in self._roots:
                 if (names := root.names_of(normal)) is not None:
                     return root, names
-        raise self._outside(path)
+        raise self._outside_error(path)
 
-    def _outside(self, path: str) -> FileError:
+    def _outside_error(self, path: str) -> FileError:
         folders = ", ".join(root.path for root in self._roots)
         return FileError(f"The path {path} is outside of {folders}. Use a path beneath it.")
 
@@ -227,8 +227,8 @@ class Roots:
                 name = ahead.popleft()
                 if name == "..":
                     if not behind and root.path != "/":
-                        raise self._outside(path)
-                    folder = _moved(folder, _opened_again(root, behind := behind[:-1]))
+                        raise self._outside_error(path)
+                    folder = _close_for(folder, _reopen(root, behind := behind[:-1]))
                 elif (target := _link(folder, name, path)) is not None:
                     links += 1
                     if links > MAX_LINKS:
@@ -236,11 +236,11 @@ class Roots:
                     if target.startswith("/"):
                         root, below = self._root_of(target, path)
                         ahead.extendleft(reversed(below))
-                        behind, folder = [], _moved(folder, os.dup(root.fd))
+                        behind, folder = [], _close_for(folder, os.dup(root.fd))
                     else:
                         ahead.extendleft(reversed(_names(target)))
                 elif ahead:
-                    folder = _moved(folder, _open_folder(folder, name, umask))
+                    folder = _close_for(folder, _open_folder(folder, name, umask))
                     behind.append(name)
                 else:
                     real_path = os.path.join(root.path, *behind, *([] if name == "." else [name]))
@@ -252,11 +252,11 @@ class Roots:
             raise
 
     def _root_of(self, target: str, path: str) -> tuple[_Root, list[str]]:
-        """The root for a link's absolute target, whose `..` is left for the walk. Raises FileError."""
+        """Return the root for a link's absolute target, whose `..` is left for the walk. Raises FileError."""
         for root in self._roots:
             if (names := root.names_of(target)) is not None:
                 return root, names
-        raise self._outside(path)
+        raise self._outside_error(path)
 
 
 def _by_kernel(root: _Root, names: list[str], path: str) -> Location | None:
@@ -313,20 +313,20 @@ def _link(folder: int, name: str, path: str) -> str | None:
     return target
 
 
-def _moved(folder: int, to: int) -> int:
+def _close_for(folder: int, next_folder: int) -> int:
     os.close(folder)
-    return to
+    return next_folder
 
 
-def _opened_again(root: _Root, names: list[str]) -> int:
+def _reopen(root: _Root, names: list[str]) -> int:
     """Open the folder with these names, none of which is a link."""
     folder = os.dup(root.fd)
     for name in names:
         try:
-            following = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
+            below = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
         finally:
             os.close(folder)
-        folder = following
+        folder = below
     return folder
 
 
@@ -341,11 +341,11 @@ def _open_folder(folder: int, name: str, umask: int | None) -> int:
         os.mkdir(name, 0o700, dir_fd=folder)
     except FileExistsError:  # somebody else made it, with the permissions that they want
         return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
-    made = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    new = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     try:
-        os.fchmod(made, 0o777 & ~umask)
+        os.fchmod(new, 0o777 & ~umask)
         sync_folder(folder)
     except BaseException:
-        os.close(made)
+        os.close(new)
         raise
-    return made
+    return new

@@ -1,8 +1,13 @@
 """Shell: one bash on a terminal. It takes a command, receives its output, and knows when it has ended.
 
 Commands are written to a file and sourced, so that any text works: several lines, here-documents, 100 KB, unclosed
-quotes. The prompt says how a command ended (see `prompt`); everything before it is output (see `output_log`). How long
-to wait for a command, and what the model is told, is decided in `bash_session`.
+quotes. The prompt says how a command ended (see `prompt`); everything before it is output (see `outputs`). How long
+to wait for a command, and what the model reads, is decided in `bash_session`.
+
+SecretHandover passes secrets to a running shell or kernel through a named pipe. The values are only in the kernel's
+memory: not on a disk, in an argument, in a readable environment or in a terminal's echo. The reader gets the path and
+the names, and reads one value for each name, each followed by a zero byte. The server holds both ends open, so that
+neither side ever waits.
 """
 
 from __future__ import annotations
@@ -14,20 +19,52 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from core.events import CmdOutputMetadata
 from core.secrets.command_secrets import lent
-from runtime.server import hints, processes, prompt
+from runtime.server import processes, prompt
 from runtime.server.action_executor import Emit
-from runtime.server.output_log import OutputLog
-from runtime.server.secret_handover import SecretHandover
+from runtime.server.outputs import OutputLog
 from runtime.server.terminal import COLUMNS, ROWS, Terminal, control_key, named_key
 
-START_TIMEOUT_S = 10.0
 SHARED_MEMORY = "/dev/shm"  # noqa: S108  # mkdtemp makes a private folder in it
-"""If the system has it, a command's file costs a third of the time that it costs on a disk."""
+
+
+def _private_folder(prefix: str) -> str:
+    """Make a private folder in memory if the system has one; a command's file costs a third of its time on a disk."""
+    return tempfile.mkdtemp(prefix=prefix, dir=SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None)
+
+
+class SecretHandover:
+    """The secrets of one command, until closed. Raises OSError if no pipe can be made."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self.names = tuple(values)
+        self._folder = _private_folder("handloom-lent-")
+        self.path = os.path.join(self._folder, "pipe")
+        self._fd = -1
+        try:
+            os.mkfifo(self.path, 0o600)
+            self._fd = os.open(self.path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+            os.write(self._fd, b"".join(value.encode("utf-8", "surrogateescape") + b"\0" for value in values.values()))
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Remove what was not read. May be called twice."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+        with suppress(OSError):
+            os.unlink(self.path)
+        with suppress(OSError):
+            os.rmdir(self._folder)
+
+
+START_TIMEOUT_S = 10.0
 INTERRUPT_STEPS = ((signal.SIGINT, 0.25), (signal.SIGINT, 0.75), (signal.SIGTERM, 0.5), (signal.SIGKILL, 0.5))
 """Signals for the foreground process and how long to wait after each; after the last, the shell itself is killed.
 
@@ -42,14 +79,14 @@ class ShellError(Exception):
 class Shell:
     """A bash and its terminal; a new one replaces one that ended. Belongs to one event loop."""
 
-    def __init__(self, working_dir: str, *, env: Mapping[str, str], umask: int, printed: OutputLog) -> None:
+    def __init__(self, working_dir: str, *, env: Mapping[str, str], umask: int, log: OutputLog) -> None:
         self._working_dir = working_dir
         self._env = {**env, "TERM": "xterm-256color", "PAGER": "cat", "GIT_PAGER": "cat"}
         self._umask = umask
-        self.printed = printed
+        self.log = log
         self.cwd = working_dir
         """The shell's folder according to its last prompt."""
-        self.is_listened_to = False
+        self.has_listener = False
         """Whether somebody reads the live output."""
         self.terminal: Terminal | None = None
         """None before the start and after the end."""
@@ -58,7 +95,7 @@ class Shell:
         self._folder = ""
         self._number = 0
         self._begun_file = ""
-        self._handover: SecretHandover | None = None
+        self._secrets: SecretHandover | None = None
         """The secrets of the running command."""
         self._prompt: CmdOutputMetadata | None = None
         self._exit_status: int | None = None
@@ -103,7 +140,7 @@ class Shell:
         self._filter = prompt.PromptFilter(nonce)
         self._number = 0
         self._prompt = self._exit_status = None
-        folder = self._folder_to_start_in()
+        folder = self._start_folder()
         terminal = Terminal(self._on_output, self._on_exit)
         try:
             init = self.write_file("init", prompt.init_script(nonce))
@@ -115,22 +152,25 @@ class Shell:
         self.terminal = terminal
         if not await self.ends_within(START_TIMEOUT_S) or self._prompt is None:
             await terminal.aclose()
-            raise ShellError(f"the shell showed no prompt: {self.printed.unread.take()}")
+            raise ShellError(f"the shell showed no prompt: {self.log.unread.take()}")
         self._prompt = None
 
-    async def start_afresh(self) -> str:
+    def _start_folder(self) -> str:
+        return self.cwd if os.path.isdir(self.cwd) else self._working_dir
+
+    async def restart(self) -> str:
         """Replace a shell that ended; return a sentence that says so. Raises ShellError."""
         if self.terminal is not None:
             await self.terminal.aclose()
             self.terminal = None
         await self.start()
-        return hints.fresh_shell(self.cwd)
+        return prompt.fresh_shell(self.cwd)
 
     async def begin(self, command: str, action_id: int) -> None:
         """Pass a command, with the secrets for this task, or a special key to the idle shell."""
         assert self.terminal is not None
-        await self.printed.begin()
-        self.terminal.calm()
+        await self.log.begin()
+        self.terminal.reset_modes()
         key = control_key(command)
         self._begun_file = ""
         if key is None:
@@ -139,28 +179,28 @@ class Shell:
             key = self._command_line(path)
             self._begun_file = prompt.begun_file(path)
         self._prompt = None
-        self.printed.action_id = action_id
+        self.log.action_id = action_id
         self.terminal.send_unseen(key)
 
     def _command_line(self, path: str) -> bytes:
         if not (values := lent()):
             return prompt.command_line(path, self._number)
-        self._take_back()
-        self._handover = SecretHandover(values)
-        return prompt.command_line(path, self._number, self._handover.path, self._handover.names)
+        self._remove_secrets()
+        self._secrets = SecretHandover(values)
+        return prompt.command_line(path, self._number, self._secrets.path, self._secrets.names)
 
-    def _take_back(self) -> None:
+    def _remove_secrets(self) -> None:
         """Remove secrets that the shell has not read; it unsets the others with its prompt."""
-        if self._handover is not None:
-            self._handover.close()
-            self._handover = None
+        if self._secrets is not None:
+            self._secrets.close()
+            self._secrets = None
 
     def named_key(self, text: str) -> bytes | None:
         """Return the key of this name for a program that reads keys one by one, else None."""
         assert self.terminal is not None
-        return None if self.terminal.takes_lines else named_key(text, application=self.printed.wants_application_keys)
+        return None if self.terminal.takes_lines else named_key(text, application=self.log.wants_application_keys)
 
-    def give(self, typed: str | bytes) -> None:
+    def send_input(self, typed: str | bytes) -> None:
         """Send a line, or raw keys, to the running command."""
         assert self.terminal is not None
         if isinstance(typed, str):
@@ -174,14 +214,14 @@ class Shell:
         if self.terminal is not None:
             self.terminal.resize(rows, columns)
 
-    def end_unbegun(self) -> None:
+    def mark_discarded(self) -> None:
         """Mark a command as ended whose line was discarded while the shell showed its prompt."""
         self._prompt = CmdOutputMetadata(exit_code=130, working_dir=self.cwd)
 
-    def take_end(self) -> tuple[CmdOutputMetadata, bool]:
+    def take_result(self) -> tuple[CmdOutputMetadata, bool]:
         """Return how the command ended and whether the shell ended with it; then no command is running."""
-        self.printed.end()
-        self._take_back()
+        self.log.end()
+        self._remove_secrets()
         if self._prompt is not None:
             return self._prompt, False
         assert self._exit_status is not None
@@ -191,66 +231,61 @@ class Shell:
 
     async def interrupt(self) -> None:
         """End the running command, so that the shell is ready for the next one."""
-        self.printed.drop()
-        if self.printed.action_id is not None and self.terminal is not None and not self.is_over:
+        self.log.drop_unread()
+        if self.log.action_id is not None and self.terminal is not None and not self.is_over:
             self.terminal.resume()
             await self._end_command()
-        self._take_back()
-        self.printed.end()
-        self.printed.drop()
+        self._remove_secrets()
+        self.log.end()
+        self.log.drop_unread()
         if self._exit_status is not None:
             with suppress(ShellError):  # the next command tries again, and reports the error
-                await self.start_afresh()
+                await self.restart()
 
     async def ends_within(self, seconds: float) -> bool:
         """Wait for the command's end; return whether it came."""
+        return await self._until(lambda: self.is_over, seconds)
+
+    async def _until(self, is_so: Callable[[], bool], seconds: float) -> bool:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while not self.is_over:
+                while not is_so():
                     self._changed.clear()
                     await self._changed.wait()
-        return self.is_over
+        return is_so()
 
     def wake(self) -> None:
         """Wake up whoever waits for a change."""
         self._changed.set()
 
-    async def change(self) -> None:
-        """Wait for output, an end or `wake`; changes since the last call count."""
-        await self._changed.wait()
-        self._changed.clear()
-
-    async def change_within(self, seconds: float) -> None:
-        """Wait for output or an end, but no longer than this; changes since the last call count.
+    async def change(self, within_s: float | None = None) -> None:
+        """Wait for output, an end or `wake`, but no longer than `within_s`; changes since the last call count.
 
         This matters while a slow reader takes earlier output, because the terminal may be paused then.
         """
         with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(within_s):
                 await self._changed.wait()
         self._changed.clear()
 
     async def flush(self, emit: Emit) -> None:
         """Pass on the collected live output, and let the terminal continue."""
-        if data := self.printed.take_live():
+        if data := self.log.take_live():
             if self.terminal is not None:
                 self.terminal.resume()
             await emit(data)
-            self.printed.last_at = time.monotonic()  # time spent waiting for a slow reader is not silence
+            self.log.last_at = time.monotonic()  # time spent waiting for a slow reader is not silence
 
     async def aclose(self) -> None:
         """End the shell and its whole session. May be called twice."""
         self._is_closed = True
-        self._take_back()
+        self._remove_secrets()
         if self.terminal is not None:
             await self.terminal.aclose()
             self.terminal = None
-        self.printed.end()
+        self.log.end()
         if self._folder:
             await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
-
-    def _folder_to_start_in(self) -> str:
-        return self.cwd if os.path.isdir(self.cwd) else self._working_dir
 
     async def _end_command(self) -> None:
         """Send signals to the foreground process: the command, or the shell if it runs a loop itself.
@@ -270,27 +305,23 @@ class Shell:
             if await self.ends_within(wait_s):
                 return
         processes.kill_all([self.pid])
-        with suppress(TimeoutError):
-            async with asyncio.timeout(START_TIMEOUT_S):
-                while self._exit_status is None:
-                    self._changed.clear()
-                    await self._changed.wait()
+        await self._until(lambda: self._exit_status is not None, START_TIMEOUT_S)
 
     def _on_output(self, data: bytes) -> None:
-        self.printed.last_at = time.monotonic()
+        self.log.last_at = time.monotonic()
         for piece in self._filter.feed(data):
             if isinstance(piece, bytes):
-                self.printed.feed(piece)
+                self.log.feed(piece)
             elif piece.number == self._number:
                 self._prompt = piece.metadata
                 self.cwd = piece.metadata.working_dir or self.cwd
             else:
                 self.other_prompts += 1
-        if self.printed.is_waiting_for_its_reader:
-            if self.is_listened_to and self.terminal is not None:
+        if self.log.is_backed_up:
+            if self.has_listener and self.terminal is not None:
                 self.terminal.pause()
             else:
-                self.printed.forget_old()
+                self.log.drop_old()
         self._changed.set()
 
     def _on_exit(self, status: int) -> None:
@@ -300,8 +331,7 @@ class Shell:
     def write_file(self, name: str, text: str) -> str:
         """Write a file for the shell in a private folder, which is made again if a command removed it."""
         if not os.path.isdir(self._folder):
-            memory = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None
-            self._folder = tempfile.mkdtemp(prefix="handloom-shell-", dir=memory)
+            self._folder = _private_folder("handloom-shell-")
         path = os.path.join(self._folder, name)
         with open(path, "wb") as file:
             file.write(text.encode("utf-8", "replace"))

@@ -24,9 +24,9 @@ from runtime.isolation import cgroups
 from runtime.server import processes
 from runtime.shortage_messages import PROCESSES_RAN_OUT, disk_ran_out, files_ran_out, memory_ran_out
 
-LOOK_EVERY_S = 0.5
+POLL_S = 0.5
 """A fast disk takes some hundred megabytes in this time, which the reserve allows for."""
-QUIET_LOOKS = 2
+QUIET_POLLS = 2
 """Checks without any running command; a single one may miss a process whose parent just ended."""
 LONG_S = 1.0
 """After an action that took longer, or was interrupted, check whether processes can be started."""
@@ -34,7 +34,7 @@ SPARE_PROCESSES, SPARE_SHARE = 32, 4
 """Processes that commands need; if the limit is low, a fraction of it."""
 FEWEST_PROCESSES = 2
 """Checked before each action, when it has to be quick."""
-CROWDED_LOOKS = 12
+CROWDED_POLLS = 12
 """Checks in a row without room for a process: builds that are short of it for some seconds recover.
 
 A shell that waits for room retries after 1, 3, 7 and 15 s.
@@ -54,10 +54,10 @@ class ShortageWatch:
         self._bytes = _Reserve(reserve_bytes or 0)
         self._files = _Reserve(0 if reserve_bytes is None else least_files)
         self._killed = cgroups.own_kills()
-        self._spare = min(SPARE_PROCESSES, *(most // SPARE_SHARE for most in _bounds_of_processes()))
-        self._acting = 0
+        self._spare = min(SPARE_PROCESSES, *(limit // SPARE_SHARE for limit in _process_limits()))
+        self._running_actions = 0
         self._watch: asyncio.Task[None] | None = None
-        self._untold = ""
+        self._report = ""
 
     @contextmanager
     def watched(self) -> Iterator[None]:
@@ -66,28 +66,27 @@ class ShortageWatch:
             free_bytes, free_files = self._free()  # before the action can take any
             self._bytes.begin(free_bytes)
             self._files.begin(free_files)
-            self._watch = asyncio.create_task(self._look_on(), name="look on for shortages")
+            self._watch = asyncio.create_task(self._poll(), name="watch for shortages")
         self._make_room(FEWEST_PROCESSES)
-        self._acting += 1
+        self._running_actions += 1
         begun_at, is_done = time.monotonic(), False
         try:
             yield
             is_done = True
         finally:
-            self._acting -= 1
+            self._running_actions -= 1
             if not is_done or time.monotonic() - begun_at > LONG_S:
                 self._make_room(self._spare)
 
     def take(self) -> str:
         """Return what happened since the last call, for the model, or an empty string."""
-        told, self._untold = self._untold, ""
+        report, self._report = self._report, ""
         before, self._killed = self._killed, cgroups.own_kills()
         if self._killed > before:
-            told = f"{memory_ran_out(cgroups.own_memory_bytes())} {told}".rstrip()
-        return told
+            report = f"{memory_ran_out(cgroups.own_memory_bytes())} {report}".rstrip()
+        return report
 
     async def aclose(self) -> None:
-        """Stop watching."""
         if self._watch is not None:
             self._watch.cancel()
             with suppress(asyncio.CancelledError):
@@ -97,31 +96,30 @@ class ShortageWatch:
     def _make_room(self, wanted: int) -> None:
         """End what commands left running if so many processes cannot be started."""
         if not _can_start(wanted) and processes.end_commands(os.getpid()):
-            self._untold = PROCESSES_RAN_OUT
+            self._report = PROCESSES_RAN_OUT
 
     def _free(self) -> tuple[int, int]:
         """Return the free bytes and files. Takes microseconds."""
         disk = os.statvfs(self._folder)
         return disk.f_bavail * disk.f_frsize, disk.f_favail
 
-    async def _look_on(self) -> None:
+    async def _poll(self) -> None:
         quiet = crowded = 0
-        while quiet < QUIET_LOOKS:
-            await asyncio.sleep(LOOK_EVERY_S)
-            quiet = 0 if self._acting or processes.commands_below(os.getpid()) else quiet + 1
-            self._keep_the_reserve()
+        while quiet < QUIET_POLLS:
+            await asyncio.sleep(POLL_S)
+            quiet = 0 if self._running_actions or processes.commands_below(os.getpid()) else quiet + 1
+            self._check_reserve()
             crowded = 0 if _can_start(1) else crowded + 1
-            if crowded == CROWDED_LOOKS:
+            if crowded == CROWDED_POLLS:
                 crowded = 0
                 self._make_room(1)
 
-    def _keep_the_reserve(self) -> None:
-        """End running commands if too little of the disk is free."""
+    def _check_reserve(self) -> None:
         free_bytes, free_files = self._free()
-        if self._bytes.is_broken_into(free_bytes):
-            self._untold = disk_ran_out(free_bytes)
-        elif self._files.is_broken_into(free_files):
-            self._untold = files_ran_out(free_files)
+        if self._bytes.is_used_up(free_bytes):
+            self._report = disk_ran_out(free_bytes)
+        elif self._files.is_used_up(free_files):
+            self._report = files_ran_out(free_files)
         else:
             return
         # Without a command, a shell or kernel itself is writing; it is killed and replaced when it is next needed.
@@ -129,7 +127,7 @@ class ShortageWatch:
             processes.kill_all(processes.awaited())
 
 
-def _bounds_of_processes() -> Iterator[int]:
+def _process_limits() -> Iterator[int]:
     """Yield the process limits of this user and of this control group; a large number for no limit."""
     most = resource.getrlimit(resource.RLIMIT_NPROC)[0]
     yield sys.maxsize if most == resource.RLIM_INFINITY else most
@@ -166,7 +164,7 @@ class _Reserve:
         """Set the limit before commands run."""
         self._floor = self._least if free >= self._least else free * 7 // 8
 
-    def is_broken_into(self, free: int) -> bool:
+    def is_used_up(self, free: int) -> bool:
         """Return whether running commands have to be ended."""
         is_below = free < self._floor
         if is_below or free >= self._least:

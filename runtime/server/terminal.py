@@ -1,4 +1,4 @@
-"""A process on a pseudo-terminal, driven by events, and what it echoes and which bytes its keys send.
+"""Terminal: a process on a pseudo-terminal, driven by events; its echoes, and the bytes that its keys send.
 
 Nothing polls: the event loop watches the terminal for output and the process for its end. A slow reader pauses the
 terminal, and the kernel then makes the program wait, so no queue grows.
@@ -14,17 +14,18 @@ others are keys only for a program that reads key by key; a program that reads w
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import fcntl
 import os
 import pty
 import re
+import signal
 import struct
 import subprocess
 import termios
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from runtime.server import processes
 
@@ -55,7 +56,7 @@ class Echoes:
                 data = data[:at] + data[at + len(echo) :]
         return self._hold_back(data) if self._expected else data
 
-    def give_up(self) -> bytes:
+    def clear(self) -> bytes:
         """Expect nothing any more; return what was held back."""
         self._expected.clear()
         held, self._held = self._held, b""
@@ -110,8 +111,8 @@ class Terminal:
         self._echoes = Echoes()
         self._is_silent = False
         """Whether the echo is off because of a long line."""
-        self._reads = False
-        self._writes = False
+        self._is_reading = False
+        self._is_writing = False
         self._master = -1
 
     def start(
@@ -139,6 +140,8 @@ class Terminal:
                 umask=umask,
             )
             self._slave = slave
+            self.pid = self._process.pid
+            """The process ID, which is also its session and first process group."""
         except BaseException:
             os.close(slave)
             os.close(self._master)
@@ -146,11 +149,6 @@ class Terminal:
         os.set_blocking(self._master, False)
         self.resume()
         self._exit = self._loop.create_task(self._watch(), name=f"exit of {argv[0]}")
-
-    @property
-    def pid(self) -> int:
-        """The process ID, which is also its session and first process group."""
-        return self._process.pid
 
     @property
     def foreground_group(self) -> int:
@@ -180,12 +178,12 @@ class Terminal:
         if self._master >= 0:
             _resize(self._master, rows, columns)
 
-    def calm(self) -> None:
+    def reset_modes(self) -> None:
         """Reset the terminal's modes to those of the start, whatever a program left behind."""
-        if held := self._echoes.give_up():
+        if held := self._echoes.clear():
             self._on_output(held)
         self._is_silent = False
-        with contextlib.suppress(termios.error):
+        with suppress(termios.error):
             if termios.tcgetattr(self._master) != self._attributes:
                 termios.tcsetattr(self._master, termios.TCSANOW, self._attributes)
 
@@ -222,23 +220,23 @@ class Terminal:
         self._unsent += data
         self._write()
 
-    def forget_input(self) -> None:
+    def discard_input(self) -> None:
         """Discard input that no program has read."""
         self._unsent.clear()
-        with contextlib.suppress(termios.error, OSError):
+        with suppress(termios.error, OSError):
             termios.tcflush(self._slave, termios.TCIFLUSH)
 
     def pause(self) -> None:
         """Stop reading, so that the program has to wait, until `resume`."""
-        if self._reads:
+        if self._is_reading:
             self._loop.remove_reader(self._master)
-            self._reads = False
+            self._is_reading = False
 
     def resume(self) -> None:
         """Continue reading."""
-        if not self._reads and self._master >= 0:
+        if not self._is_reading and self._master >= 0:
             self._loop.add_reader(self._master, self._read)
-            self._reads = True
+            self._is_reading = True
 
     async def aclose(self) -> None:
         """End the process and its session, and close the terminal. May be called twice.
@@ -246,7 +244,7 @@ class Terminal:
         If the process has already ended, what it left running stays, because its ID may belong to another process now.
         """
         if self._process.returncode is None:
-            processes.stop_all([self.pid])
+            processes.signal_all([self.pid], signal.SIGSTOP)
             left = processes.descendants(self.pid) | processes.session_members(self.pid)
             processes.kill_all({self.pid} | left)
         await self._exit
@@ -272,7 +270,7 @@ class Terminal:
         return b"".join(pieces)
 
     def _write(self) -> None:
-        with contextlib.suppress(BlockingIOError):
+        with suppress(BlockingIOError):
             try:
                 sent = os.write(self._master, self._unsent)
                 del self._unsent[:sent]
@@ -280,11 +278,11 @@ class Terminal:
                 if error.errno != errno.EIO:
                     raise
                 self._unsent.clear()
-        if self._unsent and not self._writes:
+        if self._unsent and not self._is_writing:
             self._loop.add_writer(self._master, self._write)
-        elif not self._unsent and self._writes:
+        elif not self._unsent and self._is_writing:
             self._loop.remove_writer(self._master)
-        self._writes = bool(self._unsent)
+        self._is_writing = bool(self._unsent)
 
     async def _watch(self) -> None:
         """Wait for the process, read the rest of its output, and call `on_exit`.
@@ -293,11 +291,11 @@ class Terminal:
         """
         status = await processes.wait_for_exit(self._process)
         os.close(self._slave)
-        if self._writes:
+        if self._is_writing:
             self._loop.remove_writer(self._master)
         while data := self._read_some():
             self._on_output(self._echoes.feed(data))
-        self._on_output(self._echoes.give_up())
+        self._on_output(self._echoes.clear())
         self.pause()
         os.close(self._master)
         self._master = -1
@@ -345,7 +343,7 @@ def named_key(command: str, *, application: bool) -> bytes | None:
     return _OTHERS.get(name)
 
 
-def cursor_mode(data: bytes, before: bool) -> bool:
+def has_application_keys(data: bytes, before: bool) -> bool:
     """Return whether, after this output, the cursor keys are in application mode."""
     if b"\x1b[?1" not in data:
         return before

@@ -28,7 +28,7 @@ BINARY = (
     "File appears to be binary and this file type cannot be read or edited by this tool."
 )
 
-_WIDE = ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_UTF16 = ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _BINARY_SAMPLE_BYTES = 8192
 _HIGH_RUN = re.compile(rb"[\x80-\xff]+")
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
@@ -92,9 +92,9 @@ def decode(path: str, data: bytes) -> TextFile:
 
     Raises BinaryFileError.
     """
-    for mark, wide in _WIDE:
+    for mark, wide in _UTF16:
         if data.startswith(mark):
-            return _decode_wide(path, data, mark, wide)
+            return _decode_utf16(path, data, mark, wide)
     if b"\0" in data[:_BINARY_SAMPLE_BYTES]:
         raise BinaryFileError(path, data)
     encoding = "utf-8-sig" if data.startswith(codecs.BOM_UTF8) else "utf-8"
@@ -108,7 +108,7 @@ def decode(path: str, data: bytes) -> TextFile:
     return _with_line_ends(text, encoding)
 
 
-def _decode_wide(path: str, data: bytes, mark: bytes, encoding: str) -> TextFile:
+def _decode_utf16(path: str, data: bytes, mark: bytes, encoding: str) -> TextFile:
     try:
         text = data[len(mark) :].decode(encoding)
     except UnicodeDecodeError:
@@ -119,10 +119,9 @@ def _decode_wide(path: str, data: bytes, mark: bytes, encoding: str) -> TextFile
 
 
 def _with_line_ends(text: str, encoding: str, mark: bytes = b"") -> TextFile:
-    ends_in_crlf = "\r" in text and "\r\n" in text and text.count("\n") == text.count("\r\n") == text.count("\r")
-    if not ends_in_crlf:
-        return TextFile(text, encoding, mark=mark)
-    return TextFile(text.replace("\r\n", "\n"), encoding, "\r\n", mark)
+    if "\r\n" in text and text.count("\n") == text.count("\r\n") == text.count("\r"):
+        return TextFile(text.replace("\r\n", "\n"), encoding, "\r\n", mark)
+    return TextFile(text, encoding, mark=mark)
 
 
 def _single_byte_encoding(data: bytes) -> str:
@@ -167,10 +166,11 @@ class Replacement:
             if before is None:
                 os.fchmod(new, NEW_FILE_MODE & ~umask)
             else:
-                old = _opened(place)
-                if old is not None:
+                old = None
+                with suppress(PermissionError):
+                    old = place.open_file()
                     self._fds.append(old)
-                _take_over(before, old, new)
+                _copy_status(before, old, new)
         except BaseException:
             self.close()
             raise
@@ -213,16 +213,8 @@ def replace(place: Location, data: bytes, umask: int) -> None:
         replacement.close()
 
 
-def _opened(place: Location) -> int | None:
-    """Open the old file; None if it cannot be read."""
-    try:
-        return place.open_file()
-    except PermissionError:
-        return None
-
-
-def _take_over(before: os.stat_result, old: int | None, fd: int) -> None:
-    """Give a new file the attributes of the old one."""
+def _copy_status(before: os.stat_result, old: int | None, fd: int) -> None:
+    """Give a new file the owner, mode and attributes of the old one, which is None if it cannot be read."""
     mode = stat.S_IMODE(before.st_mode)
     try:
         os.fchown(fd, before.st_uid, before.st_gid)

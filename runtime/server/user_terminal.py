@@ -17,16 +17,15 @@ from contextlib import suppress
 
 from core.events import CmdOutputMetadata, CmdOutputObservation, Status
 from runtime.cancellation import run_to_completion
-from runtime.server import hints
+from runtime.server import prompt
 from runtime.server.action_executor import Emit
-from runtime.server.output_log import OutputLog
 from runtime.server.shell import Shell
 from runtime.server.terminal import COLUMNS, ROWS
 
 LEAVE_S = 0.5
 """Time for the shell to leave its line after the user has finished."""
 MAX_TYPED_BYTES = 16 * 1024
-"""The newest lines that the user typed, as told to the agent."""
+"""Of the newest lines that the user typed, which the agent reads."""
 TAKEN = "STATUS$TERMINAL_TAKEN"
 """ID of the status sent when keys are accepted."""
 ENDS_S = 0.25
@@ -63,13 +62,13 @@ done
 class UserTerminal:
     """The user's turn at the terminal of one shell. Belongs to one event loop."""
 
-    def __init__(self, shell: Shell, printed: OutputLog) -> None:
+    def __init__(self, shell: Shell) -> None:
         self._shell = shell
-        self._printed = printed
+        self._log = shell.log
         self._reads_lines = False
-        self._early = b""
+        self._pending_keys = b""
         self._prompts = 0
-        self._waits_until = 0.0
+        self._paused_until = 0.0
         self.is_on = False
 
     def begin(self) -> None:
@@ -85,41 +84,43 @@ class UserTerminal:
     @property
     def waiting_bytes(self) -> int:
         """The size of the keys that wait for a program."""
-        return len(self._early)
+        return len(self._pending_keys)
 
     def type(self, keys: bytes) -> None:
         """Send keys unchanged. Between two programs they wait for the next one, because that prompt is not the
         user's.
         """
-        self._early += keys
-        self._type_early()
+        self._pending_keys += keys
+        self._send_pending()
 
-    def _type_early(self) -> None:
+    def _send_pending(self) -> None:
         shell = self._shell
-        while self._early and shell.terminal is not None:
-            is_between = shell.is_over or self._printed.action_id is None
-            if is_between or (self._reads_lines and not shell.has_begun) or time.monotonic() < self._waits_until:
+        while self._pending_keys and shell.terminal is not None:
+            is_between = shell.is_over or self._log.action_id is None
+            if is_between or (self._reads_lines and not shell.has_begun) or time.monotonic() < self._paused_until:
                 return
-            end = next((at + 1 for at, key in enumerate(self._early) if key in ENDING_KEYS), len(self._early))
-            keys, self._early = self._early[:end], self._early[end:]
+            end = next(
+                (at + 1 for at, key in enumerate(self._pending_keys) if key in ENDING_KEYS), len(self._pending_keys)
+            )
+            keys, self._pending_keys = self._pending_keys[:end], self._pending_keys[end:]
             shell.terminal.send(keys)
             if self._reads_lines and keys[-1] in ENDING_KEYS:
-                self._waits_until = time.monotonic() + GRACE_S
+                self._paused_until = time.monotonic() + GRACE_S
                 asyncio.get_running_loop().call_later(GRACE_S, shell.wake)
 
     async def run(self, command: str, action_id: int, emit: Emit) -> CmdOutputObservation:
         """Let the user work until `end`; return what was printed, preceded by what the user typed."""
-        shell, told, is_done = self._shell, "", False
+        shell, notes, is_done = self._shell, "", False
         held, typed = shell.write_file("held", ""), shell.write_file("typed", "")
         try:
-            if self._printed.action_id is not None:
-                self._printed.action_id = action_id
+            if self._log.action_id is not None:
+                self._log.action_id = action_id
             await emit(Status("info", TAKEN, ""))
             while self.is_on:
-                if shell.is_over or self._printed.action_id is None or self._lost_its_line:
-                    told += await self._begin_lines(action_id, emit, held, typed)
+                if shell.is_over or self._log.action_id is None or self._lost_its_line:
+                    notes += await self._begin_lines(action_id, emit, held, typed)
                 await shell.flush(emit)
-                self._type_early()
+                self._send_pending()
                 if self.is_on and not shell.is_over:
                     await shell.change()
             is_done = True
@@ -130,37 +131,33 @@ class UserTerminal:
             await run_to_completion(self._leave_lines())
             shell.resize(ROWS, COLUMNS)
             if not is_done:
-                self._printed.drop()
+                self._log.drop_unread()
         await shell.flush(emit)
-        return self._told(command, told, _typed(typed))
+        return self._observation(command, notes + _typed_lines(typed))
 
     async def _begin_lines(self, action_id: int, emit: Emit, held: str, typed: str) -> str:
         """Have the idle shell read lines; return a note about a command or shell that ended before."""
-        shell, told = self._shell, ""
-        if shell.is_over and self._printed.action_id is not None:
-            told = self._end_before()
+        shell, notes = self._shell, ""
+        if shell.is_over and self._log.action_id is not None:
+            read_lines, self._reads_lines = self._reads_lines, False
+            result, shell_ended = shell.take_result()
+            if not read_lines and not shell_ended:
+                notes = f"[The command that ran before ended with exit code {result.exit_code}.]\n"
         if shell.has_ended:
-            said = await shell.start_afresh()
-            told += f"[The shell ended. {said}]\n"
+            note = f"[The shell ended. {await shell.restart()}]"
+            notes += f"{note}\n"
             held = shell.write_file("held", "")
-            shell.printed.feed(f"[The shell ended. {said}]\r\n".encode())
+            shell.log.feed(f"{note}\r\n".encode())
         script = _LINES.replace("@HELD@", shlex.quote(held)).replace("@TYPED@", shlex.quote(typed))
         await shell.begin(script, action_id)
         self._reads_lines = True
-        self._prompts, self._waits_until = shell.other_prompts, 0.0
-        return told
+        self._prompts, self._paused_until = shell.other_prompts, 0.0
+        return notes
 
     @property
     def _lost_its_line(self) -> bool:
         """Whether a key discarded the line that makes the shell read lines: it shows its own prompt again."""
         return self._reads_lines and self._shell.other_prompts != self._prompts and not self._shell.has_begun
-
-    def _end_before(self) -> str:
-        read_lines, self._reads_lines = self._reads_lines, False
-        ended, with_its_shell = self._shell.take_end()
-        if read_lines or with_its_shell:
-            return ""
-        return f"[The command that ran before ended with exit code {ended.exit_code}.]\n"
 
     async def _leave_lines(self) -> None:
         """Return the shell to its prompt if it reads a line; a program of the user keeps running."""
@@ -171,34 +168,31 @@ class UserTerminal:
             return  # it was just ending
         if shell.is_over or shell.terminal.foreground_group != shell.pid:
             return  # reading lines ends after it, because the file is gone
-        shell.terminal.forget_input()
+        shell.terminal.discard_input()
         with suppress(ProcessLookupError):
             os.kill(shell.pid, signal.SIGINT)  # harmless if it already shows its prompt, unlike end of file
         if not await shell.ends_within(LEAVE_S) and not shell.has_begun:
-            shell.end_unbegun()
+            shell.mark_discarded()
 
-    def _told(self, command: str, told: str, typed: str) -> CmdOutputObservation:
-        shell, printed = self._shell, self._printed
-        ended = CmdOutputMetadata(working_dir=shell.cwd)
-        suffix = hints.GIVEN_BACK
+    def _observation(self, command: str, prefix: str) -> CmdOutputObservation:
+        shell, log = self._shell, self._log
+        result = CmdOutputMetadata(working_dir=shell.cwd)
+        suffix = prompt.GIVEN_BACK
         if shell.is_over:
-            read_lines = self._reads_lines
-            self._reads_lines = False
-            ended, with_its_shell = shell.take_end()
-            if with_its_shell:
+            read_lines, self._reads_lines = self._reads_lines, False
+            result, shell_ended = shell.take_result()
+            if shell_ended:
                 suffix += "\n[The shell ended; the next command starts a fresh one.]"
             elif not read_lines:
-                suffix += f"\n[The command that ran before ended with exit code {ended.exit_code}.]"
-        elif printed.action_id is not None:
-            suffix += hints.LEFT_RUNNING
-        content = printed.unread.take()
-        is_free = printed.action_id is None
-        update = {"exit_code": 0 if is_free else -1, "prefix": told + typed, "suffix": suffix}
-        metadata = ended.model_copy(update=update)
-        return CmdOutputObservation(command=command, content=content, metadata=metadata)
+                suffix += f"\n[The command that ran before ended with exit code {result.exit_code}.]"
+        elif log.action_id is not None:
+            suffix += prompt.LEFT_RUNNING
+        update = {"exit_code": 0 if log.action_id is None else -1, "prefix": prefix, "suffix": suffix}
+        metadata = result.model_copy(update=update)
+        return CmdOutputObservation(command=command, content=log.unread.take(), metadata=metadata)
 
 
-def _typed(path: str) -> str:
+def _typed_lines(path: str) -> str:
     """Return the lines that the user typed with their exit codes, or an empty string. Blocks briefly."""
     try:
         with open(path, "rb") as file:
@@ -206,10 +200,10 @@ def _typed(path: str) -> str:
             lines = file.read().decode("utf-8", "replace").splitlines()
     except OSError:
         return ""
-    told: list[str] = []
+    shown: list[str] = []
     for line in lines:
         if line.startswith("> "):
-            told.append("$ " + line[2:])
-        elif line.startswith("< ") and told and line[2:].isdigit():
-            told[-1] += f"  [exit code {line[2:]}]"
-    return "[The user ran:]\n" + "\n".join(told) + "\n[The terminal showed:]\n" if told else ""
+            shown.append("$ " + line[2:])
+        elif line.startswith("< ") and shown and line[2:].isdigit():
+            shown[-1] += f"  [exit code {line[2:]}]"
+    return "[The user ran:]\n" + "\n".join(shown) + "\n[The terminal showed:]\n" if shown else ""

@@ -68,6 +68,11 @@ class Entry:
     def name(self) -> str:
         return "/".join(self.path)
 
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The folder itself, or the folders around a file."""
+        return self.path if self.is_folder else self.path[:-1]
+
 
 def entries(file: BinaryIO) -> list[Entry]:
     """Return all entries, checked. Raises ArchiveError if any must not be unpacked."""

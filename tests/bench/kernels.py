@@ -45,7 +45,7 @@ async def _cells(place: Path) -> Figure:
     plugin = _plugin(place, "cells")
     await plugin.start()
     await _cell(plugin, "1+1")
-    await plugin.spare_is_ready()  # whose start takes a processor
+    await plugin.pool.spare_is_ready()  # whose start takes a processor
     ours, bare = [], []
     try:
         for _ in range(ROUNDS):
@@ -83,11 +83,12 @@ async def _replacements(place: Path) -> Figure:
     try:
         for _ in range(STARTS):
             await _cell(plugin, "1")
-            await plugin.spare_is_ready()
-            assert plugin.kernel is not None
-            os.kill(plugin.kernel.pid, signal.SIGKILL)
+            await plugin.pool.spare_is_ready()
+            kernel = plugin.pool.current
+            assert kernel is not None
+            os.kill(kernel.pid, signal.SIGKILL)
             started_at = perf_counter()
-            await plugin.kernel.ended()
+            await asyncio.wait({kernel.ended})
             assert "A fresh one takes its place" in await _cell(plugin, "1")
             taken.append(milliseconds_since(started_at))
     finally:

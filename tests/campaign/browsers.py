@@ -33,7 +33,7 @@ LONGEST_STEP_S = 0.3
 """From a step's beginning to the kill at most: about as long as one takes."""
 
 VICTIMS = {
-    "worker": "runtime.plugins.browser",
+    "worker": "runtime.plugins.browser.worker",
     "driver": "run-driver",
     "chromium": "--remote-debugging-pipe",
     "renderer": "--type=renderer",

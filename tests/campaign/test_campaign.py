@@ -29,7 +29,7 @@ from core.protocols import LLMResponse, ToolCall
 from core.store.event_store import EventStore
 from core.store.sqlite import sqlite3
 from runtime.local.local_runtime import LocalRuntime
-from runtime.server import hints
+from runtime.server import prompt
 from tests.campaign import (
     browsers,
     checkpointing,
@@ -193,7 +193,7 @@ class TestShells:
 
     async def test_a_shell_that_still_runs_something_is_noticed(self) -> None:
         async def busy(action: Action, action_id: int, on_frame: Callable[[Frame], None]) -> Observation:
-            suffix = hints.not_executed("echo usable")
+            suffix = prompt.not_executed("echo usable")
             return CmdOutputObservation(command="", content="", metadata=CmdOutputMetadata(suffix=suffix))
 
         with pytest.raises(Violation, match=r"HANDLOOM_SEED=5: .*is NOT executed"):

@@ -10,7 +10,7 @@ import pytest
 from core.events import TerminalOutput
 from core.events.observations import MAX_CMD_OUTPUT_CHARS
 from core.secrets.command_secrets import lending
-from runtime.server import hints
+from runtime.server import prompt
 from tests.contract.conftest import NO_CHANGE_TIMEOUT_S, Life, Place
 
 
@@ -71,7 +71,7 @@ class TestState:
         await place.run("cd /usr; kept=1")
         observation = await place.run(command)
         assert observation.metadata.exit_code == exit_code
-        assert f"[The shell ended with it. {hints.fresh_shell('/usr')}]" in observation.metadata.suffix
+        assert f"[The shell ended with it. {prompt.fresh_shell('/usr')}]" in observation.metadata.suffix
         assert (await place.run("echo $PWD [$kept]")).content == "/usr []"
 
 
@@ -81,20 +81,20 @@ class TestTime:
         assert observation.metadata.suffix.startswith("\n[The command has no new output after ")
         assert (observation.content, observation.metadata.exit_code) == ("begun", -1)
         waited = await place.run("")
-        assert waited.metadata.prefix == hints.CONTINUED
-        assert (waited.content, waited.metadata.suffix) == ("", hints.no_new_output(NO_CHANGE_TIMEOUT_S))
+        assert waited.metadata.prefix == prompt.CONTINUED
+        assert (waited.content, waited.metadata.suffix) == ("", prompt.no_new_output(NO_CHANGE_TIMEOUT_S))
         ended = await place.run("said", is_input=True)
         assert (ended.content.splitlines()[-1], ended.metadata.exit_code) == ("said", 0)
 
     async def test_the_hard_time_out_is_told_in_v0s_words(self, place: Place) -> None:
         observation = await place.run("echo begun; sleep 100", timeout=0.3, blocking=True)
-        assert observation.metadata.suffix == hints.timed_out(0.3)
+        assert observation.metadata.suffix == prompt.timed_out(0.3)
         assert (observation.content, observation.metadata.exit_code) == ("begun", -1)
 
     async def test_a_new_command_waits_for_the_old_one_to_be_ended_by_a_key(self, place: Place) -> None:
         await place.run("sleep 100", timeout=0.3)
         refused = await place.run("echo second")
-        assert refused.metadata.suffix == hints.not_executed("echo second")
+        assert refused.metadata.suffix == prompt.not_executed("echo second")
         stopped = await place.run("C-c", is_input=True)
         assert stopped.metadata.suffix == "\n[The command completed with exit code 130. CTRL+C was sent.]"
         assert (await place.run("echo usable")).content == "usable"

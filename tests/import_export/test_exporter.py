@@ -266,7 +266,7 @@ class TestAsciicast:
         assert (COLUMNS, ROWS) == (WIDTH, HEIGHT)
         sources = [path for package in ("core", "runtime", "tui") for path in (TOP / package).rglob("*.py")]
         told = [path.name for path in sources if "/terminal/resize" in path.read_text("utf-8")]
-        assert told == ["terminal_routes.py"], "who asks for another size has to tell it to the recording"
+        assert told == ["app.py"], "who asks for another size has to tell it to the recording"
 
     async def test_cast_times_never_decrease(self, tmp_path: Path) -> None:
         recording = (recorded(0, 5, b"a"), recorded(0, 2, b"b"), recorded(0, 6, b"c"))

@@ -50,7 +50,7 @@ PLANTED = (
     ),
     Planted(
         "B04",
-        "runtime/plugins/browser/page_downloads.py",
+        "runtime/plugins/browser/worker.py",
         'suggested.replace("\\\\", "/").rpartition("/")[2])',
         "suggested)",
         "tests/runtime/plugins/test_browser_calls.py::test_the_name_of_a_download_is_one_visible_part",
@@ -416,13 +416,13 @@ PLANTED = (
     Planted(
         "S03",
         "runtime/server/request_guard.py",
-        'if "Origin" in request.headers or not self._is_ours(',
-        "if not self._is_ours(",
+        'if "Origin" in request.headers or not self._is_our_host(',
+        "if not self._is_our_host(",
         "tests/runtime/server/test_app.py::TestGuard::test_browsers_and_foreign_hosts_are_refused_with_any_key",
     ),
     Planted(
         "S04",
-        "runtime/server/hardening.py",
+        "runtime/server/main.py",
         "        path.unlink(missing_ok=True)",
         "        pass",
         "tests/runtime/server/test_session_key.py::test_it_is_neither_in_the_log_nor_left_in_a_file",
@@ -466,22 +466,22 @@ PLANTED = (
     Planted(
         "S10",
         "runtime/server/shortage_watch.py",
-        "        if self._bytes.is_broken_into(free_bytes):",
+        "        if self._bytes.is_used_up(free_bytes):",
         "        if False:",
         "tests/runtime/test_shortage_messages.py::TestDisk::test_a_command_that_fills_it_is_ended_and_the_conversation_goes_on",
     ),
     Planted(
         "S11",
         "runtime/plugins/jupyter/kernel.py",
-        "            self._process.interrupt(with_all=with_all)\n",
+        "            with suppress(ProcessLookupError):\n                os.kill(pid, signal.SIGINT)\n",
         "",
         "tests/runtime/plugins/test_jupyter_ends.py::test_a_cell_that_has_had_its_time_is_interrupted_and_its_output_kept",
     ),
     Planted(
         "S12",
         "runtime/plugins/jupyter/kernel.py",
-        "return self._process.has_ended or self._disobeyed",
-        "return self._disobeyed",
+        "return self.ended.done() or self._ignored_interrupt",
+        "return self._ignored_interrupt",
         "tests/runtime/plugins/test_jupyter_ends.py::test_the_death_of_a_kernel_is_told_once_and_the_next_cell_works",
     ),
     Planted(
@@ -566,7 +566,7 @@ PLANTED = (
     Planted(
         "S24",
         "runtime/server/bash_session.py",
-        "        async with self._turn:\n            shell, is_done",
+        "        async with self._lock:\n            shell, is_done",
         "        async with asyncio.Lock():\n            shell, is_done",
         "tests/runtime/server/test_user_terminal.py::test_a_command_of_the_agents_waits_for_the_end_of_the_turn",
     ),

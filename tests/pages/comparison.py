@@ -52,7 +52,7 @@ def differences(name: str, theirs: dict[str, Any], ours: dict[str, Any]) -> list
 def of_what_is_made(made: dict[str, Any], styles: list[dict[str, Any]]) -> Iterator[str]:
     """Where our pure parts make something else of what BrowserGym read: the texts, and the picture with marks."""
     for style, text in zip(styles, made["texts"], strict=True):
-        ours = axtree.flatten(made["tree"], made["properties"], axtree.Style(**style))
+        ours = axtree.flatten(made["tree"], made["properties"])
         for line in difflib.unified_diff(text.split("\n"), ours.split("\n"), lineterm="", n=0):
             yield f"{style}: {line}"
     marked = page_observation.draw_marks(base64.b64decode(made["picture"]), made["properties"])
@@ -68,10 +68,9 @@ def _of_states(theirs: State, ours: State) -> Iterator[str]:
         yield f"{step}: error {theirs['error']!r} / {ours['error']!r}"
     if theirs["focused"] != ours["focused"]:
         yield f"{step}: focused {theirs['focused']!r} / {ours['focused']!r}"
-    for field in ("text", "visible_text"):
-        for line in difflib.unified_diff(theirs[field], ours[field], lineterm="", n=0):
-            if not line.startswith(("---", "+++", "@@")):
-                yield f"{step}: {field} {line}"
+    for line in difflib.unified_diff(theirs["text"], ours["text"], lineterm="", n=0):
+        if not line.startswith(("---", "+++", "@@")):
+            yield f"{step}: text {line}"
     for field in ("elements", "properties"):
         left, right = theirs[field], ours[field]
         for bid in sorted(left.keys() | right.keys()):

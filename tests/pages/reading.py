@@ -82,7 +82,6 @@ async def told(page: Page) -> dict[str, Any]:
     return {
         "focused": extraction.focused_element_bid,
         "text": extraction.text().split("\n"),
-        "visible_text": extraction.text(visible_only=True).split("\n"),
         "elements": named,
         "properties": extraction.extra_element_properties,
     }

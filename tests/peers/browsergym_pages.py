@@ -48,7 +48,6 @@ def told(page: Page, elements: str) -> dict[str, Any]:
     return {
         "focused": focused or "",
         "text": flatten_axtree_to_str(tree, **shown).split("\n"),
-        "visible_text": flatten_axtree_to_str(tree, filter_visible_only=True, **shown).split("\n"),
         "elements": named,
         "properties": properties,
     }

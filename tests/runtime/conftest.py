@@ -18,15 +18,13 @@ from core.events import CmdOutputObservation, CmdRunAction, Frame, TerminalOutpu
 from core.plugin_requirements import OURS, required
 from runtime.client import ActionExecutionClient
 from runtime.local.local_runtime import LocalRuntime
-from runtime.plugins.base import PluginContext
-from runtime.plugins.plugin_startup import PluginStartup
+from runtime.plugins.base import PluginContext, PluginStartup
 from runtime.server.action_executor import ActionExecutor
 from runtime.server.answer_cache import TIMES, Times
-from runtime.server.app import ActionServer
+from runtime.server.app import ActionServer, TerminalRoutes
 from runtime.server.bash_session import BashSession
 from runtime.server.file_actions import Files
 from runtime.server.request_guard import RequestGuard
-from runtime.server.terminal_routes import TerminalRoutes
 from tests.runtime.action_server import KEY, Process, Server
 from tests.warm_servers import WarmRuntime
 

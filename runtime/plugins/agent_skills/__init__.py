@@ -1,7 +1,7 @@
-"""AgentSkillsPlugin: functions that every kernel has, for reading and searching files, and what they are told as.
+"""AgentSkillsPlugin: functions for reading and searching files that every kernel has.
 
-    plugin          AgentSkillsPlugin: puts them into each kernel
-    agentskills/    the functions; a package of its own in the kernel, where nothing else of ours is in sight
+    plugin          AgentSkillsPlugin: puts the functions into each kernel
+    agentskills/    the functions; a separate package in the kernel, where nothing else of Handloom can be imported
 
 What they print is word for word that of OpenHands V0 (`openhands/runtime/plugins/agent_skills/`).
 """

@@ -21,7 +21,7 @@ from typing import Any
 
 from playwright.async_api import CDPSession, Error, Frame, Locator, Page
 
-from runtime.plugins.browser import axtree, dom_snapshot, page_layout
+from runtime.plugins.browser import axtree, page_layout
 from runtime.plugins.browser.chromium import VIEWPORT
 
 DESCRIPTION = "handloom: marked"
@@ -78,7 +78,7 @@ class Marking:
             | {"bbox": [float(value) for value in row["bbox"]]}
             for row in found["outline"]
         ]
-        if not all(dom_snapshot.belongs(bid, frame) for bid in elements):
+        if not all(page_layout.belongs(bid, frame) for bid in elements):
             raise ValueError("a frame names elements of another frame")
         self.elements |= elements
         self.left_out += left_out
@@ -109,7 +109,7 @@ async def _mark_main(frame: Frame, session: CDPSession, marking: Marking, done: 
     where = {"frameId": tree["frameTree"]["frame"]["id"], "worldName": _WORLD}
     world: int = (await session.send("Page.createIsolatedWorld", where))["executionContextId"]
     done.append(world)
-    marking.add("", await _call(session, world, _MARK, _asked("")))
+    marking.add("", await _call(session, world, _MARK, _arguments("")))
 
 
 async def _mark_within(frame: Frame, marking: Marking, done: list[Frame | int]) -> None:
@@ -128,7 +128,7 @@ async def _mark_within(frame: Frame, marking: Marking, done: list[Frame | int]) 
 async def _try_mark(frame: Frame, bid: str, marking: Marking) -> bool:
     """Mark a frame. Returns False if the script fails or its answer is invalid. Raises Error if the page navigates."""
     try:
-        marking.add(bid, await frame.evaluate(_MARK, _asked(bid)))
+        marking.add(bid, await frame.evaluate(_MARK, _arguments(bid)))
     except MALFORMED:
         return False
     except Error as error:
@@ -138,7 +138,7 @@ async def _try_mark(frame: Frame, bid: str, marking: Marking) -> bool:
     return True
 
 
-def _asked(prefix: str) -> dict[str, Any]:
+def _arguments(prefix: str) -> dict[str, Any]:
     limits = {"limit": MOST_ELEMENTS, "limit_in_view": MOST_IN_VIEW, "patience_ms": VISIBILITY_PATIENCE_MS}
     return {"prefix": prefix, "description": DESCRIPTION, **limits}
 
@@ -163,10 +163,9 @@ async def _unmark(frame_or_world: Frame | int, session: CDPSession) -> None:
 
 async def _call(session: CDPSession, world: int, function: str, *arguments: Any) -> Any:
     """Call a JavaScript function in an execution context. Raises playwright's Error if it throws."""
-    asked = {"functionDeclaration": function, "executionContextId": world, "awaitPromise": True, "returnByValue": True}
-    answer = await session.send(
-        "Runtime.callFunctionOn", {**asked, "arguments": [{"value": value} for value in arguments]}
-    )
+    call = {"functionDeclaration": function, "executionContextId": world, "awaitPromise": True, "returnByValue": True}
+    call["arguments"] = [{"value": value} for value in arguments]
+    answer = await session.send("Runtime.callFunctionOn", call)
     if "exceptionDetails" in answer:
         raise Error(answer["exceptionDetails"].get("exception", {}).get("description", "the page broke the marking"))
     return answer["result"].get("value")
@@ -196,10 +195,9 @@ class Extraction:
     look: page_layout.Look = field(default_factory=dict)
     """The visible layout; empty if the page is too large."""
 
-    def text(self, *, visible_only: bool = False) -> str:
-        """The tree as OpenHands V0 shows it to its agents."""
-        style = axtree.Style(with_clickable=True, skip_generic=False, filter_visible_only=visible_only)
-        return axtree.flatten(self.axtree_object, self.extra_element_properties, style)
+    def text(self) -> str:
+        """Return the tree as OpenHands V0 shows it to its agents."""
+        return axtree.flatten(self.axtree_object, self.extra_element_properties)
 
 
 async def extract(page: Page, session: CDPSession, *, with_dom: bool = False) -> Extraction:
@@ -222,12 +220,11 @@ async def _extract(page: Page, session: CDPSession, with_dom: bool) -> Extractio
             return _outlined(marking, await page.title())
         shot, main = await asyncio.gather(
             session.send(
-                "DOMSnapshot.captureSnapshot",
-                {**page_layout.ASKED, "includeDOMRects": with_dom},
+                "DOMSnapshot.captureSnapshot", {**page_layout.SNAPSHOT_PARAMETERS, "includeDOMRects": with_dom}
             ),
             session.send("Accessibility.getFullAXTree"),
         )
-        holders = dom_snapshot.frames(shot)
+        holders = page_layout.frames(shot)
         trees = {"": main["nodes"]}
         within = await asyncio.gather(*(_tree_of(session, frame) for frame in holders.values()))
         trees |= {frame: nodes for frame, nodes in zip(holders.values(), within, strict=True) if nodes}
@@ -236,33 +233,28 @@ async def _extract(page: Page, session: CDPSession, with_dom: bool) -> Extractio
 
 async def look(session: CDPSession) -> page_layout.Look:
     """Read the visible layout of the page, with the elements that had a bid. Does not change the page. Raises Error."""
-    shot = await session.send("DOMSnapshot.captureSnapshot", page_layout.ASKED)
+    shot = await session.send("DOMSnapshot.captureSnapshot", page_layout.SNAPSHOT_PARAMETERS)
     return await asyncio.to_thread(page_layout.look, shot, *VIEWPORT)
 
 
 def _compose(
     marking: Marking, shot: dict[str, Any], trees: dict[str, list[axtree.Node]], holders: dict[int, str], with_dom: bool
 ) -> Extraction:
-    known = {bid: of for bid, of in dom_snapshot.elements(shot).items() if bid in marking.elements}
+    known = {bid: of for bid, of in page_layout.elements(shot).items() if bid in marking.elements}
     bids = {of.node: bid for bid, of in known.items()}
     for nodes in trees.values():
         axtree.name_bids(nodes, bids, DESCRIPTION)
     nodes = axtree.merge(trees, holders)
     kept = axtree.cut(nodes)
-    properties = {}
-    for bid, of in known.items():
-        visibility, marked = marking.elements[bid]
-        properties[bid] = {
-            "visibility": visibility,
-            "bbox": None if of.bbox is None else list(of.bbox),
-            "clickable": of.clickable,
-            "set_of_marks": marked,
-        }
+    properties = {
+        bid: _properties(marking, bid, None if of.bbox is None else list(of.bbox), of.clickable)
+        for bid, of in known.items()
+    }
     return Extraction(
         axtree_object={"nodes": kept},
         extra_element_properties=properties,
         focused_element_bid=marking.focused,
-        dom_object=dom_snapshot.without_mark(shot, DESCRIPTION) if with_dom else {},
+        dom_object=page_layout.without_mark(shot, DESCRIPTION) if with_dom else {},
         nodes_left_out=len(nodes) - len(kept),
         elements_left_out=marking.left_out,
         look=page_layout.look(shot, *VIEWPORT, {bid for bid, known in properties.items() if known["set_of_marks"]}),
@@ -270,21 +262,19 @@ def _compose(
 
 
 def _outlined(marking: Marking, title: str) -> Extraction:
-    properties = {}
-    for row in marking.outline:
-        visibility, marked = marking.elements[row["bid"]]
-        properties[row["bid"]] = {
-            "visibility": visibility,
-            "bbox": row["bbox"],
-            "clickable": row["clickable"],
-            "set_of_marks": marked,
-        }
     return Extraction(
         axtree_object={"nodes": axtree.outlined(title, marking.outline)},
-        extra_element_properties=properties,
+        extra_element_properties={
+            row["bid"]: _properties(marking, row["bid"], row["bbox"], row["clickable"]) for row in marking.outline
+        },
         focused_element_bid=marking.focused,
         elements_left_out=marking.left_out,
     )
+
+
+def _properties(marking: Marking, bid: str, bbox: list[float] | None, clickable: bool) -> dict[str, Any]:
+    visibility, marked = marking.elements[bid]
+    return {"visibility": visibility, "bbox": bbox, "clickable": clickable, "set_of_marks": marked}
 
 
 async def _tree_of(session: CDPSession, frame: str) -> list[axtree.Node]:

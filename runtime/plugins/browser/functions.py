@@ -129,7 +129,6 @@ class Step:
         self.say = say
 
     async def element(self, bid: str) -> Locator:
-        """Return the element with this bid on the active page. Raises ValueError if there is none."""
         return await find(self.tabs.active, bid)
 
 
@@ -314,7 +313,6 @@ async def mouse_click(step: Step, x: float, y: float, button: Button = "left") -
 
 
 async def reload(step: Step) -> None:
-    """Load the page again."""
     await step.tabs.active.reload()
 
 

@@ -50,11 +50,9 @@ def address_refusal(url: str) -> str:
     scheme = found[1].lower() if found else ""
     if scheme in SCHEMES:
         return ""
-    return (
-        f"{scheme}: addresses are refused here, only http:, https: and about:blank are opened"
-        if scheme
-        else f"{url!r} is not a valid address. Write it with http:// or https://"
-    )
+    if scheme:
+        return f"{scheme}: addresses are refused here, only http:, https: and about:blank are opened"
+    return f"{url!r} is not a valid address. Write it with http:// or https://"
 
 
 def with_scheme(url: str) -> str:
@@ -213,7 +211,6 @@ def allowed_in(environ: Mapping[str, str]) -> list[Rule]:
 
 
 async def _addresses(host: str) -> list[str]:
-    """Look up a host's addresses. Raises RefusedError."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:

@@ -9,13 +9,110 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
 
-from runtime.plugins.browser.dom_snapshot import Box, Snapshot, belongs, bids_of, documents
+Snapshot = Mapping[str, Any]
+Box = tuple[float, float, float, float]
+
+_OWN = re.compile(r"[0-9]+|[a-z][A-Z]*")
+"""What an element appends to the bid of its frame: digits, or letters if it holds a frame."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The properties of one element in the snapshot."""
+
+    node: int
+    """The backend id, which the accessibility tree uses too."""
+    bbox: Box | None
+    """Left, top, width, height in pixels, relative to the viewport; None if the element is not drawn."""
+    clickable: bool
+
+
+def belongs(bid: str, frame: str) -> bool:
+    """Whether a bid belongs to an element in the frame with the bid `frame`, which is empty for the main frame."""
+    return bid.startswith(frame) and _OWN.fullmatch(bid, len(frame)) is not None
+
+
+def elements(snapshot: Snapshot) -> dict[str, Known]:
+    """Return the elements of all documents by bid. Bids that do not belong to their frame are ignored.
+
+    If several elements have the same bid the first one counts: a page can put any bid on an unmarked element.
+    """
+    found: dict[str, Known] = {}
+    for document, frame, (left, top) in documents(snapshot):
+        layout = document["layout"]
+        rows = zip(layout["nodeIndex"], layout["bounds"], strict=True)
+        boxes = {node: (x + left, y + top, width, height) for node, (x, y, width, height) in rows}
+        clickable = set(document["nodes"]["isClickable"]["index"])
+        for node, bid in bids_of(snapshot, document).items():
+            if belongs(bid, frame):
+                backend = document["nodes"]["backendNodeId"][node]
+                found.setdefault(bid, Known(backend, boxes.get(node), node in clickable))
+    return found
+
+
+def bids_of(snapshot: Snapshot, document: Mapping[str, Any]) -> dict[int, str]:
+    strings: list[str] = snapshot["strings"]
+    attribute = strings.index("bid") if "bid" in strings else -1
+    bids = {}
+    for node, attributes in enumerate(document["nodes"]["attributes"]):
+        for at in range(0, len(attributes), 2):
+            if attributes[at] == attribute:
+                bids[node] = strings[attributes[at + 1]]
+                break
+    return bids
+
+
+def frames(snapshot: Snapshot) -> dict[int, str]:
+    """Return the ids of frames by the backend id of the element that holds them."""
+    holders: dict[int, str] = {}
+    for document in snapshot["documents"]:
+        for node, child in _children(document):
+            frame_id = snapshot["strings"][snapshot["documents"][child]["frameId"]]
+            holders[document["nodes"]["backendNodeId"][node]] = str(frame_id)
+    return holders
+
+
+def _children(document: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
+    held = document["nodes"]["contentDocumentIndex"]
+    return zip(held["index"], held["value"], strict=True)
+
+
+def documents(snapshot: Snapshot) -> Iterator[tuple[Mapping[str, Any], str, tuple[float, float]]]:
+    """Yield each document from the main one down, the bid of its frame, and the position of its origin."""
+    waiting: list[tuple[int, str, float, float]] = [(0, "", 0.0, 0.0)]
+    while waiting:
+        index, frame, left, top = waiting.pop()
+        document = snapshot["documents"][index]
+        left, top = left - document["scrollOffsetX"], top - document["scrollOffsetY"]
+        yield document, frame, (left, top)
+        bounds = dict(zip(document["layout"]["nodeIndex"], document["layout"]["bounds"], strict=True))
+        bids = bids_of(snapshot, document) if document["nodes"]["contentDocumentIndex"]["index"] else {}
+        for node, child in _children(document):
+            # A frame that is not drawn has no position.
+            x, y = (left + bounds[node][0], top + bounds[node][1]) if node in bounds else (0.0, 0.0)
+            if node in bids:
+                waiting.append((child, bids[node], x, y))
+
+
+def without_mark(snapshot: dict[str, Any], mark: str) -> dict[str, Any]:
+    """Remove the descriptions that marking.js has added, in place, and return the snapshot."""
+    strings: list[str] = snapshot["strings"]
+    if mark in strings and "aria-description" in strings:
+        pair = [strings.index("aria-description"), strings.index(mark)]
+        for document in snapshot["documents"]:
+            for attributes in document["nodes"]["attributes"]:
+                at = next((at for at in range(0, len(attributes), 2) if attributes[at : at + 2] == pair), None)
+                if at is not None:
+                    del attributes[at : at + 2]
+    return snapshot
+
 
 STYLES = ("visibility", "opacity", "background-color", "overflow-x", "overflow-y", "color", "background-image")
-ASKED = {"computedStyles": list(STYLES), "includePaintOrder": True}
+SNAPSHOT_PARAMETERS = {"computedStyles": list(STYLES), "includePaintOrder": True}
 """Parameters of `DOMSnapshot.captureSnapshot`."""
 MAX_TEXTS, MAX_MARKS = 400, 200
 MAX_TEXT_CHARS, MAX_LABEL_CHARS = 200, 80
@@ -44,10 +141,6 @@ class _Rect(NamedTuple):
     top: float
     right: float
     bottom: float
-
-    @classmethod
-    def of(cls, box: Box) -> _Rect:
-        return cls(box[0], box[1], box[0] + box[2], box[1] + box[3])
 
     def within(self, other: _Rect) -> _Rect:
         return _Rect(
@@ -168,7 +261,6 @@ class _Page:
         return self._string(self._values.get(node, -1))
 
     def _chosen(self, node: int) -> str:
-        """Return the text of the selected option of a SELECT."""
         if self._name(node) != "SELECT":
             return ""
         options = [child for child in range(node + 1, len(self._nodes["nodeName"])) if self._is_option_of(child, node)][
@@ -222,21 +314,16 @@ class _Page:
         words = self._words_in(node) if self._name(node) != "SELECT" else ""
         return " ".join((words or next((label for label in labels if label.strip()), "")).split())
 
-    # -- positions ----------------------------------------------------------------------------------------------------
-
     def _seen(self, at: int, box: Box) -> _Rect | None:
-        """Return the visible part of a box, or None."""
         visibility, opacity = self._style(at, 0), self._style(at, 1)
         if visibility != "visible" or (opacity.startswith("0") and float(opacity or 0) < 0.1):
             return None
-        seen = _Rect.of(self._moved(box)).within(self._clip(self._layout["nodeIndex"][at]))
-        if not seen.is_seen or self._is_covered(at, seen):
-            return None
-        return seen
+        seen = self._rect(box).within(self._clip(self._layout["nodeIndex"][at]))
+        return None if not seen.is_seen or self._is_covered(at, seen) else seen
 
-    def _moved(self, box: Box) -> Box:
-        x, y, width, height = box
-        return x + self._shift[0], y + self._shift[1], width, height
+    def _rect(self, box: Box) -> _Rect:
+        left, top = box[0] + self._shift[0], box[1] + self._shift[1]
+        return _Rect(left, top, left + box[2], top + box[3])
 
     def _clip(self, node: int) -> _Rect:
         """Return the area to which the ancestors of a node clip it. Not recursive: pages can be nested deeply."""
@@ -248,32 +335,26 @@ class _Page:
         clip = self._clips[above] if above >= 0 else self._view
         for above in reversed(way):
             at = self._at.get(above)
-            if at is not None and self._name(above) not in ("HTML", "BODY") and self._clips_overflow(at):
-                clip = clip.within(_Rect.of(self._moved(self._layout["bounds"][at])))
+            clips = at is not None and any(self._style(at, which) not in ("visible", "") for which in (3, 4))
+            if at is not None and clips and self._name(above) not in ("HTML", "BODY"):
+                clip = clip.within(self._rect(self._layout["bounds"][at]))
             self._clips[above] = clip
         return clip
-
-    def _clips_overflow(self, at: int) -> bool:
-        return any(self._style(at, which) not in ("visible", "") for which in (3, 4))
 
     def _opaque(self) -> Iterator[tuple[int, _Rect]]:
         """Yield the paint order and the box of each element with an opaque background."""
         lowest = min(self._orders, default=0)
         for at, order in enumerate(self._orders):
             ground = self._style(at, 2)
-            if order > lowest + 1 and ground.startswith("rgb(") and not self._is_text(at):
-                place = _Rect.of(self._moved(self._layout["bounds"][at])).within(self._view)
+            is_text = self._nodes["nodeType"][self._layout["nodeIndex"][at]] == 3
+            if order > lowest + 1 and ground.startswith("rgb(") and not is_text:
+                place = self._rect(self._layout["bounds"][at]).within(self._view)
                 if place.is_seen:
                     yield order, place
-
-    def _is_text(self, at: int) -> bool:
-        return bool(self._nodes["nodeType"][self._layout["nodeIndex"][at]] == 3)
 
     def _is_covered(self, at: int, seen: _Rect) -> bool:
         order = self._orders[at] if at < len(self._orders) else 0
         return any(later > order and cover.covers(*seen.middle) for later, cover in self._covers)
-
-    # -- rows of the snapshot ------------------------------------------------------------------------------------------
 
     def _string(self, at: int) -> str:
         return self._strings[at] if 0 <= at < len(self._strings) else ""

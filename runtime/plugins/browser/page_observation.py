@@ -12,11 +12,10 @@ import base64
 import io
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -40,15 +39,16 @@ NOT_DRAWN = ("Unable to capture screenshot", "Not attached to an active page")
 NO_PICTURE = "No picture of the page could be made in time"
 GLANCE_S = 1.0
 """Timeout for reading the layout of a page that was only opened."""
+_SERIALISE = Path(__file__).with_name("serialising.js").read_text()
 NOTHING = Extraction({"nodes": []}, {}, "")
 
 
 async def observe(
-    tabs: Tabs, asked: dict[str, Any], *, error: str, notes: Sequence[str], patience_s: float
+    tabs: Tabs, request: dict[str, Any], *, error: str, notes: Sequence[str], patience_s: float
 ) -> dict[str, Any]:
     """Return the fields of a step's observation. Raises HangError, and playwright's Error if the page crashes."""
-    is_browse, by_user = asked["trigger"] == "browse", bool(asked.get("by_user"))
-    seen = await tabs.answered(_look(tabs, is_browse, bool(asked["return_axtree"]), by_user), patience_s)
+    is_browse, by_user = request["trigger"] == "browse", bool(request.get("by_user"))
+    seen = await tabs.answered(_look(tabs, is_browse, bool(request["return_axtree"]), by_user), patience_s)
     notes = [*notes, *seen.cuts]
     # while the user controls the browser, they may be logging in: those screenshots are not saved
     path = await asyncio.to_thread(_keep, seen.picture) if seen.picture and not by_user else None
@@ -59,33 +59,29 @@ async def observe(
         "focused_element_bid": seen.extraction.focused_element_bid,
         "look": seen.extraction.look,
     }
+    url, extraction = tabs.active.url, seen.extraction
     if is_browse:
-        fields["content"] = observation_text.after_browsing(tabs.active.url, error, seen.text, notes)
+        fields["content"] = observation_text.after_browsing(url, error, seen.text, notes)
     else:
+        tree, focused = None if by_user else seen.text, extraction.focused_element_bid
         fields["content"] = observation_text.after_interacting(
-            tabs.active.url,
-            error,
-            None if by_user else seen.text,
-            notes,
-            focused=seen.extraction.focused_element_bid,
-            screenshot_path=path,
+            url, error, tree, notes, focused=focused, screenshot_path=path
         )
-    if asked["return_axtree"]:
-        fields["axtree_object"] = seen.extraction.axtree_object
-        fields["dom_object"] = seen.extraction.dom_object
-        fields["extra_element_properties"] = seen.extraction.extra_element_properties
-    return fields | about(tabs, asked, error)
+    if request["return_axtree"]:
+        for name in ("axtree_object", "dom_object", "extra_element_properties"):
+            fields[name] = getattr(extraction, name)
+    return fields | about(tabs, request, error)
 
 
-def about(tabs: Tabs, asked: dict[str, Any], error: str) -> dict[str, Any]:
+def about(tabs: Tabs, request: dict[str, Any], error: str) -> dict[str, Any]:
     """Return the fields that are known without asking the page."""
     return {
         "url": tabs.active.url,
-        "trigger_by_action": asked["trigger"],
+        "trigger_by_action": request["trigger"],
         "error": bool(error),
         "open_pages_urls": tabs.urls,
         "active_page_index": tabs.active_index,
-        "last_browser_action": asked["calls"],
+        "last_browser_action": request["calls"],
         "last_browser_action_error": error,
     }
 
@@ -152,7 +148,7 @@ async def _picture(tabs: Tabs, page: Page) -> bytes:
 
 
 async def _text(page: Page) -> tuple[str, bool]:
-    read = await page.evaluate(_script("serialising.js"), MAX_HTML_CHARS)
+    read = await page.evaluate(_SERIALISE, MAX_HTML_CHARS)
     return await asyncio.to_thread(observation_text.of_html, str(read["html"])), bool(read["truncated"])
 
 
@@ -176,11 +172,6 @@ def _as_url(picture: bytes) -> str:
     return f"data:image/png;base64,{base64.b64encode(picture).decode('ascii')}" if picture else ""
 
 
-@cache
-def _script(name: str) -> str:
-    return Path(__file__).with_name(name).read_text()
-
-
 FONT_SIZE = 12
 LINE_WIDTH = 2
 TAG_MARGIN = 3
@@ -202,7 +193,10 @@ def draw_marks(picture: bytes, properties: Mapping[str, Mapping[str, Any]]) -> b
     image = Image.open(io.BytesIO(picture)).convert("RGB")
     draw = ImageDraw.Draw(image)
     font = ImageFont.load_default(size=FONT_SIZE)
-    for bid, (x, y, width, height) in _elements_to_mark(properties):
+    for bid, known in properties.items():
+        x, y, width, height = known["bbox"] or (0, 0, 0, 0)
+        if not known["set_of_marks"] or width * height < SMALLEST_AREA:
+            continue
         corners = ((x, y), (x + width, y), (x + width, y + height), (x, y + height))
         for at, corner in enumerate(corners):
             _dash(draw, corner, corners[(at + 1) % 4])
@@ -217,24 +211,14 @@ def draw_marks(picture: bytes, properties: Mapping[str, Mapping[str, Any]]) -> b
     return output.getvalue()
 
 
-def _elements_to_mark(
-    properties: Mapping[str, Mapping[str, Any]],
-) -> Iterator[tuple[str, tuple[float, float, float, float]]]:
-    for bid, known in properties.items():
-        if known["set_of_marks"] and known["bbox"]:
-            x, y, width, height = known["bbox"]
-            if width * height >= SMALLEST_AREA:
-                yield bid, (x, y, width, height)
-
-
 def _dash(draw: ImageDraw, start: tuple[float, float], end: tuple[float, float]) -> None:
     length = math.dist(start, end)
     if length == 0:
         return
 
-    def on_the_way(done: float) -> tuple[int, int]:
+    def point_at(done: float) -> tuple[int, int]:
         share = done / length
         return round(start[0] + (end[0] - start[0]) * share), round(start[1] + (end[1] - start[1]) * share)
 
     for at in range(0, math.ceil(length), DASH + GAP):
-        draw.line([on_the_way(at), on_the_way(min(at + DASH, length))], fill="black", width=LINE_WIDTH)
+        draw.line([point_at(at), point_at(min(at + DASH, length))], fill="black", width=LINE_WIDTH)

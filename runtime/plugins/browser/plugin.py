@@ -5,6 +5,11 @@ observation says so, and the next action starts another worker. Cancelling an ac
 
 `GET /browser/stream` answers PageShown frames, one JSON object a line, until the server ends, beginning with the newest
 screenshot. Screenshots are only made while somebody watches, and a slow reader skips some.
+
+Evaluation mode: a `browsergym/*` environment instead of our own browser, with goal and rewards as in V0. It runs in a
+separate Python environment (`evaluation_driver.py`) and is supervised like the worker that it replaces. The agent's
+actions are the same. `GET_EVAL_GOAL` and `GET_EVAL_REWARDS`, each alone in a `browse_interactive`, are answered with
+the goal and with a JSON list of the rewards so far, one for each step.
 """
 
 from __future__ import annotations
@@ -13,7 +18,9 @@ import asyncio
 import base64
 import itertools
 import logging
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 from aiohttp import web
@@ -27,11 +34,66 @@ from core.events import (
     PageShown,
 )
 from runtime.plugins.base import PluginContext
-from runtime.plugins.browser import evaluation, observation_text
+from runtime.plugins.browser import observation_text
 from runtime.plugins.browser.observation_text import PICTURES
 from runtime.plugins.browser.worker_client import Message, WorkerClient, WorkerGoneError
 from runtime.protocol import NDJSON_TYPE, encode_frame
 from runtime.server.action_executor import Emit, Table
+
+ENVIRONMENT = "SANDBOX_BROWSERGYM_EVAL_ENV"
+"""Names the environment, as V0's setting sandbox.browsergym_eval_env, such as `browsergym/miniwob.click-test`."""
+PYTHON = "HANDLOOM_BROWSERGYM_PYTHON"
+"""Names the Python interpreter that has browsergym."""
+SEED = "HANDLOOM_BROWSERGYM_SEED"
+EVALUATION_START_TIMEOUT_S = 200.0
+"""V0's value: some environments set up whole sites."""
+Trigger = Literal["browse", "browse_interactive"]
+_BROWSERS = ("/usr/lib/chromium/chromium", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+class EvaluationError(Exception):
+    """The environment cannot be used; the text says what to do."""
+
+
+def evaluation_command(environ: Mapping[str, str]) -> list[str]:
+    """Return the command that replaces our worker; empty without an evaluation. Raises EvaluationError."""
+    name = environ.get(ENVIRONMENT, "").strip()
+    if not name:
+        return []
+    environment = name if name.startswith("browsergym/") else f"browsergym/{name}"
+    python, seed = environ.get(PYTHON, "").strip(), environ.get(SEED, "").strip()
+    if seed and not seed.isdecimal():
+        raise EvaluationError(f"{SEED} must be a whole number, not {seed!r}")
+    program = shutil.which(python) if python else None
+    if program is None:
+        what = f"{PYTHON} names no program: {python!r}" if python else f"{PYTHON} is not set"
+        raise EvaluationError(
+            f"{environment} needs browsergym in a Python environment of its own, and {what}. Make one with "
+            "`python3 -m venv FOLDER && FOLDER/bin/pip install browsergym-core browsergym-miniwob miniwob`, "
+            f"and set {PYTHON}=FOLDER/bin/python"
+        )
+    options = ["--environment", environment]
+    if browser := next(filter(None, map(shutil.which, _BROWSERS)), None):
+        options += ["--browser", browser]
+    if seed:
+        options += ["--seed", seed]
+    return [program, "-P", str(Path(__file__).with_name("evaluation_driver.py")), *options]
+
+
+async def _evaluated_observation(answer: dict[str, Any], trigger: Trigger) -> BrowserOutputObservation:
+    """Convert the driver's answer to the observation that our own browser would give."""
+    if "fields" not in answer:
+        return BrowserOutputObservation(url="", trigger_by_action=trigger, **answer)
+    fields = answer["fields"]
+    url, error = fields["url"], fields["last_browser_action_error"]
+    if trigger == "browse":
+        content = observation_text.after_browsing(
+            url, error, await asyncio.to_thread(observation_text.of_html, answer["html"])
+        )
+    else:
+        focused, path = fields["focused_element_bid"], fields["screenshot_path"]
+        content = observation_text.after_interacting(url, error, answer["tree"], focused=focused, screenshot_path=path)
+    return BrowserOutputObservation(content=content, trigger_by_action=trigger, error=bool(error), **fields)
 
 
 class PageStream:
@@ -101,8 +163,6 @@ START_TIMEOUT_S = 30.0
 _FRESH = "The browser had ended; this is a fresh one, without the pages and cookies of before"
 _LOST = "Its pages and cookies are lost. The next action starts a fresh browser."
 
-Trigger = Literal["browse", "browse_interactive"]
-
 
 class BrowserPlugin:
     """Carries out BrowseURLAction and BrowseInteractiveAction in a worker, and starts another when it has ended."""
@@ -110,101 +170,88 @@ class BrowserPlugin:
     def __init__(self, context: PluginContext) -> None:
         self._context = context
         self._stream = PageStream(self._watch)
-        self._worker: WorkerClient | None = None
+        self.worker: WorkerClient | None = None
+        """The newest worker, which may have ended."""
         self._numbers = itertools.count(1)
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self.table: Table = {BrowseURLAction: self._browse, BrowseInteractiveAction: self._interact}
         self.routes = self._stream.routes
 
-    @property
-    def worker(self) -> WorkerClient | None:
-        """The newest worker, which may have ended."""
-        return self._worker
-
     async def start(self) -> None:
         """Start a worker unless one is running. Raises WorkerGoneError, EvaluationError, TimeoutError."""
-        if self._worker is not None and not self._worker.is_gone:
-            return
-        mode = evaluation.asked_for(self._context.environ)
-        command = mode.command() if mode else ()
+        await self._start()
+
+    async def _start(self) -> WorkerClient:
+        if self.worker is not None and not self.worker.is_gone:
+            return self.worker
+        command = evaluation_command(self._context.environ)
         worker = WorkerClient(self._context.folder / f"b{next(self._numbers)}", self._on_message, command)
-        async with asyncio.timeout(evaluation.START_TIMEOUT_S if mode else START_TIMEOUT_S):
+        async with asyncio.timeout(EVALUATION_START_TIMEOUT_S if command else START_TIMEOUT_S):
             pictures = (self._context.data or self._context.folder) / "screenshots"
             await worker.begin(self._context.working_dir, {**self._context.environ, PICTURES: str(pictures)})
-        self._worker = worker
+        self.worker = worker
         if why := worker.about.get("why_unconfined"):
             log.warning("Chromium runs without its own sandbox: %s", why)
         if self._stream.is_watched:
             self._watch(True)
+        return worker
 
     async def aclose(self) -> None:
         self._stream.close()
-        if self._worker is not None:
-            await self._worker.aclose()
+        if self.worker is not None:
+            await self.worker.aclose()
 
     async def _browse(self, action: BrowseURLAction, action_id: int, emit: Emit) -> Observation:
         return await self._carry_out(action, "browse", action_id, {"url": action.url})
 
     async def _interact(self, action: BrowseInteractiveAction, action_id: int, emit: Emit) -> Observation:
-        what = {"calls": action.browser_actions, "by_user": action.by_user, "hidden": action.hidden_text}
-        return await self._carry_out(action, "browse_interactive", action_id, what)
+        fields = {"calls": action.browser_actions, "by_user": action.by_user, "hidden": action.hidden_text}
+        return await self._carry_out(action, "browse_interactive", action_id, fields)
 
     async def _carry_out(
-        self, action: BrowseURLAction | BrowseInteractiveAction, trigger: Trigger, action_id: int, what: Message
+        self, action: BrowseURLAction | BrowseInteractiveAction, trigger: Trigger, action_id: int, fields: Message
     ) -> Observation:
         limit_s = STEP_TIMEOUT_S if action.timeout is None else action.timeout
         request = {"do": "step", "trigger": trigger, "cause": action_id, "limit_s": limit_s, "cwd": self._context.cwd()}
-        request = {**request, **what, "return_axtree": action.return_axtree}
-        async with self._turn:
+        request = {**request, **fields, "return_axtree": action.return_axtree}
+        async with self._lock:
             try:
                 async with asyncio.timeout(limit_s):
                     answer = await self._answer(request)
             except TimeoutError:
-                await self._end_worker()
+                if self.worker is not None:
+                    await self.worker.kill()
                 return _failed(
                     action, trigger, f"The browser did not finish within {limit_s:g} s and was ended. {_LOST}"
                 )
-            except evaluation.EvaluationError as error:
+            except EvaluationError as error:
                 return _failed(action, trigger, str(error))
             except WorkerGoneError as error:
                 return _failed(action, trigger, f"The browser is gone: {error}. {_LOST}")
         if "evaluated" in answer:
-            return await evaluation.observation(answer["evaluated"], trigger)
-        return _observation(answer)
+            return await _evaluated_observation(answer["evaluated"], trigger)
+        if "download" in answer:
+            return FileDownloadObservation(**answer["download"])
+        return BrowserOutputObservation(**answer["observation"])
 
     async def _answer(self, request: Message) -> Message:
         """Return the worker's answer. If the worker ends while it opens a page, another worker opens it once more."""
-        worker = await self._living()
+        worker = await self._start()
         try:
             return await worker.ask(request)
         except WorkerGoneError:
-            if request["trigger"] != "browse" or evaluation.asked_for(self._context.environ):
+            if request["trigger"] != "browse" or evaluation_command(self._context.environ):
                 raise  # opening a page again is harmless, except in an environment that counts steps
-        worker = await self._living()
+        worker = await self._start()
         return await worker.ask({**request, "notes": [_FRESH]})
 
-    async def _living(self) -> WorkerClient:
-        await self.start()
-        assert self._worker is not None
-        return self._worker
-
-    async def _end_worker(self) -> None:
-        if self._worker is not None:
-            await self._worker.kill()
-
     def _watch(self, is_watched: bool) -> None:
-        if self._worker is not None:
-            self._worker.tell({"do": "watch", "on": is_watched})
+        if self.worker is not None:
+            self.worker.tell({"do": "watch", "on": is_watched})
 
     def _on_message(self, message: Message) -> None:
         if "page" in message:
             self._stream.show(message["page"])
-
-
-def _observation(answer: dict[str, Any]) -> Observation:
-    if "download" in answer:
-        return FileDownloadObservation(**answer["download"])
-    return BrowserOutputObservation(**answer["observation"])
 
 
 def _failed(

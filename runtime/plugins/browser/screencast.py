@@ -69,16 +69,21 @@ class Screencast:
                 await session.detach()
 
     async def _show_all(self, session: CDPSession, frames: asyncio.Queue[dict[str, Any]]) -> None:
-        address, reading = "", _Reading()
+        url, is_slow = "", False  # once reading a page's layout took too long, it is not read again
         while True:
-            came = [await frames.get()]
+            received = [await frames.get()]
             while not frames.empty():
-                came.append(frames.get_nowait())
-            frame = came[-1]
-            page = self._tabs.active
-            view = frame["metadata"]
-            reading = _Reading() if page.url != address else reading
-            address = page.url
+                received.append(frames.get_nowait())
+            frame, page = received[-1], self._tabs.active
+            view, layout = frame["metadata"], dict[str, Any]()
+            is_slow = is_slow and page.url == url
+            url = page.url
+            if not is_slow:
+                try:
+                    async with asyncio.timeout(LOOK_S):
+                        layout = await extraction.look(session)
+                except TimeoutError:
+                    is_slow = True
             self._show(
                 {
                     "url": page.url[:MAX_URL_CHARS],
@@ -86,27 +91,9 @@ class Screencast:
                     "data": frame["data"],
                     "width": round(view["deviceWidth"]),
                     "height": round(view["deviceHeight"]),
-                    "look": await reading.look(session),
+                    "look": layout,
                 }
             )
             await asyncio.sleep(PERIOD_S)
-            for seen in came:
+            for seen in received:
                 await session.send("Page.screencastFrameAck", {"sessionId": seen["sessionId"]})
-
-
-class _Reading:
-    """Reads the layout of one page for each screenshot, until that takes too long."""
-
-    def __init__(self) -> None:
-        self._is_slow = False
-
-    async def look(self, session: CDPSession) -> dict[str, Any]:
-        """Return the layout; empty for the rest of this page once it has taken more than LOOK_S. Raises Error."""
-        if self._is_slow:
-            return {}
-        try:
-            async with asyncio.timeout(LOOK_S):
-                return await extraction.look(session)
-        except TimeoutError:
-            self._is_slow = True
-            return {}

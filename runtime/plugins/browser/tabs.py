@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TypeVar
 
@@ -52,10 +52,6 @@ class Notes:
             self._counts[text] += 1
         else:
             self._left_out += 1
-
-    def add_all(self, texts: Iterable[str]) -> None:
-        for text in texts:
-            self.add(text)
 
     def take(self) -> list[str]:
         """Return all notes and clear them."""
@@ -174,7 +170,7 @@ class Tabs:
         with suppress(Error):
             await self.answered(self._active.evaluate(_FRAME))
 
-    async def mend(self, *, hangs: bool = False) -> str:
+    async def replace_broken(self, *, hangs: bool = False) -> str:
         """Replace the active page if it is closed, crashed or `hangs`, and return the reason, or an empty string.
 
         Raises TimeoutError and playwright's Error if Chromium opens no page.
@@ -184,18 +180,18 @@ class Tabs:
             why = "The page crashed and was closed"
         elif hangs:
             why = "The page did not respond and was closed"
-        elif why_not := network_filter.address_refusal(page.url):
-            why = f"The page was closed: {why_not}" if not _is_error_page(page.url) else ""
+        elif (refusal := network_filter.address_refusal(page.url)) and not page.url.startswith("chrome-error:"):
+            why = f"The page was closed: {refusal}"
         if why or page.is_closed():
             others = [other for other in self.context.pages if other not in self._broken and other is not page]
-            self.active = others[-1] if others and not why else await self._blank()
+            if others and not why:
+                self.active = others[-1]
+            else:
+                async with asyncio.timeout(ANSWER_S):
+                    self.active = await self.context.new_page()
         if why:
             self._close(page)
         return why
-
-    async def _blank(self) -> Page:
-        async with asyncio.timeout(ANSWER_S):
-            return await self.context.new_page()
 
     def _follow(self, page: Page) -> None:
         page.on("crash", self._crashed)
@@ -261,11 +257,6 @@ class Tabs:
         if frame.parent_frame is None:
             self._navigating.pop(frame.page, None)
             self._moved.set()
-
-
-def _is_error_page(url: str) -> bool:
-    """Whether this is Chromium's own error page."""
-    return url.startswith("chrome-error:")
 
 
 async def _closed(page: Page) -> None:

@@ -2,13 +2,22 @@
 
 It ends when its standard input ends, and immediately when Chromium ends, which tells the client that pending requests
 will get no answer.
+
+`python -m runtime.plugins.browser.worker` is only started by BrowserPlugin. Requests are read from standard input.
+Answers go to a duplicate of standard output, so that a stray print cannot corrupt them.
+
+Downloads of pages are saved in one folder of the workspace, under a safe name and with a size limit. They are never
+opened and never overwrite an existing file.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import os
+import re
+import sys
 import time
 import traceback
 from collections.abc import Callable
@@ -17,14 +26,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.async_api import Error, async_playwright
+from playwright.async_api import Download, Error, async_playwright
 
 from runtime.plugins.browser import (
     chromium,
     functions,
     network_filter,
     observation_text,
-    page_downloads,
     page_observation,
     worker_client,
 )
@@ -32,6 +40,65 @@ from runtime.plugins.browser.network_filter import NetworkFilter, allowed_in, up
 from runtime.plugins.browser.screencast import Screencast
 from runtime.plugins.browser.tabs import HangError, Notes, Tabs
 from runtime.server import processes
+
+FOLDER = ".downloads"
+"""In the workspace; hidden, so that downloads are not mistaken for part of the project."""
+MAX_FILE_BYTES = 256 * 1024 * 1024
+MAX_NAME_CHARS = 100
+FINISHED_WITHIN_S = 60.0
+
+
+class DownloadError(Exception):
+    """A file was not saved; the text says why."""
+
+
+async def keep_download(download: Download, workspace: Path) -> str:
+    """Wait for the file, move it into the workspace and return its path. Raises DownloadError."""
+    name = safe_name(download.suggested_filename)
+    try:
+        async with asyncio.timeout(FINISHED_WITHIN_S):
+            arrived = await download.path()
+    except TimeoutError:
+        with suppress(Error):
+            await download.cancel()
+        raise DownloadError(f"{name} did not finish within {FINISHED_WITHIN_S:.0f} s and was cancelled") from None
+    except Error as error:
+        raise DownloadError(f"{name} could not be downloaded: {error.message}") from error
+    try:
+        return await asyncio.to_thread(_move, Path(arrived), workspace / FOLDER, name)
+    except OSError as error:
+        raise DownloadError(f"{name} could not be saved: {error.strerror or error}") from error
+
+
+def safe_name(suggested: str) -> str:
+    """Turn the name that a page suggests into a single path component, visible, printable and not too long. Pure."""
+    name = re.sub(r"[^\w.+@ -]", "_", suggested.replace("\\", "/").rpartition("/")[2])
+    stem, dot, ending = name.strip(" .").rpartition(".")
+    if not stem:
+        stem, dot, ending = ending, "", ""
+    return f"{stem[:MAX_NAME_CHARS]}{dot}{ending[:20]}" or "file"
+
+
+def _move(arrived: Path, folder: Path, name: str) -> str:
+    size_bytes = arrived.stat().st_size
+    if size_bytes > MAX_FILE_BYTES:
+        arrived.unlink()
+        raise DownloadError(f"{name} has {size_bytes} bytes, and the limit is {MAX_FILE_BYTES}")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    stem, dot, ending = name.rpartition(".")
+    for number in range(1, 1000):
+        path = folder / (name if number == 1 else f"{stem or ending}-{number}{dot and dot + ending}")
+        try:
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
+        except FileExistsError:
+            continue
+        with arrived.open("rb") as source, path.open("wb") as kept:
+            while piece := source.read(1024 * 1024):
+                kept.write(piece)
+        arrived.unlink()
+        return str(path)
+    raise DownloadError(f"there are 999 files called {name} already. Remove some from {folder}")
+
 
 NAVIGATION_MS = 30_000
 STEP_S = 36.0
@@ -106,21 +173,21 @@ class Worker:
             self._say({**answer, "id": request["id"]})
 
     async def _step(self, request: Message) -> Message:
-        """Carry out a request, wait until the page has settled, and observe it."""
         tabs, said, began = self._tabs, list[str](), time.monotonic()
         request["calls"] = request.get("calls") or f'goto("{network_filter.with_scheme(request["url"])}")'
         tabs.context.set_default_navigation_timeout(min(NAVIGATION_MS, request["limit_s"] * 1000 * SHARE_OF_LIMIT))
         self._network.refused.clear()
-        self._notes.add_all(request.get("notes", ()))
-        if broken := await tabs.mend():  # since the last step
+        for note in request.get("notes", ()):
+            self._notes.add(note)
+        if broken := await tabs.replace_broken():  # since the last step
             self._notes.add(broken)
         os.chdir(request["cwd"])  # relative paths of uploads are resolved against it
         error = await self._performed(request, said)
-        broken = await tabs.mend()
+        broken = await tabs.replace_broken()
         is_cut_off = broken or (not tabs.downloads and any(sign in error for sign in CUT_OFF))
         if is_cut_off and request["trigger"] == "browse":  # opening a page again does no harm
             self._notes.add(f"{broken or 'The navigation was interrupted'}, and the page was opened again")
-            error, broken = await self._performed(request, said), await tabs.mend()
+            error, broken = await self._performed(request, said), await tabs.replace_broken()
         if tabs.downloads:
             return await self._downloaded(request["calls"])
         error = "\n".join(filter(None, [error, broken])) or self._network.refused.get(
@@ -150,7 +217,7 @@ class Worker:
         try:
             return await page_observation.observe(self._tabs, request, error=error, notes=notes, patience_s=patience_s)
         except (HangError, Error) as failure:
-            broken = await self._tabs.mend(hangs=isinstance(failure, HangError)) or str(failure)
+            broken = await self._tabs.replace_broken(hangs=isinstance(failure, HangError)) or str(failure)
             error = f"{error}\n{broken}" if error else broken
             fields = page_observation.about(self._tabs, request, error)
             return {**fields, "content": observation_text.of_failure(request["trigger"], fields["url"], error)}
@@ -160,8 +227,8 @@ class Worker:
         kept, lost = list[str](), list[str]()
         for download in begun:
             try:
-                kept.append(await page_downloads.keep(download, self._workspace))
-            except page_downloads.DownloadError as failure:
+                kept.append(await keep_download(download, self._workspace))
+            except DownloadError as failure:
                 lost.append(f"[{failure}]")
         content = f"Execution of the previous action {what} resulted in a file download. "
         content += f"The downloaded file is saved at location: {', '.join(kept)}" if kept else "No file was kept."
@@ -197,3 +264,43 @@ async def serve(folder: Path, workspace: Path, why_unconfined: str, lines: async
             raise
         finally:
             os._exit(0)
+
+
+def main() -> int:
+    """Work until standard input ends. Exit status 1: Chromium could not be started or has ended."""
+    parser = argparse.ArgumentParser(prog="python -m runtime.plugins.browser.worker")
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--workspace", type=Path, required=True)
+    options = parser.parse_args()
+    answers = os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(2, 1)
+    why_unconfined = chromium.why_unconfined()
+
+    def say(message: dict[str, Any]) -> None:
+        line = memoryview(json.dumps(message).encode() + b"\n")
+        while line:  # a write to a pipe may be partial
+            line = line[answers.write(line) :]
+
+    try:
+        asyncio.run(_serve(options, why_unconfined, say))
+    except (chromium.NoChromiumError, Error) as error:
+        say({"failed": _first_and_fatal_line(str(error))})
+        return 1
+    return 0
+
+
+def _first_and_fatal_line(why: str) -> str:
+    """Return the first line and Chromium's last fatal message; its command line alone fills a screen."""
+    lines = [line.strip() for line in why.splitlines()]
+    fatal = [line for line in lines if ":FATAL:" in line or "error while loading" in line]
+    return ": ".join([*lines[:1], *fatal[-1:]])
+
+
+async def _serve(options: argparse.Namespace, why_unconfined: str, say: Say) -> None:
+    lines = asyncio.StreamReader(limit=MAX_REQUEST_BYTES)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin.buffer)
+    await serve(options.folder, options.workspace, why_unconfined, lines, say)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

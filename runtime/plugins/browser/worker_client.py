@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,7 @@ KILL_ROUNDS = 50
 
 def worker_processes(leader: int, folder: Path) -> set[int]:
     """Return all living processes of the session `leader` and of a Chromium whose files are in `folder`. Blocks."""
-    # With a slash, so that `folder` does not match a longer name.
-    return processes.session_members(leader) | set(_processes_naming(f"{folder}/"))
+    return processes.session_members(leader) | set(_chromium_processes(folder))
 
 
 def end_processes(leader: int, folder: Path) -> None:
@@ -43,11 +43,11 @@ def end_processes(leader: int, folder: Path) -> None:
 
 def zygotes(folder: Path) -> set[int]:
     """Return Chromium's zygotes, from which it forks its renderers; without them it opens no page. Blocks."""
-    return {pid for pid in _processes_naming(f"{folder}/") if b"--type=zygote" in _command_line(pid)}
+    return {pid for pid in _chromium_processes(folder) if b"--type=zygote" in _command_line(pid)}
 
 
-def _processes_naming(text: str) -> Iterator[int]:
-    wanted = text.encode()
+def _chromium_processes(folder: Path) -> Iterator[int]:
+    wanted = f"{folder}/".encode()  # with a slash, so that `folder` does not match a longer name
     if sys.platform != "linux":
         listing = subprocess.run(["ps", "-axo", "pid=,args="], capture_output=True, check=False, timeout=5).stdout
         yield from (int(line.split(None, 1)[0]) for line in listing.splitlines() if wanted in line)
@@ -58,15 +58,13 @@ def _processes_naming(text: str) -> Iterator[int]:
 
 
 def _command_line(pid: int) -> bytes:
-    """Return the command line of a process; empty if it has ended."""
-    try:
+    with suppress(OSError):  # it has ended
         return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
+    return b""
 
 
 Message = dict[str, Any]
-PARTING_S = 1.0
+END_S = 1.0
 """How long a worker may take to end when asked; Chromium closes in a tenth of that."""
 
 
@@ -84,7 +82,7 @@ class WorkerClient:
         """The content of the worker's `ready` message."""
         self._on_message = on_message
         self._command = command  # another program with the worker's protocol; empty for our worker
-        self._asked: dict[int, asyncio.Future[Message]] = {}
+        self._answers: dict[int, asyncio.Future[Message]] = {}
         self._number = 0
         self._has_ended = False
         self._ready: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
@@ -116,7 +114,7 @@ class WorkerClient:
         """Send a request and return its answer. Raises WorkerGoneError. Cancelling also cancels it in the worker."""
         self._number += 1
         number = self._number
-        answer = self._asked[number] = asyncio.get_running_loop().create_future()
+        answer = self._answers[number] = asyncio.get_running_loop().create_future()
         try:
             self.tell({**request, "id": number})
             result: Message = await answer
@@ -125,13 +123,13 @@ class WorkerClient:
             self.tell({"do": "cancel", "id": number})
             raise
         finally:
-            self._asked.pop(number, None)
+            self._answers.pop(number, None)
 
     def tell(self, message: Message) -> None:
         """Send a message without waiting for an answer. Does nothing if the worker is gone."""
         if self._to_worker is not None and not self.is_gone:
             self._to_worker.write(json.dumps(message).encode() + b"\n")
-        elif (asked := self._asked.get(message.get("id", 0))) is not None and not asked.done():
+        elif (asked := self._answers.get(message.get("id", 0))) is not None and not asked.done():
             asked.set_exception(WorkerGoneError("the browser has ended"))
 
     async def kill(self) -> None:
@@ -141,12 +139,12 @@ class WorkerClient:
             await asyncio.wait([self._life])
 
     async def aclose(self) -> None:
-        """Ask the worker to end, and kill it if it has not ended within PARTING_S."""
+        """Ask the worker to end, and kill it if it has not ended within END_S."""
         if self._life is None:
             return
         if self._to_worker is not None:
             self._to_worker.close()
-        await asyncio.wait([self._life], timeout=PARTING_S)
+        await asyncio.wait([self._life], timeout=END_S)
         await self.kill()
 
     async def _live(self, process: subprocess.Popen[bytes]) -> None:
@@ -154,12 +152,11 @@ class WorkerClient:
         assert process.stdin is not None
         assert process.stdout is not None
         loop = asyncio.get_running_loop()
-        processes.of_the_server.add(self._members)
-        ended = asyncio.create_task(
-            processes.wait_for_exit(process)
-        )  # begun at once, or the server's reaper takes the exit status
+        processes.own_processes.add(self._members)
+        # Begun at once, or the server's reaper takes the exit status.
+        ended = asyncio.create_task(processes.wait_for_exit(process))
         reader = asyncio.StreamReader(limit=MAX_LINE_BYTES)
-        came, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), process.stdout)
+        from_worker, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), process.stdout)
         self._to_worker, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, process.stdin)
         why = "the browser ended"
         try:
@@ -171,9 +168,9 @@ class WorkerClient:
             self._has_ended = True
             await asyncio.to_thread(end_processes, process.pid, self.folder)
             status = await ended
-            came.close()
+            from_worker.close()
             self._to_worker.close()
-            processes.of_the_server.discard(self._members)
+            processes.own_processes.discard(self._members)
             self._fail(WorkerGoneError(f"{why} (status {status})"))
             await asyncio.to_thread(shutil.rmtree, self.folder, ignore_errors=True)
 
@@ -183,7 +180,7 @@ class WorkerClient:
     def _spawn(self, working_dir: str, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
         options = ("--folder", str(self.folder), "--workspace", working_dir)
         return subprocess.Popen(
-            self._command or start_command("runtime.plugins.browser", *options),
+            self._command or start_command("runtime.plugins.browser.worker", *options),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=working_dir,
@@ -196,14 +193,14 @@ class WorkerClient:
             self._ready.set_result(message["ready"])
         elif "failed" in message and not self._ready.done():
             self._ready.set_exception(WorkerGoneError(str(message["failed"])))
-        elif (answer := self._asked.get(message.get("id", 0))) is not None:
+        elif (answer := self._answers.get(message.get("id", 0))) is not None:
             if not answer.done():
                 answer.set_result(message)
         elif "id" not in message:
             self._on_message(message)
 
     def _fail(self, error: WorkerGoneError) -> None:
-        for waiting in (self._ready, *self._asked.values()):
+        for waiting in (self._ready, *self._answers.values()):
             if not waiting.done():
                 waiting.set_exception(error)
         if self._ready.done() and not self._ready.cancelled():

@@ -1,9 +1,7 @@
 """JupyterPlugin: Python cells in a kernel that keeps its variables. Carries out IPythonRunCellAction.
 
-    plugin          JupyterPlugin: runs one cell at a time and makes its observation
-    kernel_pool     the current kernel, and a warm spare in case it dies
-    kernel          one kernel: runs cells, interrupts them, notices its death; lends it secrets
-    kernel_process  the kernel's process: start and end
+    plugin          JupyterPlugin: runs one cell at a time; KernelPool: the kernel in use, and a warm spare
+    kernel          one kernel: its process, its cells, and the secrets lent to it
     channels        the kernel's signed messages, over sockets in a private folder
     cell_output     what a cell printed and displayed, with limits
     kernel_program  the program that runs in the kernel's process

@@ -15,11 +15,10 @@ from typing import Any
 from core.events import TerminalOutput
 from core.events.output import OutputBuffer
 from core.image_types import HEAD_BYTES, described
-from runtime.server import hints
 from runtime.server.outputs import Output, Outputs
 
 NO_OUTPUT = "[Code executed successfully with no output]"
-PRINTED_LATER = "[Printed after the cell before had ended:]\n"
+LATE_OUTPUT = "[Printed after the cell before had ended:]\n"
 MAX_IMAGES = 20
 MAX_IMAGE_CHARS = 16 * 1024 * 1024
 """Limit for all images of a cell, in base64; the protocol's limit is four times as high."""
@@ -41,12 +40,12 @@ class Cell:
         self._text = OutputBuffer()
         self._live = bytearray()
         self._at_line_start = True
-        self._is_late = False
-        self._left_out = 0
+        self._has_late_output = False
+        self._omitted_images = 0
         self._image_chars = 0
         self._can_take = asyncio.Event()
         self._can_take.set()
-        self._is_listened_to = True
+        self._has_listener = True
         self.image_urls: list[str] = []
         self.begun = asyncio.Event()
         """Set when the kernel has begun the cell; from then on it can be interrupted."""
@@ -62,16 +61,21 @@ class Cell:
         """Add a message of this cell (`is_mine`) or of an earlier one."""
         kind, content = message["msg_type"], message["content"]
         if kind == "execute_input" and is_mine:
-            self._begin()
-        elif kind == "stream":
-            self._announce_late(is_mine)
+            self.begun.set()
+            if self._has_late_output:
+                self._end_line()
+            return
+        if kind not in ("stream", "execute_result", "display_data", "error"):
+            return
+        if not is_mine and not self.begun.is_set() and not self._has_late_output:
+            self._has_late_output = True
+            self._print(LATE_OUTPUT)
+        if kind == "stream":
             self._print(str(content.get("text", "")))
-        elif kind in ("execute_result", "display_data"):
-            self._announce_late(is_mine)
-            self._show(content.get("data") or {})
         elif kind == "error":
-            self._announce_late(is_mine)
             self._show({"text/plain": "\n".join(map(str, content.get("traceback") or ()))})
+        else:
+            self._show(content.get("data") or {})
 
     def take_live(self) -> TerminalOutput | None:
         """Return and clear the live bytes; None if there are none."""
@@ -85,7 +89,7 @@ class Cell:
 
     def stop_listening(self) -> None:
         """Discard live bytes from now on, and never make the kernel wait."""
-        self._is_listened_to = False
+        self._has_listener = False
         self._live.clear()
         self._can_take.set()
 
@@ -101,22 +105,10 @@ class Cell:
         if not text and not notes:
             text = NO_OUTPUT
         if self._text.was_cut and (output := self._output) is not None:
-            where = output.path if output.is_written else ""
-            text += hints.kept_output(output.number, where, output.lines, output.size_bytes, output.loss)
-        if self._left_out:
-            notes = (*notes, f"[{self._left_out} more images are not shown: too many, too large, or damaged.]")
+            text += output.storage_note()
+        if self._omitted_images:
+            notes = (*notes, f"[{self._omitted_images} more images are not shown: too many, too large, or damaged.]")
         return "\n".join(filter(None, (text, *notes)))
-
-    def _begin(self) -> None:
-        self.begun.set()
-        if self._is_late:
-            self._end_line()
-
-    def _announce_late(self, is_mine: bool) -> None:
-        """Print a heading once if the following output belongs to an earlier cell."""
-        if not is_mine and not self.begun.is_set() and not self._is_late:
-            self._is_late = True
-            self._print(PRINTED_LATER)
 
     def _show(self, data: Mapping[str, Any]) -> None:
         """Add an object by its representations, beginning on a new line."""
@@ -130,7 +122,7 @@ class Cell:
     def _show_picture(self, kind: str, data: str) -> None:
         fits = len(self.image_urls) < MAX_IMAGES and self._image_chars + len(data) <= MAX_IMAGE_CHARS
         if not fits or not _is_picture(kind, data):
-            self._left_out += 1
+            self._omitted_images += 1
             return
         self._image_chars += len(data)
         self.image_urls.append(f"data:{kind};base64,{data}")
@@ -148,7 +140,7 @@ class Cell:
         if self._output is None:
             self._output = self._outputs.begin()
         self._output.feed(data)
-        if self._is_listened_to:
+        if self._has_listener:
             self._live += data
             self.printed.set()
             if len(self._live) > LIVE_BYTES:
@@ -156,7 +148,6 @@ class Cell:
 
 
 def _is_picture(kind: str, data: str) -> bool:
-    """Whether base64 data is an image of this kind."""
     head = data[: HEAD_BYTES // 3 * 4].replace("\n", "")
     try:
         base64.b64decode(data, validate="\n" not in data)

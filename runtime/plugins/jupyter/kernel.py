@@ -1,43 +1,64 @@
-"""One kernel: runs cells, and lends it secrets while a cell runs.
+"""One kernel: its process, and the requests to it.
 
 A cell ends normally, by the death of its kernel, by its timeout, or by cancellation. In the last two cases the kernel
 is interrupted, and killed if that does not help; then `has_ended` is true.
 
-Secrets are passed through a pipe (`runtime.server.secret_handover`), so their values are in no code that the kernel
-runs, keeps or traces. A variable that the kernel already has stays as it is. Processes that the cell started keep
-their copy.
+Secrets are passed through a pipe (`runtime.server.shell.SecretHandover`), so their values are in no code that the
+kernel runs, keeps or traces. A variable that the kernel already has stays as it is. Processes that the cell started
+keep their copy.
+
+Jupyter's client is imported in a thread while the kernel starts.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from enum import Enum
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from core.secrets.command_secrets import lent
 from runtime.cancellation import run_to_completion
 from runtime.plugins.jupyter.cell_output import Cell, Message
-from runtime.plugins.jupyter.kernel_process import START_TIMEOUT_S, KernelError, KernelProcess
+from runtime.server import processes
 from runtime.server.action_executor import Emit
-from runtime.server.secret_handover import SecretHandover
+from runtime.server.shell import SecretHandover
 
 if TYPE_CHECKING:
-    from runtime.plugins.jupyter.channels import Channels
+    from runtime.plugins.jupyter.channels import Channels, Take
 
-ALONE_OBEYS_WITHIN_S = 0.5
+PROGRAM = Path(__file__).with_name("kernel_program.py")
+START_TIMEOUT_S = 20.0
+"""A start takes half a second on an idle machine, and several seconds on a busy one."""
+STDERR_LINES = 8
+"""Lines of standard error that describe the end of a kernel, such as the place of a crash."""
+_CHANNELS = ("shell", "iopub", "stdin", "control", "hb")
+
+INTERRUPT_ALONE_S = 0.5
 """The first interrupt is for the kernel alone, so that background processes of earlier cells go on."""
-OBEYS_WITHIN_S = 2.0
+INTERRUPT_S = 2.0
 """In total. After the time above, programs for which the kernel waits in C are interrupted too."""
-BEGINS_WITHIN_S = 0.5
+BEGIN_S = 0.5
 """How long to wait until the kernel has begun the cell; before that it cannot be interrupted."""
-REST_WITHIN_S = 0.2
+LAST_MESSAGES_S = 0.2
 """Time for reading the last messages of a dead kernel."""
 QUIET_TIMEOUT_S = 30.0
 """Timeout for code that the server runs for its own purposes."""
+
+
+class KernelError(Exception):
+    """A kernel could not be started or has ended; the text says why."""
 
 
 class End(Enum):
@@ -49,77 +70,109 @@ class End(Enum):
 
 
 class Kernel:
-    """A running kernel, created by `start`. Takes one request at a time."""
+    """One kernel, whose process is started by the constructor. Takes one request at a time, after `start`.
 
-    def __init__(self, process: KernelProcess, channels: Channels) -> None:
-        self._process = process
-        self._channels = channels
-        self._disobeyed = False
-        self.entered = ""
-        """The folder that it was last told to enter."""
-        self.prepared_with = ""
+    `folder` is created for the sockets of this kernel and removed at the end. Belongs to the running event loop. Raises
+    OSError.
+    """
+
+    def __init__(self, folder: Path, *, cwd: str, environ: Mapping[str, str], umask: int) -> None:
+        self._folder = folder
+        folder.mkdir(mode=0o700)
+        self.connection: dict[str, Any] = {
+            "transport": "ipc",
+            "ip": str(folder / "s"),
+            "key": secrets.token_hex(32),
+            "signature_scheme": "hmac-sha256",
+            **{f"{channel}_port": number for number, channel in enumerate(_CHANNELS, 1)},
+        }
+        """The content of Jupyter's connection file."""
+        connection_file = folder / "connection.json"
+        connection_file.touch(0o600)
+        connection_file.write_text(json.dumps(self.connection))
+        self._ready_fd, ready = os.pipe()
+        try:
+            with (folder / "stderr").open("wb") as stderr:
+                self._child = subprocess.Popen(
+                    [sys.executable, "-P", str(PROGRAM), str(connection_file), str(ready)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=stderr,
+                    pass_fds=[ready],
+                    start_new_session=True,
+                    cwd=cwd if os.path.isdir(cwd) else "/",
+                    env={**environ, **_private_environ(folder)},
+                    umask=umask,
+                )
+        except BaseException:
+            os.close(self._ready_fd)
+            raise
+        finally:
+            os.close(ready)
+        self.pid = self._child.pid
+        """Process ID, which is also the ID of its session and process group."""
+        self.ended = asyncio.create_task(self._watch(), name=f"end of kernel {self.pid}")
+        """Done when the process has ended. The result describes the end for the model."""
+        self.channels: Channels | None = None
+        """The connections to the kernel; None before `start`."""
+        self._ignored_interrupt = False
+        self.shell_cwd = cwd
+        """The folder of the shell that the kernel has followed."""
+        self.init_code = ""
         """The init code that it has run."""
 
-    @classmethod
-    async def start(cls, folder: Path, *, cwd: str, environ: Mapping[str, str], umask: int) -> Kernel:
-        """Start a kernel and wait until it is ready. Cancelling ends it. Raises KernelError, OSError."""
-        process = KernelProcess(folder, cwd=cwd, environ=environ, umask=umask)
-        channels: Channels | None = None
+    async def start(self) -> None:
+        """Wait until the kernel is ready. If that fails or is cancelled, it is ended. Raises KernelError."""
         try:
             await asyncio.to_thread(import_module, "runtime.plugins.jupyter.channels")
-            await process.listens()
+            await self._wait_until_listening()
             from runtime.plugins.jupyter.channels import Channels
 
-            channels = Channels(process.connection)
-            subscribed = asyncio.create_task(channels.subscribed(), name="subscription to the kernel")
+            self.channels = Channels(self.connection)
+            subscribed = asyncio.create_task(self.channels.subscribed(), name="subscription to the kernel")
             try:
-                await asyncio.wait(
-                    {subscribed, process.ended}, timeout=START_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED
-                )
+                waited = {subscribed, self.ended}
+                await asyncio.wait(waited, timeout=START_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
                 if not subscribed.done():
-                    raise KernelError(process.ended.result() if process.has_ended else "it does not answer")
+                    raise KernelError(self.ended.result() if self.ended.done() else "it does not answer")
             finally:
                 subscribed.cancel()
         except BaseException:
-            if channels is not None:
-                channels.close()
-            await run_to_completion(process.end())
+            await run_to_completion(self.end())
             raise
-        kernel = cls(process, channels)
-        kernel.entered = cwd
-        return kernel
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
+    async def end(self) -> None:
+        """Kill the process and everything in its session, and remove its folder. May be called twice."""
+        if self.channels is not None:
+            self.channels.close()
+        if not self.ended.done():
+            self._child.kill()
+        await asyncio.wait({self.ended})
+        if self._ready_fd >= 0:
+            os.close(self._ready_fd)
+            self._ready_fd = -1
+        await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
     @property
     def has_ended(self) -> bool:
-        return self._process.has_ended or self._disobeyed
+        return self.ended.done() or self._ignored_interrupt
 
     @property
-    def how_it_ended(self) -> str:
+    def end_reason(self) -> str:
         """Describes the end for the model. Only available once it has ended."""
-        return "it did not obey an interrupt, and was killed" if self._disobeyed else self._process.ended.result()
-
-    async def ended(self) -> None:
-        """Wait for the end of its process."""
-        await asyncio.wait({self._process.ended})
+        return "it did not obey an interrupt, and was killed" if self._ignored_interrupt else self.ended.result()
 
     @property
     def cwd(self) -> str:
         """The kernel's current folder; empty if unknown."""
-        return self._process.cwd
-
-    @property
-    def dropped(self) -> int:
-        """How many messages were not signed by the kernel."""
-        return self._channels.dropped
+        with suppress(OSError):
+            return os.readlink(f"/proc/{self.pid}/cwd")
+        return ""
 
     async def run(self, code: str, cell: Cell, emit: Emit, timeout_s: float) -> End:
         """Execute a cell; live bytes go to `emit`. Cancelling, or an exception of `emit`, interrupts the cell."""
         ends_at = asyncio.get_running_loop().time() + timeout_s
-        running = asyncio.create_task(self._channels.execute(code, cell.take), name="cell")
+        running = self._execute(code, cell.take)
         is_over = False
         try:
             end = await self._follow(running, cell, emit, ends_at)
@@ -142,13 +195,11 @@ class Kernel:
             if cell is not None and not is_mine:
                 cell.keep(message, is_mine)
 
-        running = asyncio.create_task(self._channels.execute(code, take, silent=True), name="request")
+        running = self._execute(code, take, silent=True)
         try:
-            await asyncio.wait(
-                {running, self._process.ended}, timeout=QUIET_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED
-            )
-            if not running.done() and self._process.has_ended:
-                return self._process.ended.result()
+            await self._first_of(running, timeout_s=QUIET_TIMEOUT_S)
+            if not running.done() and self.ended.done():
+                return self.ended.result()
             if not running.done():
                 await run_to_completion(self._interrupt(running, None))
                 return "it took too long"
@@ -158,10 +209,34 @@ class Kernel:
             running.cancel()
             await asyncio.wait([running])
 
-    async def end(self) -> None:
-        """End the kernel and its child processes. May be called twice."""
-        self._channels.close()
-        await self._process.end()
+    async def _wait_until_listening(self) -> None:
+        """Wait until the kernel accepts connections. Raises KernelError."""
+        loop = asyncio.get_running_loop()
+        readable = asyncio.Event()
+        loop.add_reader(self._ready_fd, readable.set)
+        try:
+            async with asyncio.timeout(START_TIMEOUT_S):
+                await readable.wait()
+        except TimeoutError:
+            raise KernelError(f"it was not ready after {START_TIMEOUT_S:.0f} s") from None
+        finally:
+            loop.remove_reader(self._ready_fd)
+        if not os.read(self._ready_fd, 1):
+            raise KernelError(await self.ended)
+
+    async def _watch(self) -> str:
+        code = await processes.wait_for_exit(self._child)
+        processes.kill_all(processes.session_members(self.pid))
+        stderr = await asyncio.to_thread(_first_lines, self._folder / "stderr")
+        return _described(code) + (f"; it said:\n{stderr}" if stderr else "")
+
+    def _execute(self, code: str, take: Take, *, silent: bool = False) -> asyncio.Task[Message]:
+        assert self.channels is not None
+        return asyncio.create_task(self.channels.execute(code, take, silent=silent), name="request to the kernel")
+
+    async def _first_of(self, *tasks: asyncio.Task[Any], timeout_s: float) -> None:
+        """Wait for one of the tasks, for the end of the process, or for the timeout."""
+        await asyncio.wait({self.ended, *tasks}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
 
     async def _follow(self, running: asyncio.Task[Message], cell: Cell, emit: Emit, ends_at: float) -> End:
         """Forward live bytes until the cell has ended or its time is over."""
@@ -172,8 +247,8 @@ class Kernel:
             elif running.done():
                 running.result()
                 return End.DONE
-            elif self._process.has_ended:
-                await asyncio.wait({running}, timeout=REST_WITHIN_S)
+            elif self.ended.done():
+                await asyncio.wait({running}, timeout=LAST_MESSAGES_S)
                 if (rest := cell.take_live()) is not None:
                     await emit(rest)
                 return End.DONE if running.done() and not running.exception() else End.DEATH
@@ -182,38 +257,58 @@ class Kernel:
             else:
                 printed = asyncio.create_task(cell.printed.wait())
                 try:
-                    await asyncio.wait(
-                        {running, self._process.ended, printed},
-                        timeout=ends_at - loop.time(),
-                        return_when=asyncio.FIRST_COMPLETED,
-                    )
+                    await self._first_of(running, printed, timeout_s=ends_at - loop.time())
                 finally:
                     printed.cancel()
 
     async def _interrupt(self, running: asyncio.Task[Message], cell: Cell | None) -> None:
-        """Interrupt the request, and kill the kernel if it does not stop within OBEYS_WITHIN_S."""
+        """Interrupt the request, and kill the kernel if it does not stop within INTERRUPT_S."""
         if cell is not None:
             cell.stop_listening()
-            await self._until(running, asyncio.create_task(cell.begun.wait()), BEGINS_WITHIN_S)
-        for with_all, within_s in ((False, ALONE_OBEYS_WITHIN_S), (True, OBEYS_WITHIN_S - ALONE_OBEYS_WITHIN_S)):
-            if running.done() or self._process.has_ended:
+            begun = asyncio.create_task(cell.begun.wait())
+            try:
+                await self._first_of(running, begun, timeout_s=BEGIN_S)
+            finally:
+                begun.cancel()
+        for pid, timeout_s in ((self.pid, INTERRUPT_ALONE_S), (-self.pid, INTERRUPT_S - INTERRUPT_ALONE_S)):
+            if running.done() or self.ended.done():
                 return
-            self._process.interrupt(with_all=with_all)
-            await self._until(running, None, within_s)
-        if not running.done() and not self._process.has_ended:
-            self._disobeyed = True
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGINT)
+            await self._first_of(running, timeout_s=timeout_s)
+        if not running.done() and not self.ended.done():
+            self._ignored_interrupt = True
             await self.end()
 
-    async def _until(self, running: asyncio.Task[Message], other: asyncio.Task[bool] | None, within_s: float) -> None:
-        waited = {running, self._process.ended} | ({other} if other is not None else set())
-        try:
-            await asyncio.wait(waited, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            if other is not None:
-                other.cancel()
+
+def _private_environ(folder: Path) -> dict[str, str]:
+    """Keep Jupyter, IPython and matplotlib out of the user's home folder, which may not be accessible."""
+    names = ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")
+    shared = folder.parent / "matplotlib"
+    return {
+        **{name: str(folder / "home") for name in names},
+        "MPLCONFIGDIR": str(shared),  # shared by all kernels of a server: building its font list takes a second
+        "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+        "JPY_SESSION_NAME": "handloom",
+    }
 
 
-_TAKE = """
+def _described(code: int) -> str:
+    if code >= 0:
+        return f"it ended with exit code {code}"
+    name = signal.Signals(-code).name if -code in signal.valid_signals() else f"signal {-code}"
+    return f"it was killed by {name}" + (", as when memory runs out" if -code == signal.SIGKILL else "")
+
+
+def _first_lines(file: Path) -> str:
+    try:
+        with file.open(encoding="utf-8", errors="replace") as lines:
+            return "".join(line[:200].rstrip() + "\n" for line in islice(lines, STDERR_LINES)).strip()
+    except OSError:
+        return ""
+
+
+_SET_SECRETS = """
 import os, sys
 names, left = {names!r}, b""
 pipe = os.open({path!r}, os.O_RDONLY)
@@ -225,7 +320,7 @@ for name, value in zip(names, left.split(b"\\0")):
     if name in sys._handloom_lent:
         os.environ[name] = os.fsdecode(value)
 """
-_TAKE_BACK = """
+_REMOVE_SECRETS = """
 import os, sys
 for name in sys.__dict__.pop("_handloom_lent", ()):
     os.environ.pop(name, None)
@@ -240,13 +335,13 @@ async def secrets_in_environment(kernel: Kernel, cell: Cell) -> AsyncIterator[No
         return
     handover = SecretHandover(values)
     try:
-        await kernel.ask(_in_namespace(_TAKE.format(names=handover.names, path=handover.path)), cell)
+        await kernel.ask(_in_namespace(_SET_SECRETS.format(names=handover.names, path=handover.path)), cell)
         handover.close()
         yield
     finally:
         handover.close()
         if not kernel.has_ended:
-            await kernel.ask(_in_namespace(_TAKE_BACK), cell)
+            await kernel.ask(_in_namespace(_REMOVE_SECRETS), cell)
 
 
 def _in_namespace(code: str) -> str:

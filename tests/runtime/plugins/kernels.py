@@ -39,8 +39,8 @@ class Cells:
 
     @property
     def kernel(self) -> Kernel:
-        assert self.plugin.kernel is not None
-        return self.plugin.kernel
+        assert self.plugin.pool.current is not None
+        return self.plugin.pool.current
 
     async def run(self, code: str, **fields: Any) -> IPythonRunCellObservation:
         """The observation of a cell, without the lines on folder and interpreter."""

@@ -12,7 +12,7 @@ import pytest
 
 from core.plugin_requirements import PluginError
 from runtime.plugins.agent_skills import agentskills, plugin
-from runtime.plugins.agent_skills.agentskills import media
+from runtime.plugins.agent_skills.agentskills import file_reader
 from tests.runtime.conftest import place
 from tests.runtime.plugins.kernels import cells
 
@@ -174,7 +174,7 @@ class TestReaders:
         self, file: Path, capsys: Printed, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setitem(sys.modules, "openai", None)
-        media.parse_image(str(file))
+        file_reader.parse_image(str(file))
         assert capsys.readouterr().out.startswith(f"[Reading image file from {file}]\nError with the request: ")
 
 
@@ -275,10 +275,10 @@ def test_the_editor_edits_and_tells_it_as_v0_does(tmp_path: Path) -> None:
 
 
 def test_the_documentation_is_made_of_the_functions() -> None:
-    documentation = plugin.documentation()
+    documentation = agentskills.documentation()
     assert documentation.startswith(
         "open_file(path: str, line_number: int | None = 1, context_lines: int | None = 100) -> None:\n"
-        "    Opens a file in the editor and optionally positions at a specific line.\n"
+        "    Open a file and print a window of its lines around a line."
     )
     heads = [line.partition("(")[0] for line in documentation.splitlines() if line and not line.startswith(" ")]
     assert [*heads, "file_editor"] == agentskills.__all__

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from runtime.plugins.browser import observation_text
 from runtime.plugins.browser.functions import MAX_CALLS, Call, parse
-from runtime.plugins.browser.page_downloads import safe_name
+from runtime.plugins.browser.worker import safe_name
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 from playwright.async_api import Download
 
-from runtime.plugins.browser.page_downloads import FOLDER, MAX_FILE_BYTES, DownloadError, keep
+from runtime.plugins.browser.worker import FOLDER, MAX_FILE_BYTES, DownloadError, keep_download
 from tests.repeated import leaves_nothing_running
 
 
@@ -25,7 +25,7 @@ class Arrived:
 
 
 async def kept(file: Path, workspace: Path) -> str:
-    return await keep(cast(Download, Arrived(file)), workspace)
+    return await keep_download(cast(Download, Arrived(file)), workspace)
 
 
 async def test_a_file_is_moved_and_takes_no_others_place(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from core.events import BrowseInteractiveAction, BrowserOutputObservation, BrowseURLAction
-from runtime.plugins.browser import evaluation
+from runtime.plugins.browser import plugin
 from runtime.plugins.browser.plugin import BrowserPlugin
 from tests.peers.installing import BROWSERGYM, installed
 from tests.runtime.conftest import Watcher, place
@@ -61,9 +61,9 @@ async def evaluating(folder: Path, environ: Mapping[str, str]) -> AsyncIterator[
 
 def chosen(seed: int) -> dict[str, str]:
     return {
-        evaluation.ENVIRONMENT: CLICK_TEST,
-        evaluation.PYTHON: str(installed(BROWSERGYM)),
-        evaluation.SEED: str(seed),
+        plugin.ENVIRONMENT: CLICK_TEST,
+        plugin.PYTHON: str(installed(BROWSERGYM)),
+        plugin.SEED: str(seed),
     }
 
 
@@ -107,7 +107,7 @@ async def test_a_step_is_told_as_our_own_browser_tells_it(tmp_path: Path) -> Non
 
 
 async def test_without_browsergym_the_answer_says_what_to_install(tmp_path: Path) -> None:
-    environ = {evaluation.ENVIRONMENT: CLICK_TEST, evaluation.PYTHON: sys.executable}
+    environ = {plugin.ENVIRONMENT: CLICK_TEST, plugin.PYTHON: sys.executable}
     async with evaluating(tmp_path, environ) as agent:
         answer = await agent.do("GET_EVAL_GOAL")
     assert answer.error
@@ -117,19 +117,21 @@ async def test_without_browsergym_the_answer_says_what_to_install(tmp_path: Path
 
 @pytest.mark.parametrize("python", ["", "/no/such/python"])
 async def test_without_its_python_the_answer_says_how_to_make_one(tmp_path: Path, python: str) -> None:
-    async with evaluating(tmp_path, {evaluation.ENVIRONMENT: CLICK_TEST, evaluation.PYTHON: python}) as agent:
+    async with evaluating(tmp_path, {plugin.ENVIRONMENT: CLICK_TEST, plugin.PYTHON: python}) as agent:
         answer = await agent.do("GET_EVAL_GOAL")
     assert answer.error
     assert "FOLDER/bin/pip install browsergym-core" in answer.content
-    assert f"set {evaluation.PYTHON}=FOLDER/bin/python" in answer.content
+    assert f"set {plugin.PYTHON}=FOLDER/bin/python" in answer.content
 
 
-def test_an_environment_may_be_named_without_its_first_half() -> None:
-    assert evaluation.asked_for({}) is None
-    asked = evaluation.asked_for({evaluation.ENVIRONMENT: "miniwob.click-test", evaluation.SEED: "4"})
-    assert asked == evaluation.Evaluation(CLICK_TEST, "", 4)
+def test_the_environment_may_be_named_without_its_prefix() -> None:
+    assert plugin.evaluation_command({}) == []
+    environ = {plugin.ENVIRONMENT: "miniwob.click-test", plugin.PYTHON: sys.executable, plugin.SEED: "4"}
+    command = plugin.evaluation_command(environ)
+    assert command[3:5] == ["--environment", CLICK_TEST]
+    assert command[-2:] == ["--seed", "4"]
 
 
 def test_a_seed_is_a_whole_number() -> None:
-    with pytest.raises(evaluation.EvaluationError, match="must be a whole number, not 'x'"):
-        evaluation.asked_for({evaluation.ENVIRONMENT: CLICK_TEST, evaluation.SEED: "x"})
+    with pytest.raises(plugin.EvaluationError, match="must be a whole number, not 'x'"):
+        plugin.evaluation_command({plugin.ENVIRONMENT: CLICK_TEST, plugin.SEED: "x"})

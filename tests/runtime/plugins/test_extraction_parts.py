@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from runtime.plugins.browser import axtree, dom_snapshot, page_observation
+from runtime.plugins.browser import axtree, page_layout, page_observation
 
 Node = dict[str, Any]
 
@@ -46,22 +46,6 @@ def test_what_has_no_name_or_breaks_a_line_is_passed_over_and_its_children_are_n
 def test_text_that_a_name_says_already_is_left_out() -> None:
     tree = {"nodes": [node("1", "2", role="button", text="Go on"), node("2", role="StaticText", text="Go")]}
     assert axtree.flatten(tree, {}) == "button 'Go on'"
-    kept = axtree.Style(remove_redundant_static_text=False)
-    assert axtree.flatten(tree, {}, kept) == "button 'Go on'\n\tStaticText 'Go'"
-
-
-def test_only_what_is_in_view_is_shown_when_asked_and_its_text_with_it() -> None:
-    tree = {
-        "nodes": [
-            node("1", "2", "4", role="RootWebArea"),
-            node("2", "3", bid="5", text="out"),
-            node("3", role="StaticText", text="words"),
-            node("4", bid="6", text="half in"),
-        ]
-    }
-    style = axtree.Style(skip_generic=False, filter_visible_only=True)
-    text = axtree.flatten(tree, {"5": known(0.49), "6": known(0.5)}, style)
-    assert text == "RootWebArea ''\n\t[6] generic 'half in'"
 
 
 def test_a_tree_that_comes_back_to_itself_ends() -> None:
@@ -86,12 +70,12 @@ def test_a_tree_is_cut_in_the_order_in_which_it_is_read() -> None:
     ("frame", "bids"), [("", ("12", "a", "aB")), ("a", ("a12", "aa", "aaC")), ("aB", ("aB0", "aBz"))]
 )
 def test_a_bid_belongs_to_its_frame(frame: str, bids: tuple[str, ...]) -> None:
-    assert [bid for bid in bids if not dom_snapshot.belongs(bid, frame)] == []
+    assert [bid for bid in bids if not page_layout.belongs(bid, frame)] == []
 
 
 @pytest.mark.parametrize(("frame", "bids"), [("", ("a12", "", "1x", "A", "١")), ("a", ("12", "b1", "aB", "a", "a1a"))])
 def test_a_bid_does_not_belong_to_another_frame(frame: str, bids: tuple[str, ...]) -> None:
-    assert [bid for bid in bids if dom_snapshot.belongs(bid, frame)] == []
+    assert [bid for bid in bids if page_layout.belongs(bid, frame)] == []
 
 
 def picture() -> bytes:

@@ -15,7 +15,7 @@ import pytest
 
 from core.events import IPythonRunCellObservation
 from core.secrets.command_secrets import lending
-from runtime.plugins.jupyter.cell_output import MAX_IMAGES, NO_OUTPUT, PRINTED_LATER
+from runtime.plugins.jupyter.cell_output import LATE_OUTPUT, MAX_IMAGES, NO_OUTPUT
 from tests.runtime.plugins.kernels import Cells, cells
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
@@ -76,7 +76,7 @@ class TestText:
         )
         await asyncio.to_thread((kernel.folder / "go").write_text, "")
         await asyncio.to_thread((kernel.folder / "told").read_text)
-        assert await kernel.says("1") == f"{PRINTED_LATER}late\n1"
+        assert await kernel.says("1") == f"{LATE_OUTPUT}late\n1"
         assert await kernel.says("1") == "1"
 
     async def test_what_many_prints_print_is_all_there(self, kernel: Cells) -> None:
@@ -191,7 +191,7 @@ class TestPlace:
     async def test_a_kernel_leaves_nothing_in_the_servers_folder(self, tmp_path: Path) -> None:
         async with cells(tmp_path) as kernel:
             await kernel.says("1")
-            await kernel.plugin.spare_is_ready()
+            await kernel.plugin.pool.spare_is_ready()
             folders = {path.name for path in kernel.private.iterdir()}
             assert {"k1", "k2"} <= folders
         assert {path.name for path in kernel.private.iterdir()}.isdisjoint(folders - {"matplotlib"})
@@ -204,7 +204,7 @@ class TestPlace:
         assert await kernel.says("n", kernel_init_code=init) == "1"
         assert await kernel.says("n", kernel_init_code=init) == "1"
         assert await kernel.says("2", kernel_init_code="1/0") == (
-            "2\n[The kernel's init code went wrong: ZeroDivisionError: division by zero]"
+            "2\n[The kernel's init code failed: ZeroDivisionError: division by zero]"
         )
 
 

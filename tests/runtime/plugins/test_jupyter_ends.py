@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from core.events import ErrorObservation, IPythonRunCellAction
-from runtime.plugins.jupyter import kernel_process
+from runtime.plugins.jupyter import kernel as kernel_module
 from runtime.plugins.jupyter.plugin import FRESH
 from runtime.server.processes import session_members
 from tests.runtime.conftest import has_ended
@@ -150,42 +150,42 @@ async def test_a_crash_tells_where_it_was(kernel: Cells) -> None:
 async def test_a_death_between_two_cells_is_told_by_the_second(kernel: Cells) -> None:
     await kernel.says("x = 1")
     os.kill(kernel.kernel.pid, signal.SIGKILL)
-    await kernel.kernel.ended()
+    await asyncio.wait({kernel.kernel.ended})
     assert await kernel.says("1") == f"[The Python kernel had ended since the cell before: {KILLED}. {FRESH}]\n1"
     assert await kernel.says("1") == "1"
 
 
 async def test_the_spare_takes_the_place(kernel: Cells) -> None:
     await kernel.says("1")
-    await kernel.plugin.spare_is_ready()
+    await kernel.plugin.pool.spare_is_ready()
     (spare,) = (pid for pid in children() if pid != kernel.kernel.pid)
     os.kill(kernel.kernel.pid, signal.SIGKILL)
-    await kernel.kernel.ended()
+    await asyncio.wait({kernel.kernel.ended})
     await kernel.says("1")
     assert kernel.kernel.pid == spare
 
 
 async def test_a_spare_that_was_killed_is_not_handed_out(kernel: Cells) -> None:
     await kernel.says("1")
-    await kernel.plugin.spare_is_ready()
+    await kernel.plugin.pool.spare_is_ready()
     for pid in children():
         os.kill(pid, signal.SIGKILL)
         assert has_ended(pid)
-    await kernel.kernel.ended()
+    await asyncio.wait({kernel.kernel.ended})
     assert (await kernel.says("1 + 1")).endswith("\n2")
 
 
 async def test_init_code_is_run_again_in_a_fresh_kernel(kernel: Cells) -> None:
     assert await kernel.says("n", kernel_init_code="n = 7") == "7"
     os.kill(kernel.kernel.pid, signal.SIGKILL)
-    await kernel.kernel.ended()
+    await asyncio.wait({kernel.kernel.ended})
     assert (await kernel.says("n", kernel_init_code="n = 7")).endswith("\n7")
 
 
 async def test_what_a_kernel_has_started_ends_with_it(kernel: Cells) -> None:
     started = int(await kernel.says("import subprocess; subprocess.Popen(['sleep', '1000']).pid"))
     os.kill(kernel.kernel.pid, signal.SIGKILL)
-    await kernel.kernel.ended()
+    await asyncio.wait({kernel.kernel.ended})
     assert has_ended(started)
 
 
@@ -211,7 +211,7 @@ class TestStart:
     async def test_a_kernel_that_hangs_at_an_import_is_given_up_and_told(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(kernel_process, "START_TIMEOUT_S", 0.3)
+        monkeypatch.setattr(kernel_module, "START_TIMEOUT_S", 0.3)
         (tmp_path / "sitecustomize.py").write_text("import time; time.sleep(1000)")
         (tmp_path / "work").mkdir()
         made = Cells(tmp_path / "work", PYTHONPATH=str(tmp_path))
@@ -235,7 +235,7 @@ class TestStart:
         folder = kernel.private / "k1"
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         assert stat.S_IMODE((folder / "connection.json").stat().st_mode) == 0o600
-        connection = kernel.kernel._process.connection
+        connection = kernel.kernel.connection
         assert connection["transport"] == "ipc"
         assert len(connection["key"]) == 64
 
@@ -252,7 +252,7 @@ class TestAbuse:
             " kernel.iopub_socket.send_multipart(message)\n"
         )
         assert said == "twice"
-        assert kernel.kernel.dropped == 4
+        assert kernel.kernel.channels.dropped == 4
 
     async def test_a_flood_of_displays_and_comms_is_bounded(self, kernel: Cells) -> None:
         said = await kernel.says(

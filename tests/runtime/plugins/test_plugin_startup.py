@@ -12,8 +12,7 @@ from aiohttp import web
 
 from core.events import BrowseURLAction, ErrorObservation, IPythonRunCellAction, NullObservation, Observation, Status
 from core.plugin_requirements import PluginError, PluginRequirement, in_order, required
-from runtime.plugins.base import PluginContext
-from runtime.plugins.plugin_startup import STARTING, PluginStartup
+from runtime.plugins.base import STARTING, PluginContext, PluginStartup
 from runtime.server.action_executor import ActionExecutor, Emit, Table
 from tests.runtime.conftest import Watcher, place
 
@@ -75,17 +74,19 @@ def startup(folder: Path) -> PluginStartup:
     return PluginStartup([requirement(Kernel), requirement(Skills, "kernel")], place(folder))
 
 
-async def test_a_plugin_starts_after_what_it_needs_and_ends_before_it(tmp_path: Path, log: list[str]) -> None:
+async def test_a_plugin_starts_after_what_it_needs_and_ends_before_it(
+    tmp_path: Path, log: list[str], watcher: Watcher
+) -> None:
     plugins = startup(tmp_path)
-    plugins.begin()
-    plugins.plugins["kernel"].may_start.set()  # type: ignore[attr-defined]
-    await plugins.ready("kernel")
-    plugins.plugins["skills"].may_start.set()  # type: ignore[attr-defined]
-    await plugins.ready("skills")
+    plugins.start_all()
+    for plugin in plugins.plugins.values():
+        plugin.may_start.set()  # type: ignore[attr-defined]
+    executor = ActionExecutor(plugins.tables)
+    assert isinstance(await executor.execute(BrowseURLAction(url=""), 1, watcher.emit), NullObservation)
     await plugins.aclose()
     assert log == [
         *("Kernel starts", "Kernel is ready", "Skills starts", "Skills is ready"),
-        *("Skills ends", "Kernel ends"),
+        *("Skills answers", "Skills ends", "Kernel ends"),
     ]
 
 
@@ -127,8 +128,9 @@ async def test_who_stops_waiting_does_not_stop_the_start(tmp_path: Path, log: li
     waiting.cancel()
     await asyncio.wait([waiting])
     plugins.plugins["kernel"].may_start.set()  # type: ignore[attr-defined]
-    await plugins.ready("kernel")
-    assert log == ["Kernel starts", "Kernel is ready"]
+    executor = ActionExecutor(plugins.tables)
+    assert isinstance(await executor.execute(IPythonRunCellAction(code="1"), 2, watcher.emit), NullObservation)
+    assert log == ["Kernel starts", "Kernel is ready", "Kernel answers"]
     await plugins.aclose()
 
 

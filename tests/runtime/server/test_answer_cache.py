@@ -16,7 +16,8 @@ from core.events import Action, CmdRunAction, NullObservation, Observation, Term
 from runtime.protocol import AFTER_HEADER, KEY_HEADER, RESUME_HEADER, encode_frame, encode_observation
 from runtime.server import answer_cache
 from runtime.server.action_executor import Emit
-from runtime.server.answer_cache import AnswerCache, CachedAnswer, Reader, Times, TooManyAnswersError
+from runtime.server.answer_cache import AnswerCache, CachedAnswer, Reader, Times
+from runtime.server.request_guard import RefusedError
 from tests.runtime.action_server import KEY, Server
 from tests.runtime.conftest import serving
 
@@ -176,7 +177,7 @@ class TestFrames:
 
     async def test_the_newest_are_kept_and_who_comes_late_begins_with_them(self) -> None:
         answer = CachedAnswer()
-        assert (answer.last, answer.is_over, answer.reader(0).position) == (0, False, 0)
+        assert (answer.last, answer.is_complete, answer.reader(0).position) == (0, False, 0)
         answer = CachedAnswer()
         for number in range(1, 6):
             await answer.add(frame(number))
@@ -242,7 +243,7 @@ class TestFrames:
                 await asyncio.sleep(0)
             answer.end(observation)
             assert await reading == wire(1) + last
-            assert (reader.has_all, answer.is_over) == (True, True)
+            assert (reader.has_all, answer.is_complete) == (True, True)
             assert await everything(answer.reader(0)) == wire(1) + last
             assert await everything(answer.reader(1)) == last
 
@@ -282,7 +283,7 @@ class TestAnswers:
         await asyncio.sleep(0)
         assert await answers.let_go("a")
         assert first is not None
-        assert first.is_over
+        assert first.is_complete
         assert answers.find("a") is None
         assert answers.begin("a", CmdRunAction(command="x"), 3) is None
         assert not await answers.let_go("a")
@@ -297,7 +298,7 @@ class TestAnswers:
         begun = [answers.begin(token, CmdRunAction(command="x"), number) for number, token in enumerate("abc")]
         await asyncio.sleep(0)
         await answers.aclose()
-        assert [answer is not None and answer.is_over for answer in begun] == [True] * 3
+        assert [answer is not None and answer.is_complete for answer in begun] == [True] * 3
         assert [answers.find(token) for token in "abc"] == [None] * 3
         await answers.aclose()
 
@@ -307,10 +308,10 @@ class TestAnswers:
         answers = AnswerCache(waiting.carry_out, LONG)
         first = answers.begin("a", CmdRunAction(command="x"), 1)
         answers.begin("b", CmdRunAction(command="x"), 2)
-        with pytest.raises(TooManyAnswersError):
+        with pytest.raises(RefusedError):
             answers.begin("c", CmdRunAction(command="x"), 3)
         waiting.go.set()
-        while first is not None and not first.is_over:
+        while first is not None and not first.is_complete:
             await asyncio.sleep(0)
         waiting.go.clear()
         assert answers.begin("c", CmdRunAction(command="x"), 3) is not None

@@ -20,7 +20,7 @@ from core.events import CmdOutputObservation, CmdRunAction
 from runtime.client import ActionExecutionClient
 from runtime.protocol import KEY_HEADER, MAX_REQUEST_BYTES, NDJSON_TYPE, decode_line, encode_request
 from runtime.server import request_guard as guard_module
-from runtime.server import transfers, uploads
+from runtime.server import transfers
 from tests.runtime.action_server import KEY, Server
 from tests.runtime.conftest import Watcher
 
@@ -183,7 +183,6 @@ class TestBodies:
     ) -> None:
         limit = 2 * MAX_REQUEST_BYTES
         monkeypatch.setattr(transfers, "MAX_UPLOAD_BYTES", limit)
-        monkeypatch.setattr(uploads, "MAX_UPLOAD_BYTES", limit)
         headers = {KEY_HEADER: KEY, "Content-Type": "multipart/form-data; boundary=b"}
         for over, status in ((0, 200), (1 if not is_announced else transfers.FORM_BYTES, 413)):
             body = self.FORM + b"x" * (limit + over) + b"\r\n--b--\r\n"
@@ -220,7 +219,7 @@ class TestBodies:
     ) -> None:
         begun, closed = threading.Event(), threading.Event()
 
-        class Watched(uploads.Upload):
+        class Watched(transfers.Upload):
             def write(self, data: bytes) -> None:
                 super().write(data)
                 begun.set()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from core.events import CmdRunAction, Frame, TerminalOutput
-from runtime.server import hints
+from runtime.server import prompt
 from runtime.server.bash_session import BashSession
 from runtime.server.shell import ShellError
 from tests.runtime.conftest import NO_CHANGE_TIMEOUT_S, Shell, has_ended, settled
@@ -26,7 +26,7 @@ class TestEndOfTheShell:
         observation = await shell.run(command)
         assert observation.metadata.exit_code == exit_code
         assert observation.metadata.suffix == (
-            hints.completed(exit_code, command) + f"\n[The shell ended with it. {hints.fresh_shell('/usr')}]"
+            prompt.completed(exit_code, command) + f"\n[The shell ended with it. {prompt.fresh_shell('/usr')}]"
         )
         assert (await shell.run("echo $PWD")).content == "/usr"
 
@@ -135,7 +135,7 @@ class TestInterrupt:
         await asyncio.sleep(0)
         second.cancel()
         observation = await first
-        assert observation.metadata.suffix == hints.no_new_output(NO_CHANGE_TIMEOUT_S)
+        assert observation.metadata.suffix == prompt.no_new_output(NO_CHANGE_TIMEOUT_S)
         running = asyncio.create_task(shell.run(""))
         await asyncio.to_thread((tmp_path / "go").write_text, "\n")
         assert (await running).content == "first"

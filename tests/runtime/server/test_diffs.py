@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.server.file_views import kept_lines, unified_diff
+from runtime.server.editor import split_lines, unified_diff
 
 texts = st.text(alphabet="ab\n", max_size=24)
 
@@ -18,7 +18,7 @@ def applied(old: str, diff: str) -> str:
     header = re.search(r"^@@ -(\d+),(\d+) \+(\d+),(\d+) @@\n", diff, re.MULTILINE)
     assert header is not None
     at, old_count, _, new_count = map(int, header.groups())
-    lines = kept_lines(old)
+    lines = split_lines(old)
     before: list[str] = []
     after: list[str] = []
     body = diff[header.end() :].replace("\n\\ No newline at end of file\n", "\0")
@@ -34,7 +34,7 @@ def applied(old: str, diff: str) -> str:
 
 def least(old: str, new: str) -> tuple[int, int]:
     """How many lines a hunk removes and adds, counted line by line."""
-    before, after = kept_lines(old), kept_lines(new)
+    before, after = split_lines(old), split_lines(new)
     while before and after and before[0] == after[0]:
         before, after = before[1:], after[1:]
     while before and after and before[-1] == after[-1]:

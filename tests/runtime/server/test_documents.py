@@ -13,8 +13,8 @@ from xml.sax.saxutils import escape
 import pytest
 
 from core.events import ErrorObservation, FileReadAction, FileReadObservation, FileReadSource, Observation
-from runtime.server import document_converter, document_reader
-from runtime.server.document_reader import LIBRARY_MISSING
+from runtime.server import documents
+from runtime.server.documents import LIBRARY_MISSING
 from runtime.server.file_actions import Files
 from tests.blocking import ROOT
 from tests.machine import REQUIREMENTS
@@ -211,7 +211,7 @@ async def test_a_document_that_unfolds_for_ever_ends(tmp_path: Path) -> None:
 
 async def test_a_reader_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pdf(tmp_path / "f.pdf")
-    monkeypatch.setattr(document_reader, "TIME_LIMIT_S", 0.0)
+    monkeypatch.setattr(documents, "TIME_LIMIT_S", 0.0)
     assert (
         "took longer than 0 s. Convert it with a command instead."
         in (await read(tmp_path / "f.pdf", FileReadSource.OH_ACI)).content
@@ -220,7 +220,7 @@ async def test_a_reader_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch
 
 LIMITED = """
 import resource, socket, subprocess
-from runtime.server.document_converter import give_up_rights
+from runtime.server.documents import give_up_rights
 give_up_rights()
 for attempt in (
     lambda: socket.create_connection(("127.0.0.1", 1)),
@@ -243,7 +243,7 @@ def test_the_process_that_reads_has_no_network_no_programs_and_little_memory() -
 
 LIMITS = """
 import os, resource as r
-from runtime.server.document_converter import give_up_rights
+from runtime.server.documents import give_up_rights
 before = os.readlink("/proc/self/ns/net")
 give_up_rights()
 for what in (r.RLIMIT_AS, r.RLIMIT_CPU, r.RLIMIT_FSIZE, r.RLIMIT_CORE):
@@ -275,20 +275,20 @@ def test_the_process_that_reads_has_limits_and_a_network_of_its_own() -> None:
     ],
 )
 def test_a_paragraph_is_marked_by_its_style(style: str, line: str) -> None:
-    assert document_converter._marked(style, "text") == line
+    assert documents._marked(style, "text") == line
 
 
 def test_a_table_is_one_of_markdown() -> None:
     rows = [["a", "b|c", "d\ne"], ["1", "2", "3"]]
-    assert document_converter._table(rows) == "| a | b\\|c | d e |\n| --- | --- | --- |\n| 1 | 2 | 3 |"
-    assert document_converter._table([["one"]]) == "| one |\n| --- |"
-    assert document_converter._table([]) == ""
+    assert documents._table(rows) == "| a | b\\|c | d e |\n| --- | --- | --- |\n| 1 | 2 | 3 |"
+    assert documents._table([["one"]]) == "| one |\n| --- |"
+    assert documents._table([]) == ""
 
 
 def test_a_missing_library_has_a_status_of_its_own(tmp_path: Path) -> None:
     pdf(tmp_path / "f.pdf")
     with (tmp_path / "f.pdf").open("rb") as file:
-        command = [sys.executable, "-S", "-m", "runtime.server.document_converter", ".pdf"]
+        command = [sys.executable, "-S", "-m", "runtime.server.documents", ".pdf"]
         alone = {"PYTHONPATH": str(ROOT)}
         done = subprocess.run(command, stdin=file, capture_output=True, cwd=ROOT, env=alone, check=False)
     assert done.returncode == LIBRARY_MISSING, done.stderr

@@ -43,7 +43,7 @@ def test_what_is_held_back_is_not_lost() -> None:
     echoes = Echoes()
     echoes.expect(b"yes\n")
     assert echoes.feed(b"say ye") == b"say "
-    assert echoes.give_up() == b"ye"
+    assert echoes.clear() == b"ye"
 
 
 def test_are_taken_out_in_their_order() -> None:
@@ -66,8 +66,8 @@ def test_the_longest_beginning_of_any_is_held_back() -> None:
     echoes.expect(b"b\n")
     echoes.expect(b"aab\n")
     assert echoes.feed(b"aaab") == b"a"
-    assert echoes.give_up() == b"aab"
-    assert echoes.give_up() == b""
+    assert echoes.clear() == b"aab"
+    assert echoes.clear() == b""
     assert echoes.feed(b"b\r\n") == b"b\r\n"
 
 

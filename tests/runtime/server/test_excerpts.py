@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.server.file_views import RangeError, line_numbers_of, lines_of, numbered, shown, snippet
+from runtime.server.editor import EditorError, excerpt, line_numbers_of, lines_of, numbered, snippet
 
 HEAD = "Here's the result of running `cat -n` on f:\n"
 TEXT = "a\nb\nc\n"
@@ -23,7 +23,7 @@ TEXT = "a\nb\nc\n"
     ],
 )
 def test_lines_are_shown_with_their_numbers(view_range: list[int] | None, answer: str) -> None:
-    assert shown(TEXT, "f", view_range) == HEAD + answer
+    assert excerpt(TEXT, "f", view_range) == HEAD + answer
 
 
 @pytest.mark.parametrize(
@@ -39,8 +39,8 @@ def test_lines_are_shown_with_their_numbers(view_range: list[int] | None, answer
     ],
 )
 def test_a_range_that_a_text_does_not_have_is_refused(view_range: list[int], hint: str) -> None:
-    with pytest.raises(RangeError) as refused:
-        shown(TEXT, "f", view_range)
+    with pytest.raises(EditorError) as refused:
+        excerpt(TEXT, "f", view_range)
     assert hint in str(refused.value)
 
 

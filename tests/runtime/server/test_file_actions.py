@@ -25,8 +25,8 @@ from core.events import (
 )
 from runtime.server import file_actions as files_module
 from runtime.server.edit_history import MemoryHistory
+from runtime.server.editor import unified_diff
 from runtime.server.file_actions import MAX_WHOLE_CONTENT_BYTES, Files
-from runtime.server.file_views import unified_diff
 from runtime.server.text_file import PREFIX
 from tests.runtime.conftest import Watcher
 from tests.runtime.server.test_downloads import somebody
@@ -498,7 +498,7 @@ class TestUndo:
         await desk.edit("insert", file, insert_line=0, new_str="new")
         file.write_text(first)
         assert (await desk.edit("undo_edit", file)).content.endswith(
-            "\nNOTE: The file stood as before that edit already; nothing in it has changed.\n"
+            "\nNOTE: The file already had this content; nothing in it has changed.\n"
         )
         assert file.read_text() == first
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from runtime.server.file_views import MAX_CHARS, listing
+from runtime.server.editor import MAX_CHARS, listing
 from runtime.server.safe_paths import Roots
 
 

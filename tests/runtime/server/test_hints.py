@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.server import hints
+from runtime.server import prompt
+from runtime.server.outputs import Output
 
 
 @pytest.mark.parametrize(
@@ -12,31 +13,37 @@ from runtime.server import hints
     [("ls", ""), ("C-c", " CTRL+C was sent."), (" C-z\n", " CTRL+Z was sent."), ("C-cc", ""), ("", "")],
 )
 def test_the_end_of_a_command_is_told_with_the_key_that_was_sent(command: str, sent: str) -> None:
-    assert hints.completed(7, command) == f"\n[The command completed with exit code 7.{sent}]"
+    assert prompt.completed(7, command) == f"\n[The command completed with exit code 7.{sent}]"
 
 
 def test_times_are_told_without_needless_digits() -> None:
-    assert hints.no_new_output(10.0) == f"\n[The command has no new output after 10 seconds. {hints.HELP}]"
-    assert hints.timed_out(0.5) == f"\n[The command timed out after 0.5 seconds. {hints.HELP}]"
+    assert prompt.no_new_output(10.0) == f"\n[The command has no new output after 10 seconds. {prompt.HELP}]"
+    assert prompt.timed_out(0.5) == f"\n[The command timed out after 0.5 seconds. {prompt.HELP}]"
 
 
 def test_a_command_that_was_not_executed_is_named() -> None:
-    assert hints.not_executed(" ls\n").startswith('\n[Your command "ls" is NOT executed. The previous command is still')
-    assert hints.not_executed("ls").endswith(f"you can interact with the current process: {hints.HELP}]")
+    assert prompt.not_executed(" ls\n").startswith(
+        '\n[Your command "ls" is NOT executed. The previous command is still'
+    )
+    assert prompt.not_executed("ls").endswith(f"you can interact with the current process: {prompt.HELP}]")
 
 
 def test_where_an_output_is_whole_is_told_or_why_it_is_not() -> None:
-    assert hints.kept_output(3, "/a b", 5, 70, "") == (
+    output = Output(3, "/a b", 100)
+    output.loss = "full"
+    assert output.storage_note() == "\n[What is not shown of the output is lost: full.]"
+    output.is_written, output.lines, output.size_bytes = True, 5, 70
+    assert output.storage_note().startswith(
+        "\n[All that was kept of the output is output:3 (5 lines, 70 bytes; full). Read it"
+    )
+    output.loss = ""
+    assert output.storage_note() == (
         "\n[The whole output is output:3 (5 lines, 70 bytes). "
         "Read it a part at a time, such as with: sed -n '1,200p' '/a b']"
     )
-    assert hints.kept_output(3, "/a", 5, 70, "too much").startswith(
-        "\n[All that was kept of the output is output:3 (5 lines, 70 bytes; too much). Read it"
-    )
-    assert hints.kept_output(3, "", 0, 0, "full") == "\n[What is not shown of the output is lost: full.]"
 
 
 def test_a_fresh_shell_is_told_with_its_folder() -> None:
-    assert hints.fresh_shell("/a") == (
+    assert prompt.fresh_shell("/a") == (
         "A fresh shell was started in /a; the old one's variables, functions and aliases are gone."
     )

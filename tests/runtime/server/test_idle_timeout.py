@@ -15,18 +15,18 @@ async def connection(end: asyncio.Event) -> None:
 
 async def test_it_leaves_when_nobody_comes() -> None:
     left = asyncio.Event()
-    IdleTimeout(SOON_S).begin(left.set)
+    IdleTimeout(SOON_S).start(left.set)
     async with asyncio.timeout(20):
         await left.wait()
 
 
 async def test_it_leaves_when_the_last_one_has_gone() -> None:
     left, first_ends, second_ends = asyncio.Event(), asyncio.Event(), asyncio.Event()
-    absence = IdleTimeout(SOON_S)
-    absence.begin(left.set)
+    timeout = IdleTimeout(SOON_S)
+    timeout.start(left.set)
     first, second = (asyncio.create_task(connection(end)) for end in (first_ends, second_ends))
-    absence.came(first)
-    absence.came(second)
+    timeout.add(first)
+    timeout.add(second)
     first_ends.set()
     await first
     later = asyncio.get_running_loop().create_future()
@@ -45,9 +45,9 @@ async def test_without_patience_or_before_it_began_it_never_leaves() -> None:
     left: list[str] = []
     patient, not_begun = IdleTimeout(None), IdleTimeout(0.0)
     patient.begin(lambda: left.append("patient"))
-    for absence in (patient, not_begun):
+    for timeout in (patient, not_begun):
         task = asyncio.create_task(connection(ended))
-        absence.came(task)
+        timeout.add(task)
         await task
     later = loop.create_future()
     loop.call_later(SOON_S, later.set_result, None)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from core.events import CmdOutputObservation, CmdRunAction, Status
-from runtime.server import hints, input_detection
+from runtime.server import input_detection, prompt
 from runtime.server.bash_session import LOOK_AGAIN_S, WAITING_FOR_INPUT, BashSession
 from runtime.server.terminal import Terminal
 from tests.runtime.conftest import NO_CHANGE_TIMEOUT_S, Shell
@@ -77,7 +77,7 @@ async def test_who_reads_the_terminal_is_announced_at_once(tmp_path: Path, comma
     observation = await shell.run(f"PS1= ; {command}", timeout=60)
     assert observation.metadata.exit_code == -1
     assert observation.metadata.suffix.startswith("\n[The command has no new output after ")
-    assert observation.metadata.suffix.endswith(hints.HELP + "]" + hints.WAITS)
+    assert observation.metadata.suffix.endswith(prompt.HELP + "]" + prompt.WAITS)
     assert shell.watcher.frames[-1] == ANNOUNCED
     await session.aclose()
 
@@ -87,7 +87,7 @@ async def test_programs_that_draw_wait_for_keys(shell: Shell, program: str) -> N
     if (await shell.run(f"command -v {program}")).exit_code:
         pytest.skip(f"{program} is not installed")
     observation = await shell.run(f"seq 100 > f; {program} {'' if program == 'top' else 'f'}")
-    while not observation.metadata.suffix.endswith(hints.WAITS):
+    while not observation.metadata.suffix.endswith(prompt.WAITS):
         observation = await shell.run("")
     assert ANNOUNCED in shell.watcher.frames
 
@@ -95,7 +95,7 @@ async def test_programs_that_draw_wait_for_keys(shell: Shell, program: str) -> N
 @pytest.mark.parametrize("command", WORKERS.values(), ids=WORKERS)
 async def test_who_works_or_waits_for_something_else_is_not(shell: Shell, command: str) -> None:
     observation = await shell.run(command)
-    assert observation.metadata.suffix == hints.no_new_output(NO_CHANGE_TIMEOUT_S)
+    assert observation.metadata.suffix == prompt.no_new_output(NO_CHANGE_TIMEOUT_S)
     assert ANNOUNCED not in shell.watcher.frames
 
 
@@ -111,7 +111,7 @@ async def test_who_reads_for_a_moment_only_is_not_announced(shell: Shell, monkey
     monkeypatch.setattr(input_detection, "waits_for_terminal", waits)
     observation = await shell.run("sleep 100")
     assert reads_until
-    assert observation.metadata.suffix == hints.no_new_output(NO_CHANGE_TIMEOUT_S)
+    assert observation.metadata.suffix == prompt.no_new_output(NO_CHANGE_TIMEOUT_S)
     assert ANNOUNCED not in shell.watcher.frames
 
 
@@ -139,22 +139,22 @@ async def test_input_takes_the_notice_away(shell: Shell) -> None:
     await shell.run("read x; echo $x; sleep 100")
     observation = await shell.run("Ada", is_input=True)
     assert observation.content == "Ada"
-    assert observation.metadata.suffix == hints.no_new_output(NO_CHANGE_TIMEOUT_S)
+    assert observation.metadata.suffix == prompt.no_new_output(NO_CHANGE_TIMEOUT_S)
     assert [frame for frame in shell.watcher.frames if isinstance(frame, Status)] == [ANNOUNCED, WITHDRAWN]
 
 
 async def test_each_new_question_is_announced(shell: Shell) -> None:
     observation = await shell.run("read -p one? x; read -p two? y")
-    assert (observation.content, observation.metadata.suffix[-60:]) == ("one?", hints.WAITS[-60:])
+    assert (observation.content, observation.metadata.suffix[-60:]) == ("one?", prompt.WAITS[-60:])
     observation = await shell.run("1", is_input=True)
-    assert (observation.content, observation.metadata.suffix[-60:]) == ("two?", hints.WAITS[-60:])
+    assert (observation.content, observation.metadata.suffix[-60:]) == ("two?", prompt.WAITS[-60:])
     assert (await shell.run("2", is_input=True)).exit_code == 0
 
 
 async def test_who_waits_on_is_given_the_time_of_silence_and_not_told_again(shell: Shell) -> None:
     await shell.run("read x")
     observation = await shell.run("")
-    assert observation.metadata.suffix == hints.no_new_output(NO_CHANGE_TIMEOUT_S)
+    assert observation.metadata.suffix == prompt.no_new_output(NO_CHANGE_TIMEOUT_S)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ async def test_it_is_seen_inside_walls_and_by_a_user_without_privileges(tmp_path
     async with walled(tmp_path / "workspace") as runtime:
         observation = await runtime.execute(CmdRunAction(command="seq 1 100000; read x"), 1, lambda frame: None)
         assert isinstance(observation, CmdOutputObservation)
-        assert hints.WAITS in observation.metadata.suffix
+        assert prompt.WAITS in observation.metadata.suffix
         await runtime.execute(CmdRunAction(command="\n", is_input=True), 2, lambda frame: None)
         kept = observation.metadata.suffix.split()[-1].rstrip("]")
         assert (await run(runtime, f"tail -n 1 {kept}")).content == "100000"
@@ -183,7 +183,7 @@ async def test_it_is_seen_inside_walls_and_by_a_user_without_privileges(tmp_path
 
 async def test_a_program_that_begins_to_read_later_is_found_later(shell: Shell) -> None:
     observation = await shell.run("sleep 0.25; read x", timeout=60)
-    assert observation.metadata.suffix.endswith(hints.WAITS)
+    assert observation.metadata.suffix.endswith(prompt.WAITS)
 
 
 async def test_a_shell_that_has_not_read_the_command_yet_does_not_wait_for_input(shell: Shell) -> None:
@@ -193,5 +193,5 @@ async def test_a_shell_that_has_not_read_the_command_yet_does_not_wait_for_input
         observation = await shell.run("echo begun")
     finally:
         os.kill(shell.session.pid, signal.SIGCONT)
-    assert observation.metadata.suffix == hints.no_new_output(NO_CHANGE_TIMEOUT_S)
+    assert observation.metadata.suffix == prompt.no_new_output(NO_CHANGE_TIMEOUT_S)
     assert (await shell.run("")).content == "begun"

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from runtime.server.terminal import control_key, cursor_mode, named_key
+from runtime.server.terminal import control_key, has_application_keys, named_key
 from tests.runtime.conftest import Shell
 
 KEY_BY_KEY = (
@@ -63,9 +63,9 @@ def test_the_cursors_keys_have_another_form() -> None:
 
 
 def test_the_form_is_the_one_asked_for_last() -> None:
-    assert cursor_mode(b"\x1b[?1h\x1b[?1049h", False)
-    assert not cursor_mode(b"\x1b[?1h drawn \x1b[?1l", True)
-    assert cursor_mode(b"text \x1b[?12l", True)
+    assert has_application_keys(b"\x1b[?1h\x1b[?1049h", False)
+    assert not has_application_keys(b"\x1b[?1h drawn \x1b[?1l", True)
+    assert has_application_keys(b"text \x1b[?12l", True)
 
 
 class TestInTheShell:

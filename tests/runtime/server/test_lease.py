@@ -90,7 +90,7 @@ class TestOwners:
     async def test_one_who_is_not_heard_of_any_more_loses_it(self, tmp_path: Path) -> None:
         left = asyncio.Event()
         ownership = Lease(left.set, absent_s=0.05)
-        app = ActionServer(ActionExecutor([]), RequestGuard(KEY), str(tmp_path), ownership=ownership).app
+        app = ActionServer(ActionExecutor([]), RequestGuard(KEY), str(tmp_path), lease=ownership).app
         async with listening(app) as port:
             url = f"http://127.0.0.1:{port}"
             async with owner(url, FIRST) as first, owner(url, SECOND) as second:
@@ -132,8 +132,8 @@ class TestLives:
 
     def test_one_that_cannot_begin_is_the_last(self) -> None:
         program = (
-            "import sys; from runtime.server.lease import serve_lives; "
-            "sys.exit(serve_lives(lambda is_first: 2 if is_first else 0))"
+            "import sys; from runtime.server.lease import serve_repeatedly; "
+            "sys.exit(serve_repeatedly(lambda is_first: 2 if is_first else 0))"
         )
         assert subprocess.run([sys.executable, "-c", program], timeout=10, check=False).returncode == 2
 
@@ -150,7 +150,7 @@ lease.time.monotonic = iter([0.0, {lasted_s}, 10.0, 10.0]).__next__ if {status} 
 def live(is_first):
     print("life", is_first, flush=True)
     return {status} if is_first else 2
-sys.exit(lease.serve_lives(live))
+sys.exit(lease.serve_repeatedly(live))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2, done.stderr

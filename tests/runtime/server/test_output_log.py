@@ -8,8 +8,7 @@ import pytest
 
 from core.events import TerminalOutput
 from runtime.protocol import NO_ACTION_ID
-from runtime.server.output_log import OutputLog, TerminalViewers
-from runtime.server.outputs import Outputs
+from runtime.server.outputs import OutputLog, Outputs, TerminalViewers
 
 LIVE_BYTES = 262_144
 
@@ -50,11 +49,11 @@ def test_a_command_that_ended_has_its_output_and_the_next_one_another(printed: O
 
 def test_live_bytes_wait_within_bounds(printed: OutputLog) -> None:
     printed.feed(b"x" * LIVE_BYTES)
-    assert not printed.is_waiting_for_its_reader
+    assert not printed.is_backed_up
     printed.feed(b"y")
-    assert printed.is_waiting_for_its_reader
-    printed.forget_old()
-    assert not printed.is_waiting_for_its_reader
+    assert printed.is_backed_up
+    printed.drop_old()
+    assert not printed.is_backed_up
     live = printed.take_live()
     assert live is not None
     assert live.data == b"x" * (LIVE_BYTES - 1) + b"y"
@@ -62,7 +61,7 @@ def test_live_bytes_wait_within_bounds(printed: OutputLog) -> None:
 
 def test_what_nobody_wants_is_dropped(printed: OutputLog) -> None:
     printed.feed(b"one\r\n")
-    printed.drop()
+    printed.drop_unread()
     assert printed.take_live() is None
     assert printed.unread.take() == ""
     assert printed.total_bytes == 5

@@ -60,7 +60,7 @@ async def test_it_is_the_first_ones_who_claims_it_and_everybodys_until_then(http
         (("DELETE", "/owner", SECOND), 409),
         (("DELETE", "/owner", FIRST), 501),
     ]
-    ownership = Lease(claimed=claimed.append)
+    ownership = Lease(on_claim=claimed.append)
     assert await asked(http, ownership, *(question for question, _ in questions)) == [status for _, status in questions]
     assert claimed == [FIRST]
 
@@ -80,7 +80,7 @@ async def test_where_nothing_can_be_kept_for_him_it_stays_nobodys(http: aiohttp.
             raise OSError(28, "No space left on device")
 
     questions = (("PUT", "/owner", FIRST), ("GET", "/work", SECOND), ("PUT", "/owner", SECOND))
-    assert await asked(http, Lease(claimed=no_space), *questions) == [500, 200, 200]
+    assert await asked(http, Lease(on_claim=no_space), *questions) == [500, 200, 200]
 
 
 @pytest.mark.parametrize(("absent_s", "status"), [(-1.0, 503), (600.0, 409)])

@@ -64,11 +64,11 @@ class TestWho:
             def own() -> set[int]:
                 return {job}
 
-            processes.of_the_server.add(own)
+            processes.own_processes.add(own)
             try:
                 assert processes.commands_below(child.pid) == set()
             finally:
-                processes.of_the_server.discard(own)
+                processes.own_processes.discard(own)
 
     async def test_is_waited_for_is_no_command_until_it_has_ended(self) -> None:
         with subprocess.Popen(["sleep", "600"]) as child:

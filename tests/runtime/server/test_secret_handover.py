@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from runtime.server import secret_handover
-from runtime.server.secret_handover import SecretHandover
+from runtime.server import shell
+from runtime.server.shell import SecretHandover
 
 
 def test_values_come_in_their_order_each_with_a_zero_behind_it() -> None:
@@ -28,7 +28,7 @@ def test_values_come_in_their_order_each_with_a_zero_behind_it() -> None:
 
 
 def test_a_value_that_is_no_text_is_refused_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(secret_handover, "SHARED_MEMORY", str(tmp_path))
+    monkeypatch.setattr(shell, "SHARED_MEMORY", str(tmp_path))
     before = set(os.listdir("/proc/self/fd"))
     SecretHandover({"fits": "x" * 60_000}).close()
     with pytest.raises(UnicodeEncodeError):
@@ -40,7 +40,7 @@ def test_a_value_that_is_no_text_is_refused_and_leaves_nothing(tmp_path: Path, m
 def test_without_shared_memory_the_pipe_is_in_the_folder_for_temporary_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(secret_handover, "SHARED_MEMORY", str(tmp_path / "none"))
+    monkeypatch.setattr(shell, "SHARED_MEMORY", str(tmp_path / "none"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     lent = SecretHandover({"a": "1"})
     assert Path(lent.path).parent.parent == tmp_path

@@ -122,7 +122,7 @@ class TestOptions:
 
     def test_a_limit_is_never_raised_and_none_is_none(self) -> None:
         program = (
-            "import resource as r; from runtime.server.hardening import limit; what = r.RLIMIT_NOFILE\n"
+            "import resource as r; from runtime.server.main import limit; what = r.RLIMIT_NOFILE\n"
             "for most in (90, None, 80, 200): limit(what, most); print(*r.getrlimit(what))"
         )
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

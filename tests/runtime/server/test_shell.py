@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from runtime.server import shell as shell_module
-from runtime.server.output_log import OutputLog, TerminalViewers
-from runtime.server.outputs import Outputs
+from runtime.server.outputs import OutputLog, Outputs, TerminalViewers
 from runtime.server.shell import Shell, ShellError
 from tests.runtime.conftest import WITHIN_S
 
@@ -26,8 +25,8 @@ async def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     outputs = Outputs(folders=[str(tmp_path)])
 
     def make(folder: Path = tmp_path, **env: str) -> Shell:
-        printed = OutputLog(outputs, TerminalViewers())
-        made.append(Shell(str(folder), env={**os.environ, **env}, umask=0o022, printed=printed))
+        log = OutputLog(outputs, TerminalViewers())
+        made.append(Shell(str(folder), env={**os.environ, **env}, umask=0o022, log=log))
         return made[-1]
 
     yield make
@@ -56,19 +55,19 @@ async def test_a_command_has_begun_once_the_shell_has_read_it(make: Make) -> Non
     await shell.begin("exit_with() { return 5; }; exit_with", 1)
     assert await shell.ends_within(WITHIN_S)
     assert shell.has_begun
-    ended, with_its_shell = shell.take_end()
+    ended, with_its_shell = shell.take_result()
     assert (ended.exit_code, with_its_shell) == (5, False)
     await shell.begin("C-c", 2)
     assert shell.has_begun
     assert await shell.ends_within(WITHIN_S)
-    assert shell.take_end()[0].exit_code == 130
+    assert shell.take_result()[0].exit_code == 130
     await shell.begin("exit 3", 3)
     assert await shell.ends_within(WITHIN_S)
     while not shell.has_ended:
         await shell.change()
-    ended, with_its_shell = shell.take_end()
+    ended, with_its_shell = shell.take_result()
     assert (ended.exit_code, with_its_shell) == (3, True)
-    assert "A fresh shell was started" in await shell.start_afresh()
+    assert "A fresh shell was started" in await shell.restart()
     assert (shell.has_ended, shell.is_over) == (False, False)
 
 
@@ -77,9 +76,9 @@ async def test_who_waits_for_longer_than_it_takes_is_told(make: Make) -> None:
     await shell.start()
     await shell.begin("read x", 1)
     assert not await shell.ends_within(0.01)
-    shell.end_unbegun()
+    shell.mark_discarded()
     assert await shell.ends_within(0)
-    assert shell.take_end()[0].exit_code == 130
+    assert shell.take_result()[0].exit_code == 130
 
 
 async def test_a_bash_that_gives_no_prompt_is_refused_with_what_it_said(make: Make, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def test_a_reserve_is_kept_and_once_broken_into_an_eighth_of_the_rest_may_be_use
 ) -> None:
     reserve = _Reserve(least)
     reserve.begin(at_the_start)
-    assert [(free, reserve.is_broken_into(free)) for free, _ in then] == then
+    assert [(free, reserve.is_used_up(free)) for free, _ in then] == then
 
 
 async def test_where_nothing_runs_short_nothing_is_told_and_nothing_left_open(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ class Disk:
     f_bavail = property(lambda self: free["bytes"] // 4096)
     f_favail = property(lambda self: free["files"])
 os.statvfs = lambda where: Disk()
-module.LOOK_EVERY_S = 0.01
+module.POLL_S = 0.01
 
 async def main():
     shortage = module.ShortageWatch("/", 10 * MB)

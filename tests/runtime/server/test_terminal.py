@@ -115,9 +115,9 @@ class TestModes:
     async def test_are_put_back_whatever_a_program_left(self, screen: Screen) -> None:
         await screen.start("stty raw -echo; echo @; read x")
         assert (screen.terminal.takes_lines, screen.terminal.echoes) == (False, False)
-        screen.terminal.calm()
+        screen.terminal.reset_modes()
         assert (screen.terminal.takes_lines, screen.terminal.echoes) == (True, True)
-        screen.terminal.calm()
+        screen.terminal.reset_modes()
         assert (screen.terminal.takes_lines, screen.terminal.echoes) == (True, True)
 
     async def test_what_may_be_an_echo_is_shown_once_none_is_waited_for(self, screen: Screen) -> None:
@@ -126,7 +126,7 @@ class TestModes:
         screen.terminal.send(b"x\n")
         await screen.shows(b"yes")
         assert not screen.shown.endswith(b"\r")
-        screen.terminal.calm()
+        screen.terminal.reset_modes()
         assert screen.shown.endswith(b"yes\r")
 
 
@@ -169,14 +169,14 @@ class TestTyping:
         await screen.start("stty raw -echo; echo @; sleep 600")
         screen.terminal.send(b"z" * 500_000)
         assert 0 < screen.terminal.unsent_bytes < 500_000
-        screen.terminal.forget_input()
+        screen.terminal.discard_input()
         assert screen.terminal.unsent_bytes == 0
 
     async def test_what_nobody_has_read_can_be_forgotten(self, screen: Screen) -> None:
         await screen.start("mkfifo go; echo @; read x <go; read y; echo got:$y")
         screen.terminal.send(b"lost")
         await screen.shows(b"lost")
-        screen.terminal.forget_input()
+        screen.terminal.discard_input()
         await asyncio.to_thread((screen.folder / "go").write_text, "\n")
         screen.terminal.send(b"kept\n")
         assert b"got:kept" in await screen.end()

@@ -18,9 +18,8 @@ from aiohttp import web
 from core.events import Frame, TerminalOutput
 from runtime.protocol import KEY_HEADER, LineSplitter, decode_line
 from runtime.server.action_executor import ActionExecutor
-from runtime.server.app import ActionServer
+from runtime.server.app import ActionServer, TerminalRoutes
 from runtime.server.request_guard import RequestGuard
-from runtime.server.terminal_routes import TerminalRoutes
 from tests.runtime.conftest import Shell, Watcher
 
 KEY = "k" * 64

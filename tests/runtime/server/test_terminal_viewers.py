@@ -6,7 +6,7 @@ import asyncio
 from contextlib import aclosing
 
 from core.events import Frame, Status, TerminalOutput
-from runtime.server.output_log import BACKLOG_BYTES, SCREENFUL_BYTES, SKIPPED, TerminalViewers
+from runtime.server.outputs import BACKLOG_BYTES, SCREENFUL_BYTES, SKIPPED, TerminalViewers
 
 
 def line(number: int) -> TerminalOutput:

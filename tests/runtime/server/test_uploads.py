@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from runtime.server import uploads
-from runtime.server.uploads import TooLargeError, TransferError, Upload
+from runtime.server import transfers
+from runtime.server.transfers import TooLargeError, TransferError, Upload
 from runtime.server.zip_archive import ArchiveError
 from tests.runtime import zips
 
@@ -122,7 +122,7 @@ class TestFile:
         assert tree(place) == before
 
     def test_more_than_the_limit_is_refused(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(uploads, "MAX_UPLOAD_BYTES", 10)
+        monkeypatch.setattr(transfers, "MAX_UPLOAD_BYTES", 10)
         with closing(Upload(str(place), UMASK)) as upload:
             upload.write(b"x" * 10)
             with pytest.raises(TooLargeError):

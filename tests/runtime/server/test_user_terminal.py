@@ -167,13 +167,13 @@ class SlowReader(Watcher):
 
     def __init__(self, shell: Shell) -> None:
         super().__init__()
-        self._printed = shell.session._printed
+        self._printed = shell.session._log
         self.was_slow = False
 
     async def emit(self, frame: Frame) -> None:
         self(frame)
         if not self.was_slow and isinstance(frame, TerminalOutput) and b"flooding" * 10 in frame.data:
-            while not self._printed.is_waiting_for_its_reader:
+            while not self._printed.is_backed_up:
                 await asyncio.sleep(0)
             self.was_slow = True
 
@@ -192,17 +192,17 @@ async def test_a_flood_of_the_agents_does_not_stall_behind_a_reader_who_was_slow
     command = "yes floodingflooding$(printf flooding%.0s {1..20}) | head -c 2000000; echo ov''er"
     running = asyncio.create_task(shell.run(command, blocking=True))
     went_on: list[bool] = []
-    wait = shell.session._shell.change_within
+    wait = shell.session._shell.change
 
     async def watched(seconds: float) -> None:
-        paused = shell.session._printed.is_waiting_for_its_reader
+        paused = shell.session._log.is_backed_up
         waiting = asyncio.create_task(wait(seconds))
         await asyncio.sleep(0)
         if paused:
             went_on.append(waiting.done())
         await waiting
 
-    shell.session._shell.change_within = watched  # type: ignore[method-assign]
+    shell.session._shell.change = watched  # type: ignore[method-assign]
     await running
     assert reader.was_slow
     assert went_on
@@ -254,11 +254,11 @@ def test_lines_that_were_typed_are_told_with_how_each_ended(tmp_path: Path, writ
     (tmp_path / "typed").write_text(written)
     lines = "\n".join(told)
     expected = f"[The user ran:]\n{lines}\n[The terminal showed:]\n" if told else ""
-    assert user_terminal._typed(str(tmp_path / "typed")) == expected
-    assert user_terminal._typed(str(tmp_path / "none")) == ""
+    assert user_terminal._typed_lines(str(tmp_path / "typed")) == expected
+    assert user_terminal._typed_lines(str(tmp_path / "none")) == ""
 
 
 def test_of_very_many_lines_the_newest_are_told(tmp_path: Path) -> None:
     (tmp_path / "typed").write_text("".join(f"> {number:05}\n" for number in range(10_000)))
-    told = user_terminal._typed(str(tmp_path / "typed")).splitlines()
+    told = user_terminal._typed_lines(str(tmp_path / "typed")).splitlines()
     assert (told[1], told[-2], len(told)) == ("$ 07952", "$ 09999", 2050)

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.server.transfers import Download
-from runtime.server.uploads import Upload
+from runtime.server.transfers import Download, Upload
 from runtime.server.zip_archive import CHUNK_BYTES, ArchiveError, content, entries, quoted
 from tests.repeated import leaves_nothing
 from tests.runtime import zips

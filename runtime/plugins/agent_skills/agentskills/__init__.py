@@ -1,20 +1,28 @@
 """The skills: `from agentskills import *` in a kernel. Names and order are OpenHands V0's.
 
-Imports nothing but the standard library; what a function needs beyond that, it imports when it is called.
+Importing it loads only the standard library; a function imports other libraries when it is called. The docstrings of
+the functions are for the model, which reads them with `help` or as `documentation()`.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
+from inspect import getdoc, signature
+from textwrap import indent
 
-from .file_editor import file_editor
-from .file_ops import find_file, goto_line, open_file, scroll_down, scroll_up, search_dir, search_file
-from .file_reader import can_ask_openai, parse_docx, parse_latex, parse_pdf, parse_pptx
-from .media import parse_audio, parse_image, parse_video
+from .file_ops import file_editor, find_file, goto_line, open_file, scroll_down, scroll_up, search_dir, search_file
+from .file_reader import (
+    openai_key,
+    parse_audio,
+    parse_docx,
+    parse_image,
+    parse_latex,
+    parse_pdf,
+    parse_pptx,
+    parse_video,
+)
 from .repo_ops import explore_tree_structure, get_entity_contents, search_code_snippets
 
-__all__ = [  # noqa: RUF022  # in the order in which V0 documents them
+__all__ = [  # noqa: RUF022  # V0's order
     "open_file",
     "goto_line",
     "scroll_down",
@@ -31,16 +39,13 @@ __all__ = [  # noqa: RUF022  # in the order in which V0 documents them
     "explore_tree_structure",
     "file_editor",
 ]
-if can_ask_openai():
+if openai_key():
     __all__ += ["parse_audio", "parse_image", "parse_video"]
 
 
 def documentation() -> str:
-    """Signature and docstring of every skill, as V0 puts them into prompts; `file_editor` is known as a tool."""
-    return "".join(_documented(globals()[name]) for name in __all__ if name != "file_editor")
-
-
-def _documented(skill: Callable[..., object]) -> str:
-    lines = [line.strip() for line in (skill.__doc__ or "").split("\n")]
-    body = "\n".join("    " + line for line in lines if line)
-    return f"{skill.__name__}{inspect.signature(skill)}:\n{body}\n\n"
+    """Return the signature and docstring of every skill except `file_editor`, which the agent has as a tool."""
+    skills = [globals()[name] for name in __all__ if name != "file_editor"]
+    return "\n\n".join(
+        f"{skill.__name__}{signature(skill)}:\n{indent(getdoc(skill) or '', '    ')}" for skill in skills
+    )

@@ -1,8 +1,8 @@
-"""What is in a repository of Python, and how it hangs together: folders, files, classes, functions, and four edges.
+"""CodeGraph: the folders, files, classes and functions of a Python repository, and four kinds of edges between them.
 
-Source of rules and names: `openhands_aci/indexing/locagent/repo/dependency_graph/`. Here it is made of the syntax
-alone, in memory, and writes nothing into the repository. A name that is called or inherited from leads to what has
-that name in the same file or among its imports, and else to all that have it anywhere.
+Source of rules and names: `openhands_aci/indexing/locagent/repo/dependency_graph/`. The graph is made from the syntax
+alone, in memory, and nothing is written into the repository. A called or inherited name leads to the definitions of
+that name in the same file or among its imports, otherwise to all of them.
 """
 
 import ast
@@ -20,7 +20,7 @@ Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass
 class Entity:
-    """A folder, file, class or function; `id` is its path, and behind a colon its qualified name."""
+    """A folder, file, class or function. Its `id` is its path, followed by a colon and its qualified name."""
 
     id: str
     kind: str
@@ -35,19 +35,19 @@ class Entity:
 
     @property
     def name(self) -> str:
-        """The last part of it."""
+        """The last part of its id."""
         return self.id.rpartition(":")[2].rpartition("/" if ":" not in self.id else ".")[2]
 
 
 @dataclass
 class CodeGraph:
-    """Entities by id, and edges both ways: to whom, by which kinds, in the order in which they were found."""
+    """Entities by id, and edges in both directions: their kinds by the other entity, in the order of discovery."""
 
     entities: dict[str, Entity] = field(default_factory=dict)
     out: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     into: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     named: dict[str, list[str]] = field(default_factory=dict)
-    """Classes and functions by their last names."""
+    """Ids of classes and functions by name."""
 
     def connect(self, source: str, edge: str, target: str) -> None:
         if edge not in (kinds := self.out.setdefault(source, {}).setdefault(target, [])):
@@ -56,12 +56,12 @@ class CodeGraph:
 
 
 def is_test(entity_id: str) -> bool:
-    """Whether something belongs to tests, which are left out of all answers."""
+    """Return whether an entity belongs to tests, which are left out of all answers."""
     return any(word.startswith("test") for word in re.split(r" |_|/", entity_id.partition(":")[0].lower()))
 
 
 def build(repository: str) -> CodeGraph:
-    """The graph of a folder. What cannot be read or parsed is there as a file, and no more."""
+    """Make the graph of a folder. A file that cannot be read or parsed has no definitions."""
     graph = CodeGraph({"/": Entity("/", "directory")})
     for path in _python_files(repository):
         _add_file(graph, repository, path)
@@ -136,7 +136,7 @@ def _add_imports(graph: CodeGraph, file: Entity) -> None:
 
 
 def _imported(graph: CodeGraph, module: str, name: str) -> str:
-    """What an import leads to: a file, or something in one; an empty text for what is not of the repository."""
+    """Return the id of the imported file or definition; empty if it is not in the repository."""
     submodule = _file_of(graph, f"{module}.{name}") if name else ""
     if submodule:
         return submodule
@@ -164,8 +164,8 @@ def _add_uses(graph: CodeGraph, entity: Entity) -> None:
 
 def _connect_by_name(graph: CodeGraph, entity: Entity, edge: str, name: str) -> None:
     found, imported = graph.named.get(name, []), graph.out.get(entity.file, {})
-    near = [other for other in found if other.partition(":")[0] == entity.file or other in imported]
-    for other in near or found:
+    nearby = [other for other in found if other.partition(":")[0] == entity.file or other in imported]
+    for other in nearby or found:
         graph.connect(entity.id, edge, other)
 
 

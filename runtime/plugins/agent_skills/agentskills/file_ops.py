@@ -1,38 +1,42 @@
-"""Open a file and move a window over it; search in files and for files. Everything is printed.
+"""Open a file and move a window over it; search in files and for files; edit files.
 
-Source of rules and texts: `openhands/runtime/plugins/agent_skills/file_ops/file_ops.py`. What is no text is shown as
-far as it can be, and what is no regular file is left out of searches: reading a pipe would wait for ever.
+Source of rules and texts: `openhands/runtime/plugins/agent_skills/file_ops/file_ops.py`. Files that are not text are
+shown as far as possible, and searches skip what is not a regular file: reading a pipe would wait for ever.
+
+`file_editor` is the server's own editor, with the texts of `openhands_aci/editor/__init__.py`. Handloom's folder is in
+`sys.path` only while the editor is imported, so that a cell finds its own modules `runtime` and `core` if it has any.
 """
 
+import json
 import os
+import sys
+import uuid
 from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
 
 WINDOW = 100
-"""Lines that are shown at once."""
+"""The number of lines shown at once."""
 MAX_FILES = 100
-"""With matches; of more, only their number is told."""
+"""If more files match, only their number is printed."""
 
 
 class _Window:
-    """Which file is open, and where the window stands on it."""
+    """The open file, and the line of the window."""
 
     file: str | None = None
     line = 1
 
 
 def open_file(path: str, line_number: int | None = 1, context_lines: int | None = WINDOW) -> None:
-    """Opens a file in the editor and optionally positions at a specific line.
-
-    The function displays a limited window of content, centered around the specified line
-    number if provided. To view the complete file content, the agent should use scroll_down and scroll_up
-    commands iteratively.
+    """Open a file and print a window of its lines around a line. Use scroll_down and scroll_up to see the rest.
 
     Args:
-        path: The path to the file to open. Absolute path is recommended.
-        line_number: The target line number to center the view on (if possible).
-            Defaults to 1.
-        context_lines: Maximum number of lines to display in the view window.
-            Limited to 100 lines. Defaults to 100.
+        path: The path of the file; an absolute path is recommended.
+        line_number: The line in the middle of the window.
+        context_lines: The number of lines to print, at most 100.
     """
     if not os.path.isfile(path):
         _error(f"File {path} not found.")
@@ -52,10 +56,10 @@ def open_file(path: str, line_number: int | None = 1, context_lines: int | None 
 
 
 def goto_line(line_number: int) -> None:
-    """Moves the window to show the specified line number.
+    """Print the lines of the open file around a line.
 
     Args:
-        line_number: int: The line number to move to.
+        line_number: The line in the middle of the window.
     """
     if (lines := _open_lines()) is None:
         return
@@ -67,29 +71,21 @@ def goto_line(line_number: int) -> None:
 
 
 def scroll_down() -> None:
-    """Moves the window down by 100 lines.
-
-    Args:
-        None
-    """
+    """Print the next 100 lines of the open file."""
     _scroll(WINDOW)
 
 
 def scroll_up() -> None:
-    """Moves the window up by 100 lines.
-
-    Args:
-        None
-    """
+    """Print the previous 100 lines of the open file."""
     _scroll(-WINDOW)
 
 
 def search_dir(search_term: str, dir_path: str = "./") -> None:
-    """Searches for search_term in all files in dir. If dir is not provided, searches in the current directory.
+    """Print every line that contains a text, in all files of a directory and below; hidden files are skipped.
 
     Args:
-        search_term: str: The term to search for.
-        dir_path: str: The path to the directory to search.
+        search_term: The text to search for.
+        dir_path: The directory.
     """
     if not os.path.isdir(dir_path):
         _error(f"Directory {dir_path} not found")
@@ -115,11 +111,11 @@ def search_dir(search_term: str, dir_path: str = "./") -> None:
 
 
 def search_file(search_term: str, file_path: str | None = None) -> None:
-    """Searches for search_term in file. If file is not provided, searches in the current open file.
+    """Print every line of a file that contains a text.
 
     Args:
-        search_term: The term to search for.
-        file_path: The path to the file to search.
+        search_term: The text to search for.
+        file_path: The path of the file; without it, the open file is searched.
     """
     path = _Window.file if file_path is None else file_path
     if path is None:
@@ -139,11 +135,11 @@ def search_file(search_term: str, file_path: str | None = None) -> None:
 
 
 def find_file(file_name: str, dir_path: str = "./") -> None:
-    """Finds all files with the given name in the specified directory.
+    """Print the paths of all files whose name contains a text, in a directory and below.
 
     Args:
-        file_name: str: The name of the file to find.
-        dir_path: str: The path to the directory to search.
+        file_name: The name of the files, or a part of it.
+        dir_path: The directory.
     """
     if not os.path.isdir(dir_path):
         _error(f"Directory {dir_path} not found")
@@ -163,22 +159,17 @@ def _scroll(lines_down: int) -> None:
     if (lines := _open_lines()) is None:
         return
     _Window.line = max(1, min(_Window.line + lines_down, len(lines)))
-    print(_header(len(lines)) + _from(lines, _Window.line, WINDOW))
+    line = _Window.line
+    print(_header(len(lines)) + _numbered(lines, line, min(len(lines), line + WINDOW), WINDOW))
 
 
 def _around(lines: list[str], line: int, window: int) -> str:
-    """So many lines with one in their middle."""
     half = max(1, window // 2)
-    return _shown(lines, max(1, line - half), min(len(lines), line + half), window)
+    return _numbered(lines, max(1, line - half), min(len(lines), line + half), window)
 
 
-def _from(lines: list[str], line: int, window: int) -> str:
-    """So many lines from one on."""
-    return _shown(lines, line, min(len(lines), line + window), window)
-
-
-def _shown(lines: list[str], start: int, end: int, window: int) -> str:
-    """Lines with their numbers, and how many there are above and below; moved into the file at its two ends."""
+def _numbered(lines: list[str], start: int, end: int, window: int) -> str:
+    """Format lines with their numbers, and how many are above and below; at both ends of a file the window is full."""
     if start == 1:
         end = min(len(lines), window)
     if end == len(lines):
@@ -194,7 +185,7 @@ def _header(total: int) -> str:
 
 
 def _open_lines() -> list[str] | None:
-    """The lines of the file that is open; None after it was said that there is none."""
+    """Return the lines of the open file; prints an error and returns None if no file is open."""
     if not _Window.file or not os.path.isfile(_Window.file):
         _error("No file open. Use the open_file function first.")
         return None
@@ -202,7 +193,6 @@ def _open_lines() -> list[str] | None:
 
 
 def _lines(path: str) -> list[str]:
-    """The lines without their ends; an empty file has one."""
     return [line.rstrip("\n") for _, line in _numbered_lines(path)] or [""]
 
 
@@ -223,3 +213,76 @@ def _files_below(folder: str) -> Iterator[str]:
 
 def _error(message: str) -> None:
     print(f"ERROR: {message}")
+
+
+_ROOT = Path(__file__).resolve().parents[4]
+_PACKAGES = ("runtime", "core")
+
+
+def file_editor(  # noqa: PLR0917  # as V0 has it
+    command: str,
+    path: str,
+    file_text: str | None = None,
+    view_range: list[int] | None = None,
+    old_str: str | None = None,
+    new_str: str | None = None,
+    insert_line: int | None = None,
+    enable_linting: bool = False,
+) -> str:
+    """View, create or edit a text file, as the editor tool does. Returns the result as JSON.
+
+    Args:
+        command: `view`, `create`, `str_replace`, `insert` or `undo_edit`.
+        path: The absolute path of the file.
+        file_text: For `create`: the content.
+        view_range: For `view`: the first and last line.
+        old_str: For `str_replace`: the text to replace.
+        new_str: For `str_replace` and `insert`: the new text.
+        insert_line: For `insert`: the line after which the text is inserted.
+        enable_linting: Has no effect.
+    """
+    result: dict[str, Any] = {"output": None, "error": None}
+    editor, errors = _editor()
+    try:
+        editor.check(command, path, os.getcwd())
+        if command == "view":
+            result |= {"output": editor.view(path, view_range), "path": path}
+        else:
+            arguments = {
+                "create": (file_text,),
+                "str_replace": (old_str, new_str),
+                "insert": (insert_line, new_str),
+                "undo_edit": (),
+            }
+            edit = getattr(editor, command)(path, *arguments[command])
+            contents = {"old_content": edit.old, "new_content": edit.new}
+            result |= {"output": edit.output, "path": path, "prev_exist": edit.old is not None, **contents}
+    except errors as error:
+        result["error"] = str(error)
+    formatted = f"ERROR:\n{result['error']}" if result["error"] else result["output"]
+    marker = uuid.uuid4().hex
+    body = json.dumps({**result, "formatted_output_and_error": formatted})
+    return f"<oh_aci_output_{marker}>\n{body}\n</oh_aci_output_{marker}>"
+
+
+@cache
+def _editor() -> tuple[Any, tuple[type[Exception], ...]]:
+    """Return the editor of this kernel, whose history is in memory, and the errors that it raises."""
+    others = _unload()
+    sys.path.insert(0, str(_ROOT))
+    try:
+        safe_paths = import_module("runtime.server.safe_paths")
+        editor = import_module("runtime.server.editor")
+    finally:
+        sys.path.remove(str(_ROOT))
+        _unload()
+        sys.modules.update(others)
+    umask = os.umask(0)
+    os.umask(umask)
+    return editor.Editor(safe_paths.Roots(), umask), (editor.EditorError, safe_paths.FileError, OSError)
+
+
+def _unload() -> dict[str, Any]:
+    """Remove the modules of these packages from `sys.modules` and return them."""
+    names = [name for name in sys.modules if name.partition(".")[0] in _PACKAGES]
+    return {name: sys.modules.pop(name) for name in names}

@@ -1,21 +1,24 @@
-"""Find one's way in a repository of Python: what hangs together, what something looks like, where something is.
+"""Explore a Python repository: its structure, the code of its classes and functions, and a search in it.
 
 Source of rules and texts: `openhands_aci/indexing/locagent/tools.py`. The repository is REPO_PATH of the environment,
-or where the kernel is. V0 needs llama-index for this; here a search by keywords is BM25 over classes and functions.
+or the kernel's folder. V0 needs llama-index for this; here a search by keywords is BM25 over classes and functions.
 """
 
 import ast
 import fnmatch
+import math
 import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from .code_graph import EDGES, KINDS, CodeGraph, Definition, Entity, build, is_test
-from .ranking import ranked
 
 DEPTH_WITHOUT_LIMIT = 20
 SMALL_LINES = 100
 """A class or file that is longer is shown as its structure."""
-FEW = 3
-"""So many matches of a name are shown; of more, where they are."""
+MAX_SHOWN = 3
+"""If more entities have a name, only their ids are printed."""
 BY_KEYWORD = "Retrieved code content using keyword search (bm25)."
 INVALID_NAME = (
     'Invalid name. \nHint: Valid entity name should be formatted as "file_path:QualifiedName" or just "file_path".\n\n'
@@ -23,12 +26,11 @@ INVALID_NAME = (
 
 
 def get_entity_contents(entity_names: list[str]) -> str:
-    """Retrieves the complete implementations of specified entities from the codebase.
+    """Return the complete code of functions, classes and files of the repository.
 
     Args:
-        entity_names: A list of entity names: `file_path:QualifiedName` (e.g.,
-            `'src/helpers/math_helpers.py:MathUtils.calculate_sum'`) for a function or class,
-            `file_path` (e.g., `'src/my_file.py'`) for a file.
+        entity_names: For a function or class `file_path:QualifiedName`, such as
+            `'src/helpers/math_helpers.py:MathUtils.calculate_sum'`; for a file `file_path`.
     """
     graph = _graph()
     result = ""
@@ -46,13 +48,13 @@ def search_code_snippets(
     line_nums: list[int] | None = None,
     file_path_or_pattern: str | None = "**/*.py",
 ) -> str:
-    """Searches the codebase to retrieve relevant code snippets based on given queries(terms or line numbers).
+    """Search the repository and return the code that matches names, keywords or line numbers.
 
     Args:
-        search_terms: Names, keywords, or code to search for; `file_path:QualifiedName` or `file_path`
-            retrieves the complete code.
-        line_nums: Lines to locate within the file that `file_path_or_pattern` names.
-        file_path_or_pattern: A glob pattern or path to filter results by. Defaults to '**/*.py'.
+        search_terms: Names, keywords, or code to search for; for `file_path:QualifiedName` or
+            `file_path` the complete code is returned.
+        line_nums: Lines of the file `file_path_or_pattern` whose function or class is returned.
+        file_path_or_pattern: A path or glob pattern of the files to search.
     """
     graph = _graph()
     files, result = _matching_files(graph, file_path_or_pattern)
@@ -75,14 +77,14 @@ def explore_tree_structure(
     entity_type_filter: list[str] | None = None,
     dependency_type_filter: list[str] | None = None,
 ) -> str:
-    """Analyzes and displays the dependency structure around specified entities in a code graph.
+    """Return a tree of what files, classes and functions of the repository contain, import, call and inherit.
 
     Args:
         start_entities: Classes and functions as "file_path:QualifiedName", files and directories as paths.
         direction: 'downstream' for what they depend on, 'upstream' for what depends on them, or 'both'.
-        traversal_depth: How far to go; -1 is without limit.
-        entity_type_filter: Of 'class', 'function', 'file', 'directory'; None includes all.
-        dependency_type_filter: Of 'contains', 'imports', 'invokes', 'inherits'; None includes all.
+        traversal_depth: The depth of the tree; -1 for no limit.
+        entity_type_filter: Some of 'class', 'function', 'file', 'directory'; None includes all.
+        dependency_type_filter: Some of 'contains', 'imports', 'invokes', 'inherits'; None includes all.
     """
     assert direction in ("downstream", "upstream", "both"), (
         f"Invalid value for `direction`: Expected one of 'downstream', 'upstream', and 'both'. Received: '{direction}'."
@@ -102,26 +104,21 @@ def explore_tree_structure(
         elif is_test(name):
             hints += f"No results for the test entity: `{name}`. Please do not include any test entities.\n\n"
         else:
-            tree = _Tree(graph, direction, traversal_depth, entity_type_filter, dependency_type_filter)
-            trees.append(tree.drawn(name))
+            tree = _Tree(graph, traversal_depth, entity_type_filter, dependency_type_filter)
+            trees.append("\n".join([name, *tree.branches(name, "", 0, direction)]))
     return ("\n\n".join(trees) + ("\n\n" + hints if hints else "")).strip()
 
 
 class _Tree:
-    """Draws what hangs on an entity; each edge once."""
+    """Draws the tree of the edges from one entity, each edge once."""
 
-    def __init__(
-        self, graph: CodeGraph, direction: str, depth: int, kinds: list[str] | None, edges: list[str] | None
-    ) -> None:
-        self._graph, self._direction, self._kinds, self._edges = graph, direction, kinds, edges
+    def __init__(self, graph: CodeGraph, depth: int, kinds: list[str] | None, edges: list[str] | None) -> None:
+        self._graph, self._kinds, self._edges = graph, kinds, edges
         self._depth = DEPTH_WITHOUT_LIMIT if depth == -1 else depth
         self._seen: set[str] = set()
-        self._walked: set[tuple[str, str, str]] = set()
+        self._visited_edges: set[tuple[str, str, str]] = set()
 
-    def drawn(self, root: str) -> str:
-        return "\n".join([root, *self._below(root, "", 0, self._direction)])
-
-    def _below(self, name: str, prefix: str, level: int, direction: str) -> list[str]:
+    def branches(self, name: str, prefix: str, level: int, direction: str) -> list[str]:
         if name in self._seen or level >= self._depth:
             return []
         self._seen.add(name)
@@ -134,8 +131,8 @@ class _Tree:
             is_last = number == len(neighbours)
             connector = f"{'└' if is_last else '├'}── {edge} ── "
             lines.append(prefix + connector + other)
-            deeper = prefix + (" " if is_last else "│") + " " * (len(connector) - 1)
-            lines += self._below(other, deeper, level + 1, way)
+            indented = prefix + (" " if is_last else "│") + " " * (len(connector) - 1)
+            lines += self.branches(other, indented, level + 1, way)
         return lines
 
     def _neighbours(self, name: str, way: str) -> list[tuple[str, str, str]]:
@@ -145,8 +142,8 @@ class _Tree:
                 continue
             for edge in edges:
                 step = (name, edge, other) if way == "downstream" else (other, edge, name)
-                if step not in self._walked and (self._edges is None or edge in self._edges):
-                    self._walked.add(step)
+                if step not in self._visited_edges and (self._edges is None or edge in self._edges):
+                    self._visited_edges.add(step)
                     found.append((edge if way == "downstream" else f"{edge}-by", other, way))
         return found
 
@@ -172,7 +169,7 @@ def _candidates(graph: CodeGraph, name: str) -> str:
 
 
 def _matching_files(graph: CodeGraph, pattern: str | None) -> tuple[set[str], str]:
-    """The files to search, and what is to be said of that."""
+    """Return the files to search, and a note if the pattern matches none."""
     files = {entity.id for entity in graph.entities.values() if entity.kind == "file" and not is_test(entity.id)}
     if not pattern or pattern == "**/*.py":  # fnmatch would leave out those at the top
         return files, ""
@@ -188,7 +185,7 @@ def _section(term: str, found: str) -> str:
 
 
 def _found(graph: CodeGraph, term: str, files: set[str]) -> str:
-    """What a term leads to: by its id, by its name, or by its words."""
+    """Return the code for a term: an id, a name, or keywords."""
     if term in graph.entities:
         return _complete(graph.entities[term], f"Exact match found for entity name `{term}`.")
     name = term
@@ -200,7 +197,7 @@ def _found(graph: CodeGraph, term: str, files: set[str]) -> str:
     qualified = [entity for entity in named if prefixes <= set(entity.id.lower().replace(":", ".").split("."))]
     named = qualified or named
     source = f"Match found for entity name `{name}`."
-    if len(named) > FEW:
+    if len(named) > MAX_SHOWN:
         listed = "".join(f"Found {entity.kind} `{entity.id}`.\n" for entity in named)
         return f"{listed}Source: {source}\nHint: Use more detailed query to get the full content of some if needed.\n"
     if named:
@@ -209,7 +206,6 @@ def _found(graph: CodeGraph, term: str, files: set[str]) -> str:
 
 
 def _searchable(graph: CodeGraph, files: set[str] | None) -> list[Entity]:
-    """Files, classes and functions, those of tests left out."""
     return [
         entity
         for entity in graph.entities.values()
@@ -222,7 +218,7 @@ def _is_named(entity: Entity, name: str) -> bool:
 
 
 def _at_lines(graph: CodeGraph, file: Entity, numbers: list[int], term: str) -> str:
-    """The class or function around each line; where there is none, the lines around it."""
+    """Return the class or function around each line, otherwise the lines around it."""
     source = f"Retrieved code context including {term}."
     shown: dict[str, str] = {}
     for number in numbers:
@@ -264,7 +260,7 @@ def _numbered(entity: Entity) -> str:
 
 
 def _structure(entity: Entity) -> str:
-    """The heads of classes and functions, and constants."""
+    """Return the headers of classes and functions, and assignments."""
     lines = entity.code.split("\n")
 
     def head(node: Definition) -> list[str]:
@@ -284,3 +280,36 @@ def _structure(entity: Entity) -> str:
 
     tree = entity.tree
     return "\n".join([*(head(tree) if isinstance(tree, ast.ClassDef) else ()), *(below(tree) if tree else lines)])
+
+
+K1, B = 1.5, 0.75
+"""The usual parameters of BM25."""
+
+
+def ranked(query: str, entities: Sequence[Entity]) -> list[Entity]:
+    """Return the entities in which words of the query occur, best first, by BM25."""
+    wanted = set(_words(query))
+    if not wanted or not entities:
+        return []
+    counts = [Counter(_words(f"{entity.id} {entity.code}")) for entity in entities]
+    lengths = [count.total() for count in counts]
+    mean = sum(lengths) / len(lengths)
+    known = {word: sum(word in count for count in counts) for word in wanted}
+    rarity = {word: math.log(1 + (len(counts) - n + 0.5) / (n + 0.5)) for word, n in known.items()}
+
+    def score(count: Counter[str], length: int) -> float:
+        damped = K1 * (1 - B + B * length / mean)
+        return sum(rarity[word] * count[word] * (K1 + 1) / (count[word] + damped) for word in wanted)
+
+    scores = [score(count, length) for count, length in zip(counts, lengths, strict=True)]
+    order = sorted(range(len(entities)), key=lambda number: -scores[number])
+    return [entities[number] for number in order if scores[number] > 0]
+
+
+def _words(text: str) -> Iterator[str]:
+    """Yield words in lower case, including the words in names: for `readFile`, `readfile`, `read` and `file`."""
+    for name in re.findall(r"[A-Za-z_][A-Za-z0-9_]*", text):
+        yield name.lower()
+        parts = re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])", name)
+        if len(parts) > 1:
+            yield from (part.lower() for part in parts)
