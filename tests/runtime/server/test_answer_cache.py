@@ -210,8 +210,8 @@ class TestFrames:
             if go_on == "take":
                 assert answer.take(reader) == wire(1, 2, 3)
             elif go_on == "leave":
-                reader.leave()
-                reader.leave()
+                answer.detach(reader)
+                answer.detach(reader)
             else:
                 answer.reader(3)
             await asyncio.wait_for(adding, 60)
@@ -220,7 +220,7 @@ class TestFrames:
         answer = CachedAnswer()
         first = answer.reader(0)
         second = answer.reader(0)
-        first.leave()
+        answer.detach(first)
         assert not answer.is_read_by(first)
         assert answer.is_read_by(second)
 
@@ -281,13 +281,13 @@ class TestAnswers:
         assert answers.begin("a", CmdRunAction(command="x"), 2) is first is answers.find("a")
         assert answers.find("b") is None
         await asyncio.sleep(0)
-        assert await answers.let_go("a")
+        assert await answers.release("a")
         assert first is not None
         assert first.is_complete
         assert answers.find("a") is None
         assert answers.begin("a", CmdRunAction(command="x"), 3) is None
-        assert not await answers.let_go("a")
-        assert not await answers.let_go("never")
+        assert not await answers.release("a")
+        assert not await answers.release("never")
         assert answers.begin("never", CmdRunAction(command="x"), 4) is None
         assert waiting.begun == [1]
         await answers.aclose()

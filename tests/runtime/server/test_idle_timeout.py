@@ -44,7 +44,7 @@ async def test_without_patience_or_before_it_began_it_never_leaves() -> None:
     loop = asyncio.get_running_loop()
     left: list[str] = []
     patient, not_begun = IdleTimeout(None), IdleTimeout(0.0)
-    patient.begin(lambda: left.append("patient"))
+    patient.start(lambda: left.append("patient"))
     for timeout in (patient, not_begun):
         task = asyncio.create_task(connection(ended))
         timeout.add(task)
