@@ -126,7 +126,7 @@ def _line(node: Node, name: str, properties: Properties) -> str:
         line = f"[{bid}] {line}"
     if value is not None:
         line += f" value={value!r}"
-    is_clickable = role != "StaticText" and bid in properties and properties[bid]["clickable"]
+    is_clickable = role != "StaticText" and properties.get(bid or "", {}).get("clickable")
     return ", ".join([line, *(["clickable"] if is_clickable else []), *_attributes(node)])
 
 

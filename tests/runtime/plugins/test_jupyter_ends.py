@@ -252,6 +252,7 @@ class TestAbuse:
             " kernel.iopub_socket.send_multipart(message)\n"
         )
         assert said == "twice"
+        assert kernel.kernel.channels is not None
         assert kernel.kernel.channels.dropped == 4
 
     async def test_a_flood_of_displays_and_comms_is_bounded(self, kernel: Cells) -> None:

@@ -194,7 +194,7 @@ async def test_a_flood_of_the_agents_does_not_stall_behind_a_reader_who_was_slow
     went_on: list[bool] = []
     wait = shell.session._shell.change
 
-    async def watched(seconds: float) -> None:
+    async def watched(seconds: float | None = None) -> None:
         paused = shell.session._log.is_backed_up
         waiting = asyncio.create_task(wait(seconds))
         await asyncio.sleep(0)
