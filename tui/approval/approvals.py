@@ -27,8 +27,7 @@ from tui.dialogs.line_input import LineScreen
 from tui.i18n import _
 from tui.models.commands import choose_model
 from tui.plan.commands import edit_plan
-from tui.plan.plan_approval import waits_for_approval
-from tui.plan.plan_text import plan_text
+from tui.plan.model import plan_text, waits_for_approval
 from tui.terminal_io.sanitizer import sanitize, sanitize_line
 from tui.workspace.footer import ABOUT
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tui.i18n import _
-from tui.plan.plan_text import plan_text, tasks_of
+from tui.plan.model import plan_text, tasks_of
 from tui.shortcuts.command import Command, Group, keyed
 
 if TYPE_CHECKING:

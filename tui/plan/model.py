@@ -1,7 +1,7 @@
 """The plan of a conversation: the latest task list in its log that was not undone, and the age of each task's state.
 
 A pure fold over the results of the planning tool; live, replayed and loaded later from older pages alike. What a turn
-had planned that was undone is set aside, and is had again by a redo. Times are those of the events, so that they
+had planned is left out while it is undone. Times are those of the events, so that they
 survive a restart. Texts are clean. Knows no Textual.
 """
 
@@ -17,14 +17,19 @@ from tui.terminal_io.sanitizer import sanitize_line
 from tui.workspace.pane import PaneModel
 
 if TYPE_CHECKING:
+    from core.controller.state import State
     from core.events import Envelope
+    from tui.workspace.tab import Tab
 
 MAX_TASKS = 200
 """A longer plan is cut, and says so: users do not read it, and every change would cost more."""
 MAX_KEPT = 500
-"""Plans that are kept for the case that those after them are undone; what they have in common is kept once."""
+"""Plans that are kept in case later ones are undone; equal tasks are shared."""
 TITLE_CELLS = 200
 STATES = ("todo", "in_progress", "done")
+INDENT = "    "
+_ASKS = frozenset({"awaiting_user_input", "finished"})
+"""Agent states in which a plan that it made is complete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +38,19 @@ class Task:
 
     title: str
     state: str
-    """One of STATES; what is not known of a task counts as todo."""
+    """One of STATES; an unknown one counts as todo."""
     notes: str = ""
     since: datetime | None = None
-    """When it came into this state."""
+    """Since when it has this state."""
     began: datetime | None = None
-    """When it was begun; None where that was never raw_tasks."""
+    """When it was begun; None if the log does not say."""
 
 
 class _Plan(NamedTuple):
-    """One that was raw_tasks."""
+    """One version of the plan."""
 
     at: int
-    """The event that raw_tasks it."""
+    """The id of its event."""
     tasks: tuple[Task, ...]
     raw_tasks: tuple[dict[str, Any], ...]
     left_out: int
@@ -64,36 +69,36 @@ class PlanModel(PaneModel):
         self._plans: list[_Plan] = []
         """The latest ones in order, those that were undone among them."""
         self._undone = _Undone()
-        self._in_force = _NONE
+        self._plan = _NONE
 
     @property
     def tasks(self) -> tuple[Task, ...]:
         """The tasks of the current plan."""
-        return self._in_force.tasks
+        return self._plan.tasks
 
     @property
     def raw_tasks(self) -> list[dict[str, Any]]:
-        """The same as they were raw_tasks, foreign."""
-        return [dict(task) for task in self._in_force.raw_tasks]
+        """The tasks as they are stored. Foreign."""
+        return [dict(task) for task in self._plan.raw_tasks]
 
     @property
     def left_out(self) -> int:
         """Tasks beyond MAX_TASKS."""
-        return self._in_force.left_out
+        return self._plan.left_out
 
     @property
     def is_known(self) -> bool:
         """Whether the loaded events hold a plan that was not undone."""
-        return self._in_force is not _NONE
+        return self._plan is not _NONE
 
     @property
     def done(self) -> int:
-        """How many are done."""
+        """The number of finished tasks."""
         return sum(task.state == "done" for task in self.tasks)
 
     @property
     def current(self) -> Task | None:
-        """The one that is being done; else the next one; None where all are done."""
+        """The task in progress, else the next one; None if all are done."""
         for state in ("in_progress", "todo"):
             for task in self.tasks:
                 if task.state == state:
@@ -107,15 +112,15 @@ class PlanModel(PaneModel):
 
     @property
     def ended(self) -> datetime | None:
-        """When the last one was done; None while one is not."""
+        """When the last task was finished; None while one is left."""
         if self.current is not None or not self.tasks:
             return None
         return max((task.since for task in self.tasks if task.since is not None), default=None)
 
     def apply(self, envelope: Envelope) -> None:
-        """Take over a plan that is raw_tasks, and what an undo or a redo makes of those before."""
+        """Add a plan, or the effect of an undo or a redo on earlier ones."""
         self._fold(envelope)
-        self._stand()
+        self._update()
 
     def prepend(self, envelopes: Sequence[Envelope]) -> None:
         """Take the plan of an older page if there is no newer one."""
@@ -123,7 +128,7 @@ class PlanModel(PaneModel):
         for envelope in envelopes:
             self._fold(envelope)
         self._plans = [*self._plans, *newer][-MAX_KEPT:]
-        self._stand()
+        self._update()
 
     def _fold(self, envelope: Envelope) -> None:
         if getattr(envelope.event, "kind", "") == "undo":
@@ -131,35 +136,35 @@ class PlanModel(PaneModel):
         elif (raw_tasks := _raw_tasks_of(envelope)) is not None and (
             not self._plans or envelope.id > self._plans[-1].at
         ):
-            self._take(raw_tasks, envelope)
+            self._add(raw_tasks, envelope)
 
-    def _take(self, raw_tasks: Sequence[Any], envelope: Envelope) -> None:
-        before = {task.title: task for task in self._latest_in_force().tasks}
+    def _add(self, raw_tasks: Sequence[Any], envelope: Envelope) -> None:
+        before = {task.title: task for task in self._latest_plan().tasks}
         raws = tuple(raw for raw in raw_tasks[:MAX_TASKS] if isinstance(raw, dict))
         tasks = tuple(_task(raw, before, envelope.timestamp) for raw in raws)
         self._plans.append(_Plan(envelope.id, tasks, raws, max(0, len(raw_tasks) - MAX_TASKS)))
         del self._plans[:-MAX_KEPT]
 
-    def _latest_in_force(self) -> _Plan:
+    def _latest_plan(self) -> _Plan:
         return next((plan for plan in reversed(self._plans) if not self._undone.covers(plan.at)), _NONE)
 
-    def _stand(self) -> None:
-        standing = self._latest_in_force()
-        if standing is not self._in_force:
-            self._in_force = standing
+    def _update(self) -> None:
+        latest = self._latest_plan()
+        if latest is not self._plan:
+            self._plan = latest
             self.version += 1
             self.notify()
 
 
 class _Undone:
-    """Which events are undone, by the undos and their results in whatever order their pages come."""
+    """Which events are undone, from undos and their results in any order."""
 
     def __init__(self) -> None:
         self._asked: dict[int, Any] = {}
         self._done: set[int] = set()
 
     def fold(self, envelope: Envelope) -> None:
-        """Take in an undo or what became of it."""
+        """Add an undo or its result."""
         if hasattr(envelope.event, "first"):
             self._asked[envelope.id] = envelope.event
         elif getattr(envelope.event, "done", False) and envelope.cause is not None:
@@ -176,7 +181,7 @@ class _Undone:
 
 
 def _raw_tasks_of(envelope: Envelope) -> Sequence[Any] | None:
-    """The plan that an event tells; None for every other event."""
+    """The tasks in an event; None if it has no plan."""
     kind, raw_tasks = getattr(envelope.event, "kind", ""), getattr(envelope.event, "task_list", None)
     if kind == "plan":
         return raw_tasks or None  # as the user approved it
@@ -195,3 +200,32 @@ def _task(raw: dict[str, Any], before: dict[str, Task], at: datetime) -> Task:
     began = old.began if old is not None and old.began is not None else (at if state == "in_progress" else None)
     task = Task(title, state, notes, since, began)
     return old if old is not None and old == task else task
+
+
+def waits_for_approval(state: State, tab: Tab) -> bool:
+    """Whether there is a plan that the user has not approved yet."""
+    return state.planning and state.agent_state in _ASKS and not state.is_busy and bool(tab.plan.tasks)
+
+
+def plan_text(tasks: Sequence[Task]) -> str:
+    """A plan as text for the user to edit: a task a line, its notes indented below. Clean, because the tasks are."""
+    return "\n".join(line for task in tasks for line in (task.title, *([INDENT + task.notes] if task.notes else [])))
+
+
+def tasks_of(text: str, tasks: Sequence[Task], raw_tasks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The tasks in such a text, as they are stored. A task whose title has not changed keeps its state."""
+    before = {task.title: raw for task, raw in zip(tasks, raw_tasks, strict=False)}
+    found: list[dict[str, Any]] = []
+    for line in text.split("\n"):
+        words = line.strip()
+        if not words:
+            continue
+        if line[0].isspace() and found:
+            notes = found[-1].get("notes")
+            found[-1]["notes"] = f"{notes}\n{words}" if notes else words
+        else:
+            raw = before.get(words, {"title": words, "status": "todo"})
+            found.append({key: value for key, value in raw.items() if key not in ("notes", "id")})
+    for number, task in enumerate(found, 1):
+        task["id"] = str(number)
+    return found

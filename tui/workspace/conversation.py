@@ -16,7 +16,7 @@ from core.errors import UsageError
 from core.events import Envelope, EventSource, Frame, MessageAction
 from core.stream import EventStreamSubscriber
 from tui.i18n import _
-from tui.plan.plan_approval import waits_for_approval
+from tui.plan.model import waits_for_approval
 from tui.terminal_io.sanitizer import sanitize_line
 from tui.workspace.conversation_status import Mark, Wait, mark_of, wait_of
 from tui.workspace.footer import Facts
