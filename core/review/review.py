@@ -21,7 +21,7 @@ from core.store.reader import EventFilter
 from core.stream import EventStream
 from core.undo.undo import NO_CHECKPOINTS, UndoPreview, Undos
 
-NOTHING_KEPT = "Nothing has been kept of this workspace yet: no turn has begun since checkpoints are on."
+NOTHING_KEPT = "There is no checkpoint of this workspace yet: no turn has begun since checkpoints were enabled."
 _CHECKPOINTS = EventFilter(kinds=frozenset({"observation:checkpoint"}))
 _REVIEWS = EventFilter(kinds=frozenset({"action:review"}))
 
@@ -157,7 +157,7 @@ class Review:
         contents = await self._contents(changes, path)
         found = None if contents is None else await asyncio.to_thread(hunks, *contents)
         if contents is None or found is None:
-            raise UsageError("This file cannot be looked through by its changes. Decide upon all of it.")
+            raise UsageError("This file cannot be reviewed change by change. Accept or revert all of it.")
         chosen = set(range(len(found))) - set(numbers) if without else numbers
         content = await asyncio.to_thread(applied, *contents, chosen)
         gone = {ChangeKind.CREATED: contents[0], ChangeKind.DELETED: contents[1]}.get(change.kind)

@@ -75,7 +75,7 @@ COMES_TO: dict[str, list[tuple[str, ...]]] = {
     ANSWERS[NO]: [("dialog", "False")],
     ANSWERS[YES]: [("dialog", "True")],
     "Do not use it": [("dialog", "False")],
-    "Let it work, as long as it stays as it is": [("dialog", "True")],
+    "Allow this agent until its file changes": [("dialog", "True")],
     "Cancel": [("dialog", "False")],
     "Start it": [("dialog", "True")],
     "Write nothing": [("dialog", "None")],

@@ -26,14 +26,14 @@ class ReadFirstScreen(YesNoScreen):
     """
 
     def __init__(self, title: str, text: str) -> None:
-        super().__init__(_("Do not use it"), _("Let it work, as long as it stays as it is"))
+        super().__init__(_("Do not use it"), _("Allow this agent until its file changes"))
         self._title, self._text = title, text
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
             box.border_title = self._title
             box.border_subtitle = _("↑ ↓ choose · Enter answers · PgUp PgDn scroll · Esc cancels")
-            text = _("This project brings an agent. It would direct the model with these words; read them first.")
+            text = _("This project defines an agent. Its instructions would direct the model; read them first.")
             yield Static(Content.assemble((text, "$text-warning"), "\n"))
             with VerticalScroll(can_focus=False):
                 yield Static(Content(self._text))

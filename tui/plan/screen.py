@@ -35,8 +35,8 @@ class PlanScreen(ModalScreen[str | None]):
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
-            box.border_title = _("Plan: a task a line, notes indented below it")
-            box.border_subtitle = _("ctrl+s carries it out · Esc leaves")
+            box.border_title = _("Plan: one task per line, notes indented below")
+            box.border_subtitle = _("ctrl+s approves · Esc cancels")
             yield TextArea(self._text, show_line_numbers=False)
 
     def on_mount(self) -> None:

@@ -38,7 +38,7 @@ class PlanPanel(VerticalScroll, can_focus=True):
         &:focus { border-top: heavy $accent; border-title-color: $text-accent; border-title-style: bold; }
     }
     """
-    HELP = keyed(_("The agent's plan. It changes as the agent works; ↑ ↓ scroll, {tasks.toggle} takes it away."))
+    HELP = keyed(_("The agent's plan. It changes as the agent works; ↑ ↓ scroll, {tasks.toggle} hides it."))
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)

@@ -1,4 +1,4 @@
-"""The changes of a conversation: looked through, and remarked on."""
+"""The command that reviews the changes of a conversation."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 def show_changes(app: Context) -> None:
     """Show what the agent has changed in the files."""
     if app.tabs.conversation is not None:
-        app.attempt(_look_through(app, app.tabs.conversation))
+        app.attempt(_review(app, app.tabs.conversation))
 
 
-async def _look_through(app: Context, tab: ConversationTab) -> None:
+async def _review(app: Context, tab: ConversationTab) -> None:
     from core.review.review import comment
     from tui.review.screen import ChangesScreen
 
-    left = await app.push_screen_wait(ChangesScreen(tab.session.undo.review))
-    if not left.remarks:
+    result = await app.push_screen_wait(ChangesScreen(tab.session.undo.review))
+    if not result.remarks:
         return
-    remarks, contexts = zip(*(comment(*remark) for remark in left.remarks), strict=True)
-    if left.send:
+    remarks, contexts = zip(*(comment(*remark) for remark in result.remarks), strict=True)
+    if result.send:
         await tab.session.send("\n".join(remarks), context="\n\n".join(text for text in contexts if text))
         app.flash(counted(len(remarks), "{n} remark is sent.", "{n} remarks are sent."))
     else:

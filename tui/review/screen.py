@@ -1,7 +1,7 @@
-"""What a conversation has changed in its workspace: looked through, accepted, taken back, remarked upon.
+"""The screen on which the user reviews, accepts, reverts and comments on the changes of a conversation.
 
 The screen decides nothing: each key asks the session for one step, after which the remaining changes are loaded again.
-Remarks are gathered and leave with the screen: sent to the agent, or kept as the text of the prompt.
+When the screen closes, the remarks are sent to the agent or put into the prompt.
 """
 
 from __future__ import annotations
@@ -33,36 +33,36 @@ if TYPE_CHECKING:
     from core.review.review import Changes, Review
 
 Reviewing = Callable[[], AbstractAsyncContextManager["Review"]]
-"""Opens what the session offers, for one wish; raises UsageError while the agent works."""
+"""Opens the review of the session for one step; raises UsageError while the agent works."""
 
 SIDE_BY_SIDE_FROM = 100
-"""Cells from which the files are beside the changes, not above them."""
+"""From this width on the files are beside the changes, not above them."""
 MAX_LINES = 2_000
-"""Lines of one file that are drawn; what follows is counted."""
+"""Lines of one file that are drawn."""
 LINE_CELLS = 400
 KINDS = {"created": ("+", "$text-success"), "changed": ("~", "$text-warning"), "deleted": ("−", "$text-error")}
-"""By what became of a file."""
+"""By the kind of change."""
 _SIGNS = {"+": "$text-success", "-": "$text-error", "@": "$text-muted"}
 
 
 class Remark(NamedTuple):
-    """What the user says about a change. Texts of files are foreign."""
+    """A comment of the user on a change. Texts of files are foreign."""
 
     path: str
     hunk: tuple[str, ...]
     text: str
 
 
-class Reviewed(NamedTuple):
-    """With what the screen was left."""
+class ReviewResult(NamedTuple):
+    """The remarks made on the screen."""
 
     remarks: Sequence[Remark]
     send: bool
     """Whether they go to the agent at once."""
 
 
-class ChangesScreen(GuardedScreen[Reviewed]):
-    """Files on one side, the changes of the chosen one on the other."""
+class ChangesScreen(GuardedScreen[ReviewResult]):
+    """The files on one side, the changes of the selected one on the other."""
 
     guards_bindings = True
 
@@ -114,32 +114,32 @@ class ChangesScreen(GuardedScreen[Reviewed]):
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
-            box.border_title = _("What this conversation has changed")
+            box.border_title = _("Changes in this conversation")
             with Horizontal():
                 yield Clickable(id="changes-files", markup=False)
                 yield VerticalScroll(id="changes-hunks", can_focus=False)
             yield Static(id="changes-message")
 
     def on_mount(self) -> None:
-        """Ask what there is."""
+        """Load the changes."""
         self.query_one(OptionList).focus()
-        self._look()
+        self._start_loading()
 
     def on_resize(self) -> None:
-        """Beside each other where there is room."""
+        """Put files and changes next to each other if there is room."""
         self.set_class(self.size.width < SIDE_BY_SIDE_FROM, "-narrow")
 
-    # -- what there is -------------------------------------------------------------------------------------------------
+    # -- loading -------------------------------------------------------------------------------------------------------
 
     @work(exclusive=True)
-    async def _look(self) -> None:
+    async def _start_loading(self) -> None:
         await self._load()
 
     async def _load(self) -> None:
         """Draw everything again, with the cursor on the same file or the one in its place."""
         files = self.query_one(OptionList)
         place = files.highlighted or 0
-        self._show_message(_("Looking at the files …"))
+        self._show_message(_("Loading files …"))
         try:
             async with self._review() as review:
                 self._changes = await review.changes()
@@ -158,15 +158,15 @@ class ChangesScreen(GuardedScreen[Reviewed]):
             await self._draw()
 
     @property
-    def _chosen(self) -> FileChange | None:
+    def _selected_file(self) -> FileChange | None:
         at = self.query_one(OptionList).highlighted
         return None if self._changes is None or at is None else self._changes.files[at]
 
     def on_option_list_option_highlighted(self) -> None:
         """Show the changes of this file."""
-        if self._chosen is not None:
-            self._at = 0 if self._chosen.path != self._path else self._at
-            self._path = self._chosen.path
+        if self._selected_file is not None:
+            self._at = 0 if self._selected_file.path != self._path else self._at
+            self._path = self._selected_file.path
             self._show()
 
     @work(exclusive=True, group="hunks")
@@ -182,15 +182,15 @@ class ChangesScreen(GuardedScreen[Reviewed]):
         self._at = max(0, min(self._at, len(self._hunks or ()) - 1))
         await self._draw()
 
-    # -- the user's wishes ---------------------------------------------------------------------------------------------
+    # -- keys ----------------------------------------------------------------------------------------------------------
 
     def action_change_side(self) -> None:
-        """To the changes of this file, or back to the files."""
+        """Move to the changes of this file, or back to the files."""
         self._in_hunks = not self._in_hunks and bool(self._hunks)
         self._mark()
 
     def action_move(self, step: int) -> None:
-        """To the next change, or the next file."""
+        """Move to the next change, or the next file."""
         if self._in_hunks:
             self._at = max(0, min(self._at + step, len(self._hunks or ()) - 1))
             self._mark()
@@ -204,58 +204,58 @@ class ChangesScreen(GuardedScreen[Reviewed]):
         place.scroll_relative(y=pages * max(1, place.size.height - 1), animate=False)
 
     def action_accept(self) -> None:
-        """Leave out this file, or this change of it."""
-        self._wish(lambda review, changes: review.accept(changes, self._path, self._taken))
+        """Accept this file, or this change of it."""
+        self._apply(lambda review, changes: review.accept(changes, self._path, self._selected_hunks))
 
     @work
     async def action_revert(self) -> None:
         """Revert this file, or this change of it, once the user has confirmed it."""
         if self._changes is None or not self._path:
             return
-        changes, path, taken = self._changes, self._path, self._taken
-        question = _("Revert all changes in {path}?") if taken is None else _("Revert this change in {path}?")
+        changes, path, hunks = self._changes, self._path, self._selected_hunks
+        question = _("Revert all changes in {path}?") if hunks is None else _("Revert this change in {path}?")
         yes = keyed(_("revert; {conv.redo} brings the change back"))
         if await self.app.push_screen_wait(SureScreen(question.format(path=sanitize_line(path, 80)), yes)):
-            self._wish(lambda review, _now: review.revert(changes, path, taken))
+            self._apply(lambda review, _now: review.revert(changes, path, hunks))
 
     def action_accept_all(self) -> None:
-        """Look at none of it any more."""
+        """Accept all changes."""
         if self._changes is not None and self._changes.files:
-            self._wish(lambda review, changes: review.accept(changes))
+            self._apply(lambda review, changes: review.accept(changes))
 
     @work
     async def action_revert_all(self) -> None:
-        """Take all of it back, once the user has said so twice."""
+        """Revert all changes, once the user has confirmed it."""
         if self._changes is None or not self._changes.files:
             return
-        count = counted(len(self._changes.files), "Take back the changes of {n} file?", "Take back those of {n} files?")
+        count = counted(len(self._changes.files), "Revert the changes in {n} file?", "Revert the changes in {n} files?")
         if await self.app.push_screen_wait(
-            SureScreen(count, keyed(_("take all of it back; {conv.redo} has it again")))
+            SureScreen(count, keyed(_("revert all; {conv.redo} brings the changes back")))
         ):
-            self._wish(lambda review, changes: review.revert(changes))
+            self._apply(lambda review, changes: review.revert(changes))
 
     @property
-    def _taken(self) -> Collection[int] | None:
+    def _selected_hunks(self) -> Collection[int] | None:
         """The change under the cursor; None for the whole file."""
         return {self._at} if self._in_hunks and self._hunks else None
 
     @work(exclusive=True)
-    async def _wish(self, wish: Callable[[Review, Changes], Awaitable[object]]) -> None:
+    async def _apply(self, step: Callable[[Review, Changes], Awaitable[object]]) -> None:
         if self._changes is None or not self._path:
             return
         try:
             async with self._review() as review:
-                done = await wish(review, self._changes)
+                done = await step(review, self._changes)
         except HandloomError as error:
             self._show_message(str(error), wrong=True)
             return
         await self._load()
         if (why := getattr(done, "why", "")) and not getattr(done, "done", True):
-            self._show_message(_("Not taken back. {why}").format(why=why), wrong=True)
+            self._show_message(_("Not reverted. {why}").format(why=why), wrong=True)
 
     @work
     async def action_remark(self) -> None:
-        """Say something about this file, or this change of it."""
+        """Comment on this file, or this change of it."""
         if not self._path:
             return
         hunk = self._hunks[self._at].lines if self._hunks and self._in_hunks else ()
@@ -266,24 +266,24 @@ class ChangesScreen(GuardedScreen[Reviewed]):
             self._mark()
 
     def action_send(self) -> None:
-        """Send what was remarked to the agent."""
+        """Send the remarks to the agent."""
         if self._remarks:
-            self.dismiss(Reviewed(self._remarks, send=True))
+            self.dismiss(ReviewResult(self._remarks, send=True))
 
     def action_leave(self) -> None:
-        """Keep what was remarked for the prompt."""
-        self.dismiss(Reviewed(self._remarks, send=False))
+        """Close the screen and put the remarks into the prompt."""
+        self.dismiss(ReviewResult(self._remarks, send=False))
 
-    # -- what is shown -------------------------------------------------------------------------------------------------
+    # -- drawing -------------------------------------------------------------------------------------------------------
 
     def _show_message(self, text: str, *, wrong: bool = False) -> None:
         changes = self._changes
         lines = [Content.styled(sanitize_line(text, 300), "$text-error" if wrong else "$text-muted")] if text else []
         if not text and changes is not None and not changes.files:
-            lines.append(Content(_("Nothing is left to look through.")))
+            lines.append(Content(_("No changes left to review.")))
         if changes is not None and changes.others:
-            message = counted(len(changes.others), "{n} file that others changed is not among them.",
-                           "{n} files that others changed are not among them.")  # fmt: skip
+            message = counted(len(changes.others), "{n} file changed by others is not listed.",
+                           "{n} files changed by others are not listed.")  # fmt: skip
             lines.append(Content(message))
         self.query_one("#changes-message", Static).update(Content("\n").join(lines))
 
@@ -292,7 +292,7 @@ class ChangesScreen(GuardedScreen[Reviewed]):
         place = self.query_one("#changes-hunks", VerticalScroll)
         await place.remove_children()
         if self._hunks is None:
-            text = _("It is binary, or too large to be looked through by lines. a accepts it, r takes it back.")
+            text = _("This file is binary or too large to show line by line. a accepts it, r reverts it.")
             await place.mount(Static(Content(text), classes="hunk"))
         else:
             left, drawn = MAX_LINES, []
@@ -313,7 +313,7 @@ class ChangesScreen(GuardedScreen[Reviewed]):
         if self._in_hunks and self._at < len(hunks):
             self.query_one("#changes-hunks", VerticalScroll).scroll_to_widget(hunks[self._at], animate=False, top=True)
         what = _("this change") if self._in_hunks else _("this file")
-        keys = [_("a accept {what} · r take back").format(what=what), _("c remark")]
+        keys = [_("a accept {what} · r revert").format(what=what), _("c remark")]
         if self._remarks:
             keys.append(counted(len(self._remarks), "s sends {n} remark", "s sends {n} remarks"))
         if self._hunks:

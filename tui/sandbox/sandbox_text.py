@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 
 OPEN = _("No sandbox: commands run directly on this machine with your permissions.")
 WALLED = _(
-    "It sees the system's programs and the workspace. The home folder is hidden, /tmp is its own, and it knows of no "
-    "other process. What your own programs would carry out later is read-only in the workspace."
+    "It can use system programs and the workspace. Your home folder and other processes are hidden, and it has its own "
+    "/tmp. Files in the workspace that your own programs would execute are read-only."
 )
-ELSEWHERE = _("It is on another machine: nothing of this one is in its reach, and its files are there.")
+ELSEWHERE = _("It runs on another machine: it cannot reach this one, and its files are there.")
 LEFT = _(
-    "Since the conversation began it holds what your own programs would carry out; look at each before you use it:"
+    "Since the conversation began, these appeared in the workspace. Your own programs would execute them; check each "
+    "one first:"
 )
 JOB_STATES = {
     "running": _("running"),
@@ -41,7 +42,7 @@ def sandbox_text(
         text = f"{OPEN} {_('Reason: {why}.').format(why=why_open)}" if why_open else OPEN
         network = _("Network: unrestricted.")
     elif isolation == "remote":
-        text, network = ELSEWHERE, _("Network: as that machine has it.")
+        text, network = ELSEWHERE, _("Network: that of the other machine.")
     else:
         text = f"{_('Isolated by {what}.').format(what=isolation)} {WALLED}"
         hosts = ", ".join(settings.allowed_hosts)
@@ -72,8 +73,8 @@ def _used(usage: SandboxUsage) -> list[str]:
         uptime=f"{usage.uptime_s:,.0f}",
         free=f"{usage.disk_free_bytes / MB:,.0f}",
     )
-    limits = _("At most: {limits}.").format(limits="; ".join(usage.limits))
-    return [text, limits if usage.limits else _("At most: no limits are set.")]
+    limits = _("Limits: {limits}.").format(limits="; ".join(usage.limits))
+    return [text, limits if usage.limits else _("Limits: none.")]
 
 
 def job_lines(jobs: Sequence[Job]) -> list[tuple[str, str]]:

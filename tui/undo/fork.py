@@ -16,7 +16,7 @@ async def fork_from(app: Context, conversation_id: str, event_id: int) -> None:
     """Ask with which files, then show a fork of any conversation, from this event on, in a new tab."""
     assert app.manager is not None
     choices = [
-        Choice("copy", _("A copy of the files as they were there"), _("without .git and what it ignores")),
+        Choice("copy", _("A copy of the files at that point"), _("without .git and what it ignores")),
         Choice("same", _("The same folder"), _("both conversations work in it")),
     ]
     title = _("Fork from event {id}: with which files?").format(id=event_id)
@@ -29,4 +29,4 @@ async def fork_from(app: Context, conversation_id: str, event_id: int) -> None:
     if chosen == "copy":
         app.report(_("The fork works in its own copy of the files: {folder}").format(folder=folder))
     else:
-        app.flash(_("The fork works in {folder}, as the other one does.").format(folder=folder))
+        app.flash(_("The fork works in {folder}, like the original.").format(folder=folder))

@@ -33,9 +33,9 @@ CELLS = 90
 WHAT = ((True, True), (True, False), (False, True))
 """Of chat and files, in the order of the Tab key."""
 KINDS = {
-    "created": ("+", _("comes back"), "$text-success"),
-    "changed": ("~", _("as it was"), "$text-warning"),
-    "deleted": ("−", _("goes"), "$text-error"),
+    "created": ("+", _("restored"), "$text-success"),
+    "changed": ("~", _("reverted"), "$text-warning"),
+    "deleted": ("−", _("deleted"), "$text-error"),
 }
 """By what would become of a file."""
 
@@ -97,7 +97,7 @@ class UndoScreen(GuardedScreen[UndoChoice | None]):
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
-            box.border_title = _("Redo") if self._redo else _("Undo this message and all that came after it")
+            box.border_title = _("Redo") if self._redo else _("Undo this message and everything after it")
             yield Clickable(*(Option(_turn(turn), id=str(turn.id)) for turn in self._turns), markup=False)
             yield Static(id="undo-what")
             with VerticalScroll(id="undo-files", can_focus=False):
@@ -179,8 +179,8 @@ class UndoScreen(GuardedScreen[UndoChoice | None]):
         self.query_one("#undo-what", Static).update(Content.assemble(*parts))
         self.query_one("#undo-list", Static).update(Content("\n").join(list(self._file_lines(files))))
         self.query_one("#undo-warnings", Static).update(Content("\n").join(list(self._warnings(files))))
-        keys = [_("Tab what of it")] if len(self._choices) > 1 else []
-        keys += [_("Enter does it"), _("Esc leaves")]
+        keys = [_("Tab chat or files")] if len(self._choices) > 1 else []
+        keys += [_("Enter confirms"), _("Esc leaves")]
         self.query_one(Vertical).border_subtitle = " · ".join(keys)
 
     def _file_lines(self, files: bool) -> Iterator[Content]:
@@ -188,13 +188,13 @@ class UndoScreen(GuardedScreen[UndoChoice | None]):
         if self._problem:
             yield Content.styled(self._problem, "$text-error")
         elif preview is None:
-            yield Content.styled(_("Looking at the files …"), "$text-muted")
+            yield Content.styled(_("Loading files …"), "$text-muted")
         elif preview.why_no_files:
             yield Content.styled(preview.why_no_files, "$text-muted")
         elif not preview.changes:
             yield Content.styled(_("No file changes."), "$text-muted")
         elif not files:
-            yield Content.styled(_("The files stay as they are."), "$text-muted")
+            yield Content.styled(_("Files do not change."), "$text-muted")
         else:
             spared = frozenset() if self._overwrite else frozenset(preview.disputed)
             for change in preview.changes[:MAX_FILES]:
@@ -212,17 +212,17 @@ class UndoScreen(GuardedScreen[UndoChoice | None]):
                 "{n} of them was changed by others too.",
                 "{n} of them were changed by others too.",
             )
-            key = _("o leaves it alone") if self._overwrite else _("It stays as it is; o takes it along.")
+            key = _("o keeps it") if self._overwrite else _("It is kept; o reverts it too.")
             yield Content.styled(f"{text} {key}", "$text-warning")
         if files and preview.others:
             text = counted(
                 len(preview.others),
-                "{n} file that others alone changed is left alone.",
-                "{n} files that others alone changed are left alone.",
+                "{n} file changed only by others is not touched.",
+                "{n} files changed only by others are not touched.",
             )
             yield Content.styled(text, "$text-muted")
         for title in self._beside if files else ():
-            text = _("“{title}” is at work in the same folder; what it writes may be mixed up with this.")
+            text = _("“{title}” is working in the same folder; its changes may be mixed in.")
             yield Content.styled(text.format(title=sanitize_line(title, 40)), "$text-warning")
 
 
@@ -232,7 +232,7 @@ def _turn(turn: Turn) -> Content:
 
 
 def _file(change: FileChange, *, stays: bool) -> Content:
-    glyph, word, colour = ("·", _("stays"), "$text-muted") if stays else KINDS[change.kind]
+    glyph, word, colour = ("·", _("kept"), "$text-muted") if stays else KINDS[change.kind]
     lines = _("binary") if change.binary else f"+{change.added} −{change.removed}"
     path = sanitize_line(change.path, CELLS - 30)
     return Content.assemble((f"{glyph} ", colour), path, (f"  {word}  {lines}", "$text-muted"))

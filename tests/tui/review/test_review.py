@@ -45,7 +45,7 @@ async def test_files_are_accepted_and_taken_back(tmp_path: Path, size: tuple[int
         await it.pilot.press("r")
         await it.sees("Revert all changes in b?")
         await it.pilot.press("down", "enter")
-        await it.sees("Nothing is left to look through.")
+        await it.sees("No changes left to review.")
         assert read(it.workspace) == {"a": before["a"]}
         await it.pilot.press("escape")
         await until(it.pilot, lambda: it.app.screen is it.app.workspace)
@@ -73,7 +73,7 @@ async def test_one_change_of_a_file_is_taken_back_and_all_of_it_only_when_one_is
         await it.pilot.press("R")
         await until(it.pilot, lambda: isinstance(it.app.screen, SureScreen))
         await it.pilot.press("down", "enter")
-        await it.sees("Nothing is left to look through.")
+        await it.sees("No changes left to review.")
         assert read(it.workspace) == {}
 
 
@@ -122,7 +122,7 @@ async def test_remarks_are_sent_with_the_change_or_stay_in_the_prompt(tmp_path: 
 async def test_without_anything_kept_it_says_why(tmp_path: Path) -> None:
     async with shown(tmp_path) as it:
         await it.leader("d", ChangesScreen)
-        await it.sees("Nothing has been kept of this workspace yet")
+        await it.sees("There is no checkpoint of this workspace yet")
         await it.pilot.press("a", "r", "A", "R", "c", "s", "tab", "escape")
         await until(it.pilot, lambda: it.app.screen is it.app.workspace)
 
