@@ -187,9 +187,8 @@ THREATS = (
         "reaches the page and no event",
         (
             "tests/security/test_foreign_memory.py::test_what_the_user_opens_or_runs_himself_is_foreign_all_the_same",
-            "tests/user_control/test_user_browser.py::test_the_agent_waits_until_the_browser_is_given_back",
-            "tests/user_control/test_user_browser.py"
-            "::test_a_hidden_text_reaches_the_sandbox_and_no_event_whatever_the_page_does_with_it",
+            "tests/user_control/test_user_browser.py::test_agent_waits_until_the_browser_is_given_back",
+            "tests/user_control/test_user_browser.py::test_hidden_text_reaches_the_sandbox_and_no_event",
         ),
     ),
     Threat(
@@ -201,8 +200,8 @@ THREATS = (
         (
             "tests/memory/test_knowledge.py::test_nothing_of_an_untrusted_folder_is_told",
             "tests/memory/test_knowledge.py::test_what_changes_waits_for_another_yes",
-            "tests/hooks/test_hooks.py::test_a_projects_hooks_wait_for_the_users_yes",
-            "tests/hooks/test_hooks.py::test_a_projects_hooks_are_not_run_where_nothing_separates_them",
+            "tests/hooks/test_hooks.py::test_project_hooks_need_the_trust_of_the_user",
+            "tests/hooks/test_hooks.py::test_project_hooks_do_not_run_without_isolation",
             "tests/trust/test_folder_survey.py::test_nothing_is_read_from_elsewhere",
             "tests/trust/test_folder_survey.py::test_nobody_waits_for_a_fifo_or_a_device",
             "tests/trust/test_folder_survey.py::test_ten_thousand_files_are_told_in_a_bounded_time",
@@ -282,9 +281,9 @@ THREATS = (
         "An imported conversation, or a fork of one, tells the model what its author wants",
         "It continues only after the user has agreed, once; the answer is an event, and the model is informed",
         (
-            "tests/workspaces/test_forks.py::test_an_imported_conversation_goes_on_only_after_the_user_said_so_and_the_log_and_the_model_know",
-            "tests/workspaces/test_forks.py::test_a_fork_of_an_imported_conversation_asks_too_however_often_it_is_forked",
-            "tests/tui/undo/test_undo.py::test_an_imported_conversation_asks_before_the_first_message_and_a_no_says_nothing",
+            "tests/workspaces/test_forks.py::test_imported_conversation_needs_consent_which_is_logged",
+            "tests/workspaces/test_forks.py::test_fork_of_an_imported_conversation_needs_consent",
+            "tests/tui/undo/test_undo.py::test_imported_conversation_asks_before_the_first_message",
         ),
         is_blocker=True,
     ),
@@ -507,14 +506,14 @@ THREATS = (
         "model, and after three repairs in a row the user is asked; names have at most 64 characters, an answer at "
         "most 32 calls",
         (
-            "tests/agent/test_function_calls.py::test_no_action_is_made_of_arguments_that_the_schema_does_not_allow",
-            "tests/agent/test_function_calls.py::test_a_call_that_makes_no_action_is_an_error_paired_with_it",
-            "tests/agent/test_function_calls.py::test_a_tool_name_is_made_short_and_harmless",
-            "tests/agent/test_function_calls.py::test_ids_that_are_empty_double_or_used_before_are_replaced",
-            "tests/agent/test_function_calls.py::test_more_calls_than_anyone_needs_are_refused_from_there_on",
+            "tests/agent/test_function_calls.py::test_arguments_outside_the_schema_make_no_action",
+            "tests/agent/test_function_calls.py::test_invalid_call_becomes_an_error_with_its_id",
+            "tests/agent/test_function_calls.py::test_tool_names_are_sanitized_and_shortened",
+            "tests/agent/test_function_calls.py::test_empty_or_duplicate_ids_are_replaced",
+            "tests/agent/test_function_calls.py::test_calls_beyond_the_limit_are_refused",
             "tests/llm/test_calls_in_text.py::test_what_was_cut_off_or_cannot_be_read_gives_no_arguments",
-            "tests/agent/test_agent_files.py::test_after_three_repairs_in_a_row_the_user_is_asked",
-            "tests/agent/test_function_calls.py::test_whatever_the_model_wrote_becomes_events_that_can_be_stored_and_sent_back",
+            "tests/agent/test_agent_files.py::test_user_is_asked_after_three_repairs",
+            "tests/agent/test_function_calls.py::test_random_responses_become_storable_events",
         ),
         is_blocker=True,
     ),
@@ -523,8 +522,8 @@ THREATS = (
         "Empty answers: nothing, blanks, reasoning alone; control characters, lone surrogates, megabytes",
         "Each case is defined, an answer has a size limit, and repeated empty answers are detected as a loop",
         (
-            "tests/agent/test_function_calls.py::test_an_empty_answer_asks_the_model_for_another",
-            "tests/agent/test_function_calls.py::test_text_that_cannot_be_stored_is_mended",
+            "tests/agent/test_function_calls.py::test_empty_answer_asks_the_model_again",
+            "tests/agent/test_function_calls.py::test_unstorable_text_is_repaired",
             "tests/llm/test_model_host.py::test_an_empty_answer_is_an_answer",
             "tests/controller/test_stuck.py::test_answers_that_cannot_be_used",
         ),
@@ -535,8 +534,8 @@ THREATS = (
         "A larger model answers if one is set; else the history is compacted once, and then the user is asked",
         (
             "tests/llm/test_router.py::test_what_turns_out_not_to_fit_goes_to_the_larger_model_once",
-            "tests/controller/test_decide.py::test_a_history_that_is_too_long_is_condensed_once_by_itself_and_then_asks",
-            "tests/session/test_recovery.py::test_where_condensing_did_not_help_the_user_is_asked",
+            "tests/controller/test_decide.py::test_too_long_history_is_condensed_once_then_asks",
+            "tests/session/test_recovery.py::test_user_is_asked_if_condensing_did_not_help",
         ),
     ),
     Threat(
@@ -545,9 +544,9 @@ THREATS = (
         "Loops of up to eight steps are detected; answers, money, tokens and time have limits; an unknown cost is "
         "not counted as 0",
         (
-            "tests/controller/test_stuck.py::test_circles_of_any_length_up_to_eight",
-            "tests/controller/test_decide.py::test_a_budget_is_held_before_the_call_that_would_break_it",
-            "tests/controller/test_decide.py::test_a_budget_that_cannot_be_watched_asks_and_is_given_up_if_the_user_goes_on",
+            "tests/controller/test_stuck.py::test_loops_of_up_to_eight_steps_are_found",
+            "tests/controller/test_decide.py::test_budget_is_checked_before_the_call_that_would_exceed_it",
+            "tests/controller/test_decide.py::test_budget_with_unknown_price_asks_and_resuming_removes_it",
             "tests/llm/test_model_host.py::test_an_unknown_price_is_not_nothing",
             "tests/llm/test_shapes.py::test_a_model_of_this_machine_is_not_taken_for_one_with_a_price",
         ),
@@ -979,8 +978,8 @@ THREATS = (
             "tests/runtime/isolation/test_workspace_audit.py::test_nothing_hostile_stops_it",
             "tests/runtime/isolation/test_git_config.py::test_what_git_would_carry_out_is_named",
             "tests/runtime/isolation/test_git_config.py::test_random_files_are_read_as_git_reads_them_or_are_suspect",
-            "tests/sandbox/test_leftovers.py::test_each_thing_is_told_once_at_rest_and_at_the_end_and_never_again",
-            "tests/sandbox/test_leftovers.py::test_a_repository_that_the_agent_makes_is_told_with_its_settings_and_hooks",
+            "tests/sandbox/test_leftovers.py::test_each_leftover_is_reported_once",
+            "tests/sandbox/test_leftovers.py::test_repository_made_by_the_agent_is_reported_with_settings_and_hooks",
             "tests/journeys/test_hostile_repositories.py::test_working_in_one_carries_out_nothing_on_the_host",
         ),
         is_blocker=True,
@@ -1026,7 +1025,7 @@ THREATS = (
             "tests/runtime/isolation/test_confinement.py::test_nothing_gets_out",
             "tests/runtime/isolation/test_confinement.py::test_where_walls_are_demanded_and_cannot_be_nothing_is_started",
             "tests/runtime/isolation/test_confinement.py::test_a_wall_that_falls_ends_the_sandbox",
-            "tests/sandbox/test_setup.py::test_why_nothing_is_separated_is_said_once_the_sandbox_runs",
+            "tests/sandbox/test_setup.py::test_missing_isolation_is_reported_once_the_sandbox_runs",
             "tests/tui/workspace/test_footer.py::test_every_width_is_kept_and_state_and_warning_stay",
             "tests/contract/test_life.py::TestAnswers::test_every_kind_of_action_gets_one_observation",
         ),
@@ -1081,7 +1080,7 @@ THREATS = (
             "tests/runtime/server/test_user_terminal.py::test_a_password_is_in_nothing_that_is_said",
             "tests/runtime/server/test_user_terminal.py"
             "::test_a_password_is_not_shown_by_a_program_that_turns_the_echo_off_itself",
-            "tests/user_control/test_user_terminal.py::test_what_the_user_did_is_stored_once_and_the_model_reads_it",
+            "tests/user_control/test_user_terminal.py::test_terminal_session_is_stored_once_and_read_by_the_model",
         ),
     ),
     Threat(

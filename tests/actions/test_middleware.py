@@ -102,13 +102,13 @@ BEGIN = ["browser is free", "setup", "checkpoint", "terminal is free"]
         (Place.SANDBOX, [*BEGIN, "hooks before", "secrets", "handler", "hooks after", "terminal is free"]),
     ],
 )  # fmt: skip
-async def test_the_order_of_what_happens_to_an_action(place: Place, calls: list[str]) -> None:
+async def test_actions_pass_through_middleware_in_order(place: Place, calls: list[str]) -> None:
     parts = Parts(place)
     assert (await parts.pipeline.execute(stored(CmdRunAction(command="ls"), 7))).content == "7"
     assert parts.calls == calls
 
 
-async def test_a_browser_action_takes_turns_with_the_user_before_the_hooks() -> None:
+async def test_browser_action_waits_for_user_before_hooks() -> None:
     parts = Parts(Place.SANDBOX)
     await parts.pipeline.execute(stored(PAGE, 7))
     assert parts.calls == [
@@ -116,7 +116,7 @@ async def test_a_browser_action_takes_turns_with_the_user_before_the_hooks() -> 
     ]  # fmt: skip
 
 
-async def test_a_denied_action_reaches_no_handler() -> None:
+async def test_denied_action_reaches_no_handler() -> None:
     parts = Parts(Place.SANDBOX)
     parts.denies = "No."
     observation = await parts.pipeline.execute(stored(CmdRunAction(command="ls"), 7))
@@ -135,14 +135,14 @@ def pipeline_with(runtime: ScriptedRuntime) -> ActionPipeline:
     ("error", "id"),
     [(RuntimeUnavailableError("Gone."), RUNTIME_UNAVAILABLE), (ValueError("Gone."), "RUNTIME$FAILED")],
 )
-async def test_an_error_of_the_runtime_is_an_observation(error: Exception, id: str) -> None:
+async def test_runtime_error_becomes_observation(error: Exception, id: str) -> None:
     observation = await pipeline_with(ScriptedRuntime(lambda action: error)).execute(stored(PAGE, 1))
     assert isinstance(observation, ErrorObservation)
     assert (observation.error_id, "Gone." in observation.content) == (id, True)
 
 
 @pytest.mark.parametrize("action", [CmdRunAction(command="make"), FileReadAction(path="a")], ids=["command", "file"])
-async def test_an_interrupted_action_is_answered_a_command_with_its_output(action: Action) -> None:
+async def test_interrupted_action_gets_observation_with_output_so_far(action: Action) -> None:
     runtime = ScriptedRuntime(lambda action: None)
     running = asyncio.create_task(pipeline_with(runtime).execute(stored(action, 1)))
     await runtime.started.wait()
@@ -156,7 +156,7 @@ async def test_an_interrupted_action_is_answered_a_command_with_its_output(actio
         assert observation == expected
 
 
-async def test_an_action_that_the_user_approved_is_carried_out_as_confirmed_and_without_its_judgement() -> None:
+async def test_approved_action_runs_as_confirmed_without_its_judgement() -> None:
     runtime = ScriptedRuntime()
     waited = ActionConfirmationStatus.AWAITING_CONFIRMATION
     action = CmdRunAction(command="ls", confirmation_state=waited, judgement=Judged(verdict="ask", rule="r"))

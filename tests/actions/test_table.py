@@ -73,12 +73,12 @@ async def test_each_action_has_one_handler(past: Past, action: Action, place: Pl
     assert runtime.executed == ([action] if place is Place.SANDBOX else [])
 
 
-async def test_the_sandbox_gets_what_nothing_else_handles() -> None:
+async def test_unhandled_actions_go_to_the_sandbox() -> None:
     table = ActionTable(ScriptedRuntime(), delegate)
     assert [table.row_of(action).place for action in (LOOK, OTHER, COMMAND)] == [Place.SANDBOX] * 3
 
 
-async def test_a_search_through_other_conversations_is_answered_also_when_it_fails(past: Scripted) -> None:
+async def test_recall_of_conversations_is_answered_even_if_it_fails(past: Scripted) -> None:
     found = await recall_conversations(LOOK, past)
     assert found == MCPObservation(name=RECALL_TOOL, arguments=dict(LOOK.arguments), content="about 'the build'")
     assert (await recall_conversations(MCPAction(name=RECALL_TOOL), past)).content == "about ''"

@@ -87,7 +87,7 @@ def of(log: Sequence[Envelope], *types: type) -> list[Any]:
 
 
 class TestThePlanner:
-    async def test_it_plans_by_reading_and_works_once_the_plan_is_approved(self, tmp_path: Path) -> None:
+    async def test_planner_reads_until_its_plan_is_approved(self, tmp_path: Path) -> None:
         async with managing(tmp_path) as manager:
             session = await begun(manager, tmp_path, [*PLAN, *WORK], "Planner")
             log = await said(session, "write a file")
@@ -112,7 +112,7 @@ class TestThePlanner:
             with pytest.raises(UsageError):
                 await session.planning.approve(edited)
 
-    async def test_what_would_change_something_is_refused_before_and_not_after(self, tmp_path: Path) -> None:
+    async def test_changes_are_refused_before_approval_only(self, tmp_path: Path) -> None:
         early = {
             "tool_calls": [bash("echo early > early.txt"), call("str_replace_editor", command="create", path="/x")]
         }
@@ -129,7 +129,7 @@ class TestThePlanner:
             await settled(session)
             assert (tmp_path / "workspace" / "made.txt").exists()
 
-    async def test_a_restart_knows_whether_the_plan_is_approved(self, tmp_path: Path) -> None:
+    async def test_plan_approval_survives_a_restart(self, tmp_path: Path) -> None:
         async with managing(tmp_path) as manager:
             session = await begun(manager, tmp_path, [*PLAN, *WORK, {"text": "More?"}, *WORK], "Planner")
             await said(session)
@@ -147,7 +147,7 @@ class TestThePlanner:
             assert again.state.planning
             assert REPLAN in json.dumps(build_messages(log))
 
-    async def test_nobody_else_plans(self, tmp_path: Path) -> None:
+    async def test_only_the_planner_plans(self, tmp_path: Path) -> None:
         async with managing(tmp_path) as manager:
             session = await begun(manager, tmp_path, [FINISH])
             for wish in (session.planning.approve([]), session.planning.again()):
@@ -156,7 +156,7 @@ class TestThePlanner:
 
 
 class TestWhoWorks:
-    async def test_a_conversation_goes_on_with_the_agent_that_began_it(self, tmp_path: Path) -> None:
+    async def test_conversation_keeps_its_agent(self, tmp_path: Path) -> None:
         async with managing(tmp_path, name="ReadOnlyAgent") as manager:
             session = await begun(
                 manager, tmp_path, [{"text": "Hm."}, {"tool_calls": [bash("echo x")]}, {"text": "No."}]
@@ -168,7 +168,7 @@ class TestWhoWorks:
             assert not of(log, CmdRunAction)
             assert "Tool execute_bash is not registered" in of(log, ErrorObservation)[0].content
 
-    async def test_a_file_says_which_tools_and_which_model(self, tmp_path: Path) -> None:
+    async def test_agent_file_sets_tools_and_model(self, tmp_path: Path) -> None:
         model = write_script(
             tmp_path, [{"tool_calls": [call("view", path=str(tmp_path / "workspace" / "a.txt"))]}, FINISH]
         )
@@ -183,7 +183,7 @@ class TestWhoWorks:
             assert {tool["function"]["name"] for tool in first.tools} == {"view", "finish"}
             assert session.state.agent_state is AgentState.FINISHED
 
-    async def test_a_projects_agent_works_only_as_it_was_read(self, tmp_path: Path) -> None:
+    async def test_project_agent_runs_only_with_the_allowed_text(self, tmp_path: Path) -> None:
         folder = tmp_path / "workspace" / ".handloom" / "agents"
         folder.mkdir(parents=True)
         (folder / "r.md").write_text(REVIEWER.format(model="demo"))
@@ -203,7 +203,7 @@ class TestWhoWorks:
             assert again.state.agent_state is AgentState.ERROR
             assert "handloom agents --allow Reviewer" in again.state.reason
 
-    async def test_a_model_is_told_of_the_agents_that_it_may_delegate_to(self, tmp_path: Path) -> None:
+    async def test_delegate_tool_lists_available_agents(self, tmp_path: Path) -> None:
         folder = tmp_path / "home" / "agents"
         folder.mkdir(parents=True)
         (folder / "r.md").write_text(REVIEWER.format(model="demo").replace("Reads.", "Reads a change."))
@@ -214,14 +214,14 @@ class TestWhoWorks:
         assert "ReadOnlyAgent" in told
         assert "Reviewer: Reads a change." in told
 
-    async def test_a_name_that_nobody_has_is_told_before_anything_is_stored(self, tmp_path: Path) -> None:
+    async def test_unknown_agent_is_refused_before_anything_is_stored(self, tmp_path: Path) -> None:
         async with managing(tmp_path, name="Nobody") as manager:
             with pytest.raises(ConfigurationError, match="There is no agent 'Nobody'"):
                 await begun(manager, tmp_path, [FINISH])
             assert await manager.list() == []
 
 
-async def test_after_three_repairs_in_a_row_the_user_is_asked(tmp_path: Path) -> None:
+async def test_user_is_asked_after_three_repairs(tmp_path: Path) -> None:
     wrong = [{"tool_calls": [call("execute_bash", command="ls", **{f"flag{n}": 1})]} for n in range(9)]
     async with managing(tmp_path) as manager:
         session = await begun(manager, tmp_path, wrong)
@@ -232,7 +232,7 @@ async def test_after_three_repairs_in_a_row_the_user_is_asked(tmp_path: Path) ->
         assert session.state.halt.kind is HaltKind.STUCK
 
 
-async def test_the_agent_can_have_its_history_condensed_where_the_setting_lets_it(tmp_path: Path) -> None:
+async def test_agent_can_request_condensation_if_configured(tmp_path: Path) -> None:
     turns = [{"tool_calls": [bash("echo 1")]}, {"tool_calls": [call("request_condensation")]}, FINISH]
     async with managing(tmp_path, request_condensation=True) as manager:
         session = await begun(manager, tmp_path, turns)

@@ -72,7 +72,7 @@ def at(number: int, source: EventSource, event: Event, cause: int | None = None)
     return Envelope(conversation_id="c", id=number, timestamp=now, source=source, cause=cause, event=event)
 
 
-async def test_a_task_is_done_in_steps_and_its_cost_adds_up(llm: RecordingLLM) -> None:
+async def test_task_takes_several_steps_and_costs_add_up(llm: RecordingLLM) -> None:
     agent = create_agent("CodeActAgent", llm)
     frames: list[Frame] = []
     history = [
@@ -103,7 +103,7 @@ async def test_a_task_is_done_in_steps_and_its_cost_adds_up(llm: RecordingLLM) -
     assert [message["role"] for message in llm.asked[1].messages] == ["system", "user", "assistant", "tool"]
 
 
-async def test_the_model_gets_instructions_and_tools(llm: RecordingLLM) -> None:
+async def test_model_gets_instructions_and_tools(llm: RecordingLLM) -> None:
     agent = create_agent("CodeActAgent", llm)
     system = agent.system_message()
     assert isinstance(system, SystemMessageAction)
@@ -114,38 +114,38 @@ async def test_the_model_gets_instructions_and_tools(llm: RecordingLLM) -> None:
     assert list(llm.asked[0].tools) == system.tools
 
 
-async def test_a_history_from_elsewhere_gets_instructions_all_the_same(llm: RecordingLLM) -> None:
+async def test_imported_history_gets_instructions(llm: RecordingLLM) -> None:
     agent = create_agent("CodeActAgent", llm)
     await agent.step([at(0, EventSource.USER, MessageAction(content="Hi"))], LLMMetrics(), lambda frame: None)
     assert [message["role"] for message in llm.asked[0].messages] == ["system", "user"]
 
 
-async def test_a_model_that_fails_is_an_error_and_no_event(llm: RecordingLLM) -> None:
+async def test_model_error_is_raised_without_event(llm: RecordingLLM) -> None:
     agent = create_agent("CodeActAgent", llm)
     history = [at(n, EventSource.AGENT, MessageAction(content="said")) for n in range(2)]
     with pytest.raises(ModelError, match="All 2 turns"):
         await agent.step(history, LLMMetrics(), lambda frame: None)
 
 
-def test_the_instructions_speak_of_what_matters() -> None:
+def test_instructions_cover_the_important_topics() -> None:
     text = CodeActAgent.prompt
     for word in ("finish", "C-c", "timeout", "security_risk", "secrets", "git"):
         assert word in text
     assert 40 <= len(text.splitlines()) <= 80
 
 
-def test_an_agent_that_does_not_exist_is_refused_with_those_that_do(tmp_path: Path) -> None:
+def test_unknown_agent_error_lists_known_agents(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"no agent 'Nobody'. Choose one of: ACPAgent, BrowsingAgent, Code"):
         Agents(tmp_path).find("Nobody")
 
 
-def test_every_agent_is_known_by_its_own_name(llm: RecordingLLM) -> None:
+def test_every_agent_is_found_by_its_name(llm: RecordingLLM) -> None:
     for name in AGENTS:
         agent: Agent = create_agent(name, llm)
         assert agent.name == name
 
 
-def test_the_tools_are_those_that_the_sandboxs_plugins_can_carry_out(llm: RecordingLLM) -> None:
+def test_tools_depend_on_the_plugins_of_the_sandbox(llm: RecordingLLM) -> None:
     def names(*plugins: str) -> set[str]:
         agent = create_agent("CodeActAgent", llm, [PluginRequirement(name, "m:f") for name in plugins])
         tools: Any = getattr(agent.system_message(), "tools", None)
@@ -157,7 +157,7 @@ def test_the_tools_are_those_that_the_sandboxs_plugins_can_carry_out(llm: Record
     assert names("browser", "vscode") == plain | {"browser"}
 
 
-def test_the_model_is_told_of_skills_where_the_sandbox_has_them(llm: RecordingLLM) -> None:
+def test_skills_are_described_if_the_sandbox_has_them(llm: RecordingLLM) -> None:
     def told(*plugins: str) -> str:
         agent = create_agent("CodeActAgent", llm, [PluginRequirement(name, "m:f") for name in plugins])
         return str(agent.system_message().model_dump()["tools"])

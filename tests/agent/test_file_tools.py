@@ -80,7 +80,7 @@ def test_grep_finds_lines_by_an_expression(folder: Path, arguments: dict[str, st
 
 @pytest.mark.parametrize("tool", [GREP, GLOB])
 @pytest.mark.parametrize("text", ["a\nb", "a\x03", "\x1b[A", "a\tb", "x" * 3000])
-def test_what_a_terminal_would_take_for_a_key_is_refused(tool: Any, text: str) -> None:
+def test_control_characters_in_arguments_are_refused(tool: Any, text: str) -> None:
     with pytest.raises(InvalidCall):
         tool.action_of({"pattern": text})
     with pytest.raises(InvalidCall):
@@ -88,7 +88,7 @@ def test_what_a_terminal_would_take_for_a_key_is_refused(tool: Any, text: str) -
 
 
 @given(tool=st.sampled_from([GREP, GLOB]), pattern=st.text(min_size=1, max_size=30), path=st.text(max_size=20))
-def test_an_argument_stays_one_word_of_the_command(tool: Any, pattern: str, path: str) -> None:
+def test_arguments_are_quoted_as_one_word(tool: Any, pattern: str, path: str) -> None:
     import shlex
 
     try:
@@ -102,7 +102,7 @@ def test_an_argument_stays_one_word_of_the_command(tool: Any, pattern: str, path
     ] or pattern in {"|", "-print", "command"} or path.lstrip("./") in {"|", "-print", "command"}  # fmt: skip
 
 
-def test_only_what_these_tools_made_counts_as_reading() -> None:
+def test_only_commands_of_these_tools_count_as_reading() -> None:
     def run(name: str, **fields: Any) -> CmdRunAction:
         metadata = ToolCallMetadata(function_name=name, tool_call_id="a")
         return CmdRunAction(command="grep", tool_call_metadata=metadata, **fields)

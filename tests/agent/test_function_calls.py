@@ -51,16 +51,16 @@ def content(event: Event) -> str:
     return event.content
 
 
-def test_words_alone_are_a_message_that_waits_for_the_user() -> None:
+def test_text_without_calls_is_a_message_that_waits() -> None:
     assert events("Hello.") == [MessageAction(content="Hello.", wait_for_response=True, llm_metrics=METRICS)]
 
 
 @pytest.mark.parametrize("text", ["", "  \n\t"])
-def test_an_empty_answer_asks_the_model_for_another(text: str) -> None:
+def test_empty_answer_asks_the_model_again(text: str) -> None:
     assert events(text) == [ErrorObservation(content=EMPTY_ANSWER, llm_metrics=METRICS)]
 
 
-def test_the_first_event_carries_the_whole_answer_and_the_others_its_id() -> None:
+def test_first_event_has_the_whole_answer_and_others_its_id() -> None:
     first, second = events("Look.", bash("ls"), bash("pwd", "b"))
     whole: dict[str, Any] = {
         "id": "r1",
@@ -110,20 +110,20 @@ def test_the_first_event_carries_the_whole_answer_and_the_others_its_id() -> Non
     )
 
 
-def test_words_beside_a_thought_come_before_it() -> None:
+def test_text_precedes_the_thought_of_a_call() -> None:
     (think,) = events("Hm.", ToolCall("a", "think", '{"thought": "It is late."}'))
     assert isinstance(think, AgentThinkAction)
     assert think.thought == "Hm.\nIt is late."
 
 
-def test_words_beside_a_wrong_call_go_to_the_first_action() -> None:
+def test_text_is_added_to_the_first_valid_action() -> None:
     wrong, right = events("Look.", ToolCall("a", "nothing", "{}"), bash("ls", "b"))
     assert isinstance(wrong, ErrorObservation)
     assert isinstance(right, CmdRunAction)
     assert right.thought == "Look."
 
 
-def test_finishing_says_what_the_user_reads() -> None:
+def test_finish_message_is_shown_to_the_user() -> None:
     (finish,) = events("So.", ToolCall("a", "finish", '{"message": "All done."}'))
     assert isinstance(finish, AgentFinishAction)
     assert (finish.final_thought, finish.thought) == ("All done.", "So.")
@@ -152,7 +152,7 @@ def test_finishing_says_what_the_user_reads() -> None:
         (ToolCall("a", "execute_bash", ""), 'Missing required argument "command" in tool call execute_bash'),
     ],
 )
-def test_a_call_that_makes_no_action_is_an_error_paired_with_it(call: ToolCall, error: str | None) -> None:
+def test_invalid_call_becomes_an_error_with_its_id(call: ToolCall, error: str | None) -> None:
     (event,) = events("", call)
     assert content(event) == error or (error is None and content(event).startswith("Failed to parse tool call arg"))
     assert event.tool_call_metadata is not None
@@ -160,7 +160,7 @@ def test_a_call_that_makes_no_action_is_an_error_paired_with_it(call: ToolCall, 
     assert len(content(event)) < 3_000
 
 
-def test_a_tool_name_is_made_short_and_harmless() -> None:
+def test_tool_names_are_sanitized_and_shortened() -> None:
     (event,) = events("", ToolCall("a", "\x1b[31m" + "x" * 1_000_000, "{}"))
     assert event.tool_call_metadata is not None
     name = event.tool_call_metadata.function_name
@@ -168,7 +168,7 @@ def test_a_tool_name_is_made_short_and_harmless() -> None:
     assert "\x1b" not in content(event)
 
 
-def test_ids_that_are_empty_double_or_used_before_are_replaced() -> None:
+def test_empty_or_duplicate_ids_are_replaced() -> None:
     found = events("", bash("1", ""), bash("2", "b"), bash("3", "b"), bash("4", "old"), used={"old", "r1"})
     ids = [event.tool_call_metadata.tool_call_id for event in found if event.tool_call_metadata]
     assert ids == ["call_9_0", "b", "call_9_2", "call_9_3"]
@@ -176,14 +176,14 @@ def test_ids_that_are_empty_double_or_used_before_are_replaced() -> None:
     assert answer_ids == {"answer_9"}
 
 
-def test_more_calls_than_anyone_needs_are_refused_from_there_on() -> None:
+def test_calls_beyond_the_limit_are_refused() -> None:
     found = events("", *[bash("ls", str(n)) for n in range(100)])
     assert len(found) == MAX_CALLS + 1
     assert all(isinstance(event, CmdRunAction) for event in found[:-1])
     assert content(found[-1]).startswith("Your answer made 100 tool calls, and only the first 32 were taken.")
 
 
-def test_text_that_cannot_be_stored_is_mended() -> None:
+def test_unstorable_text_is_repaired() -> None:
     (event,) = events("a\ud800b", ToolCall("a", "execute_bash", '{"command": "echo \\ud800"}'))
     assert isinstance(event, CmdRunAction)
     assert (event.thought, event.command) == ("a\ufffdb", "echo \ufffd")
@@ -209,9 +209,7 @@ calls = st.builds(ToolCall, st.sampled_from(["", "a", "b"]) | st.text(max_size=5
 
 
 @given(text=st.text(), wanted=st.lists(calls, max_size=6), answer_id=st.text(max_size=5))
-def test_whatever_the_model_wrote_becomes_events_that_can_be_stored_and_sent_back(
-    text: str, wanted: list[ToolCall], answer_id: str
-) -> None:
+def test_random_responses_become_storable_events(text: str, wanted: list[ToolCall], answer_id: str) -> None:
     found = envelopes(events(text, *wanted, answer_id=answer_id))
     assert found
     assert all(isinstance(envelope.event, Action | ErrorObservation) for envelope in found)
@@ -250,7 +248,7 @@ likely = good | good.map(lambda text: text + "x")
 
 
 @given(st.builds(ToolCall, st.just("a"), st.sampled_from([*TOOLS]), arguments | likely))
-def test_no_action_is_made_of_arguments_that_the_schema_does_not_allow(call: ToolCall) -> None:
+def test_arguments_outside_the_schema_make_no_action(call: ToolCall) -> None:
     (event,) = events("", call)
     if not isinstance(event, Action):
         assert isinstance(event, ErrorObservation)

@@ -33,7 +33,7 @@ def log(*events: Event) -> list[Envelope]:
             for n, event in enumerate(events)]  # fmt: skip
 
 
-def test_what_was_thought_stays_with_the_first_event_of_the_answer() -> None:
+def test_reasoning_is_stored_with_the_first_event() -> None:
     (said,) = answer(reasoning="One and one.")
     assert isinstance(said, MessageAction)
     assert (said.content, reasoning_of(said)) == ("Text.", "One and one.")
@@ -46,14 +46,14 @@ def test_what_was_thought_stays_with_the_first_event_of_the_answer() -> None:
     assert reasoning_of(signed) == "I should look."
 
 
-def test_thoughts_without_end_are_kept_in_part_and_never_half_signed() -> None:
+def test_long_reasoning_is_truncated_but_signed_blocks_are_not() -> None:
     long = "x" * (KEPT_REASONING_CHARS + 5)
     (said,) = answer(LS, reasoning=long, thinking=({**SIGNED, "thinking": long},))
     assert 0 < len(reasoning_of(said)) < KEPT_REASONING_CHARS + 200
     assert with_reasoning_blocks(build_messages(log(said)), log(said), CLAUDE) == build_messages(log(said))
 
 
-def test_signed_thoughts_go_back_to_the_model_that_had_them_and_to_no_other() -> None:
+def test_signed_blocks_go_back_only_to_their_model() -> None:
     history = log(*answer(LS, reasoning="I should look.", thinking=(SIGNED,)))
     messages = build_messages(history)
     assert all("thinking_blocks" not in message for message in messages)
@@ -62,7 +62,7 @@ def test_signed_thoughts_go_back_to_the_model_that_had_them_and_to_no_other() ->
     assert theirs == messages
 
 
-def test_blocks_out_of_which_a_secret_was_taken_are_not_what_was_signed() -> None:
+def test_redacted_blocks_are_not_sent_back() -> None:
     masked = {**SIGNED, "thinking": f"the key is {PLACEHOLDER}"}
     history = log(*answer(LS, thinking=(masked,)))
     assert with_reasoning_blocks(build_messages(history), history, CLAUDE) == build_messages(history)
@@ -73,26 +73,26 @@ class TestWhoTakesThem:
     result: dict[str, Any] = {"role": "tool", "tool_call_id": "c1", "content": ""}
     plain: dict[str, Any] = {"role": "assistant", "tool_calls": [{"id": "c1"}]}
 
-    def test_a_provider_that_signs_gets_them_while_the_model_may_think(self) -> None:
+    def test_signing_provider_gets_blocks_while_reasoning(self) -> None:
         messages = [USER, self.thinking, self.result]
         for name in (CLAUDE, "bedrock/us.anthropic.claude-x", "vertex_ai/claude-x"):
             assert sent_back(messages, name, "high") == (messages, True)
         assert sent_back(messages, CLAUDE, "none") == ([USER, self.plain, self.result], True)
 
-    def test_nobody_else_does(self) -> None:
+    def test_other_providers_get_no_blocks(self) -> None:
         for name in ("openai/test", "gemini/x", "openrouter/anthropic/claude-x", "deepseek/x"):
             assert sent_back([USER, self.thinking, self.result], name, "high") == (
                 [USER, self.plain, self.result],
                 True,
             )
 
-    def test_after_a_call_without_them_the_model_is_not_made_to_think_until_the_user_speaks(self) -> None:
+    def test_call_without_blocks_disables_reasoning_until_the_next_message(self) -> None:
         messages = [USER, self.thinking, self.result, self.plain, self.result]
         assert sent_back(messages, CLAUDE, "high") == ([USER, self.plain, self.result, self.plain, self.result], False)
         assert sent_back([*messages, USER], CLAUDE, "high") == ([*messages, USER], True)
 
 
-def test_blocks_are_put_together_piece_by_piece_and_only_whole_ones_count() -> None:
+def test_streamed_blocks_are_joined_and_incomplete_ones_dropped() -> None:
     thoughts = Thoughts()
     pieces: list[Any] = [
         [{"type": "thinking", "thinking": "I ", "signature": ""}],

@@ -54,7 +54,7 @@ def tools_of(agents: Agents, name: str, workspace: str = "", *plugins: str) -> s
         ("Planner", {"grep", "glob", "view", "think", "finish", "task_tracker"}),
     ],
 )
-def test_an_agent_has_its_tools_and_no_others(tmp_path: Path, name: str, tools: set[str]) -> None:
+def test_agent_has_exactly_its_tools(tmp_path: Path, name: str, tools: set[str]) -> None:
     assert tools_of(Agents(tmp_path), name, "", "browser", "jupyter") == tools
     assert AGENTS[name].description
     made = AGENTS[name].make(NoModel(), (), no_more_tools)
@@ -62,7 +62,7 @@ def test_an_agent_has_its_tools_and_no_others(tmp_path: Path, name: str, tools: 
 
 
 class TestFilesOfTheUser:
-    def test_one_is_an_agent_with_its_own_words_and_tools(self, tmp_path: Path) -> None:
+    def test_agent_file_defines_prompt_and_tools(self, tmp_path: Path) -> None:
         write(tmp_path / "agents", "r.md", REVIEWER)
         agents = Agents(tmp_path)
         kind = agents.find("Reviewer")
@@ -72,7 +72,7 @@ class TestFilesOfTheUser:
         assert getattr(message, "agent_class", "") == "Reviewer"
         assert tools_of(agents, "Reviewer") == {"grep", "view", "finish"}
 
-    def test_without_a_name_it_has_that_of_its_file_and_without_tools_those_of_codeact(self, tmp_path: Path) -> None:
+    def test_agent_file_defaults_to_file_name_and_codeact_tools(self, tmp_path: Path) -> None:
         write(tmp_path / "agents", "Helper.md", "---\ndescription: Helps.\n---\nHelp.\n")
         assert "execute_bash" in tools_of(Agents(tmp_path), "Helper")
 
@@ -86,7 +86,7 @@ class TestFilesOfTheUser:
             ("[no__such]", set()),
         ],
     )
-    async def test_of_servers_it_has_the_tools_that_it_names(self, tmp_path: Path, named: str, has: set[str]) -> None:
+    async def test_agent_file_selects_mcp_tools_by_pattern(self, tmp_path: Path, named: str, has: set[str]) -> None:
         write(tmp_path / "agents", "A.md", f"---\ndescription: x\ntools: {named}\n---\nHi\n")
         others = [replace(DELEGATE, name=name) for name in
                   ("time__now", "time__convert", "web__get", "mcp_read_resource")]  # fmt: skip
@@ -119,7 +119,7 @@ class TestFilesOfTheUser:
             ("x" * (MAX_BYTES + 1), 1, "more than 65536 bytes"),
         ],
     )
-    def test_a_broken_one_is_named_with_its_line_and_the_rest_load(
+    def test_broken_agent_file_is_reported_with_its_line(
         self, tmp_path: Path, text: str | bytes, line: int, why: str
     ) -> None:
         path = write(tmp_path / "agents", "broken.md", text)
@@ -132,13 +132,13 @@ class TestFilesOfTheUser:
         with pytest.raises(ConfigurationError, match="These are broken"):
             Agents(tmp_path).find("A")
 
-    def test_a_name_that_is_taken_is_refused(self, tmp_path: Path) -> None:
+    def test_duplicate_agent_name_is_refused(self, tmp_path: Path) -> None:
         write(tmp_path / "agents", "c.md", REVIEWER.replace("Reviewer", "CodeActAgent"))
         found = Agents(tmp_path).all()
         assert found.kinds["CodeActAgent"] is AGENTS["CodeActAgent"]
         assert "there is another agent 'CodeActAgent'" in found.problems[0]
 
-    def test_what_is_no_regular_file_is_not_waited_for(self, tmp_path: Path) -> None:
+    def test_special_files_are_not_read(self, tmp_path: Path) -> None:
         folder = tmp_path / "agents"
         folder.mkdir()
         os.mkfifo(folder / "pipe.md")
@@ -150,7 +150,7 @@ class TestFilesOfTheUser:
 
 
 class TestFilesOfTheProject:
-    def test_one_works_only_after_it_was_read_and_again_after_each_change(self, tmp_path: Path) -> None:
+    def test_project_agent_needs_consent_after_each_change(self, tmp_path: Path) -> None:
         home, project = tmp_path / "home", tmp_path / "project"
         path = write(project / ".handloom" / "agents", "r.md", REVIEWER)
         agents = Agents(home)
@@ -167,7 +167,7 @@ class TestFilesOfTheProject:
         path.write_text(REVIEWER)
         assert agents.find("Reviewer", str(project)).allowed
 
-    def test_another_projects_consent_is_not_this_ones(self, tmp_path: Path) -> None:
+    def test_consent_is_not_shared_between_projects(self, tmp_path: Path) -> None:
         agents = Agents(tmp_path / "home")
         for name in ("one", "two"):
             write(tmp_path / name / ".handloom" / "agents", "r.md", REVIEWER)
@@ -176,7 +176,7 @@ class TestFilesOfTheProject:
         with pytest.raises(ConsentError):
             agents.find("Reviewer", str(tmp_path / "two"))
 
-    def test_a_folder_that_leads_elsewhere_is_not_read(self, tmp_path: Path) -> None:
+    def test_linked_agent_folder_is_not_read(self, tmp_path: Path) -> None:
         write(tmp_path / "elsewhere" / "agents", "r.md", REVIEWER)
         project = tmp_path / "project"
         project.mkdir()
@@ -185,14 +185,14 @@ class TestFilesOfTheProject:
         assert "Reviewer" not in found.kinds
         assert "a link, which is not followed" in found.problems[0]
 
-    def test_the_users_own_wins_over_the_projects(self, tmp_path: Path) -> None:
+    def test_user_agent_wins_over_project_agent(self, tmp_path: Path) -> None:
         write(tmp_path / "home" / "agents", "r.md", REVIEWER)
         write(tmp_path / "project" / ".handloom" / "agents", "r.md", REVIEWER.replace("kind", "rude"))
         found = Agents(tmp_path / "home").all(str(tmp_path / "project"))
         assert found.kinds["Reviewer"].origin == "yours"
         assert "there is another agent 'Reviewer'" in found.problems[0]
 
-    def test_a_book_of_consents_that_cannot_be_read_allows_nothing(self, tmp_path: Path) -> None:
+    def test_unreadable_consent_file_allows_nothing(self, tmp_path: Path) -> None:
         home, project = tmp_path / "home", tmp_path / "project"
         write(project / ".handloom" / "agents", "r.md", REVIEWER)
         agents = Agents(home)
@@ -202,7 +202,7 @@ class TestFilesOfTheProject:
             agents.find("Reviewer", str(project))
 
 
-async def test_tools_of_others_are_not_for_an_agent_that_only_reads() -> None:
+async def test_read_only_agent_gets_no_foreign_tools() -> None:
     asked: list[str] = []
 
     async def more() -> list[Tool]:

@@ -23,7 +23,7 @@ TOOLS = {tool.name: tool for tool in CODEACT_TOOLS}
 BASH, EDITOR, TASKS = TOOLS["execute_bash"], TOOLS["str_replace_editor"], TOOLS["task_tracker"]
 
 
-def test_the_tools_and_their_parameters_are_those_that_models_know() -> None:
+def test_tool_schemas_match_those_of_v0() -> None:
     shape = {
         name: (sorted(schema["properties"]), sorted(schema["required"]))
         for name, schema in ((tool.name, tool.schema()["function"]["parameters"]) for tool in CODEACT_TOOLS)
@@ -53,7 +53,7 @@ def test_the_tools_and_their_parameters_are_those_that_models_know() -> None:
 
 
 @pytest.mark.parametrize("tool", CODEACT_TOOLS, ids=lambda tool: tool.name)
-def test_a_tool_becomes_something_that_is_carried_out_or_ends_the_task(tool: Tool) -> None:
+def test_every_tool_makes_a_known_action(tool: Tool) -> None:
     assert all(action.runnable or action.delegated or action is AgentFinishAction for action in tool.actions)
     assert all(parameter["description"] for parameter in tool.parameters.values())
 
@@ -106,7 +106,7 @@ def test_a_tool_becomes_something_that_is_carried_out_or_ends_the_task(tool: Too
         (EDITOR, {"command": "undo_edit", "path": "/a"}, FileEditAction(path="/a", command="undo_edit")),
     ],
 )
-def test_a_good_call_becomes_its_action(tool: Tool, arguments: dict[str, Any], action: Action) -> None:
+def test_valid_call_becomes_its_action(tool: Tool, arguments: dict[str, Any], action: Action) -> None:
     assert tool.action_of(arguments) == action
 
 
@@ -193,7 +193,7 @@ def test_a_good_call_becomes_its_action(tool: Tool, arguments: dict[str, Any], a
         ),
     ],
 )
-def test_a_wrong_call_is_refused_in_words_for_the_model(tool: Tool, arguments: dict[str, Any], complaint: str) -> None:
+def test_invalid_call_is_refused_with_a_message(tool: Tool, arguments: dict[str, Any], complaint: str) -> None:
     with pytest.raises(InvalidCall) as caught:
         tool.action_of(arguments)
     assert str(caught.value) == complaint

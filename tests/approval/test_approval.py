@@ -72,7 +72,7 @@ async def settled(session: AgentSession) -> None:
         await session.settled()
 
 
-async def test_a_denied_action_gets_one_observation_and_the_agent_goes_on(tmp_path: Path) -> None:
+async def test_denied_action_gets_one_observation_and_agent_goes_on(tmp_path: Path) -> None:
     policy(tmp_path, '# mine\ndeny = ["bash(touch *)"]')
     turns = [commands("touch made"), {"expect": "policy.toml:2 deny bash", **FINISH}]
     async with conversation(tmp_path, turns) as session:
@@ -85,7 +85,7 @@ async def test_a_denied_action_gets_one_observation_and_the_agent_goes_on(tmp_pa
         assert session.state.agent_state is AgentState.FINISHED
 
 
-async def test_an_agent_that_insists_on_what_is_denied_is_found_to_be_stuck(tmp_path: Path) -> None:
+async def test_agent_that_repeats_denied_actions_is_stuck(tmp_path: Path) -> None:
     policy(tmp_path, 'deny = ["bash(touch *)"]')
     async with conversation(tmp_path, [commands("touch made")] * 6) as session:
         await said_and_settled(session)
@@ -93,7 +93,7 @@ async def test_an_agent_that_insists_on_what_is_denied_is_found_to_be_stuck(tmp_
         assert session.state.halt.kind == "stuck"
 
 
-async def test_the_rule_is_in_the_log_and_not_in_the_form_of_what_nobody_asked_about(tmp_path: Path) -> None:
+async def test_judgement_is_stored_only_for_actions_that_ask(tmp_path: Path) -> None:
     policy(tmp_path, 'ask = ["bash(touch *)"]')
     async with conversation(tmp_path, [commands("echo x"), commands("touch made"), FINISH]) as session:
         events = await said_and_settled(session)
@@ -114,7 +114,7 @@ async def test_the_rule_is_in_the_log_and_not_in_the_form_of_what_nobody_asked_a
         assert made(tmp_path)
 
 
-async def test_a_permission_for_the_conversation_survives_a_restart_and_a_fork(tmp_path: Path) -> None:
+async def test_conversation_permission_survives_restart_and_fork(tmp_path: Path) -> None:
     turns = [commands("touch a"), commands("touch b"), {"text": "so far"}, commands("touch c"), FINISH]
     async with conversation(tmp_path, turns, settings=ASKS) as session:
         await said_and_settled(session)
@@ -133,7 +133,7 @@ async def test_a_permission_for_the_conversation_survives_a_restart_and_a_fork(t
         assert (await again.guard.judge(CmdRunAction(command="touch x"))).verdict is Verdict.ASK
 
 
-async def test_what_stands_before_the_users_consent_allows_nothing(tmp_path: Path) -> None:
+async def test_permissions_before_consent_allow_nothing(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH], settings=ASKS) as session:
         await session.stream.append(PermissionAction(verdict="allow", pattern="*"), EventSource.USER)
         await session.stream.append(ConsentAction(origin="elsewhere"), EventSource.USER)
@@ -158,7 +158,7 @@ async def test_of_two_screens_only_the_first_answer_counts(tmp_path: Path) -> No
         assert not made(tmp_path, "b")
 
 
-async def test_two_answers_at_the_same_moment_carry_out_one_action(tmp_path: Path) -> None:
+async def test_two_simultaneous_answers_run_one_action(tmp_path: Path) -> None:
     async with conversation(tmp_path, [commands("touch a", "touch b"), FINISH], settings=ASKS) as session:
         await said_and_settled(session)
         shown = session.state.awaiting
@@ -168,7 +168,7 @@ async def test_two_answers_at_the_same_moment_carry_out_one_action(tmp_path: Pat
         assert not made(tmp_path, "b")
 
 
-async def test_never_here_denies_from_now_on(tmp_path: Path) -> None:
+async def test_denying_for_the_conversation_denies_later_actions(tmp_path: Path) -> None:
     turns = [commands("touch a"), commands("touch b"), {"expect": "permission", **FINISH}]
     async with conversation(tmp_path, turns, settings=ASKS) as session:
         await said_and_settled(session)
@@ -180,7 +180,7 @@ async def test_never_here_denies_from_now_on(tmp_path: Path) -> None:
         assert not made(tmp_path, "b")
 
 
-async def test_in_plan_mode_the_model_is_told_so_and_nothing_changes(tmp_path: Path) -> None:
+async def test_plan_mode_is_noted_for_the_model_and_blocks_changes(tmp_path: Path) -> None:
     turns = [commands("touch made"), {"expect": "mode plan", "text": "My plan: first this."}]
     async with conversation(tmp_path, turns) as session:
         session.approval.set_mode(ConfirmMode.PLAN)
@@ -190,7 +190,7 @@ async def test_in_plan_mode_the_model_is_told_so_and_nothing_changes(tmp_path: P
         assert not made(tmp_path)
 
 
-async def test_a_delegate_obeys_what_was_answered_above(tmp_path: Path) -> None:
+async def test_delegate_follows_permissions_of_its_parent(tmp_path: Path) -> None:
     policy(tmp_path, 'deny = ["bash(touch *)"]')
     (tmp_path / "task.yaml").write_text("")
     turns = [{"tool_calls": [call("delegate", agent="CodeActAgent", task="do it", security_risk="LOW")]},
@@ -200,11 +200,11 @@ async def test_a_delegate_obeys_what_was_answered_above(tmp_path: Path) -> None:
         assert not made(tmp_path)
 
 
-def test_the_form_of_the_vocabulary_stays_that_of_v0() -> None:
+def test_stored_confirmation_keeps_the_format_of_v0() -> None:
     assert set(event_to_dict(CmdRunAction(command="x"))) == {"message", "action", "args"}
 
 
-async def test_each_of_several_actions_is_asked_about_and_each_gets_its_own_result(tmp_path: Path) -> None:
+async def test_each_of_several_actions_asks_and_gets_its_own_result(tmp_path: Path) -> None:
     policy(tmp_path, 'allow = ["bash(touch d)"]')
     turns = [commands("touch a", "touch b", "touch c", "touch d"), FINISH]
     async with conversation(tmp_path, turns, settings=ASKS) as session:
@@ -234,7 +234,7 @@ async def test_each_of_several_actions_is_asked_about_and_each_gets_its_own_resu
         assert "not that one" in results[0][0].content
 
 
-async def test_a_no_without_a_reason_drops_what_stands_behind_and_says_so(tmp_path: Path) -> None:
+async def test_denial_without_reason_drops_later_actions(tmp_path: Path) -> None:
     async with conversation(tmp_path, [commands("touch a", "touch b"), FINISH], settings=ASKS) as session:
         await said_and_settled(session)
         await session.approval.reject()
@@ -248,7 +248,7 @@ async def test_a_no_without_a_reason_drops_what_stands_behind_and_says_so(tmp_pa
         assert "you denied another" in " ".join(block.meta for block in chat.blocks)
 
 
-async def test_a_no_for_good_denies_those_behind_it_that_it_covers(tmp_path: Path) -> None:
+async def test_permanent_denial_denies_matching_waiting_actions(tmp_path: Path) -> None:
     turns = [commands("touch a", "echo x", "touch b"), FINISH]
     async with conversation(tmp_path, turns, settings=ASKS) as session:
         await said_and_settled(session)
@@ -261,7 +261,7 @@ async def test_a_no_for_good_denies_those_behind_it_that_it_covers(tmp_path: Pat
         assert not made(tmp_path, "b")
 
 
-async def test_the_mode_is_kept_over_a_restart_and_a_fork_and_the_one_of_the_settings_is_not(tmp_path: Path) -> None:
+async def test_chosen_mode_survives_restart_and_fork(tmp_path: Path) -> None:
     async with conversation(tmp_path, [{"text": "so far"}], settings=ASKS) as session:
         await said_and_settled(session)
         await session.approval.store_mode(ConfirmMode.AUTO_EDIT)
@@ -276,7 +276,7 @@ async def test_the_mode_is_kept_over_a_restart_and_a_fork_and_the_one_of_the_set
         assert (await manager.open(id)).approval.mode is ConfirmMode.ALWAYS
 
 
-async def test_an_undo_takes_back_what_was_allowed_in_its_turns_and_a_redo_does_not_give_it_again(
+async def test_undo_revokes_permissions_of_its_turns_and_redo_does_not_restore_them(
     tmp_path: Path,
 ) -> None:
     turns = [{"text": "one"}, {"text": "two"}]
@@ -297,7 +297,7 @@ async def test_an_undo_takes_back_what_was_allowed_in_its_turns_and_a_redo_does_
         assert patterns(await manager.open(id)) == ["bash(touch *)", "bash(git push *)"]
 
 
-async def test_what_an_undo_took_back_is_not_allowed_where_the_process_ended_before_it_was_told(
+async def test_permission_revoked_by_undo_stays_revoked_after_a_crash(
     tmp_path: Path,
 ) -> None:
     async with conversation(tmp_path, [{"text": "one"}], settings=ASKS) as session:
@@ -315,7 +315,7 @@ def patterns(session: AgentSession) -> list[str]:
     return [str(permission.pattern) for permission in session.guard.conversation]
 
 
-async def test_what_is_allowed_now_is_confirmed_with_the_one_that_is_asked_about_and_nothing_else(
+async def test_confirm_allowed_confirms_only_permitted_actions(
     tmp_path: Path,
 ) -> None:
     turns = [commands("touch a", "mkdir b", "touch c"), FINISH]
@@ -335,7 +335,7 @@ async def test_what_is_allowed_now_is_confirmed_with_the_one_that_is_asked_about
         assert [made(tmp_path, name) for name in "abc"] == [True, True, True]
 
 
-async def test_what_only_a_later_mode_allows_is_not_confirmed_with_what_is_always_allowed(tmp_path: Path) -> None:
+async def test_confirm_allowed_skips_actions_that_only_the_mode_allows(tmp_path: Path) -> None:
     turns = [commands("touch a", "mkdir b", "touch c"), FINISH]
     async with conversation(tmp_path, turns, settings=ASKS) as session:
         await said_and_settled(session)
@@ -348,7 +348,7 @@ async def test_what_only_a_later_mode_allows_is_not_confirmed_with_what_is_alway
         assert (made(tmp_path, "a"), made(tmp_path, "b")) == (True, False)
 
 
-async def test_what_is_permitted_for_good_is_taken_back_for_good_and_once_keeps_nothing(tmp_path: Path) -> None:
+async def test_permanent_permission_can_be_revoked_and_once_stores_nothing(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH], settings=ASKS) as session:
         await session.approval.permit("bash(touch *)", Scope.ONCE)
         assert (session.guard.conversation, session.guard.file.read()) == ([], ())
@@ -365,7 +365,7 @@ async def test_what_is_permitted_for_good_is_taken_back_for_good_and_once_keeps_
         assert [p.scope for p in session.guard.file.read()] == [Scope.PROJECT]
 
 
-async def test_of_two_answers_to_the_same_pattern_the_later_counts_and_a_newer_versions_allows_nothing(
+async def test_last_answer_to_a_pattern_counts_and_unknown_patterns_are_ignored(
     tmp_path: Path,
 ) -> None:
     async with conversation(tmp_path, [FINISH], settings=ASKS) as session:
@@ -464,7 +464,7 @@ UNDONE, NOT_DONE = UndoObservation(), UndoObservation(done=False)
         ([PermissionAction(verdict="deny", pattern=TOUCH), undo(0), UNDONE], [TOUCH]),
     ],
 )
-async def test_what_the_log_allows_is_loaded_without_what_was_undone(
+async def test_permissions_are_loaded_without_undone_ones(
     tmp_path: Path, events: list[Event], patterns: list[str]
 ) -> None:
     async with alone(tmp_path, *events) as found:
@@ -487,14 +487,14 @@ YES, NO, AUTO = ConsentAction(origin="x"), ConsentAction(origin="x", given=False
         ("fork", [allows(TOUCH), AUTO], [TOUCH], ConfirmMode.AUTO_EDIT),
     ],
 )
-async def test_of_what_came_from_elsewhere_only_what_was_answered_here_counts(
+async def test_imported_permissions_do_not_count(
     tmp_path: Path, origin: str, events: list[Event], patterns: list[str], mode: ConfirmMode
 ) -> None:
     async with alone(tmp_path, *events, origin=origin) as found:
         assert (found.patterns, found.approval.guard.mode) == (patterns, mode)
 
 
-async def test_a_long_log_is_loaded_to_its_end_and_what_is_undone_from_then_on_is_told(tmp_path: Path) -> None:
+async def test_permissions_of_a_long_log_are_loaded_completely(tmp_path: Path) -> None:
     async with alone(tmp_path) as found:
         await found.stream.append_all([Draft(allows(f"bash(x{n})"), EventSource.USER) for n in range(1200)])
         await found.approval.load()
@@ -509,7 +509,7 @@ async def test_a_long_log_is_loaded_to_its_end_and_what_is_undone_from_then_on_i
         assert (told.event, told.source) == (allows("bash(x1199)", revoked=True), EventSource.ENVIRONMENT)
 
 
-async def test_what_a_delegate_is_answered_for_the_conversation_is_kept_at_the_top(tmp_path: Path) -> None:
+async def test_permission_for_a_delegate_is_stored_in_the_top_conversation(tmp_path: Path) -> None:
     async with alone(tmp_path / "a") as top, alone(tmp_path / "b") as middle, alone(tmp_path / "c") as low:
         middle.approval.share(top.approval)
         low.approval.share(middle.approval)
@@ -540,7 +540,7 @@ def asking(*queue: Pending) -> State:
         (State(), False),
     ],
 )
-async def test_a_permission_that_answers_a_question_about_what_was_read_spares_such_questions(
+async def test_permission_given_on_a_taint_question_covers_later_taint_questions(
     tmp_path: Path, state: State, informed: bool
 ) -> None:
     async with alone(tmp_path) as found:
@@ -551,7 +551,7 @@ async def test_a_permission_that_answers_a_question_about_what_was_read_spares_s
         assert [permission.informed for permission in kept] == [informed] * 2
 
 
-async def test_an_answer_names_its_action_and_takes_along_what_is_decided_now(tmp_path: Path) -> None:
+async def test_answer_names_its_action_and_covers_decided_ones(tmp_path: Path) -> None:
     confirmed, rejected = AgentState.USER_CONFIRMED, AgentState.USER_REJECTED
     async with alone(tmp_path) as found:
         approval = found.approval

@@ -44,7 +44,7 @@ def agent(**values: Any) -> Settings:
     ],
     ids=["approval", "question", "steps", "budget", "model", "sandbox", "stuck", "plan", "input"],
 )
-async def test_it_still_waits_after_the_process_was_killed(
+async def test_action_still_waits_after_the_process_was_killed(
     tmp_path: Path, turns: list[dict[str, Any]], settings: Settings, before: Wait, after: Wait
 ) -> None:
     planner = "Planner" if before is Wait.PLAN else ""

@@ -108,7 +108,7 @@ def ids(events: list[Envelope], *kinds: type[Event]) -> list[int]:
     return [envelope.id for envelope in events if isinstance(envelope.event, kinds)]
 
 
-async def test_two_turns_the_first_one_again_and_the_way_back_of_that(tmp_path: Path) -> None:
+async def test_checkpoints_of_two_turns_can_be_restored_back_and_forth(tmp_path: Path) -> None:
     workspace = tmp_path / "workspace"
     turns = [{"tool_calls": [bash("echo 1 > a")]}, FINISH, {"tool_calls": [bash("echo 2 > a; rm mine; echo 2 > b")]}]
     async with conversation(tmp_path, [*turns, FINISH]) as (session, store):
@@ -137,7 +137,7 @@ def read(folder: Path) -> dict[str, str]:
     return {path.name: path.read_text() for path in folder.iterdir()}
 
 
-async def test_a_turn_that_changes_nothing_adds_nothing_to_the_log(tmp_path: Path) -> None:
+async def test_unchanged_turn_adds_no_checkpoint_event(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH, FINISH]) as (session, _):
         await session.send("one")
         assert len(records(await rested(session))) == 1
@@ -145,13 +145,13 @@ async def test_a_turn_that_changes_nothing_adds_nothing_to_the_log(tmp_path: Pat
         assert len(records(await rested(session))) == 1
 
 
-async def test_a_conversation_in_which_nothing_was_said_has_none(tmp_path: Path) -> None:
+async def test_empty_conversation_has_no_checkpoints(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH]) as (session, store):
         await rested(session)
         assert await store.list() == []
 
 
-async def test_an_action_that_changes_files_waits_and_one_that_reads_does_not(tmp_path: Path) -> None:
+async def test_only_actions_that_change_files_wait_for_the_checkpoint(tmp_path: Path) -> None:
     def answer(action: Action) -> Observation:
         if isinstance(action, FileReadAction):
             was_read.set()
@@ -180,7 +180,7 @@ async def test_an_action_that_changes_files_waits_and_one_that_reads_does_not(tm
         assert begun.after == ids(events, MessageAction)[0]
 
 
-async def test_who_waits_for_a_checkpoint_can_be_interrupted(tmp_path: Path) -> None:
+async def test_waiting_for_a_checkpoint_can_be_interrupted(tmp_path: Path) -> None:
     runtime = ScriptedRuntime()
     turns = [{"tool_calls": [bash("touch a")]}]
     async with conversation(tmp_path, turns, make_runtime=lambda _: runtime, make=Slow) as (session, store):
@@ -198,7 +198,7 @@ async def test_who_waits_for_a_checkpoint_can_be_interrupted(tmp_path: Path) -> 
         assert runtime.executed == []
 
 
-async def test_where_there_can_be_none_that_is_said_once_and_the_work_goes_on(tmp_path: Path) -> None:
+async def test_impossible_checkpoints_are_reported_once_and_work_goes_on(tmp_path: Path) -> None:
     turns = [{"tool_calls": [bash("echo ran")]}, FINISH, {"tool_calls": [bash("echo again")]}, FINISH]
     async with conversation(tmp_path, turns, make=Failing) as (session, _):
         await session.send("one")
@@ -211,7 +211,7 @@ async def test_where_there_can_be_none_that_is_said_once_and_the_work_goes_on(tm
     assert [e.event.content for e in events if isinstance(e.event, CmdOutputObservation)] == ["ran", "again"]
 
 
-async def test_work_that_goes_on_after_a_pause_is_a_turn_of_its_own(tmp_path: Path) -> None:
+async def test_work_after_a_pause_is_a_new_turn(tmp_path: Path) -> None:
     workspace, may_end = tmp_path / "workspace", asyncio.Event()
     runtime = ScriptedRuntime()
     inner = runtime.execute
@@ -287,7 +287,7 @@ ACTS = (CmdRunAction(command="x"), EventSource.AGENT)
         ([UNDOES, SAYS, UNDOES, RESTS], [0, 1, 2, 3]),
     ],
 )
-async def test_a_turn_begins_with_a_message_or_work_after_a_rest_and_ends_at_rest(
+async def test_turn_begins_with_message_or_resumed_work_and_ends_at_rest(
     tmp_path: Path, events: list[tuple[Event, EventSource]], moments: list[int]
 ) -> None:
     labels = Labels()
@@ -300,7 +300,7 @@ async def test_a_turn_begins_with_a_message_or_work_after_a_rest_and_ends_at_res
         assert [record.after for record in records(list(await stream.read()))] == moments
 
 
-async def test_a_record_says_what_was_kept_and_the_same_files_have_one(tmp_path: Path) -> None:
+async def test_checkpoint_is_recorded_once_for_the_same_files(tmp_path: Path) -> None:
     labels = Labels("a", "a", "b", "a")
     labels.skipped = tuple(f"{n}: too large" for n in range(MAX_SKIPPED + 1))
     async with opened_stream(tmp_path) as stream:
@@ -316,7 +316,7 @@ async def test_a_record_says_what_was_kept_and_the_same_files_have_one(tmp_path:
         ]
 
 
-async def test_where_checkpoints_fail_none_is_taken_any_more_and_that_is_in_the_log_once(tmp_path: Path) -> None:
+async def test_failed_checkpoint_is_reported_once_and_ends_checkpoints(tmp_path: Path) -> None:
     async with opened_stream(tmp_path) as stream:
         for _ in range(2):
             labels = Labels("broken")
@@ -342,9 +342,7 @@ async def test_where_checkpoints_fail_none_is_taken_any_more_and_that_is_in_the_
         (CmdOutputObservation(command="x", content=""), False),
     ],
 )
-async def test_what_may_change_files_waits_for_the_checkpoint_of_what_came_before_it(
-    tmp_path: Path, event: Event, waits: bool
-) -> None:
+async def test_changing_actions_wait_for_the_checkpoint_before_them(tmp_path: Path, event: Event, waits: bool) -> None:
     labels, frames = Labels(), Frames()
     told = heard(frames)
     async with opened_stream(tmp_path) as stream:

@@ -123,7 +123,7 @@ def asks(effects: list[Effect]) -> bool:
 # -- the should-step table -----------------------------------------------------------------------------------------
 
 
-def test_a_message_of_the_user_leads_to_a_recall_and_then_to_a_step() -> None:
+def test_user_message_triggers_recall_then_model_call() -> None:
     talk = Talk()
     effects = talk.add(MessageAction(content="hello"), USER)
     assert effects[0] == Emit(RecallAction(recall_type=RecallType.WORKSPACE_CONTEXT, query="hello"), USER, 2)
@@ -139,7 +139,7 @@ def test_later_messages_recall_knowledge() -> None:
     assert effects[0].event == RecallAction(recall_type=RecallType.KNOWLEDGE, query="more")
 
 
-def test_a_message_of_the_agent_leads_to_a_step_unless_it_waits_for_the_user() -> None:
+def test_agent_message_triggers_model_call_unless_it_waits_for_the_user() -> None:
     talk = Talk()
     cause = talk.user_says()
     assert asks(talk.add(MessageAction(content="thinking aloud"), AGENT, cause))
@@ -147,7 +147,7 @@ def test_a_message_of_the_agent_leads_to_a_step_unless_it_waits_for_the_user() -
     assert talk.state.agent_state is AgentState.AWAITING_USER_INPUT
 
 
-def test_an_observation_of_the_action_in_hand_leads_to_a_step() -> None:
+def test_observation_of_running_action_triggers_model_call() -> None:
     talk = Talk()
     talk.user_says()
     (action,) = talk.agent_runs("ls")
@@ -155,14 +155,14 @@ def test_an_observation_of_the_action_in_hand_leads_to_a_step() -> None:
 
 
 @pytest.mark.parametrize("cause", [None, 0, 999])
-def test_a_null_observation_without_a_cause_that_waits_leads_to_nothing(cause: int | None) -> None:
+def test_unrelated_null_observation_has_no_effect(cause: int | None) -> None:
     talk = Talk()
     talk.user_says()
     talk.agent_runs("ls")
     assert talk.add(NullObservation(), ENVIRONMENT, cause) == []
 
 
-def test_a_change_of_state_leads_to_no_step_by_itself() -> None:
+def test_state_change_alone_triggers_no_model_call() -> None:
     talk = Talk()
     talk.user_says()
     talk.agent_runs("ls")
@@ -177,7 +177,7 @@ def test_a_change_of_state_leads_to_no_step_by_itself() -> None:
         (AgentRejectAction(), AgentState.REJECTED),
     ],
 )
-def test_the_agent_can_end_its_work(event: Event, expected: AgentState) -> None:
+def test_finish_and_reject_end_the_work(event: Event, expected: AgentState) -> None:
     talk = Talk()
     cause = talk.user_says()
     assert not asks(talk.add(event, AGENT, cause))
@@ -187,7 +187,7 @@ def test_the_agent_can_end_its_work(event: Event, expected: AgentState) -> None:
 # -- messages that come at a bad moment ----------------------------------------------------------------------------
 
 
-def test_a_message_that_arrives_while_the_agent_thinks_is_answered_after_it() -> None:
+def test_message_during_a_model_call_is_answered_after_it() -> None:
     talk = Talk()
     cause = talk.user_says("first")
     talk.add(MessageAction(content="second"), USER)
@@ -195,7 +195,7 @@ def test_a_message_that_arrives_while_the_agent_thinks_is_answered_after_it() ->
     assert asks(talk.add(AgentFinishAction(), AGENT, cause))
 
 
-def test_a_message_does_not_confirm_an_action_that_waits() -> None:
+def test_message_does_not_confirm_a_waiting_action() -> None:
     talk = Talk()
     talk.user_says()
     (action,) = talk.agent_runs("rm -rf x", held=True)
@@ -207,7 +207,7 @@ def test_a_message_does_not_confirm_an_action_that_waits() -> None:
 # -- several tool calls --------------------------------------------------------------------------------------------
 
 
-def test_several_tool_calls_run_one_after_the_other_in_order() -> None:
+def test_tool_calls_run_in_order_one_at_a_time() -> None:
     talk = Talk()
     talk.user_says()
     first, second = talk.agent_runs("a", "b")
@@ -220,7 +220,7 @@ def test_several_tool_calls_run_one_after_the_other_in_order() -> None:
 # -- confirmation --------------------------------------------------------------------------------------------------
 
 
-def test_a_confirmed_action_keeps_its_identity() -> None:
+def test_confirmed_action_keeps_its_id() -> None:
     talk = Talk()
     talk.user_says()
     (action,) = talk.agent_runs("ls", held=True)
@@ -229,7 +229,7 @@ def test_a_confirmed_action_keeps_its_identity() -> None:
     assert sum(isinstance(e.event, CmdRunAction) for e in talk.log) == 1
 
 
-def test_a_rejected_action_is_answered_and_the_user_is_asked() -> None:
+def test_denied_action_is_answered_and_agent_rests() -> None:
     talk = Talk()
     talk.user_says()
     first, second = talk.agent_runs("a", "b", held=True)
@@ -241,14 +241,14 @@ def test_a_rejected_action_is_answered_and_the_user_is_asked() -> None:
     assert "the user denied an action of the same answer" in str(answers[second])
 
 
-def test_a_rejection_with_a_reason_lets_the_agent_go_on() -> None:
+def test_denial_with_a_reason_lets_the_agent_go_on() -> None:
     talk = Talk()
     talk.user_says()
     talk.agent_runs("a", held=True)
     assert asks(talk.wish(AgentState.USER_REJECTED, "use git rm"))
 
 
-def test_behind_a_rejected_action_each_one_asks_and_what_only_reads_does_not() -> None:
+def test_actions_after_a_denied_one_ask_unless_they_only_read() -> None:
     talk = Talk()
     talk.user_says()
     first, second, third, fourth = talk.agent_runs("a", "b", "grep x", "c", held=True)
@@ -266,7 +266,7 @@ def test_behind_a_rejected_action_each_one_asks_and_what_only_reads_does_not() -
     assert sorted(answered) == [first, second, third, fourth]
 
 
-def test_what_would_not_have_asked_asks_behind_a_rejected_action() -> None:
+def test_allowed_action_asks_after_a_denied_one() -> None:
     talk = Talk()
     talk.user_says()
     _first, second = talk.agent_runs("a", "b", held=True)
@@ -275,7 +275,7 @@ def test_what_would_not_have_asked_asks_behind_a_rejected_action() -> None:
     assert talk.state.awaiting == second
 
 
-def test_a_confirmation_of_another_action_is_ignored() -> None:
+def test_confirmation_of_another_action_is_ignored() -> None:
     talk = Talk()
     talk.user_says()
     (action,) = talk.agent_runs("a", held=True)
@@ -287,7 +287,7 @@ def test_a_confirmation_of_another_action_is_ignored() -> None:
 # -- interrupt, pause, resume --------------------------------------------------------------------------------------
 
 
-def test_an_interrupt_cancels_the_model_call_and_its_late_answer_is_not_carried_out() -> None:
+def test_late_answer_of_a_cancelled_model_call_is_not_run() -> None:
     talk = Talk()
     cause = talk.user_says()
     assert Cancel(cause) in talk.wish(AgentState.STOPPED)
@@ -303,7 +303,7 @@ def test_an_interrupt_cancels_the_model_call_and_its_late_answer_is_not_carried_
     assert talk.state.agent_state is AgentState.STOPPED
 
 
-def test_an_interrupt_cancels_the_running_action_and_answers_those_behind_it() -> None:
+def test_interrupt_cancels_running_action_and_answers_queued_ones() -> None:
     talk = Talk()
     talk.user_says()
     first, second = talk.agent_runs("a", "b")
@@ -314,7 +314,7 @@ def test_an_interrupt_cancels_the_running_action_and_answers_those_behind_it() -
     assert (talk.state.queue, talk.state.owed) == ((), ())
 
 
-def test_a_pause_lets_the_running_action_end_and_starts_nothing_after_it() -> None:
+def test_pause_starts_nothing_after_the_running_action() -> None:
     talk = Talk()
     talk.user_says()
     first, second = talk.agent_runs("a", "b")
@@ -323,7 +323,7 @@ def test_a_pause_lets_the_running_action_end_and_starts_nothing_after_it() -> No
     assert Execute(second) in talk.wish(AgentState.RUNNING)
 
 
-def test_an_interrupt_when_nothing_goes_on_changes_nothing() -> None:
+def test_interrupt_at_rest_changes_nothing() -> None:
     talk = Talk()
     before = talk.state
     assert talk.wish(AgentState.STOPPED) == []
@@ -333,7 +333,7 @@ def test_an_interrupt_when_nothing_goes_on_changes_nothing() -> None:
 # -- limits --------------------------------------------------------------------------------------------------------
 
 
-def test_reaching_the_iteration_limit_asks_and_one_wish_extends_it() -> None:
+def test_iteration_limit_asks_and_can_be_extended() -> None:
     talk = Talk(Limits(max_iterations=1))
     talk.user_says()
     (action,) = talk.agent_runs("a")
@@ -344,7 +344,7 @@ def test_reaching_the_iteration_limit_asks_and_one_wish_extends_it() -> None:
     assert talk.state.allowed.max_iterations == 2
 
 
-def test_reaching_the_budget_asks_and_a_message_does_not_extend_it() -> None:
+def test_budget_asks_and_a_message_does_not_extend_it() -> None:
     talk = Talk(Limits(max_budget=5.0))
     talk.user_says()
     (action,) = talk.agent_runs("a", cost=5.0)
@@ -358,7 +358,7 @@ def test_reaching_the_budget_asks_and_a_message_does_not_extend_it() -> None:
     assert (extended.halt, extended.allowed.max_budget) == (None, 15.0)
 
 
-def test_a_budget_that_cannot_be_watched_asks_and_is_given_up_if_the_user_goes_on() -> None:
+def test_budget_with_unknown_price_asks_and_resuming_removes_it() -> None:
     talk = Talk(Limits(max_budget=0.01))
     talk.user_says()
     (action,) = talk.agent_runs("a")
@@ -370,7 +370,7 @@ def test_a_budget_that_cannot_be_watched_asks_and_is_given_up_if_the_user_goes_o
     assert talk.state.allowed.max_budget is None
 
 
-def test_a_late_answer_does_not_make_an_unknown_cost_known() -> None:
+def test_late_answer_keeps_an_unknown_cost_unknown() -> None:
     talk = Talk(Limits(max_budget=1.0))
     talk.user_says()
     (action,) = talk.agent_runs("a")
@@ -381,7 +381,7 @@ def test_a_late_answer_does_not_make_an_unknown_cost_known() -> None:
     assert talk.state.halt == Halt(HaltKind.LIMIT, "unpriced")
 
 
-def test_a_budget_is_held_before_the_call_that_would_break_it() -> None:
+def test_budget_is_checked_before_the_call_that_would_exceed_it() -> None:
     talk = Talk(Limits(max_budget=1.0))
     talk.user_says()
     (action,) = talk.agent_runs("a", cost=0.6)
@@ -390,7 +390,7 @@ def test_a_budget_is_held_before_the_call_that_would_break_it() -> None:
     assert talk.state.reason.endswith("max budget: 1.00; the next call is expected to take $0.60")
 
 
-def test_an_extension_reaches_beyond_the_next_call_however_dear_it_is() -> None:
+def test_extension_covers_the_next_call() -> None:
     talk = Talk(Limits(max_budget=0.1))
     talk.user_says()
     (action,) = talk.agent_runs("a", cost=2.0)
@@ -398,7 +398,7 @@ def test_an_extension_reaches_beyond_the_next_call_however_dear_it_is() -> None:
     assert asks(talk.wish(AgentState.RUNNING))
 
 
-def test_tokens_are_limited_with_those_of_the_next_call() -> None:
+def test_token_limit_includes_the_next_call() -> None:
     talk = Talk(Limits(max_tokens=1000))
     talk.user_says()
     usage = TokenUsage(prompt_tokens=550, completion_tokens=50, per_turn_token=600)
@@ -408,7 +408,7 @@ def test_tokens_are_limited_with_those_of_the_next_call() -> None:
     assert asks(talk.wish(AgentState.RUNNING))
 
 
-def test_time_is_counted_while_the_agent_works_and_a_clock_set_back_takes_nothing() -> None:
+def test_only_working_time_counts_even_if_the_clock_is_set_back() -> None:
     talk = Talk(Limits(max_seconds=100))
     talk.user_says()
     (action,) = talk.agent_runs("a")
@@ -427,7 +427,7 @@ def test_time_is_counted_while_the_agent_works_and_a_clock_set_back_takes_nothin
     assert asks(talk.wish(AgentState.RUNNING))
 
 
-def test_a_limit_of_the_day_asks_and_its_extension_holds_for_that_day_alone() -> None:
+def test_daily_limit_extension_is_valid_for_that_day_only() -> None:
     talk = Talk()
     cause = talk.user_says()
     talk.add(ErrorObservation(content="today's", error_id="LIMIT$DAY_BUDGET"), ENVIRONMENT, cause)
@@ -451,7 +451,7 @@ def test_a_limit_of_the_day_asks_and_its_extension_holds_for_that_day_alone() ->
         (Limits(5, 5.0, 5, 5), Spent(calls=4, cost=4.0, tokens=4, seconds=4.0), None),
     ],
 )
-def test_every_limit_of_the_day_is_looked_at(day: Limits, spent: Spent, name: str | None) -> None:
+def test_every_daily_limit_is_checked(day: Limits, spent: Spent, name: str | None) -> None:
     found = daily_limit_reached(State.initial(), day, spent, date(2026, 1, 1))
     assert (found and found.name) == name
 
@@ -459,7 +459,7 @@ def test_every_limit_of_the_day_is_looked_at(day: Limits, spent: Spent, name: st
 # -- failures and restarts -----------------------------------------------------------------------------------------
 
 
-def test_a_model_that_fails_leaves_a_conversation_that_goes_on_when_asked() -> None:
+def test_failed_model_call_can_be_resumed() -> None:
     talk = Talk()
     cause = talk.user_says()
     talk.add(ErrorObservation(content="503", error_id="LLM$SERVER"), ENVIRONMENT, cause)
@@ -468,7 +468,7 @@ def test_a_model_that_fails_leaves_a_conversation_that_goes_on_when_asked() -> N
     assert asks(talk.wish(AgentState.RUNNING))
 
 
-def test_a_restart_settles_what_was_in_flight_and_runs_nothing_again() -> None:
+def test_restart_settles_open_work_and_runs_nothing_again() -> None:
     talk = Talk()
     talk.user_says()
     first, second = talk.agent_runs("a", "b")
@@ -481,7 +481,7 @@ def test_a_restart_settles_what_was_in_flight_and_runs_nothing_again() -> None:
     assert asks(talk.wish(AgentState.RUNNING))
 
 
-def test_a_restart_keeps_a_question_that_waits_for_the_user() -> None:
+def test_restart_keeps_a_waiting_confirmation() -> None:
     talk = Talk()
     talk.user_says()
     (action,) = talk.agent_runs("a", held=True)
@@ -489,7 +489,7 @@ def test_a_restart_keeps_a_question_that_waits_for_the_user() -> None:
     assert fold(talk.log).awaiting == action
 
 
-def test_the_fold_of_every_prefix_is_the_state_that_was_live() -> None:
+def test_fold_of_every_prefix_equals_the_live_state() -> None:
     talk = Talk()
     talk.user_says()
     (action,) = talk.agent_runs("a", held=True)
@@ -506,7 +506,7 @@ def test_the_fold_of_every_prefix_is_the_state_that_was_live() -> None:
 
 
 @pytest.mark.parametrize("kind", list(ModelErrorKind))
-def test_every_error_of_a_model_offers_ways_out_and_one_can_stop(kind: ModelErrorKind) -> None:
+def test_every_model_error_offers_options_including_stop(kind: ModelErrorKind) -> None:
     talk = Talk()
     cause = talk.user_says()
     talk.add(CondensationRequestAction(), ENVIRONMENT)  # so that a history that is too long asks, too
@@ -519,7 +519,7 @@ def test_every_error_of_a_model_offers_ways_out_and_one_can_stop(kind: ModelErro
     assert (stopped.agent_state, stopped.halt) == (AgentState.STOPPED, None)
 
 
-def test_a_message_is_a_way_out_of_an_error_too() -> None:
+def test_message_resumes_after_an_error() -> None:
     talk = Talk()
     cause = talk.user_says()
     talk.add(ErrorObservation(content="no", error_id="LLM$CONTENT_POLICY"), ENVIRONMENT, cause)
@@ -527,7 +527,7 @@ def test_a_message_is_a_way_out_of_an_error_too() -> None:
     assert (talk.state.agent_state, talk.state.halt) == (AgentState.RUNNING, None)
 
 
-def test_a_sandbox_that_is_gone_asks_and_what_waits_behind_it_is_answered() -> None:
+def test_lost_sandbox_halts_and_answers_queued_actions() -> None:
     talk = Talk()
     talk.user_says()
     first, second = talk.agent_runs("a", "b")
@@ -537,7 +537,7 @@ def test_a_sandbox_that_is_gone_asks_and_what_waits_behind_it_is_answered() -> N
     assert asks(talk.wish(AgentState.RUNNING))
 
 
-def test_a_history_that_is_too_long_is_condensed_once_by_itself_and_then_asks() -> None:
+def test_too_long_history_is_condensed_once_then_asks() -> None:
     talk = Talk()
     cause = talk.user_says()
     talk.add(ErrorObservation(content="too long", error_id="LLM$CONTEXT_WINDOW"), ENVIRONMENT, cause)
@@ -550,7 +550,7 @@ def test_a_history_that_is_too_long_is_condensed_once_by_itself_and_then_asks() 
     assert talk.state.halt == Halt(HaltKind.MODEL, "context_window")
 
 
-def test_a_late_error_of_a_call_that_was_given_up_changes_nothing() -> None:
+def test_late_error_of_a_cancelled_call_changes_nothing() -> None:
     talk = Talk()
     cause = talk.user_says()
     talk.wish(AgentState.STOPPED)
@@ -560,7 +560,7 @@ def test_a_late_error_of_a_call_that_was_given_up_changes_nothing() -> None:
     assert talk.state == seen  # only that the model will see it
 
 
-def test_what_another_subscriber_reports_about_an_event_is_no_answer_to_it() -> None:
+def test_error_report_of_a_subscriber_answers_no_action() -> None:
     talk = Talk()
     cause = talk.user_says()
     talk.add(ErrorObservation(content="x", error_id="SUBSCRIBER$FAILED"), ENVIRONMENT, cause)
@@ -579,7 +579,7 @@ def loops(talk: Talk, times: int = 4) -> list[int]:
     return ids
 
 
-def test_a_loop_pauses_says_what_was_seen_and_offers_four_ways_out() -> None:
+def test_loop_pauses_with_a_description_and_four_options() -> None:
     talk = Talk()
     talk.user_says()
     first, *_ = loops(talk)
@@ -590,7 +590,7 @@ def test_a_loop_pauses_says_what_was_seen_and_offers_four_ways_out() -> None:
     assert "did the same 4 times" in talk.log[-1].event.content
 
 
-def test_a_loop_can_be_cut_out_of_what_the_model_sees() -> None:
+def test_loop_can_be_cut_from_the_history_of_the_model() -> None:
     talk = Talk()
     talk.user_says()
     first, *_ = loops(talk)
@@ -604,7 +604,7 @@ def test_a_loop_can_be_cut_out_of_what_the_model_sees() -> None:
     assert talk.state.recent == ()
 
 
-def test_a_message_or_going_on_forgets_the_loop() -> None:
+def test_message_or_resume_clears_the_loop() -> None:
     talk = Talk()
     talk.user_says()
     loops(talk)
@@ -616,7 +616,7 @@ def test_a_message_or_going_on_forgets_the_loop() -> None:
     assert talk.state.halt is None
 
 
-def test_the_third_way_stops() -> None:
+def test_third_loop_option_stops() -> None:
     talk = Talk()
     talk.user_says()
     loops(talk)
@@ -627,7 +627,7 @@ def test_the_third_way_stops() -> None:
 # -- queued messages -----------------------------------------------------------------------------------------------
 
 
-def test_a_queued_message_is_said_once_the_agent_rests_and_in_order() -> None:
+def test_queued_messages_are_sent_in_order_when_the_agent_rests() -> None:
     talk = Talk()
     cause = talk.user_says()
     talk.add(MessageAction(content="next", queued=True), USER)
@@ -640,7 +640,7 @@ def test_a_queued_message_is_said_once_the_agent_rests_and_in_order() -> None:
     assert [queued.text for queued in talk.state.queued] == ["last"]
 
 
-def test_a_queued_message_can_be_dropped() -> None:
+def test_queued_message_can_be_removed() -> None:
     talk = Talk()
     cause = talk.user_says()
     talk.add(MessageAction(content="next", queued=True), USER)
@@ -649,13 +649,13 @@ def test_a_queued_message_can_be_dropped() -> None:
     assert (talk.state.agent_state, talk.state.queued) == (AgentState.FINISHED, ())
 
 
-def test_what_is_queued_while_the_agent_rests_is_said_at_once() -> None:
+def test_message_queued_at_rest_is_sent_at_once() -> None:
     talk = Talk()
     talk.add(MessageAction(content="now", queued=True), USER)
     assert talk.state.agent_state is AgentState.RUNNING
 
 
-def test_a_queue_waits_out_an_interrupt_and_a_restart() -> None:
+def test_queue_survives_interrupt_and_restart() -> None:
     talk = Talk()
     talk.user_says()
     talk.add(MessageAction(content="next", queued=True), USER)
@@ -683,7 +683,7 @@ def delegate(talk: Talk, count: int, *, held: bool = False) -> list[int]:
     return ids
 
 
-def test_delegates_work_side_by_side_and_what_follows_waits_for_all_of_them() -> None:
+def test_delegates_run_in_parallel_and_later_actions_wait_for_all() -> None:
     talk = Talk()
     talk.user_says()
     one, two, after = delegate(talk, 2)
@@ -697,7 +697,7 @@ def test_delegates_work_side_by_side_and_what_follows_waits_for_all_of_them() ->
     assert (talk.state.metrics.accumulated_cost, talk.state.iteration) == (1.0, 4)
 
 
-def test_delegates_that_are_asked_about_start_each_at_its_yes() -> None:
+def test_delegates_that_need_approval_start_one_by_one() -> None:
     talk = Talk()
     talk.user_says()
     one, two, after = delegate(talk, 2, held=True)
@@ -709,7 +709,7 @@ def test_delegates_that_are_asked_about_start_each_at_its_yes() -> None:
     assert Execute(after) in talk.add(AgentDelegateObservation(content="2"), AGENT, two)
 
 
-def test_one_delegate_refused_leaves_the_others_to_their_work() -> None:
+def test_denying_one_delegate_leaves_the_others_running() -> None:
     talk = Talk()
     talk.user_says()
     one, two, after = delegate(talk, 2, held=True)
@@ -721,14 +721,14 @@ def test_one_delegate_refused_leaves_the_others_to_their_work() -> None:
     assert asks(talk.add(AgentDelegateObservation(content="1"), AGENT, one))
 
 
-def test_an_answer_from_elsewhere_to_what_was_asked_about_ends_the_question() -> None:
+def test_observation_from_another_process_ends_the_question() -> None:
     talk = Talk()
     talk.user_says()
     (action,) = talk.agent_runs("a", held=True)
     assert asks(talk.add(CmdOutputObservation(command="a"), AGENT, action))
 
 
-def test_answers_that_cannot_be_used_are_a_loop() -> None:
+def test_repeated_unusable_answers_are_a_loop() -> None:
     talk = Talk()
     talk.user_says()
     for _ in range(3):
@@ -746,7 +746,7 @@ def test_interrupting_the_parent_interrupts_every_delegate() -> None:
     assert [e.cause for e in effects if isinstance(e, Emit) and e.cause is not None] == [after]
 
 
-def test_a_command_of_the_environment_waits_for_nobody_and_is_answered_after_a_crash() -> None:
+def test_environment_command_is_answered_after_a_crash() -> None:
     talk = Talk()
     talk.add(CmdRunAction(command="git clone", hidden=True), ENVIRONMENT)
     action = talk.last_id

@@ -263,7 +263,7 @@ RARE: dict[Callable[[State, Envelope], State], int] = {keeps_an_approval_that_wa
         undoes_what_failed,
     ],
 )
-def test_a_mutation_of_evolve_is_caught(mutation: Callable[[State, Envelope], State]) -> None:
+def test_mutation_of_evolve_is_caught(mutation: Callable[[State, Envelope], State]) -> None:
     first = RARE.get(mutation, 0)
     assert caught(SimpleNamespace(evolve=mutation, react=decide.react, resume=decide.resume), first)
 
@@ -271,18 +271,18 @@ def test_a_mutation_of_evolve_is_caught(mutation: Callable[[State, Envelope], St
 @pytest.mark.parametrize(
     "effect_type", [decide.AskAgent, decide.Execute, decide.Emit], ids=["AskAgent", "Execute", "Emit"]
 )
-def test_a_lost_effect_is_caught(effect_type: type) -> None:
+def test_lost_effect_is_caught(effect_type: type) -> None:
     def react(before: State, after: State, env: Envelope) -> tuple[decide.Effect, ...]:
         return tuple(e for e in decide.react(before, after, env) if not isinstance(e, effect_type))
 
     assert caught(SimpleNamespace(evolve=decide.evolve, react=react, resume=decide.resume))
 
 
-def test_a_restart_that_settles_nothing_is_caught() -> None:
+def test_restart_that_settles_nothing_is_caught() -> None:
     assert caught(SimpleNamespace(evolve=decide.evolve, react=decide.react, resume=lambda state: ()))
 
 
-def test_a_cancel_that_is_not_sent_leaves_a_model_call_in_flight() -> None:
+def test_missing_cancel_leaves_a_model_call_running() -> None:
     def react(before: State, after: State, env: Envelope) -> tuple[decide.Effect, ...]:
         return tuple(e for e in decide.react(before, after, env) if not isinstance(e, decide.Cancel))
 

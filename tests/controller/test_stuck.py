@@ -94,7 +94,7 @@ def test_two_actions_in_turn_three_times() -> None:
 
 
 @pytest.mark.parametrize("period", range(2, MAX_PERIOD + 1))
-def test_circles_of_any_length_up_to_eight(period: int) -> None:
+def test_loops_of_up_to_eight_steps_are_found(period: int) -> None:
     circle = [ran(f"step {n}", f"result {n}") for n in range(period)]
     assert kind(circle * 2) is None
     loop = find_loop(steps([ran("before"), *circle * 3]))
@@ -102,42 +102,42 @@ def test_circles_of_any_length_up_to_eight(period: int) -> None:
     assert (loop.period, loop.repeats) == (period, 3)
 
 
-def test_a_circle_with_one_different_result_is_none() -> None:
+def test_pattern_with_a_different_result_is_no_loop() -> None:
     circle = [ran(f"step {n}", f"result {n}") for n in range(3)]
     assert kind([*circle, *circle, circle[0], ran("step 1", "now it works"), circle[2]]) is None
 
 
-def test_the_same_action_under_a_changing_thought_is_the_same_action() -> None:
+def test_thoughts_do_not_distinguish_actions() -> None:
     assert kind([ran("ls", "a", thought=f"idea {n}") for n in range(4)]) == "repeating_action_observation"
 
 
-def test_polling_whose_output_changes_is_no_loop() -> None:
+def test_polling_with_changing_output_is_no_loop() -> None:
     assert kind([ran("tail -1 log", f"step {n} of 100") for n in range(MAX_STEPS)]) is None
 
 
-def test_a_failure_that_differs_only_in_time_and_addresses_is_the_same_failure() -> None:
+def test_failures_are_equal_except_for_times_and_addresses() -> None:
     failures = [ran("pytest", f"<object at 0x7f{n}a> 1 failed in 0.{n}2s", exit_code=1) for n in range(4)]
     assert kind(failures) == "repeating_action_observation"
     passes = [ran("pytest", f"1 passed in 0.{n}2s") for n in range(4)]
     assert kind(passes) is None
 
 
-def test_the_same_command_with_another_exit_code_is_another_result() -> None:
+def test_exit_code_distinguishes_results() -> None:
     assert kind([ran("make", "x", exit_code=n % 4) for n in range(8)]) is None
 
 
-def test_edits_by_a_cell_are_compared_by_their_first_three_lines() -> None:
+def test_cell_edits_are_compared_by_their_first_three_lines() -> None:
     cells = [cell(f"edit_file_by_replace(\n'f',\n'a',\n{n})", "no match") for n in range(4)]
     results = [(action, IPythonRunCellObservation(code="", content="no match")) for action, _ in cells]
     assert kind(results) == "repeating_action_observation"
 
 
-def test_tools_of_servers_are_compared_without_thought() -> None:
+def test_mcp_calls_are_compared_without_thoughts() -> None:
     calls = [(MCPAction(name="t", arguments={"a": 1}, thought=str(n)), MCPObservation(content="r")) for n in range(4)]
     assert kind(calls) == "repeating_action_observation"
 
 
-def test_thinking_the_same_again_and_again_is_a_loop_but_not_different_thoughts() -> None:
+def test_repeated_equal_thoughts_are_a_loop() -> None:
     same = (AgentThinkAction(thought="hm"), AgentThinkObservation(content="Your thought has been logged."))
     assert kind([same] * 4) == "repeating_action_observation"
     assert kind([(AgentThinkAction(thought=str(n)), same[1]) for n in range(9)]) is None
@@ -149,7 +149,7 @@ def test_condensing_twice_without_an_answer_in_between() -> None:
     assert kind([condensation, ran("ls"), condensation]) is None
 
 
-def test_every_kind_of_loop_is_put_into_words() -> None:
+def test_every_kind_of_loop_has_a_description() -> None:
     circle = [ran(f"step {n}") for n in range(3)]
     told = {describe_loop(loop) for pairs in ([ran("ls")] * 4, circle * 3) if (loop := find_loop(steps(pairs)))}
     assert told == {

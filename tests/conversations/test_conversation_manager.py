@@ -135,7 +135,7 @@ def notices(session: AgentSession) -> list[Status]:
 # -- places --------------------------------------------------------------------------------------------------------
 
 
-async def test_where_too_many_are_awake_the_one_that_rested_longest_falls_asleep(tmp_path: Path) -> None:
+async def test_longest_resting_conversation_is_suspended_when_slots_run_out(tmp_path: Path) -> None:
     runtimes = [Sandbox(), Sandbox()]
     async with house(tmp_path, *runtimes, max_concurrent=2) as rooms:
         older, newer = await rooms.create(), await rooms.create()
@@ -151,7 +151,7 @@ async def test_where_too_many_are_awake_the_one_that_rested_longest_falls_asleep
         assert (await newer.stream.read())[-1].id == newer.stream.latest_id
 
 
-async def test_the_words_of_the_notice_are_those_of_v0() -> None:
+async def test_suspension_notice_has_the_text_of_v0() -> None:
     assert (TOO_MANY.id, TOO_MANY.message) == (
         "AGENT_ERROR$TOO_MANY_CONVERSATIONS",
         "Too many conversations at once. If you are still using this one, try reactivating it by prompting the agent "
@@ -159,7 +159,7 @@ async def test_the_words_of_the_notice_are_those_of_v0() -> None:
     )
 
 
-async def test_one_that_sleeps_wakes_up_for_a_message_and_another_falls_asleep_for_it(tmp_path: Path) -> None:
+async def test_message_resumes_a_suspended_conversation_and_suspends_another(tmp_path: Path) -> None:
     runtime = Sandbox()
     async with house(tmp_path, runtime, max_concurrent=1) as rooms:
         first = await rooms.create([*ONE_STEP, *ONE_STEP])
@@ -175,7 +175,7 @@ async def test_one_that_sleeps_wakes_up_for_a_message_and_another_falls_asleep_f
         assert first.state.agent_state is AgentState.FINISHED
 
 
-async def test_one_that_works_is_never_put_to_sleep(tmp_path: Path) -> None:
+async def test_working_conversation_is_never_suspended(tmp_path: Path) -> None:
     """V0 closes the oldest, whatever it does."""
     async with house(tmp_path, max_concurrent=2) as rooms:
         busy, idle = await rooms.working(), await rooms.create()
@@ -184,7 +184,7 @@ async def test_one_that_works_is_never_put_to_sleep(tmp_path: Path) -> None:
         assert busy.state.agent_state is AgentState.RUNNING
 
 
-async def test_where_all_of_them_work_one_more_is_refused_and_nothing_is_made_or_said(tmp_path: Path) -> None:
+async def test_new_conversation_is_refused_while_all_work(tmp_path: Path) -> None:
     async with house(tmp_path, max_concurrent=1) as rooms:
         sleeper = await rooms.create([*ONE_STEP, *ONE_STEP])
         await said(sleeper)
@@ -203,7 +203,7 @@ async def test_where_all_of_them_work_one_more_is_refused_and_nothing_is_made_or
         assert (busy.suspension.is_on, sleeper.suspension.is_on) == (True, False)
 
 
-async def test_a_conversation_that_cannot_be_opened_takes_no_place(tmp_path: Path) -> None:
+async def test_failed_open_takes_no_slot(tmp_path: Path) -> None:
     async with house(tmp_path, max_concurrent=1) as rooms:
         with pytest.raises(UsageError, match="There is no conversation"):
             await rooms.manager.open("nope")
@@ -212,7 +212,7 @@ async def test_a_conversation_that_cannot_be_opened_takes_no_place(tmp_path: Pat
         assert not (await rooms.working()).suspension.is_on
 
 
-async def test_one_that_asks_may_sleep_and_wakes_up_for_the_answer(tmp_path: Path) -> None:
+async def test_waiting_conversation_may_be_suspended_and_resumes_for_the_answer(tmp_path: Path) -> None:
     runtime = Sandbox()
     async with house(tmp_path, runtime, max_concurrent=1) as rooms:
         asks = await rooms.create()
@@ -226,7 +226,7 @@ async def test_one_that_asks_may_sleep_and_wakes_up_for_the_answer(tmp_path: Pat
         assert (asks.suspension.is_on, len(runtime.executed)) == (False, 1)
 
 
-async def test_an_interrupt_wakes_nobody_up(tmp_path: Path) -> None:
+async def test_interrupt_does_not_resume_a_conversation(tmp_path: Path) -> None:
     async with house(tmp_path, max_concurrent=1) as rooms:
         sleeper = await rooms.create()
         await rooms.create()
@@ -235,7 +235,7 @@ async def test_an_interrupt_wakes_nobody_up(tmp_path: Path) -> None:
         assert sleeper.suspension.is_on
 
 
-async def test_a_message_and_a_sleep_at_once_leave_a_conversation_that_works(tmp_path: Path) -> None:
+async def test_message_during_suspension_leaves_a_working_conversation(tmp_path: Path) -> None:
     async with house(tmp_path, max_concurrent=1) as rooms:
         for round in range(10):
             session = await rooms.create()
@@ -246,14 +246,14 @@ async def test_a_message_and_a_sleep_at_once_leave_a_conversation_that_works(tmp
             await rooms.manager.close(session.info.id)
 
 
-async def test_a_sandbox_that_cannot_be_ended_keeps_nobody_awake(tmp_path: Path) -> None:
+async def test_sandbox_that_cannot_be_ended_does_not_block_suspension(tmp_path: Path) -> None:
     async with house(tmp_path, Broken(), max_concurrent=1) as rooms:
         first = await rooms.create()
         second = await rooms.create()
         assert (first.suspension.is_on, second.suspension.is_on) == (True, False)
 
 
-async def test_a_real_shell_ends_with_the_sleep_and_starts_anew_after_it(tmp_path: Path) -> None:
+async def test_suspension_ends_the_shell_and_resuming_starts_a_new_one(tmp_path: Path) -> None:
     runtime = WarmRuntime(tmp_path)
     turns = [{"tool_calls": [bash("echo once")]}, FINISH, {"tool_calls": [bash("echo again")]}, FINISH]
     async with house(tmp_path, runtime, max_concurrent=1) as rooms:
@@ -270,7 +270,7 @@ async def test_a_real_shell_ends_with_the_sleep_and_starts_anew_after_it(tmp_pat
 # -- who looks -----------------------------------------------------------------------------------------------------
 
 
-async def test_who_opens_the_same_conversation_at_once_shares_one_start(tmp_path: Path) -> None:
+async def test_concurrent_opens_share_one_start(tmp_path: Path) -> None:
     async with house(tmp_path) as rooms:
         id = (await rooms.create()).info.id
         await rooms.manager.close(id)
@@ -283,7 +283,7 @@ async def test_who_opens_the_same_conversation_at_once_shares_one_start(tmp_path
         assert rooms.runtimes == runtimes[1:]
 
 
-async def test_opening_and_closing_at_once_leaves_an_open_conversation_or_none(tmp_path: Path) -> None:
+async def test_concurrent_open_and_close_leave_a_consistent_state(tmp_path: Path) -> None:
     sandboxes = [Sandbox() for _ in range(20)]
     async with house(tmp_path, *sandboxes) as rooms:
         id = (await rooms.create()).info.id
@@ -298,7 +298,7 @@ async def test_opening_and_closing_at_once_leaves_an_open_conversation_or_none(t
         assert not await is_open(rooms, session)
 
 
-async def test_a_detached_conversation_works_on_and_is_the_same_when_somebody_comes_back(tmp_path: Path) -> None:
+async def test_detached_conversation_keeps_working(tmp_path: Path) -> None:
     async with house(tmp_path) as rooms:
         busy = await rooms.working()
         assert await rooms.manager.attach(busy.info.id) is busy
@@ -327,7 +327,7 @@ async def is_open(rooms: House, session: AgentSession) -> bool:
     return False
 
 
-async def test_what_nobody_looks_at_is_closed_by_its_age_and_not_before(tmp_path: Path) -> None:
+async def test_detached_conversation_is_closed_after_the_delay(tmp_path: Path) -> None:
     """V0 drops what is detached at the next tick, whatever its age."""
     clock = Clock()
     async with house(tmp_path, clock=clock, close_delay_s=60) as rooms:
@@ -348,7 +348,7 @@ async def test_what_nobody_looks_at_is_closed_by_its_age_and_not_before(tmp_path
         assert not await is_open(rooms, session)
 
 
-async def test_the_age_counts_from_when_the_work_ended(tmp_path: Path) -> None:
+async def test_delay_counts_from_the_end_of_the_work(tmp_path: Path) -> None:
     clock = Clock()
     async with house(tmp_path, clock=clock, close_delay_s=60) as rooms:
         busy = await rooms.working()
@@ -366,7 +366,7 @@ async def test_the_age_counts_from_when_the_work_ended(tmp_path: Path) -> None:
         assert not await is_open(rooms, busy)
 
 
-async def test_who_opens_or_attaches_again_keeps_it_from_being_closed(tmp_path: Path) -> None:
+async def test_opening_or_attaching_prevents_closing(tmp_path: Path) -> None:
     clock = Clock()
     async with house(tmp_path, clock=clock, close_delay_s=1) as rooms:
         attached, opened, made = [await rooms.create() for _ in range(3)]
@@ -380,7 +380,7 @@ async def test_who_opens_or_attaches_again_keeps_it_from_being_closed(tmp_path: 
 
 
 @pytest.mark.parametrize("delay", [0, None])
-async def test_without_a_delay_nothing_is_closed_by_itself(tmp_path: Path, delay: float | None) -> None:
+async def test_nothing_is_closed_without_a_delay(tmp_path: Path, delay: float | None) -> None:
     clock = Clock()
     async with house(tmp_path, clock=clock, close_delay_s=delay, cleanup_interval_s=0.001) as rooms:
         session = await rooms.create()
@@ -390,7 +390,7 @@ async def test_without_a_delay_nothing_is_closed_by_itself(tmp_path: Path, delay
         assert await is_open(rooms, session)
 
 
-async def test_the_manager_cleans_up_by_itself_one_that_fails_to_close_and_its_neighbours(tmp_path: Path) -> None:
+async def test_one_failed_close_does_not_stop_closing_stale_conversations(tmp_path: Path) -> None:
     healthy = Sandbox()
     async with house(tmp_path, Broken(), healthy, close_delay_s=0.5, cleanup_interval_s=0.001) as rooms:
         sessions = [await rooms.create(), await rooms.create()]
@@ -405,9 +405,7 @@ async def test_the_manager_cleans_up_by_itself_one_that_fails_to_close_and_its_n
 # -- failures ------------------------------------------------------------------------------------------------------
 
 
-async def test_a_bug_in_one_task_ends_neither_its_conversation_nor_a_neighbour(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_failed_task_ends_no_conversation(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def bug() -> None:
         raise KeyError("not there")
 
@@ -427,7 +425,7 @@ async def test_a_bug_in_one_task_ends_neither_its_conversation_nor_a_neighbour(
         assert neighbour.state.agent_state is AgentState.FINISHED
 
 
-async def test_a_task_that_is_cancelled_before_it_began_is_no_failure(tmp_path: Path) -> None:
+async def test_task_cancelled_before_its_first_step_is_no_failure(tmp_path: Path) -> None:
     async def never() -> None:
         raise AssertionError("it was cancelled")
 
@@ -439,9 +437,7 @@ async def test_a_task_that_is_cancelled_before_it_began_is_no_failure(tmp_path: 
         assert (task.cancelled(), told) == (True, [])
 
 
-async def test_a_conversation_that_cannot_be_closed_keeps_no_other_from_closing(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_failed_close_does_not_stop_closing_others(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     healthy = Sandbox()
     async with house(tmp_path, Broken(), healthy) as rooms:
         ids = [(await rooms.create()).info.id for _ in range(2)]
@@ -474,7 +470,7 @@ async def title_asked(session: AgentSession) -> None:
         await session.record.title_task
 
 
-async def test_a_cheap_model_finds_a_title_and_its_cost_counts(tmp_path: Path) -> None:
+async def test_title_model_names_the_conversation_and_its_cost_counts(tmp_path: Path) -> None:
     usage = {"prompt_tokens": 90, "completion_tokens": 10, "cost": 0.25}
     async with titled(tmp_path, {"text": '\n "Repair of the\tbuild"\nbecause', "usage": usage}) as session:
         told = notices(session)
@@ -503,7 +499,7 @@ async def test_a_cheap_model_finds_a_title_and_its_cost_counts(tmp_path: Path) -
     ],
     ids=["down", "empty", "slow", "signs", "markup", "essay", "refused"],
 )
-async def test_a_title_model_of_no_use_leaves_the_first_line(
+async def test_useless_title_keeps_the_first_line(
     tmp_path: Path, turn: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("core.llm.title_suggestion.TIMEOUT_S", 0.05)
@@ -516,7 +512,7 @@ async def test_a_title_model_of_no_use_leaves_the_first_line(
         assert not [status for status in told if status.level == "error"]
 
 
-async def test_a_title_model_that_is_gone_leaves_the_first_line(tmp_path: Path) -> None:
+async def test_missing_title_model_keeps_the_first_line(tmp_path: Path) -> None:
     async with titled(tmp_path, {"text": "x"}) as session:
         (tmp_path / "title.yaml").unlink()
         await session.send("the first line")
@@ -524,7 +520,7 @@ async def test_a_title_model_that_is_gone_leaves_the_first_line(tmp_path: Path) 
         assert session.info.title == "the first line"
 
 
-async def test_a_name_that_the_user_gave_meanwhile_stays(tmp_path: Path) -> None:
+async def test_title_given_by_the_user_is_kept(tmp_path: Path) -> None:
     async with titled(tmp_path, {"text": "Better"}) as session:
         await session.send("the first line")
         await session.record.set_title("Mine")
@@ -532,20 +528,20 @@ async def test_a_name_that_the_user_gave_meanwhile_stays(tmp_path: Path) -> None
         assert session.info.title == "Mine"
 
 
-async def test_only_the_first_message_of_a_conversation_without_a_name_asks_for_one(tmp_path: Path) -> None:
+async def test_only_the_first_message_of_an_untitled_conversation_requests_a_title(tmp_path: Path) -> None:
     async with titled(tmp_path, {"text": "Better"}) as session:
         await session.record.set_title("Mine")
         await said(session)
         assert session.record.title_task is None
 
 
-async def test_a_secret_gets_neither_into_a_title_nor_to_the_title_model(tmp_path: Path) -> None:
+async def test_secrets_reach_neither_the_title_nor_its_model(tmp_path: Path) -> None:
     async with titled(tmp_path, {"text": "x", "fault": "server_error"}, secret="hunter2-hunter2") as session:
         await session.send("use hunter2-hunter2")
         assert "hunter2" not in session.info.title
 
 
-async def test_a_conversation_closes_without_waiting_for_its_title(tmp_path: Path) -> None:
+async def test_closing_does_not_wait_for_a_title(tmp_path: Path) -> None:
     async with titled(tmp_path, {"text": "Late", "first_token_s": 600}) as session:
         await said(session)
         task = session.record.title_task
@@ -558,7 +554,7 @@ async def test_a_conversation_closes_without_waiting_for_its_title(tmp_path: Pat
 # -- lists ---------------------------------------------------------------------------------------------------------
 
 
-async def test_old_conversations_are_left_out_of_the_recent_ones(tmp_path: Path) -> None:
+async def test_old_conversations_are_not_listed_as_recent(tmp_path: Path) -> None:
     for id, days in (("old", 11), ("recent", 9)):
         async with EventStore(tmp_path / "home", clock=partial(_days_ago, days)) as store:
             await store.create_conversation(id, title="", workspace="/", model="demo")
@@ -573,7 +569,7 @@ def _days_ago(days: int) -> datetime:
     return datetime.now(UTC) - timedelta(days=days)
 
 
-async def test_times_are_in_utc_and_the_newest_event_decides_the_order(tmp_path: Path) -> None:
+async def test_conversations_are_ordered_by_their_newest_event_in_utc(tmp_path: Path) -> None:
     """V0's times are naive, and local."""
     async with house(tmp_path) as rooms:
         first, second = await rooms.create(), await rooms.create()
@@ -586,7 +582,7 @@ async def test_times_are_in_utc_and_the_newest_event_decides_the_order(tmp_path:
         assert infos[0].updated_at == events[-1].timestamp
 
 
-async def test_no_event_rewrites_what_is_known_of_the_conversation(tmp_path: Path) -> None:
+async def test_appending_events_does_not_change_the_conversation_record(tmp_path: Path) -> None:
     """V0 rewrites the metadata for every event, and looks through all events for a title."""
     async with house(tmp_path) as rooms:
         session = await rooms.create()
@@ -601,7 +597,7 @@ async def test_no_event_rewrites_what_is_known_of_the_conversation(tmp_path: Pat
         assert list(await writer.execute_fetchall("SELECT title FROM writes")) == [("name me",)]
 
 
-async def test_who_speaks_in_a_closed_conversation_is_told_so(tmp_path: Path) -> None:
+async def test_sending_to_a_closed_conversation_is_refused(tmp_path: Path) -> None:
     async with house(tmp_path) as rooms:
         session = await rooms.create()
         before = await session.stream.read()

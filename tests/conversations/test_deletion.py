@@ -54,7 +54,7 @@ async def ids(manager: ConversationManager) -> set[str]:
     return {info.id for info in await manager.store.conversations()}
 
 
-async def test_an_open_one_that_rests_is_closed_first(
+async def test_resting_open_conversation_is_closed_before_deletion(
     manager: ConversationManager, outside: Outside, tmp_path: Path
 ) -> None:
     session = await manager.create(workspace=str(tmp_path))
@@ -67,7 +67,7 @@ async def test_an_open_one_that_rests_is_closed_first(
     assert await ids(manager) == set()
 
 
-async def test_one_in_which_an_agent_works_is_refused_and_works_on(
+async def test_deleting_a_working_conversation_is_refused(
     manager: ConversationManager, outside: Outside, tmp_path: Path
 ) -> None:
     session = await manager.create(workspace=str(tmp_path))
@@ -81,7 +81,7 @@ async def test_one_in_which_an_agent_works_is_refused_and_works_on(
     await session.interrupt()
 
 
-async def test_delegates_go_with_it_and_before_it(
+async def test_delegates_are_deleted_before_their_parent(
     manager: ConversationManager, outside: Outside, tmp_path: Path
 ) -> None:
     store = manager.store
@@ -94,9 +94,7 @@ async def test_delegates_go_with_it_and_before_it(
     assert await ids(manager) == {"other"}
 
 
-async def test_what_cannot_be_removed_leaves_one_that_can_be_deleted_again(
-    manager: ConversationManager, outside: Outside, tmp_path: Path
-) -> None:
+async def test_failed_deletion_can_be_repeated(manager: ConversationManager, outside: Outside, tmp_path: Path) -> None:
     session = await manager.create(workspace=str(tmp_path))
     outside.fails = CheckpointError("git is not there. Install it.")
     with pytest.raises(CheckpointError):
@@ -106,7 +104,7 @@ async def test_what_cannot_be_removed_leaves_one_that_can_be_deleted_again(
     assert await ids(manager) == set()
 
 
-async def test_one_that_another_process_has_open_is_refused_and_nothing_of_it_is_touched(
+async def test_deleting_a_conversation_open_elsewhere_changes_nothing(
     manager: ConversationManager, outside: Outside, tmp_path: Path
 ) -> None:
     async with EventStore(tmp_path / "home") as elsewhere:
@@ -120,9 +118,7 @@ async def test_one_that_another_process_has_open_is_refused_and_nothing_of_it_is
     assert outside.forgotten == ["theirs"]
 
 
-async def test_a_new_name_reaches_one_that_is_open_and_one_that_is_not(
-    manager: ConversationManager, tmp_path: Path
-) -> None:
+async def test_renaming_works_for_open_and_closed_conversations(manager: ConversationManager, tmp_path: Path) -> None:
     session = await manager.create(workspace=str(tmp_path))
     await manager.rename(session.id, "open")
     assert session.info.title == "open"

@@ -80,7 +80,7 @@ def thinking(body: dict[str, Any]) -> list[dict[str, Any]]:
     return [part for part in parts if part.get("type") == "thinking"]
 
 
-async def test_a_conversation_moves_from_a_thinking_model_to_one_without_tools_and_back(tmp_path: Path) -> None:
+async def test_conversation_switches_between_reasoning_and_toolless_models(tmp_path: Path) -> None:
     async with Provider() as server:
         models = {
             "thinks": {"model": CLAUDE, "api_base": server.url, "key_env": "ANTHROPIC_API_KEY",

@@ -51,7 +51,7 @@ async def said(session: AgentSession) -> list[str]:
     return [e.event.content for e in await session.stream.read() if isinstance(e.event, MessageAction)]
 
 
-async def test_a_conversation_is_recorded_and_played_without_the_model(tmp_path: Path) -> None:
+async def test_recorded_conversation_replays_without_the_model(tmp_path: Path) -> None:
     cassette, script = tmp_path / "c.jsonl", write_script(tmp_path, ONE_STEP)
     async with house(tmp_path, llm={"record": str(cassette)}) as manager:
         session = await manager.create(workspace=str(tmp_path), model=script)
@@ -69,7 +69,7 @@ async def test_a_conversation_is_recorded_and_played_without_the_model(tmp_path:
         assert "something else" in other.state.reason
 
 
-async def test_a_record_that_would_write_over_a_file_starts_no_conversation(tmp_path: Path) -> None:
+async def test_recording_over_an_existing_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "c").write_text("mine")
     async with house(tmp_path, llm={"record": str(tmp_path / "c")}) as manager:
         with pytest.raises(ConfigurationError, match="a record does not write over a file"):
@@ -77,7 +77,7 @@ async def test_a_record_that_would_write_over_a_file_starts_no_conversation(tmp_
         assert await manager.list() == []
 
 
-async def test_a_fallback_of_the_settings_answers_and_that_is_told(tmp_path: Path) -> None:
+async def test_fallback_model_answers_with_a_notice(tmp_path: Path) -> None:
     broken = write_script(tmp_path, [{"fault": "server_error"}, *[{"fault": "server_error"}] * 3], "broken.yaml")
     models = {"main": {"model": broken, "fallbacks": ["spare"]}, "spare": {"model": write_script(tmp_path, ONE_STEP)}}
     async with house(tmp_path, models=models) as manager:
@@ -88,7 +88,7 @@ async def test_a_fallback_of_the_settings_answers_and_that_is_told(tmp_path: Pat
         assert session.active_model.name == "main"
 
 
-async def test_the_model_is_changed_in_the_middle_and_the_next_answer_is_the_others(tmp_path: Path) -> None:
+async def test_switched_model_gives_the_next_answer(tmp_path: Path) -> None:
     one = write_script(tmp_path, [{"text": "One speaks."}, {"text": "One again."}], "one.yaml")
     two = write_script(tmp_path, [{"text": "Never."}, {"text": "Two speaks."}], "two.yaml")
     async with house(tmp_path, models={"second": {"model": two}}) as manager:
@@ -104,7 +104,7 @@ async def test_the_model_is_changed_in_the_middle_and_the_next_answer_is_the_oth
         assert info.model == "second"
 
 
-async def test_a_key_of_a_section_is_masked_in_what_is_stored(tmp_path: Path) -> None:
+async def test_key_of_a_named_model_is_masked_in_events(tmp_path: Path) -> None:
     secret = "canary-0123456789-of-a-section"
     script = write_script(tmp_path, [{"text": f"The key is {secret}."}])
     models = {"main": {"model": script, "key_env": "MY_OWN_KEY"}}

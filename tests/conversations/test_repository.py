@@ -19,7 +19,7 @@ from core.repository import Repository, folder_of
         ("/srv/with space's/b", Repository("/srv/with space's/b"), "b"),
     ],
 )
-def test_an_address_and_a_branch_are_read(text: str, repository: Repository, name: str) -> None:
+def test_repository_address_and_branch_are_parsed(text: str, repository: Repository, name: str) -> None:
     read = Repository.parse(text)
     assert (read, read.name) == (repository, name)
     assert Repository.parse(str(read)) == read
@@ -62,12 +62,12 @@ def test_what_git_could_take_for_something_else_is_refused(text: str) -> None:
         "ssh://git:hunter2hunter2@example.org/b.git",
     ],
 )
-def test_a_password_is_refused_and_not_repeated(text: str) -> None:
+def test_address_with_password_is_refused_without_quoting_it(text: str) -> None:
     with pytest.raises(UsageError, match="password or a token") as caught:
         Repository.parse(text)
     assert "hunter2" not in str(caught.value)
 
 
-def test_the_work_is_done_in_the_repositorys_folder() -> None:
+def test_work_happens_in_the_folder_of_the_repository() -> None:
     assert folder_of(Repository("/srv/b.git"), "/workspace") == "/workspace/b"
     assert folder_of(None, "/workspace") == "/workspace"

@@ -89,7 +89,7 @@ def results(events: Sequence[Envelope]) -> list[Observation]:
     return [found[action] for action in asked]
 
 
-async def test_a_delegate_works_in_a_conversation_of_its_own_and_answers_its_parent(tmp_path: Path) -> None:
+async def test_delegate_has_its_own_conversation_and_answers_its_parent(tmp_path: Path) -> None:
     child = [{"tool_calls": [bash("ls | wc -l > count; cat count")]}, {"tool_calls": [call("finish", message="3")]}]
     turns = [{"tool_calls": [DELEGATE]}, {"expect": "finishes task with 3", **FINISH}]
     async with parent(tmp_path, turns, child, make_runtime=WarmRuntime) as (manager, session):
@@ -109,7 +109,7 @@ async def test_a_delegate_works_in_a_conversation_of_its_own_and_answers_its_par
         assert int((tmp_path / "count").read_text()) > 0
 
 
-async def test_a_delegate_shares_a_sandbox_whose_workspace_is_elsewhere(tmp_path: Path) -> None:
+async def test_delegate_shares_a_remote_sandbox(tmp_path: Path) -> None:
     class Elsewhere(WarmRuntime):
         is_elsewhere = True
 
@@ -128,7 +128,7 @@ async def test_a_delegate_shares_a_sandbox_whose_workspace_is_elsewhere(tmp_path
     assert (tmp_path / "told").read_text() == "1\n"
 
 
-async def test_what_a_delegate_spends_is_its_parents_too(tmp_path: Path) -> None:
+async def test_cost_of_a_delegate_is_added_to_its_parent(tmp_path: Path) -> None:
     child = [{"tool_calls": [call("think", thought="hm")], "usage": {"prompt_tokens": 100, "cost": 0.2}}, FINISH]
     turns = [{"tool_calls": [DELEGATE], "usage": {"prompt_tokens": 10, "cost": 0.1}}, FINISH]
     async with parent(tmp_path, turns, child) as (manager, session):
@@ -140,7 +140,7 @@ async def test_what_a_delegate_spends_is_its_parents_too(tmp_path: Path) -> None
         assert (await manager.store.spent()).calls == 4
 
 
-async def test_several_work_at_once(tmp_path: Path) -> None:
+async def test_several_delegates_work_in_parallel(tmp_path: Path) -> None:
     runtime = ScriptedRuntime(lambda action: None)  # never answers
     child = [{"tool_calls": [bash("sleep")]}, FINISH]
     turns = [{"tool_calls": [DELEGATE, DELEGATE, DELEGATE]}, FINISH]
@@ -153,7 +153,7 @@ async def test_several_work_at_once(tmp_path: Path) -> None:
         await session.settled()
 
 
-async def test_interrupting_the_parent_interrupts_them_and_each_is_answered(tmp_path: Path) -> None:
+async def test_interrupting_the_parent_interrupts_and_answers_its_delegates(tmp_path: Path) -> None:
     child = [{"text": "a long answer " * 500, "tokens_per_s": 50}]
     turns = [{"tool_calls": [DELEGATE, DELEGATE]}, FINISH]
     async with parent(tmp_path, turns, child) as (_, session):
@@ -172,7 +172,7 @@ async def test_interrupting_the_parent_interrupts_them_and_each_is_answered(tmp_
         assert isinstance(events[-2].event, AgentFinishAction)
 
 
-async def test_a_delegate_that_fails_is_an_observation_and_the_parent_goes_on(tmp_path: Path) -> None:
+async def test_failed_delegate_becomes_an_observation(tmp_path: Path) -> None:
     child = [{"text": "x", "fault": "server_error"}]
     turns = [{"tool_calls": [DELEGATE]}, {"expect": "encountered an error during execution", **FINISH}]
     async with parent(tmp_path, turns, child) as (_, session):
@@ -180,7 +180,7 @@ async def test_a_delegate_that_fails_is_an_observation_and_the_parent_goes_on(tm
         assert session.state.agent_state is AgentState.FINISHED
 
 
-async def test_a_delegate_that_cannot_be_started_is_an_observation(tmp_path: Path) -> None:
+async def test_delegate_that_cannot_start_becomes_an_observation(tmp_path: Path) -> None:
     turns = [{"tool_calls": [call("delegate", task="x", agent="NobodyAgent")]}, FINISH]
     async with parent(tmp_path, turns, [FINISH]) as (_, session):
         (result,) = results(await settled(session))
@@ -190,7 +190,7 @@ async def test_a_delegate_that_cannot_be_started_is_an_observation(tmp_path: Pat
         assert session.state.agent_state is AgentState.FINISHED
 
 
-async def test_delegates_do_not_delegate_without_end(tmp_path: Path) -> None:
+async def test_delegation_depth_is_limited(tmp_path: Path) -> None:
     turns = [{"tool_calls": [DELEGATE]}, FINISH]
     async with parent(tmp_path, turns, turns) as (manager, session):
         await settled(session)
@@ -198,7 +198,7 @@ async def test_delegates_do_not_delegate_without_end(tmp_path: Path) -> None:
         assert len(await manager.list()) == 1 + MAX_DEPTH
 
 
-async def test_a_limit_is_shared_and_a_delegate_that_nobody_watches_ends_at_it(tmp_path: Path) -> None:
+async def test_unattended_delegate_ends_at_its_share_of_the_limit(tmp_path: Path) -> None:
     child = [{"tool_calls": [call("think", thought=str(n))]} for n in range(20)]
     turns = [{"tool_calls": [DELEGATE, DELEGATE]}, FINISH]
     async with parent(tmp_path, turns, child, agent={"max_iterations": 9}) as (_, session):
@@ -210,7 +210,7 @@ async def test_a_limit_is_shared_and_a_delegate_that_nobody_watches_ends_at_it(t
         assert session.state.halt.kind is HaltKind.LIMIT
 
 
-async def test_a_delegate_that_somebody_watches_asks_and_waits_for_the_answer(tmp_path: Path) -> None:
+async def test_attended_delegate_asks_and_waits_for_the_answer(tmp_path: Path) -> None:
     child = [*({"tool_calls": [call("think", thought=str(n))]} for n in range(3)), FINISH]
     turns = [{"tool_calls": [DELEGATE]}, FINISH]
     async with parent(tmp_path, turns, child, agent={"max_iterations": 3}) as (_, session):
@@ -225,7 +225,7 @@ async def test_a_delegate_that_somebody_watches_asks_and_waits_for_the_answer(tm
         await delegates_are(session, lambda children: not children)
 
 
-async def test_closing_in_the_middle_leaves_every_log_whole(tmp_path: Path) -> None:
+async def test_closing_during_delegation_leaves_complete_logs(tmp_path: Path) -> None:
     child = [{"text": "a long answer " * 500, "tokens_per_s": 50}]
     async with parent(tmp_path, [{"tool_calls": [DELEGATE]}, FINISH], child) as (manager, session):
         await session.send("go")
@@ -241,7 +241,7 @@ async def test_closing_in_the_middle_leaves_every_log_whole(tmp_path: Path) -> N
         assert results(await manager.store.read(id))
 
 
-async def test_a_delegate_is_confirmed_like_everything_that_acts(tmp_path: Path) -> None:
+async def test_starting_a_delegate_needs_confirmation(tmp_path: Path) -> None:
     turns = [{"tool_calls": [DELEGATE]}, FINISH]
     async with parent(tmp_path, turns, [FINISH], agent={"confirm": "always"}) as (manager, session):
         await session.send("go")
@@ -318,7 +318,7 @@ async def nothing(child: Scripted) -> None:
 @pytest.mark.parametrize(
     ("inputs", "said"), [({"task": "count"}, "TASK: count"), ({"file": "a"}, "TASK: {'file': 'a'}"), ({}, "TASK: {}")]
 )
-async def test_a_delegate_is_told_its_task_and_is_closed_at_its_end(
+async def test_delegate_gets_its_task_and_is_closed_at_the_end(
     tmp_path: Path, inputs: dict[str, Any], said: str
 ) -> None:
     async with one(tmp_path, nothing) as (delegation, child, notes):
@@ -329,7 +329,7 @@ async def test_a_delegate_is_told_its_task_and_is_closed_at_its_end(
         assert result.outputs == {"conversation": "d", "iterations": 4}
 
 
-async def test_one_that_cannot_be_told_its_task_is_an_observation_and_at_work_no_more(tmp_path: Path) -> None:
+async def test_delegate_that_cannot_get_its_task_becomes_an_observation(tmp_path: Path) -> None:
     async def fails(child: Scripted) -> None:
         raise StoreError("The disk is full.")
 
@@ -340,9 +340,7 @@ async def test_one_that_cannot_be_told_its_task_is_an_observation_and_at_work_no
 
 
 @pytest.mark.parametrize(("what", "calls"), [("stoppable", ["interrupt", "settled"]), ("unstoppable", ["interrupt"])])
-async def test_one_that_is_cancelled_is_stopped_and_answers_all_the_same(
-    tmp_path: Path, what: str, calls: list[str]
-) -> None:
+async def test_cancelled_delegate_is_stopped_and_still_answers(tmp_path: Path, what: str, calls: list[str]) -> None:
     begun = asyncio.Event()
 
     async def works(child: Scripted) -> None:
@@ -377,7 +375,7 @@ QUEUED = State(agent_state=AgentState.FINISHED, queued=(Queued(3, "and this"),))
         (State(agent_state=AgentState.REJECTED), True, ["settled"]),
     ],
 )
-async def test_one_that_asks_waits_for_the_answer_where_somebody_gives_one(
+async def test_delegate_with_a_question_waits_only_if_attended(
     tmp_path: Path, state: State, attended: bool, calls: list[str]
 ) -> None:
     async with one(tmp_path, nothing) as (delegation, child, _):
@@ -406,7 +404,7 @@ ENDS = AgentFinishAction(final_thought="3")
         (AgentState.PAUSED, [(SAYS, "agent")], "encountered an error during execution. Why."),
     ],
 )  # fmt: skip
-async def test_what_it_comes_to_is_told_with_its_last_words(
+async def test_result_of_a_delegate_contains_its_last_answer(
     tmp_path: Path, state: AgentState, events: Sequence[tuple[Event, str]], content: str
 ) -> None:
     async with one(tmp_path, nothing) as (delegation, child, _):
@@ -435,7 +433,7 @@ async def test_what_it_comes_to_is_told_with_its_last_words(
          Limits(max_iterations=None, max_seconds=1.0)),
     ],
 )  # fmt: skip
-def test_delegates_that_start_together_share_what_is_left(
+def test_delegates_started_together_share_the_remaining_limits(
     limits: Limits, used: dict[str, Any], delegates: int, expected: Limits
 ) -> None:
     used = dict(used)

@@ -110,7 +110,7 @@ def notices(session: AgentSession) -> list[tuple[str, str]]:
     return seen
 
 
-async def test_the_users_hooks_are_told_of_each_action_and_both_ends(tmp_path: Path) -> None:
+async def test_user_hooks_run_for_each_action_and_for_start_and_end(tmp_path: Path) -> None:
     note = f"cat >> {tmp_path}/told.jsonl; pwd >> {tmp_path}/where"
     own = "".join(
         hook(event, note) for event in ("conversation_start", "before_action", "after_action", "conversation_end")
@@ -127,7 +127,7 @@ async def test_the_users_hooks_are_told_of_each_action_and_both_ends(tmp_path: P
     assert set((tmp_path / "where").read_text().split()) == {str(tmp_path / "home")}, "not where others may write"
 
 
-async def test_one_before_an_action_may_deny_it_with_a_reason(tmp_path: Path) -> None:
+async def test_hook_before_an_action_may_deny_it_with_a_reason(tmp_path: Path) -> None:
     own = hook("before_action", "grep -q forbidden && { echo 'Not on Fridays.' >&2; exit 2; }; exit 0", actions=["run"])
     turns = [{"tool_calls": [bash("touch forbidden")]}, {"tool_calls": [bash("touch fine")]}, FINISH]
     async with conversation(tmp_path, turns, own=own) as session:
@@ -139,7 +139,7 @@ async def test_one_before_an_action_may_deny_it_with_a_reason(tmp_path: Path) ->
     assert (tmp_path / "workspace/fine").exists()
 
 
-async def test_a_hook_that_fails_is_told_once_and_stops_nothing(tmp_path: Path) -> None:
+async def test_failed_hook_is_reported_once_and_stops_nothing(tmp_path: Path) -> None:
     own = (
         hook("before_action", "echo broken >&2; exit 1")
         + hook("before_action", "sleep 600", timeout_s=0.2)
@@ -157,7 +157,7 @@ async def test_a_hook_that_fails_is_told_once_and_stops_nothing(tmp_path: Path) 
     assert "took too long" in failures[1]
 
 
-async def test_a_long_action_is_told_cut(tmp_path: Path) -> None:
+async def test_long_action_is_truncated_for_hooks(tmp_path: Path) -> None:
     own = hook("before_action", f"wc -c > {tmp_path}/size; exit 0") + hook(
         "after_action", f"cat > {tmp_path}/told; exit 0"
     )
@@ -167,7 +167,7 @@ async def test_a_long_action_is_told_cut(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "told").read_text())["cut"] is True
 
 
-async def test_a_projects_hooks_wait_for_the_users_yes(tmp_path: Path) -> None:
+async def test_project_hooks_need_the_trust_of_the_user(tmp_path: Path) -> None:
     project = hook("before_action", "touch ran; exit 2")
     async with conversation(
         tmp_path, [{"tool_calls": [bash("echo hi")]}, FINISH], project=project, trusts=False, scripts="always"
@@ -177,7 +177,7 @@ async def test_a_projects_hooks_wait_for_the_users_yes(tmp_path: Path) -> None:
     assert not (tmp_path / "workspace/ran").exists()
 
 
-async def test_a_projects_hooks_are_not_run_where_nothing_separates_them(tmp_path: Path) -> None:
+async def test_project_hooks_do_not_run_without_isolation(tmp_path: Path) -> None:
     project = hook("before_action", "touch ran; exit 2")
     async with conversation(tmp_path, [{"tool_calls": [bash("echo hi")]}, FINISH], project=project) as session:
         seen = notices(session)
@@ -187,7 +187,7 @@ async def test_a_projects_hooks_are_not_run_where_nothing_separates_them(tmp_pat
     assert [status for status, _ in seen].count(HOOKS_NOT_RUN) == 1
 
 
-async def test_a_projects_hooks_run_through_the_sandbox_and_may_deny(tmp_path: Path) -> None:
+async def test_project_hooks_run_in_the_sandbox_and_may_deny(tmp_path: Path) -> None:
     project = hook("before_action", "tee -a told >/dev/null; pwd >> where; echo 'It is late.' >&2; exit 2") + hook(
         "conversation_start", "touch begun"
     )
@@ -204,7 +204,7 @@ async def test_a_projects_hooks_run_through_the_sandbox_and_may_deny(tmp_path: P
     assert json.loads((workspace / "told").read_text())["action"]["args"]["command"] == "touch denied"
 
 
-async def test_what_a_hook_starts_ends_with_it(tmp_path: Path) -> None:
+async def test_processes_of_a_hook_end_with_it(tmp_path: Path) -> None:
     own = hook("before_action", f"(sleep 30; touch {tmp_path}/late) >/dev/null 2>&1 & exit 0")
     async with conversation(tmp_path, [{"tool_calls": [bash("echo hi")]}, FINISH], own=own) as session:
         await said(session)
@@ -296,7 +296,7 @@ def asked(runtime: ScriptedRuntime) -> list[str]:
     ]
 
 
-async def test_they_run_in_order_and_none_behind_one_that_denies(tmp_path: Path) -> None:
+async def test_hooks_run_in_order_until_one_denies(tmp_path: Path) -> None:
     note = f"echo %s >> {tmp_path}/order; exit %d"
     own = hook("before_action", note % ("one", 0)) + hook("before_action", note % ("other", 0), actions=["edit"])
     own += hook("before_action", "grep -q make && { echo 'No make.' >&2; exit 2; }; exit 0")
@@ -331,7 +331,7 @@ async def test_they_run_in_order_and_none_behind_one_that_denies(tmp_path: Path)
         ("never", Walled, 0, False),
     ],
 )
-async def test_a_projects_hooks_are_run_where_the_settings_and_the_walls_let_them(
+async def test_project_hooks_run_depending_on_settings_and_isolation(
     tmp_path: Path, scripts: str, runtime: type[ScriptedRuntime], run: int, is_told: bool
 ) -> None:
     made = runtime(ended(0))
@@ -361,7 +361,7 @@ async def fails() -> None:
         (ended(0), fails, "", "could not be run; the work goes on. No sandbox."),
     ],
 )
-async def test_how_a_hook_in_the_sandbox_ends_is_what_comes_of_it(
+async def test_exit_status_of_a_sandbox_hook_decides(
     tmp_path: Path, answer: Callable[[Action], Observation], ready: Any, denied: str, why: str
 ) -> None:
     runtime = ScriptedRuntime(answer)
@@ -376,7 +376,7 @@ async def test_how_a_hook_in_the_sandbox_ends_is_what_comes_of_it(
             assert (action.cwd, action.is_static, action.hidden) == ("/workspace", True, True)
 
 
-async def test_a_projects_hooks_for_the_start_and_the_end_are_run_where_the_sandbox_was_used(tmp_path: Path) -> None:
+async def test_project_start_and_end_hooks_run_only_if_the_sandbox_was_used(tmp_path: Path) -> None:
     project = hook("conversation_start", "start") + hook("conversation_end", "end") + hook("before_action", "before")
     own = hook("conversation_end", f"echo end >> {tmp_path}/own")
     runtime = ScriptedRuntime(ended(0))
@@ -393,7 +393,7 @@ async def test_a_projects_hooks_for_the_start_and_the_end_are_run_where_the_sand
         assert (tmp_path / "own").read_text() == "end\n"
 
 
-async def test_where_no_action_was_carried_out_only_the_users_own_hooks_end_it(tmp_path: Path) -> None:
+async def test_without_actions_only_user_hooks_run_at_the_end(tmp_path: Path) -> None:
     runtime, own = ScriptedRuntime(ended(0)), hook("conversation_end", f"echo end >> {tmp_path}/own")
     async with alone(tmp_path, own, hook("conversation_end", "end"), runtime=runtime) as (hooks, _):
         await hooks.begin()
@@ -402,9 +402,7 @@ async def test_where_no_action_was_carried_out_only_the_users_own_hooks_end_it(t
 
 
 @pytest.mark.parametrize(("kind", "is_known"), [(Unreadable, True), (Recollection, False)])
-async def test_where_nothing_is_known_of_hooks_the_work_goes_on_without(
-    tmp_path: Path, kind: type[Recollection], is_known: bool
-) -> None:
+async def test_work_goes_on_if_hooks_cannot_be_loaded(tmp_path: Path, kind: type[Recollection], is_known: bool) -> None:
     own = "".join(hook(event, f"touch {tmp_path}/ran") for event in ("conversation_start", "conversation_end"))
     async with alone(tmp_path, own, kind=kind, is_known=is_known) as (hooks, told):
         await hooks.begin()
@@ -414,7 +412,7 @@ async def test_where_nothing_is_known_of_hooks_the_work_goes_on_without(
     assert not (tmp_path / "ran").exists()
 
 
-async def test_no_action_begins_before_the_hooks_for_the_start_have_ended(tmp_path: Path) -> None:
+async def test_actions_wait_for_the_start_hooks(tmp_path: Path) -> None:
     async with alone(tmp_path) as (hooks, _):
         waiting = asyncio.create_task(hooks.before(RUN))
         await asyncio.wait([waiting], timeout=0)
@@ -423,7 +421,7 @@ async def test_no_action_begins_before_the_hooks_for_the_start_have_ended(tmp_pa
         assert await waiting == ""
 
 
-async def test_what_a_hook_is_told_is_cut_text_by_text_and_in_all(tmp_path: Path) -> None:
+async def test_hook_input_is_bounded_per_text_and_in_total(tmp_path: Path) -> None:
     own = hook("after_action", f"cat > {tmp_path}/told")
     short = MCPAction(name="n", arguments={"list": ["one", 2, None]}, thought="k" * MAX_TEXT_CHARS)
     long = MCPAction(name="n", arguments={"text": "t" * (MAX_TEXT_CHARS + 1), "list": [{"x": "y" * 9000}, 7]})
@@ -454,7 +452,7 @@ async def test_what_a_hook_is_told_is_cut_text_by_text_and_in_all(tmp_path: Path
         assert bare["observation"] == {"action": None, "observation": "mcp"}
 
 
-async def test_around_an_executor_a_denied_action_is_not_carried_out_and_a_done_one_stays_done(tmp_path: Path) -> None:
+async def test_denied_action_is_not_run_and_hooks_after_an_action_change_nothing(tmp_path: Path) -> None:
     runtime, executor = ScriptedRuntime(ended(2, "No.")), ScriptedRuntime(ended(0, "made"))
     project = hook("before_action", "before", actions=["run"]) + hook("after_action", "after")
     async with alone(tmp_path, "", project, runtime=runtime) as (hooks, _):
@@ -492,24 +490,22 @@ async def host_ended(folder: Path, command: str, line: bytes = b"{}\n", timeout_
         ("pwd | xargs basename >&2", HookResult(0, "here\n")),
     ],
 )
-async def test_a_hook_reads_its_line_in_its_folder_and_is_read_at_standard_error(
-    tmp_path: Path, command: str, result: HookResult
-) -> None:
+async def test_hook_gets_json_on_stdin_and_its_stderr_is_read(tmp_path: Path, command: str, result: HookResult) -> None:
     folder = tmp_path / "here"
     folder.mkdir()
     assert await host_ended(folder, command, b'{"event": "x"}\n') == result
 
 
-async def test_what_it_says_is_read_to_its_end_and_only_its_beginning_is_kept(tmp_path: Path) -> None:
+async def test_stderr_of_a_hook_is_drained_and_truncated(tmp_path: Path) -> None:
     result = await host_ended(tmp_path, "printf a >&2; head -c 300000 /dev/zero | tr '\\0' b >&2; exit 1")
     assert result == HookResult(1, "a" + "b" * (MAX_STDERR_BYTES - 1))
 
 
-async def test_one_that_does_not_read_a_long_line_is_no_failure(tmp_path: Path) -> None:
+async def test_hook_that_ignores_its_input_does_not_fail(tmp_path: Path) -> None:
     assert await host_ended(tmp_path, "exec 0<&-; exit 0", b"x" * 1_000_000) == HookResult(0)
 
 
-async def test_one_that_takes_too_long_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+async def test_hook_that_times_out_is_killed_with_its_children(tmp_path: Path) -> None:
     result = await host_ended(tmp_path, "sleep 60 & echo $! > child; echo $$ > own; wait", timeout_s=1.0)
     assert result == HookResult(None, timed_out=True)
     for name in ("own", "child"):
@@ -524,5 +520,5 @@ def _is_gone(pid: int) -> bool:
         return True
 
 
-async def test_one_that_cannot_be_run_says_why(tmp_path: Path) -> None:
+async def test_hook_that_cannot_run_reports_the_reason(tmp_path: Path) -> None:
     assert await host_ended(tmp_path / "gone", "true") == HookResult(None, "No such file or directory")

@@ -109,7 +109,7 @@ PLANTED = (
         "core/user_control/user_browser.py",
         "redacted(observation, masker) if masker else observation",
         "observation",
-        "tests/user_control/test_user_browser.py::test_a_hidden_text_reaches_the_sandbox_and_no_event_whatever_the_page_does_with_it",
+        "tests/user_control/test_user_browser.py::test_hidden_text_reaches_the_sandbox_and_no_event",
     ),
     Planted(
         "C06",
@@ -158,7 +158,7 @@ PLANTED = (
         "core/trust/import_consent.py",
         "        self.is_needed = self._is_import",
         "        self.is_needed = False",
-        "tests/workspaces/test_forks.py::test_an_imported_conversation_goes_on_only_after_the_user_said_so_and_the_log_and_the_model_know",
+        "tests/workspaces/test_forks.py::test_imported_conversation_needs_consent_which_is_logged",
     ),
     Planted(
         "I07",
@@ -278,14 +278,14 @@ PLANTED = (
         "core/agent/function_calls.py",
         " and wanted not in used else fresh\n    while chosen in used:",
         " else fresh\n    while False:",
-        "tests/agent/test_function_calls.py::test_ids_that_are_empty_double_or_used_before_are_replaced",
+        "tests/agent/test_function_calls.py::test_empty_or_duplicate_ids_are_replaced",
     ),
     Planted(
         "L06",
         "core/agent/function_calls.py",
         "return [said if text.strip() else ErrorObservation(content=EMPTY_ANSWER, llm_metrics=metrics)]",
         "return [said]",
-        "tests/agent/test_function_calls.py::test_an_empty_answer_asks_the_model_for_another",
+        "tests/agent/test_function_calls.py::test_empty_answer_asks_the_model_again",
     ),
     Planted(
         "L07",
@@ -299,7 +299,7 @@ PLANTED = (
         "core/controller/stuck.py",
         "range(2, MAX_PERIOD + 1)",
         "range(2, MAX_PERIOD)",
-        "tests/controller/test_stuck.py::test_circles_of_any_length_up_to_eight",
+        "tests/controller/test_stuck.py::test_loops_of_up_to_eight_steps_are_found",
     ),
     Planted(
         "L09",

@@ -13,7 +13,7 @@ from core.planning.planning_mode import PlanningMode
 from tests.streams import opened_stream
 
 
-async def test_the_tasks_are_those_of_the_newest_plan(tmp_path: Path) -> None:
+async def test_tasks_come_from_the_newest_plan(tmp_path: Path) -> None:
     async with opened_stream(tmp_path) as stream:
 
         async def add(event: Event) -> Envelope:
@@ -38,7 +38,7 @@ async def test_the_tasks_are_those_of_the_newest_plan(tmp_path: Path) -> None:
         (((0, True), (3, False)), False, PlanAction(approved=False)),
     ],
 )
-async def test_a_plan_is_approved_while_it_waits_and_wanted_again_once_it_does_not(
+async def test_plan_is_approved_while_it_waits_and_replanned_afterwards(
     tmp_path: Path, plans: tuple[tuple[int, bool], ...], waits: bool, stored: PlanAction
 ) -> None:
     async with opened_stream(tmp_path) as stream:

@@ -15,7 +15,7 @@ CONTENTS = st.tuples(LINES, st.booleans()).map(lambda drawn: b"\n".join(drawn[0]
 
 
 @given(CONTENTS, CONTENTS)
-def test_all_hunks_make_the_new_content_and_none_the_old_one(old: bytes, new: bytes) -> None:
+def test_applying_all_hunks_gives_the_new_content_and_none_the_old(old: bytes, new: bytes) -> None:
     found = hunks(old, new)
     assert found is not None
     assert applied(old, new, range(len(found))) == new
@@ -24,7 +24,7 @@ def test_all_hunks_make_the_new_content_and_none_the_old_one(old: bytes, new: by
 
 
 @given(CONTENTS, CONTENTS)
-def test_what_is_left_after_one_was_taken_are_the_others(old: bytes, new: bytes) -> None:
+def test_remaining_hunks_are_those_not_applied(old: bytes, new: bytes) -> None:
     """Taking a hunk and then all others of what is left gives the new content, whichever comes first."""
     found = hunks(old, new) or []
     for number in range(len(found)):
@@ -35,7 +35,7 @@ def test_what_is_left_after_one_was_taken_are_the_others(old: bytes, new: bytes)
         assert applied(old, new, set(range(len(found))) - {number}) != new
 
 
-def test_each_choice_is_what_it_says() -> None:
+def test_each_selection_of_hunks_gives_the_expected_content() -> None:
     old = b"".join(b"%d\n" % n for n in range(30))
     new = old.replace(b"5\n", b"five\n", 1).replace(b"15\n", b"", 1).replace(b"25\n", b"25\n25b\n")
     found = hunks(old, new)
@@ -48,11 +48,11 @@ def test_each_choice_is_what_it_says() -> None:
 
 
 @pytest.mark.parametrize("content", [b"\0", b"x\n" * (MAX_LINES + 1)])
-def test_what_cannot_be_compared_by_lines_has_none(content: bytes) -> None:
+def test_binary_or_huge_content_has_no_hunks(content: bytes) -> None:
     assert hunks(b"x\n", content) is None
 
 
-def test_a_line_ends_at_a_line_feed_alone() -> None:
+def test_lines_end_only_at_line_feeds() -> None:
     assert split(b"a\r\nb\x0cc\n\nd") == [b"a\r\n", b"b\x0cc\n", b"\n", b"d"]
 
 
@@ -67,11 +67,11 @@ def test_a_line_ends_at_a_line_feed_alone() -> None:
         (b"", b"\xff", Hunk(0, 0, 0, 1, ("@@ -1,0 +1,1 @@", "+\ufffd"))),
     ],
 )  # fmt: skip
-def test_the_context_ends_where_the_file_does(old: bytes, new: bytes, hunk: Hunk) -> None:
+def test_context_is_limited_by_the_file(old: bytes, new: bytes, hunk: Hunk) -> None:
     assert hunks(old, new) == [hunk]
 
 
-def test_either_side_can_be_what_is_not_compared_and_the_longest_that_is_has_its_hunks() -> None:
+def test_size_limit_applies_to_both_sides() -> None:
     for content in (b"\0", b"x\n" * (MAX_LINES + 1)):
         assert hunks(content, b"x\n") is None
     assert len(hunks(b"", b"x\n" * MAX_LINES) or ()) == 1

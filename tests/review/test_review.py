@@ -60,7 +60,7 @@ async def revert(session: AgentSession, path: str | None = None, taken: Collecti
         return await review.changes()
 
 
-async def test_what_the_agent_changed_is_shown_and_what_others_did_is_told_apart(tmp_path: Path) -> None:
+async def test_changes_of_the_agent_are_separated_from_those_of_others(tmp_path: Path) -> None:
     async with conversation(tmp_path, TURNS) as (session, _):
         await worked(session, tmp_path / "workspace")
         before = read(tmp_path / "workspace")
@@ -79,7 +79,7 @@ async def test_what_the_agent_changed_is_shown_and_what_others_did_is_told_apart
         assert read(tmp_path / "workspace") == before
 
 
-async def test_a_hunk_is_accepted_then_the_file_then_all(tmp_path: Path) -> None:
+async def test_hunk_then_file_then_all_changes_can_be_accepted(tmp_path: Path) -> None:
     workspace = tmp_path / "workspace"
     async with conversation(tmp_path, TURNS) as (session, _):
         await worked(session, workspace)
@@ -101,7 +101,7 @@ async def test_a_hunk_is_accepted_then_the_file_then_all(tmp_path: Path) -> None
         assert fold(log, session.state.limits) == session.state
 
 
-async def test_a_hunk_is_taken_back_then_files_and_all_of_it_is_had_again(tmp_path: Path) -> None:
+async def test_hunk_and_files_can_be_reverted_and_redone(tmp_path: Path) -> None:
     workspace = tmp_path / "workspace"
     async with conversation(tmp_path, TURNS) as (session, _):
         await worked(session, workspace)
@@ -122,7 +122,7 @@ async def test_a_hunk_is_taken_back_then_files_and_all_of_it_is_had_again(tmp_pa
         assert fold(await session.stream.read(), session.state.limits) == session.state
 
 
-async def test_of_a_file_that_came_or_went_the_only_change_is_all_of_it(tmp_path: Path) -> None:
+async def test_created_or_deleted_file_has_one_hunk(tmp_path: Path) -> None:
     workspace = tmp_path / "workspace"
     async with conversation(tmp_path, TURNS) as (session, _):
         await worked(session, workspace)
@@ -134,7 +134,7 @@ async def test_of_a_file_that_came_or_went_the_only_change_is_all_of_it(tmp_path
         assert names(await revert(session, "raw")) == ["list"]
 
 
-async def test_a_file_that_is_too_large_for_hunks_is_decided_upon_as_a_whole(tmp_path: Path) -> None:
+async def test_file_too_large_for_hunks_is_reviewed_as_a_whole(tmp_path: Path) -> None:
     workspace = tmp_path / "workspace"
     grows = f"head -c {MAX_BYTES} /dev/zero | tr '\\0' x > big; cp big fits; echo >> big"
     async with conversation(tmp_path, [{"tool_calls": [bash(grows)]}, FINISH]) as (session, _):
@@ -154,7 +154,7 @@ async def test_a_file_that_is_too_large_for_hunks_is_decided_upon_as_a_whole(tmp
         assert sorted(read(workspace)) == ["big"]
 
 
-async def test_what_changed_since_it_was_shown_is_not_decided_upon(tmp_path: Path) -> None:
+async def test_changes_made_after_the_list_was_shown_stop_the_review(tmp_path: Path) -> None:
     workspace = tmp_path / "workspace"
     async with conversation(tmp_path, TURNS) as (session, _):
         await worked(session, workspace)
@@ -168,17 +168,17 @@ async def test_what_changed_since_it_was_shown_is_not_decided_upon(tmp_path: Pat
         assert (workspace / "list").read_text() == "written while the user looked\n"
 
 
-async def test_before_the_first_turn_there_is_nothing_to_look_through(tmp_path: Path) -> None:
+async def test_review_needs_a_first_turn(tmp_path: Path) -> None:
     async with conversation(tmp_path, TURNS) as (session, _):
         with pytest.raises(UsageError, match="Nothing has been kept"):
             await changes(session)
 
 
-def test_a_comment_takes_the_change_along() -> None:
+def test_comment_includes_its_hunk() -> None:
     said, beside = comment("src/a.py", ["@@ -1 +1 @@", "-a", "+b"], "why b?")
     assert said == "src/a.py: why b?"
     assert beside == "About this change of src/a.py:\n```diff\n@@ -1 +1 @@\n-a\n+b\n```"
 
 
-def test_a_comment_on_a_whole_file_has_nothing_beside_it() -> None:
+def test_comment_on_a_file_has_no_hunk() -> None:
     assert comment("src/a.py", [], "why?") == ("src/a.py: why?", "")

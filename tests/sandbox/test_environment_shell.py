@@ -79,7 +79,7 @@ async def is_the_whole_log(stream: EventStream, observation: Observation) -> Non
     assert answer.event == observation
 
 
-async def test_a_command_and_its_result_are_stored_and_its_output_is_shown_without_the_echo(tmp_path: Path) -> None:
+async def test_command_and_result_are_stored_and_output_shown_without_echo(tmp_path: Path) -> None:
     runtime, frames, seen = Talking(lambda action: output("made", 0)), Frames(), list[Frame]()
     frames.watch(seen.append)
     async with opened_stream(tmp_path) as stream:
@@ -100,7 +100,7 @@ async def test_a_command_and_its_result_are_stored_and_its_output_is_shown_witho
         (ValueError("boom"), ErrorObservation(content="ValueError: boom", error_id="RUNTIME$FAILED")),
     ],
 )
-async def test_what_the_runtime_raises_is_an_observation(
+async def test_runtime_exception_becomes_an_observation(
     tmp_path: Path, error: Exception, observation: ErrorObservation
 ) -> None:
     async with opened_stream(tmp_path) as stream:
@@ -111,7 +111,7 @@ async def test_what_the_runtime_raises_is_an_observation(
         await is_the_whole_log(stream, found)
 
 
-async def test_one_that_takes_too_long_is_ended_and_keeps_what_it_printed(tmp_path: Path) -> None:
+async def test_command_that_times_out_keeps_its_output(tmp_path: Path) -> None:
     runtime = Talking(lambda action: None)
     async with opened_stream(tmp_path) as stream:
         found = await EnvironmentShell(runtime, stream, Frames()).run(COMMAND, 0.0)
@@ -121,7 +121,7 @@ async def test_one_that_takes_too_long_is_ended_and_keeps_what_it_printed(tmp_pa
     assert runtime.cancelled == 1
 
 
-async def test_one_that_is_cancelled_is_answered_before_its_caller_goes_on(tmp_path: Path) -> None:
+async def test_cancelled_command_is_answered_before_its_caller_continues(tmp_path: Path) -> None:
     runtime = Talking(lambda action: None)
     async with opened_stream(tmp_path) as stream:
         running = asyncio.create_task(EnvironmentShell(runtime, stream, Frames()).run(COMMAND, 60.0))
@@ -137,7 +137,7 @@ async def test_one_that_is_cancelled_is_answered_before_its_caller_goes_on(tmp_p
     ("writes", "observation", "executed"),
     [(CmdRunAction, output("", INTERRUPTED_EXIT, INTERRUPTED), 0), (CmdOutputObservation, output("made", 0), 1)],
 )
-async def test_one_that_is_cancelled_while_it_is_written_has_one_observation_and_ends_after_it(
+async def test_command_cancelled_while_stored_has_one_observation(
     tmp_path: Path, writes: type, observation: Observation, executed: int
 ) -> None:
     runtime = ScriptedRuntime(lambda action: output("made", 0))
@@ -156,7 +156,7 @@ async def test_one_that_is_cancelled_while_it_is_written_has_one_observation_and
     assert len(runtime.executed) == executed
 
 
-def test_a_command_in_the_agents_shell_leaves_its_folder_to_the_shell() -> None:
+def test_command_in_the_agents_shell_sets_no_folder() -> None:
     assert kept("cd x") == CmdRunAction(command="cd x", hidden=True, blocking=True)
 
 
@@ -175,7 +175,7 @@ def test_a_command_in_the_agents_shell_leaves_its_folder_to_the_shell() -> None:
         ),
     ],
 )
-def test_a_failure_is_told_with_how_it_failed_what_to_do_and_the_end_of_what_was_said(
+def test_failure_message_contains_cause_remedy_and_output(
     observation: Observation, remedy: str, told: str | None
 ) -> None:
     if told is None:

@@ -62,7 +62,7 @@ async def rested(session: AgentSession) -> None:
         await session.settled()
 
 
-async def test_each_thing_is_told_once_at_rest_and_at_the_end_and_never_again(tmp_path: Path) -> None:
+async def test_each_leftover_is_reported_once(tmp_path: Path) -> None:
     runtime = Leaving()
     model = write_script(tmp_path, [{"tool_calls": [bash("true")]}, FINISH] * 3)
     async with ConversationManager(tmp_path / "home", FREE, make_runtime=lambda _: runtime, environ={}) as manager:
@@ -81,7 +81,7 @@ async def test_each_thing_is_told_once_at_rest_and_at_the_end_and_never_again(tm
         assert len(warnings(await again.stream.read())) == 3
 
 
-async def test_very_many_things_are_told_in_parts(tmp_path: Path) -> None:
+async def test_many_leftovers_are_reported_in_parts(tmp_path: Path) -> None:
     runtime = Leaving()
     model = write_script(tmp_path, [FINISH] * 3)
     async with ConversationManager(tmp_path / "home", FREE, make_runtime=lambda _: runtime, environ={}) as manager:
@@ -95,7 +95,7 @@ async def test_very_many_things_are_told_in_parts(tmp_path: Path) -> None:
 
 
 @pytest.mark.bubblewrap
-async def test_a_repository_that_the_agent_makes_is_told_with_its_settings_and_hooks(tmp_path: Path) -> None:
+async def test_repository_made_by_the_agent_is_reported_with_settings_and_hooks(tmp_path: Path) -> None:
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     own(workspace)
@@ -116,7 +116,7 @@ async def test_a_repository_that_the_agent_makes_is_told_with_its_settings_and_h
 
 
 @pytest.mark.bubblewrap
-async def test_a_file_that_was_moved_aside_is_told_and_restored_on_wish(tmp_path: Path) -> None:
+async def test_moved_file_is_reported_and_can_be_restored(tmp_path: Path) -> None:
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     own(workspace)
@@ -133,7 +133,7 @@ async def test_a_file_that_was_moved_aside_is_told_and_restored_on_wish(tmp_path
     assert (workspace / ".envrc").read_text() == "one\n"
 
 
-async def test_what_did_not_come_back_from_elsewhere_is_told_in_its_own_words(tmp_path: Path) -> None:
+async def test_files_missing_from_a_remote_workspace_are_reported(tmp_path: Path) -> None:
     class Elsewhere(ScriptedRuntime):
         async def came_back(self) -> list[str]:
             return ["notes: was changed here and in the sandbox"]
@@ -152,7 +152,7 @@ async def test_what_did_not_come_back_from_elsewhere_is_told_in_its_own_words(tm
 
 
 @pytest.mark.parametrize(("count", "more"), [(1, []), (MAX_LINES, []), (MAX_LINES + 2, [MORE.format(n=2)])])
-async def test_how_much_more_there_is_is_said_and_what_is_named_twice_is_told_once(
+async def test_report_counts_further_leftovers_and_drops_duplicates(
     tmp_path: Path, count: int, more: list[str]
 ) -> None:
     runtime = Leaving()
@@ -170,7 +170,7 @@ async def test_how_much_more_there_is_is_said_and_what_is_named_twice_is_told_on
 
 
 @pytest.mark.parametrize("state", AgentState)
-async def test_it_is_looked_for_whenever_the_agent_has_come_to_rest(tmp_path: Path, state: AgentState) -> None:
+async def test_leftovers_are_checked_whenever_the_agent_rests(tmp_path: Path, state: AgentState) -> None:
     runtime = Leaving()
     runtime.left = ["a: x"]
     works = state.value in ("running", "loading", "user_confirmed", "user_rejected")

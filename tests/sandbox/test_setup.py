@@ -182,9 +182,7 @@ def is_alive(pid_file: Path) -> bool:
 
 
 class TestWorkspace:
-    async def test_a_repository_is_cloned_and_the_agent_works_in_it_on_a_branch_of_its_own(
-        self, tmp_path: Path
-    ) -> None:
+    async def test_repository_is_cloned_and_used_on_a_new_branch(self, tmp_path: Path) -> None:
         url = make_repository(tmp_path / "it's a repo.git", README)
         async with conversation(tmp_path, ["pwd; cat README; git branch --show-current"], url) as session:
             seen = notices(session)
@@ -206,14 +204,14 @@ class TestWorkspace:
             assert f"Cloning {url} …" in [status.message for status in seen]
             assert {status.level for status in seen} == {"info"}
 
-    async def test_a_repository_that_is_there_is_left_as_it_is(self, tmp_path: Path) -> None:
+    async def test_existing_repository_is_left_alone(self, tmp_path: Path) -> None:
         url = make_repository(tmp_path / "repo.git", README)
         async with conversation(tmp_path, ["echo mine > README; git checkout -qb mine"], url) as session:
             await said_and_settled(session)
         async with conversation(tmp_path, ["cat README; git branch --show-current"], f"{url}#main") as session:
             assert outputs(await said_and_settled(session)) == ["mine\nmine"]
 
-    async def test_a_branch_is_checked_out_or_made(self, tmp_path: Path) -> None:
+    async def test_branch_is_checked_out_or_created(self, tmp_path: Path) -> None:
         url = make_repository(tmp_path / "repo.git", README, branch="fix/it")
         look = "cat README; git branch --show-current"
         async with conversation(tmp_path, [look], f"{url}#fix/it") as session:
@@ -222,12 +220,12 @@ class TestWorkspace:
         async with conversation(tmp_path, [look], f"file://{url}#new") as session:
             assert outputs(await said_and_settled(session)) == ["the readme\nnew"]
 
-    async def test_an_empty_repository_can_be_begun(self, tmp_path: Path) -> None:
+    async def test_empty_repository_can_be_used(self, tmp_path: Path) -> None:
         git(tmp_path, "init", "--quiet", "--bare", "empty.git")
         async with conversation(tmp_path, ["git status --short --branch"], f"{tmp_path}/empty.git") as session:
             assert "openhands-workspace-" in outputs(await said_and_settled(session))[0]
 
-    async def test_one_that_cannot_be_cloned_is_told_and_cloned_as_soon_as_it_can_be(self, tmp_path: Path) -> None:
+    async def test_failed_clone_is_reported_and_retried(self, tmp_path: Path) -> None:
         async with conversation(tmp_path, ["cat README"] * 2, f"{tmp_path}/late.git") as session:
             seen = notices(session)
             events = await said_and_settled(session)
@@ -242,7 +240,7 @@ class TestWorkspace:
             assert outputs(events)[-1] == "the readme"
             assert clones(events) == 2
 
-    async def test_a_folder_of_that_name_which_is_no_repository_stays(self, tmp_path: Path) -> None:
+    async def test_folder_that_is_no_repository_is_kept(self, tmp_path: Path) -> None:
         url = make_repository(tmp_path / "repo.git", README)
         (tmp_path / "workspace" / "repo").mkdir(parents=True)
         (tmp_path / "workspace" / "repo" / "precious").touch()
@@ -251,13 +249,13 @@ class TestWorkspace:
             assert "is not a git repository. Move it away." in session.state.reason
             assert (tmp_path / "workspace" / "repo" / "precious").exists()
 
-    async def test_what_a_clone_that_died_has_left_is_removed(self, tmp_path: Path) -> None:
+    async def test_remains_of_a_killed_clone_are_removed(self, tmp_path: Path) -> None:
         url = make_repository(tmp_path / "repo.git", README)
         async with conversation(tmp_path, ["ls -A .."], url) as session:
             (tmp_path / "workspace" / f".handloom-clone-{session.info.id}" / ".git").mkdir(parents=True)
             assert outputs(await said_and_settled(session)) == ["repo"]
 
-    async def test_a_password_that_git_wants_is_not_waited_for(self, tmp_path: Path) -> None:
+    async def test_clone_does_not_wait_for_a_password(self, tmp_path: Path) -> None:
         async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.readuntil(b"\r\n\r\n")
             writer.write(
@@ -272,7 +270,7 @@ class TestWorkspace:
                 await said_and_settled(session)
                 assert "terminal prompts disabled" in session.state.reason
 
-    async def test_an_empty_workspace_becomes_a_repository_where_the_settings_want_it(self, tmp_path: Path) -> None:
+    async def test_empty_workspace_becomes_a_repository_if_configured(self, tmp_path: Path) -> None:
         wanted = settings(init_git_in_empty_workspace=True)
         async with conversation(tmp_path, ["git rev-parse --git-dir"], with_settings=wanted) as session:
             assert outputs(await said_and_settled(session)) == [".git"]
@@ -281,7 +279,7 @@ class TestWorkspace:
         async with conversation(tmp_path, ["ls -A"], with_settings=wanted) as session:
             assert outputs(await said_and_settled(session)) == ["full"]
 
-    async def test_without_anything_to_do_nothing_is_recorded(self, tmp_path: Path) -> None:
+    async def test_setup_without_steps_records_nothing(self, tmp_path: Path) -> None:
         async with conversation(tmp_path, ["pwd"]) as session:
             events = await said_and_settled(session)
             assert by_environment(events) == []
@@ -289,7 +287,7 @@ class TestWorkspace:
 
 
 class TestScripts:
-    async def test_what_the_setup_script_exports_stays_and_its_options_and_folder_do_not(self, tmp_path: Path) -> None:
+    async def test_setup_script_keeps_exports_but_not_options_or_folder(self, tmp_path: Path) -> None:
         script = "set -euo pipefail\nread -r answer || answer=nothing\nexport MADE=$PWD-$answer\ncd /\n"
         url = make_repository(tmp_path / "repo.git", {SETUP: script})
         commands = ['echo "$MADE"; false; pwd; echo "$UNSET"; git status --short']
@@ -297,7 +295,7 @@ class TestScripts:
             folder = tmp_path / "workspace" / "repo"
             assert outputs(await said_and_settled(session)) == [f"{folder}-nothing\n{folder}"]
 
-    async def test_they_are_not_run_without_isolation_and_that_is_said_once(self, tmp_path: Path) -> None:
+    async def test_scripts_do_not_run_without_isolation(self, tmp_path: Path) -> None:
         url = make_repository(tmp_path / "repo.git", {SETUP: "touch made", HOOK: "true"})
         async with conversation(tmp_path, ["ls"], url) as session:
             seen, id = notices(session), session.info.id
@@ -313,7 +311,7 @@ class TestScripts:
             events = await said_and_settled(await manager.open(id), "again")
             assert len([e for e in events if isinstance(e.event, ErrorObservation)]) == 1
 
-    async def test_in_isolation_they_are_run_unless_never(self, tmp_path: Path) -> None:
+    async def test_scripts_run_in_isolation_unless_never(self, tmp_path: Path) -> None:
         url = make_repository(tmp_path / "repo.git", {SETUP: "touch made"})
         never = settings(run_repository_scripts="never")
         async with conversation(tmp_path, ["ls"], url, with_settings=never, make_runtime=Isolated) as session:
@@ -323,7 +321,7 @@ class TestScripts:
         async with conversation(tmp_path, ["ls"], url, make_runtime=Isolated) as session:
             assert outputs(await said_and_settled(session)) == ["made"]
 
-    async def test_a_script_of_the_users_own_folder_is_code_like_any_other(self, tmp_path: Path) -> None:
+    async def test_script_of_a_local_folder_follows_the_same_rules(self, tmp_path: Path) -> None:
         workspace = tmp_path / "workspace"
         (workspace / ".openhands").mkdir(parents=True)
         (workspace / SETUP).write_text("touch made")
@@ -333,7 +331,7 @@ class TestScripts:
             assert outputs(await said_and_settled(session)) == ["made"]
 
     @pytest.mark.parametrize("ending", ["exit 3", "(exit 3)"])
-    async def test_one_that_fails_is_told_and_run_again_when_it_is_corrected(self, tmp_path: Path, ending: str) -> None:
+    async def test_failed_setup_script_is_reported_and_retried(self, tmp_path: Path, ending: str) -> None:
         url = make_repository(tmp_path / "repo.git", {SETUP: f"echo no such tool\n{ending}\n"})
         async with conversation(tmp_path, ["pwd"] * 2, url, with_settings=ALWAYS) as session:
             await said_and_settled(session)
@@ -345,7 +343,7 @@ class TestScripts:
             assert outputs(events) == [str(tmp_path / "workspace" / "repo")]
             assert clones(events) == 1, "it went on where it had failed"
 
-    async def test_one_that_hangs_is_stopped_at_its_limit(
+    async def test_hanging_setup_script_is_stopped_at_its_limit(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("core.sandbox.setup.SETUP_TIMEOUT_S", 0.5)
@@ -373,7 +371,7 @@ class TestHook:
         git(folder, "commit", "--quiet", "--allow-empty", "--message=mine")
         return (tmp_path / "hooks").read_text()
 
-    async def test_it_is_installed_and_the_one_that_was_there_is_kept_and_called(self, tmp_path: Path) -> None:
+    async def test_pre_commit_hook_is_installed_and_calls_the_previous_one(self, tmp_path: Path) -> None:
         url = make_repository(tmp_path / "repo.git", {HOOK: f"echo ours >> {tmp_path}/hooks\n"})
         folder = tmp_path / "workspace" / "repo"
         git(tmp_path, "clone", "--quiet", url, str(folder))
@@ -391,7 +389,7 @@ class TestHook:
         with pytest.raises(subprocess.CalledProcessError):
             await self.commit(tmp_path)
 
-    async def test_it_is_not_installed_where_other_repositories_would_get_it(
+    async def test_pre_commit_hook_is_not_installed_for_other_repositories(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (tmp_path / "config").write_text(f"[core]\n\thooksPath = {tmp_path}/shared\n")
@@ -405,7 +403,7 @@ class TestHook:
             assert any("was not installed as hook: The git setting core.hooksPath" in status.message for status in seen)
         assert list((tmp_path / "shared").iterdir()) == []
 
-    async def test_two_hooks_that_are_there_are_both_left_alone(self, tmp_path: Path) -> None:
+    async def test_two_existing_pre_commit_hooks_are_kept(self, tmp_path: Path) -> None:
         url = make_repository(tmp_path / "repo.git", {HOOK: "true"})
         git(tmp_path, "clone", "--quiet", url, str(tmp_path / "workspace" / "repo"))
         hooks = tmp_path / "workspace" / "repo" / ".git" / "hooks"
@@ -420,14 +418,14 @@ class TestHook:
 
 
 class TestWaiting:
-    async def test_all_who_wait_wait_for_one_attempt(self, tmp_path: Path) -> None:
+    async def test_concurrent_callers_share_one_attempt(self, tmp_path: Path) -> None:
         url = make_repository(tmp_path / "repo.git", README)
         async with conversation(tmp_path, ["true"], url) as session:
             await asyncio.gather(*(session.setup.ready() for _ in range(3)))
             await session.setup.ready()
             assert clones(await session.stream.read()) == 1
 
-    async def test_an_interrupt_ends_the_setup_and_the_next_message_begins_it_anew(self, tmp_path: Path) -> None:
+    async def test_interrupt_ends_the_setup_and_the_next_message_restarts_it(self, tmp_path: Path) -> None:
         script = f"echo $BASHPID > {tmp_path}/pid\necho begun\n[ -e {tmp_path}/go ] || sleep 600\n"
         url = make_repository(tmp_path / "repo.git", {SETUP: script})
         async with conversation(tmp_path, ["pwd"] * 2, url, with_settings=ALWAYS) as session:
@@ -442,9 +440,7 @@ class TestWaiting:
             assert outputs(events)[-1] == str(tmp_path / "workspace" / "repo")
             assert clones(events) == 1
 
-    async def test_a_runtime_that_breaks_in_its_own_way_is_told_and_the_conversation_lives(
-        self, tmp_path: Path
-    ) -> None:
+    async def test_unexpected_runtime_error_is_reported(self, tmp_path: Path) -> None:
         url = make_repository(tmp_path / "repo.git", README)
         runtime = ScriptedRuntime(lambda action: ValueError("boom"))
         async with conversation(tmp_path, ["true"] * 2, url, make_runtime=lambda workspace: runtime) as session:
@@ -455,7 +451,7 @@ class TestWaiting:
             await said_and_settled(session, "again")
             assert session.state.reason == ""
 
-    async def test_a_runtime_that_cannot_be_started_in_its_own_way_is_told_too(self, tmp_path: Path) -> None:
+    async def test_unexpected_error_at_start_is_reported(self, tmp_path: Path) -> None:
         class Broken(ScriptedRuntime):
             async def start(self, say: Say = silently) -> None:
                 raise OSError("no space")
@@ -527,7 +523,7 @@ class TestClosing:
 
 
 class TestSecrets:
-    async def test_an_address_with_a_password_is_refused_before_anything_is_stored(self, tmp_path: Path) -> None:
+    async def test_address_with_a_password_is_refused_before_anything_is_stored(self, tmp_path: Path) -> None:
         home, environ = tmp_path / "home", {"GITHUB_TOKEN": "hunter2hunter2"}
         async with ConversationManager(home, settings(), make_runtime=WarmRuntime, environ=environ) as manager:
             for url in ("https://me:hunter2hunter2@example.org/b", "https://example.org/hunter2hunter2/b"):
@@ -539,7 +535,7 @@ class TestSecrets:
         assert all(b"hunter2" not in file.read_bytes() for file in home.rglob("*") if file.is_file())
 
 
-async def test_why_nothing_is_separated_is_said_once_the_sandbox_runs(tmp_path: Path) -> None:
+async def test_missing_isolation_is_reported_once_the_sandbox_runs(tmp_path: Path) -> None:
     class Open(WarmRuntime):
         @property
         def why_open(self) -> str:
@@ -554,7 +550,7 @@ async def test_why_nothing_is_separated_is_said_once_the_sandbox_runs(tmp_path: 
     assert told == ["No sandbox: commands run directly on this machine. there is no bubblewrap."]
 
 
-async def test_a_repository_that_was_chosen_can_be_reached_by_its_sandbox(tmp_path: Path) -> None:
+async def test_sandbox_may_reach_the_chosen_repository(tmp_path: Path) -> None:
     class Noting(WarmRuntime):
         def allow(self, *, host: str = "", folder: str = "") -> None:
             allowed.append((host, folder))
@@ -569,7 +565,7 @@ async def test_a_repository_that_was_chosen_can_be_reached_by_its_sandbox(tmp_pa
     assert Repository.parse("file:///a%20b/c").folder == "/a b/c"
 
 
-async def test_each_step_has_its_own_limit_and_the_shells_is_half_a_minute_later(tmp_path: Path) -> None:
+async def test_each_step_has_its_own_time_limit(tmp_path: Path) -> None:
     origin = make_repository(tmp_path / "origin.git", {**README, SETUP: "true\n", HOOK: "true\n"})
     async with conversation(tmp_path, ["true"], origin, with_settings=ALWAYS) as session:
         events = await said_and_settled(session)

@@ -117,7 +117,7 @@ ALL = ["start", "clone", "look", "setup", "hook"]
         ("", "none", "always", ALL[:3]),
     ],
 )
-async def test_the_steps_of_a_repository_are_run_in_order_as_far_as_it_has_them_and_they_are_allowed(
+async def test_setup_steps_run_in_order_if_present_and_allowed(
     tmp_path: Path, scripts: str, isolation: str, allowed: str, asked: list[str]
 ) -> None:
     sandbox = Sandbox(scripts, isolation)
@@ -141,7 +141,7 @@ async def test_the_steps_of_a_repository_are_run_in_order_as_far_as_it_has_them_
         (False, PRE_COMMIT_SCRIPT, ["start", "look", "hook"]),
     ],
 )
-async def test_a_folder_without_a_repository_has_only_the_steps_that_it_needs(
+async def test_folder_without_repository_runs_only_needed_steps(
     tmp_path: Path, init: bool, script: str, asked: list[str]
 ) -> None:
     sandbox = Sandbox(script)
@@ -153,7 +153,7 @@ async def test_a_folder_without_a_repository_has_only_the_steps_that_it_needs(
         assert sandbox.asked() == asked
 
 
-async def test_what_is_done_is_told_with_its_time_and_why_nothing_is_separated_at_the_end(tmp_path: Path) -> None:
+async def test_steps_are_reported_with_times_and_missing_isolation_at_the_end(tmp_path: Path) -> None:
     sandbox = Sandbox(why_open="there is no bubblewrap")
     async with preparing(tmp_path, sandbox, URL) as place:
         await place.preparation.begin()
@@ -180,7 +180,7 @@ async def test_what_is_done_is_told_with_its_time_and_why_nothing_is_separated_a
         assert sandbox.asked().count("clone") == 1
 
 
-async def test_a_failure_is_kept_for_the_first_action_and_tried_again_for_the_next(tmp_path: Path) -> None:
+async def test_failure_is_raised_for_the_first_action_and_retried_for_the_next(tmp_path: Path) -> None:
     sandbox = Sandbox()
     sandbox.errors += [RuntimeUnavailableError("No room."), OSError("odd")]
     async with preparing(tmp_path, sandbox) as place:
@@ -208,7 +208,7 @@ async def test_a_failure_is_kept_for_the_first_action_and_tried_again_for_the_ne
         ("hook", True, ["start"]),
     ],
 )
-async def test_it_goes_on_where_it_failed_or_without_what_failed(
+async def test_setup_continues_at_the_failed_step_or_skips_it(
     tmp_path: Path, step: str, skips: bool, again: list[str]
 ) -> None:
     sandbox = Sandbox(BOTH)
@@ -229,7 +229,7 @@ async def test_it_goes_on_where_it_failed_or_without_what_failed(
         assert sandbox.asked() == ["start"], "what is done is done"
 
 
-async def test_a_hook_that_cannot_be_installed_is_told_and_stops_nothing(tmp_path: Path) -> None:
+async def test_failed_hook_installation_is_reported_and_stops_nothing(tmp_path: Path) -> None:
     sandbox = Sandbox(BOTH)
     sandbox.fails["hook"] = output(NOT_INSTALLED_EXIT, "there are two")
     async with preparing(tmp_path, sandbox, URL, run_repository_scripts="always") as place:
@@ -241,7 +241,7 @@ async def test_a_hook_that_cannot_be_installed_is_told_and_stops_nothing(tmp_pat
 
 
 @pytest.mark.parametrize(("end", "noted"), [(Setup.restart, "close"), (Setup.rest, "rest")])
-async def test_a_new_sandbox_is_brought_to_where_the_work_is_and_clones_nothing(
+async def test_new_sandbox_starts_in_the_work_folder_without_cloning(
     tmp_path: Path, end: Callable[[Setup], Any], noted: str
 ) -> None:
     sandbox = Sandbox(BOTH)
@@ -255,7 +255,7 @@ async def test_a_new_sandbox_is_brought_to_where_the_work_is_and_clones_nothing(
             assert sandbox.asked() == [noted, "start", "look", "setup"]
 
 
-async def test_all_who_wait_wait_for_one_attempt_and_whoever_comes_behind_an_interrupt_for_the_next(
+async def test_callers_share_an_attempt_and_an_interrupt_starts_a_new_one(
     tmp_path: Path,
 ) -> None:
     sandbox = Sandbox()
@@ -277,7 +277,7 @@ async def test_all_who_wait_wait_for_one_attempt_and_whoever_comes_behind_an_int
         await place.preparation.ready()
 
 
-async def test_what_is_closed_is_interrupted_and_prepares_nothing_more(tmp_path: Path) -> None:
+async def test_closing_interrupts_the_setup_for_good(tmp_path: Path) -> None:
     sandbox = Sandbox()
     sandbox.fails["clone"] = None
     async with preparing(tmp_path, sandbox, URL) as place:
@@ -296,7 +296,7 @@ async def test_what_is_closed_is_interrupted_and_prepares_nothing_more(tmp_path:
         assert sandbox.asked() == ["start", "clone"]
 
 
-async def test_a_forks_copy_of_a_repository_is_taken_as_it_is(tmp_path: Path) -> None:
+async def test_copied_repository_of_a_fork_is_not_cloned(tmp_path: Path) -> None:
     commands = []
     for origin in ("", FORK):
         sandbox = Sandbox()

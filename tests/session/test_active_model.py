@@ -58,7 +58,7 @@ def active(first: Model, record: Record) -> tuple[ActiveModel, list[Model]]:
     return ActiveModel(cast("LLM", first), make, make_agent, cast("Any", blob), cast("Any", record)), made
 
 
-async def test_another_model_takes_its_place_and_the_one_before_is_closed() -> None:
+async def test_switching_closes_the_previous_model() -> None:
     first, record = Model("first"), Record()
     model, made = active(first, record)
     assert cast("Asking", model.make_agent()).llm.name == model.name == "first"
@@ -70,7 +70,7 @@ async def test_another_model_takes_its_place_and_the_one_before_is_closed() -> N
     assert [one.closed for one in (first, *made)] == [1, 1, 0]
 
 
-async def test_a_model_that_cannot_be_used_leaves_the_one_before() -> None:
+async def test_failed_switch_keeps_the_previous_model() -> None:
     first, record = Model("first"), Record()
     model, _ = active(first, record)
     agent = model.make_agent()

@@ -66,7 +66,7 @@ async def state_is(session: AgentSession, wanted: AgentState) -> None:
             await session.changed()
 
 
-async def test_at_rest_it_falls_asleep_and_the_next_message_wakes_it_up(tmp_path: Path) -> None:
+async def test_resting_session_is_suspended_and_resumed_by_a_message(tmp_path: Path) -> None:
     async with conversation(tmp_path, [*STEP, *STEP], make_runtime=runtimes()) as session:
         await said_and_settled(session)
         assert (session.rests, session.suspension.is_on) == (True, False)
@@ -83,7 +83,7 @@ async def test_at_rest_it_falls_asleep_and_the_next_message_wakes_it_up(tmp_path
         assert (TOO_MANY.level, TOO_MANY.id, "") in told
 
 
-async def test_what_works_or_is_closed_does_not_fall_asleep(tmp_path: Path) -> None:
+async def test_working_or_closed_session_is_not_suspended(tmp_path: Path) -> None:
     async with conversation(tmp_path, [ENDLESS]) as session:
         await session.send("go")
         await state_is(session, AgentState.RUNNING)
@@ -96,9 +96,7 @@ async def test_what_works_or_is_closed_does_not_fall_asleep(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("hands", ["commands", "terminal", "browser"])
-async def test_who_has_something_of_the_sandbox_in_hand_keeps_it_awake_until_it_closes(
-    tmp_path: Path, hands: str
-) -> None:
+async def test_user_control_of_the_sandbox_prevents_suspension(tmp_path: Path, hands: str) -> None:
     runtime = ScriptedRuntime(never)
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: runtime) as session:
         assert session.rests
@@ -127,7 +125,7 @@ async def test_who_has_something_of_the_sandbox_in_hand_keeps_it_awake_until_it_
         assert session.rests
 
 
-async def test_while_the_agent_works_nothing_is_run_put_back_or_undone_beside_it(tmp_path: Path) -> None:
+async def test_user_commands_restores_and_undos_are_refused_while_the_agent_works(tmp_path: Path) -> None:
     async with conversation(tmp_path, [ENDLESS, FINISH]) as session:
         await session.send("go")
         await state_is(session, AgentState.RUNNING)
@@ -144,7 +142,7 @@ async def test_while_the_agent_works_nothing_is_run_put_back_or_undone_beside_it
         assert of(await session.stream.read(), CmdRunAction) == []
 
 
-async def test_a_command_is_refused_while_the_user_has_the_terminal(tmp_path: Path) -> None:
+async def test_command_is_refused_while_the_user_has_the_terminal(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH], make_runtime=runtimes(never)) as session:
         await session.user_control.terminal.begin(24, 80)
         with pytest.raises(UsageError, match="You have taken over the terminal"):
@@ -152,7 +150,7 @@ async def test_a_command_is_refused_while_the_user_has_the_terminal(tmp_path: Pa
         session.user_control.terminal.interrupt()
 
 
-async def test_after_a_pause_the_running_command_is_the_last_until_it_goes_on(tmp_path: Path) -> None:
+async def test_nothing_starts_after_a_pause_until_resume(tmp_path: Path) -> None:
     may_end, runtime = asyncio.Event(), ScriptedRuntime()
     inner = runtime.execute
 
@@ -179,7 +177,7 @@ async def test_after_a_pause_the_running_command_is_the_last_until_it_goes_on(tm
         assert len(of(await session.stream.read(), CmdRunAction)) == 2
 
 
-async def test_what_is_queued_is_said_once_the_agent_rests_with_all_that_goes_with_it(tmp_path: Path) -> None:
+async def test_queued_message_is_sent_with_its_pictures_and_context(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH, ENDLESS, FINISH]) as session:
         await said_and_settled(session)
         await session.send("go on")
@@ -201,13 +199,13 @@ async def test_what_is_queued_is_said_once_the_agent_rests_with_all_that_goes_wi
         assert "never" not in said
 
 
-async def test_there_is_nothing_to_condense_before_anything_was_said(tmp_path: Path) -> None:
+async def test_compacting_an_empty_conversation_is_refused(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH]) as session:
         with pytest.raises(UsageError, match="No messages yet"):
             await session.compact()
 
 
-async def test_once_closed_nothing_is_begun_and_closing_again_does_nothing(tmp_path: Path) -> None:
+async def test_closed_session_starts_nothing_and_can_be_closed_twice(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH]) as session:
         await session.aclose()
         await session.aclose()
@@ -221,7 +219,7 @@ async def test_once_closed_nothing_is_begun_and_closing_again_does_nothing(tmp_p
                 await wish
 
 
-async def test_delegates_are_listed_in_the_order_of_their_actions_while_they_work(tmp_path: Path) -> None:
+async def test_working_delegates_are_listed_in_order(tmp_path: Path) -> None:
     async with parent(tmp_path, [{"tool_calls": [DELEGATE, DELEGATE]}, FINISH], [ENDLESS]) as (_, session):
         told = heard(session.frames)
         assert not session.delegation.attended
@@ -280,7 +278,7 @@ def recalls(events: list[Envelope]) -> list[str]:
 
 
 @pytest.mark.parametrize("error", [None, RuntimeUnavailableError("Nobody answers there.")])
-async def test_what_only_the_sandbox_knows_is_told_once_it_is_there_or_cannot_be(
+async def test_recall_that_needs_the_sandbox_waits_for_its_start(
     tmp_path: Path, error: RuntimeUnavailableError | None
 ) -> None:
     runtime = Starting(error, "there:22")
@@ -296,7 +294,7 @@ async def test_what_only_the_sandbox_knows_is_told_once_it_is_there_or_cannot_be
         assert recalls(await session.stream.read()) == ["recall", "recall"]
 
 
-async def test_while_the_sandbox_starts_the_model_answers_and_nothing_is_undone_or_begun_twice(tmp_path: Path) -> None:
+async def test_model_answers_while_the_sandbox_starts(tmp_path: Path) -> None:
     runtime = Starting()
     async with conversation(tmp_path, [{"text": "one"}, {"text": "two"}], make_runtime=lambda _: runtime) as session:
         for text in ("go", "go on"):
@@ -314,7 +312,7 @@ async def test_while_the_sandbox_starts_the_model_answers_and_nothing_is_undone_
         assert runtime.notes == ["start"] * 2
 
 
-async def test_an_interrupt_ends_the_users_command_and_the_start_of_the_sandbox(tmp_path: Path) -> None:
+async def test_interrupt_ends_user_command_and_sandbox_start(tmp_path: Path) -> None:
     runtime = Starting()
     async with conversation(tmp_path, [{"text": "one"}], make_runtime=lambda _: runtime) as session:
         action = await session.user_control.run_command("ls")
@@ -330,9 +328,7 @@ async def test_an_interrupt_ends_the_users_command_and_the_start_of_the_sandbox(
 
 
 @pytest.mark.parametrize("broken", [False, True])
-async def test_what_is_closed_lets_go_of_sandbox_model_and_log_whatever_the_sandbox_does(
-    tmp_path: Path, broken: bool
-) -> None:
+async def test_closing_releases_everything_even_if_the_sandbox_fails(tmp_path: Path, broken: bool) -> None:
     class Closing(ScriptedRuntime):
         notes: ClassVar[list[str]] = []
 
@@ -375,7 +371,7 @@ def closing(session: AgentSession) -> list[str]:
     return told
 
 
-async def test_another_model_answers_from_the_next_answer_on_and_the_one_before_is_closed(tmp_path: Path) -> None:
+async def test_switched_model_gives_the_next_answer_and_the_old_one_is_closed(tmp_path: Path) -> None:
     async with conversation(tmp_path, [{"text": "of the first"}]) as session:
         await said_and_settled(session)
         other = write_script(tmp_path, [{"text": "of the other"}] * 2, "other.yaml")
@@ -386,7 +382,7 @@ async def test_another_model_answers_from_the_next_answer_on_and_the_one_before_
         assert [m.content for m in of(events, MessageAction)][-1] == "of the other"
 
 
-async def test_what_the_log_says_holds_again_once_it_is_opened(tmp_path: Path) -> None:
+async def test_reopened_session_restores_state_from_the_log(tmp_path: Path) -> None:
     asks = Settings()
     turns = [{"text": "one"}, {"text": "two"}]
     async with conversation(tmp_path, turns, settings=asks) as session:
@@ -419,7 +415,7 @@ async def test_what_the_log_says_holds_again_once_it_is_opened(tmp_path: Path) -
         await said_and_settled(again)
 
 
-async def test_in_plan_mode_the_model_is_told_with_each_message_and_otherwise_not(tmp_path: Path) -> None:
+async def test_plan_mode_note_is_added_to_each_message(tmp_path: Path) -> None:
     async with conversation(tmp_path, [{"text": "one"}, {"text": "two"}]) as session:
         await session.send("go", context="beside")
         await session.settled()
@@ -430,7 +426,7 @@ async def test_in_plan_mode_the_model_is_told_with_each_message_and_otherwise_no
         assert (first, second) == ("beside", PLANNING_NOTE)
 
 
-async def test_who_still_chews_on_an_event_keeps_it_awake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_busy_subscriber_prevents_suspension(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("core.session.suspend.SETTLE_S", 0.0)
     may_end = asyncio.Event()
 
@@ -449,7 +445,7 @@ async def test_who_still_chews_on_an_event_keeps_it_awake(tmp_path: Path, monkey
         assert await session.suspend(TOO_MANY)
 
 
-async def test_one_that_is_closed_while_it_wakes_up_lets_go_of_the_new_model(tmp_path: Path) -> None:
+async def test_session_closed_while_resuming_closes_the_new_model(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH], make_runtime=runtimes()) as session:
         await said_and_settled(session)
         assert await session.suspend(TOO_MANY)
@@ -471,7 +467,7 @@ async def test_one_that_is_closed_while_it_wakes_up_lets_go_of_the_new_model(tmp
         session.closed.clear()
 
 
-async def test_the_limits_of_a_day_are_looked_at_where_there_are_some(tmp_path: Path) -> None:
+async def test_daily_limits_are_checked_if_configured(tmp_path: Path) -> None:
     dear = [{**FINISH, "usage": {"prompt_tokens": 10, "cost": 0.6}}] * 3
     settings = Settings.model_validate({"agent": {"confirm": "never"}, "day": {"max_budget": 0.5}})
     for given, halt in ((FREE, None), (settings, Halt(HaltKind.LIMIT, "day_budget"))):
@@ -481,7 +477,7 @@ async def test_the_limits_of_a_day_are_looked_at_where_there_are_some(tmp_path: 
             assert session.state.halt == halt
 
 
-async def test_while_it_is_open_it_tells_what_becomes_of_mcp_servers(tmp_path: Path) -> None:
+async def test_mcp_server_changes_are_shown_while_the_session_is_open(tmp_path: Path) -> None:
     async with ConversationManager(tmp_path / "home", FREE, make_runtime=runtimes(), environ={}) as manager:
         before = len(manager.mcp.listeners)
         session = await manager.create(workspace=str(tmp_path), model=write_script(tmp_path, [FINISH]))

@@ -67,7 +67,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
         yield World(store, await store.create_conversation("c", title="", workspace="/w", model="m"))
 
 
-async def test_a_title_and_a_model_are_set_here_and_in_the_store_without_secrets(tmp_path: Path) -> None:
+async def test_title_and_model_are_stored_without_secrets(tmp_path: Path) -> None:
     async with world(tmp_path) as w:
         record = await w.record()
         await record.set_title("say hunter2")
@@ -77,7 +77,7 @@ async def test_a_title_and_a_model_are_set_here_and_in_the_store_without_secrets
         assert (stored.title, stored.model, w.titles()) == ("say ***", "other", ["say ***"])
 
 
-async def test_a_title_that_cannot_be_stored_is_none(tmp_path: Path) -> None:
+async def test_title_that_cannot_be_stored_is_not_kept(tmp_path: Path) -> None:
     async with world(tmp_path) as w:
         record = await w.record()
         await record.set_title("Before")
@@ -87,7 +87,7 @@ async def test_a_title_that_cannot_be_stored_is_none(tmp_path: Path) -> None:
         assert (record.info.title, w.titles()) == ("Before", ["Before"])
 
 
-async def test_the_first_message_names_it_and_a_better_title_takes_its_place_and_is_paid_for(tmp_path: Path) -> None:
+async def test_suggested_title_replaces_the_first_line_and_its_cost_counts(tmp_path: Path) -> None:
     async with world(tmp_path) as w:
         record = await w.record()
         await record.name("look at it\nplease")
@@ -106,7 +106,7 @@ async def test_the_first_message_names_it_and_a_better_title_takes_its_place_and
     ("suggestion", "mine", "title"),
     [(Suggestion(), "", "go"), (Suggestion("Better"), "Mine", "Mine"), (Suggestion("", Spent(1)), "", "go")],
 )
-async def test_a_suggestion_of_no_use_or_too_late_changes_nothing(
+async def test_useless_or_late_suggestion_changes_nothing(
     tmp_path: Path, suggestion: Suggestion, mine: str, title: str
 ) -> None:
     async with world(tmp_path) as w:
@@ -122,7 +122,7 @@ async def test_a_suggestion_of_no_use_or_too_late_changes_nothing(
         assert (await w.store.spent(datetime.now(UTC).date())).calls == suggestion.spent.calls
 
 
-async def test_without_a_cheap_model_no_title_is_looked_for(tmp_path: Path) -> None:
+async def test_no_title_is_requested_without_a_title_model(tmp_path: Path) -> None:
     async with world(tmp_path) as w:
         record = await w.record(suggests=False)
         await record.name("go")
@@ -130,7 +130,7 @@ async def test_without_a_cheap_model_no_title_is_looked_for(tmp_path: Path) -> N
         assert (record.info.title, record.title_task, w.asked) == ("go", None, [])
 
 
-async def test_a_first_title_that_cannot_be_stored_is_left_out_and_a_better_one_kept_out(tmp_path: Path) -> None:
+async def test_unstorable_titles_are_dropped(tmp_path: Path) -> None:
     async with world(tmp_path) as w:
         record = await w.record()
         w.store.is_full = True
@@ -145,7 +145,7 @@ async def test_a_first_title_that_cannot_be_stored_is_left_out_and_a_better_one_
         assert record.info.title == "go"
 
 
-async def test_at_rest_it_looks_for_no_title_any_more(tmp_path: Path) -> None:
+async def test_cancelling_stops_the_title_suggestion(tmp_path: Path) -> None:
     async with world(tmp_path) as w:
         record = await w.record()
         await record.name("go")

@@ -21,7 +21,7 @@ async def nobody(envelope: Envelope) -> str | None:
     raise AssertionError("nothing is asked here")
 
 
-async def test_a_run_ends_with_the_agent_and_not_at_the_next_look(tmp_path: Path) -> None:
+async def test_headless_run_ends_as_soon_as_the_agent_does(tmp_path: Path) -> None:
     """Who looks once in a while would need a timer for it, and no timer fires here."""
 
     async def note(envelope: Envelope) -> None:

@@ -49,7 +49,7 @@ async def recover(session: Any, option: HaltOption, model: str = "") -> list[Any
     return events
 
 
-async def test_a_model_that_failed_is_asked_again(tmp_path: Path) -> None:
+async def test_retry_asks_the_failed_model_again(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FAILS]) as session:
         events = await said_and_settled(session)
         assert session.state.halt == Halt(HaltKind.MODEL, "server")
@@ -58,7 +58,7 @@ async def test_a_model_that_failed_is_asked_again(tmp_path: Path) -> None:
         assert session.state.agent_state is AgentState.FINISHED
 
 
-async def test_another_model_goes_on_and_one_that_cannot_be_used_changes_nothing(tmp_path: Path) -> None:
+async def test_switching_the_model_continues_and_a_failed_switch_changes_nothing(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FAILS]) as session:
         await said_and_settled(session)
         with pytest.raises(ConfigurationError):
@@ -70,7 +70,7 @@ async def test_another_model_goes_on_and_one_that_cannot_be_used_changes_nothing
         assert session.active_model.name == other
 
 
-async def test_a_history_that_is_too_long_is_condensed_by_itself(tmp_path: Path) -> None:
+async def test_too_long_history_is_condensed_automatically(tmp_path: Path) -> None:
     work = [{"tool_calls": [call("think", thought=str(n))]} for n in range(6)]
     async with conversation(tmp_path, [*work, TOO_LONG], make_runtime=lambda folder: ScriptedRuntime()) as session:
         events = await said_and_settled(session)
@@ -79,7 +79,7 @@ async def test_a_history_that_is_too_long_is_condensed_by_itself(tmp_path: Path)
         assert len(cut.forgotten) >= 6
 
 
-async def test_where_condensing_did_not_help_the_user_is_asked(tmp_path: Path) -> None:
+async def test_user_is_asked_if_condensing_did_not_help(tmp_path: Path) -> None:
     async with conversation(tmp_path, [TOO_LONG]) as session:
         await session.stream.append(CondensationRequestAction(), EventSource.USER)
         await said_and_settled(session)
@@ -89,7 +89,7 @@ async def test_where_condensing_did_not_help_the_user_is_asked(tmp_path: Path) -
         assert session.state.agent_state is AgentState.FINISHED
 
 
-async def test_a_sandbox_that_is_gone_is_started_anew(tmp_path: Path) -> None:
+async def test_lost_sandbox_is_restarted(tmp_path: Path) -> None:
     answers: Iterator[Observation | Exception] = iter([gone(), CmdOutputObservation(command="ls", content="back")])
     turns = [{"tool_calls": [bash("ls")]}, {"tool_calls": [bash("ls")]}, {"expect": "back", **FINISH}]
     async with conversation(
@@ -102,7 +102,7 @@ async def test_a_sandbox_that_is_gone_is_started_anew(tmp_path: Path) -> None:
         assert session.state.agent_state is AgentState.FINISHED
 
 
-async def test_a_real_sandbox_is_started_anew_with_a_fresh_shell(tmp_path: Path) -> None:
+async def test_restarted_sandbox_has_a_new_shell(tmp_path: Path) -> None:
     turns = [{"tool_calls": [bash("x=1; kill -9 $PPID")]}, {"tool_calls": [bash("echo [$x]")]}, FINISH]
     async with conversation(tmp_path, turns, make_runtime=WarmRuntime) as session:
         await said_and_settled(session)
@@ -112,7 +112,7 @@ async def test_a_real_sandbox_is_started_anew_with_a_fresh_shell(tmp_path: Path)
         assert session.state.agent_state is AgentState.FINISHED
 
 
-async def test_one_can_go_on_without_what_failed(tmp_path: Path) -> None:
+async def test_failed_step_can_be_skipped(tmp_path: Path) -> None:
     turns = [{"tool_calls": [bash("ls")]}, {"expect": "has ended", **FINISH}]
     async with conversation(
         tmp_path, turns, make_runtime=lambda folder: ScriptedRuntime(lambda action: gone())
@@ -133,7 +133,7 @@ async def looped(session: Any) -> list[Any]:
     return events
 
 
-async def test_an_agent_that_goes_round_in_a_circle_is_told(tmp_path: Path) -> None:
+async def test_looping_agent_is_told_that_it_repeats_itself(tmp_path: Path) -> None:
     async with conversation(tmp_path, [*LOOP, FINISH], make_runtime=lambda folder: ScriptedRuntime()) as session:
         await looped(session)
         events = await recover(session, HaltOption.TELL)
@@ -142,7 +142,7 @@ async def test_an_agent_that_goes_round_in_a_circle_is_told(tmp_path: Path) -> N
         assert session.state.agent_state is AgentState.FINISHED
 
 
-async def test_the_last_request_is_said_again(tmp_path: Path) -> None:
+async def test_last_request_can_be_resent(tmp_path: Path) -> None:
     async with conversation(tmp_path, [*LOOP, FINISH], make_runtime=lambda folder: ScriptedRuntime()) as session:
         await looped(session)
         events = await recover(session, HaltOption.RESEND)
@@ -150,7 +150,7 @@ async def test_the_last_request_is_said_again(tmp_path: Path) -> None:
         assert session.state.agent_state is AgentState.FINISHED
 
 
-async def test_the_loop_is_cut_out_and_the_user_says_what_comes_next(tmp_path: Path) -> None:
+async def test_loop_can_be_cut_and_the_user_continues(tmp_path: Path) -> None:
     async with conversation(tmp_path, [*LOOP, FINISH], make_runtime=lambda folder: ScriptedRuntime()) as session:
         await looped(session)
         events = await recover(session, HaltOption.CUT_LOOP)
@@ -162,7 +162,7 @@ async def test_the_loop_is_cut_out_and_the_user_says_what_comes_next(tmp_path: P
 
 
 @pytest.mark.parametrize("turns", [[FAILS], [*LOOP, FINISH]])
-async def test_every_halt_can_be_left_as_it_is_and_gone_on_from_later(tmp_path: Path, turns: list[Any]) -> None:
+async def test_halt_can_be_stopped_and_resumed_later(tmp_path: Path, turns: list[Any]) -> None:
     async with conversation(tmp_path, turns, make_runtime=lambda folder: ScriptedRuntime()) as session:
         await said_and_settled(session)
         await recover(session, HaltOption.STOP)
@@ -171,7 +171,7 @@ async def test_every_halt_can_be_left_as_it_is_and_gone_on_from_later(tmp_path: 
         assert session.state.agent_state is AgentState.FINISHED
 
 
-async def test_a_way_that_is_not_offered_does_nothing(tmp_path: Path) -> None:
+async def test_option_that_is_not_offered_does_nothing(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FAILS]) as session:
         await said_and_settled(session)
         before = await session.stream.read()
@@ -180,7 +180,7 @@ async def test_a_way_that_is_not_offered_does_nothing(tmp_path: Path) -> None:
         assert await session.stream.read() == before
 
 
-async def test_a_halt_is_still_there_after_a_restart_with_its_ways(tmp_path: Path) -> None:
+async def test_halt_and_its_options_survive_a_restart(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FAILS]) as session:
         await said_and_settled(session)
         id = session.info.id
@@ -193,7 +193,7 @@ async def test_a_halt_is_still_there_after_a_restart_with_its_ways(tmp_path: Pat
         assert again.state.agent_state is AgentState.FINISHED
 
 
-async def test_a_limit_of_the_day_counts_all_conversations_and_is_looked_at_before_the_call(tmp_path: Path) -> None:
+async def test_daily_limit_counts_all_conversations_before_the_call(tmp_path: Path) -> None:
     settings = Settings.model_validate({"agent": {"confirm": "never"}, "day": {"max_budget": 1.0}})
     dear = [{**FINISH, "usage": {"prompt_tokens": 10, "cost": 0.6}}] * 3
     async with conversation(tmp_path, dear, settings=settings) as session:
@@ -212,7 +212,7 @@ async def test_a_limit_of_the_day_counts_all_conversations_and_is_looked_at_befo
         assert len(of(events, AgentFinishAction)) == 2
 
 
-async def test_what_is_queued_while_the_agent_works_is_said_after_it(tmp_path: Path) -> None:
+async def test_message_queued_during_work_is_sent_after_it(tmp_path: Path) -> None:
     turns = [{"tool_calls": [bash("sleep 0.2")]}, FINISH, {"text": "and that"}]
     async with conversation(tmp_path, turns) as session:
         await session.send("first")
@@ -308,7 +308,7 @@ async def test_each_option_is_carried_out_and_nothing_else(
         assert session.calls == calls
 
 
-async def test_a_model_that_cannot_be_used_leaves_the_halt_and_a_request_that_nobody_made_is_empty(
+async def test_failed_switch_keeps_the_halt_and_missing_request_is_empty(
     tmp_path: Path,
 ) -> None:
     async with opened_stream(tmp_path) as stream:

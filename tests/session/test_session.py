@@ -129,7 +129,7 @@ async def test_files_are_edited_for_real(tmp_path: Path) -> None:
         assert path.read_text() == "two\n"
 
 
-async def test_a_conversation_is_found_again_as_it_was(tmp_path: Path) -> None:
+async def test_reopened_conversation_has_the_same_state(tmp_path: Path) -> None:
     turns = [FINISH, {"text": "Again.", "tool_calls": [bash("echo second")]}, FINISH]
     async with conversation(tmp_path, turns) as session:
         first, id = await said_and_settled(session), session.info.id
@@ -162,7 +162,7 @@ def on_frame(session: AgentSession, wanted: Callable[[Frame], bool]) -> asyncio.
     return seen
 
 
-async def test_an_interrupt_while_the_model_thinks_ends_it_at_once(tmp_path: Path) -> None:
+async def test_interrupt_ends_a_model_call_at_once(tmp_path: Path) -> None:
     turns = [{"text": "word " * 5000, "tokens_per_s": 20}, FINISH]
     async with conversation(tmp_path, turns) as session:
         ready = on_frame(session, lambda frame: isinstance(frame, TokenDelta))
@@ -176,7 +176,7 @@ def has_begun(frame: Frame) -> bool:
     return isinstance(frame, TerminalOutput) and not frame.is_echo and b"begun" in frame.data
 
 
-async def test_an_interrupt_while_a_command_runs_keeps_what_it_printed(tmp_path: Path) -> None:
+async def test_interrupted_command_keeps_its_output(tmp_path: Path) -> None:
     turns = [{"tool_calls": [bash("echo begun; sleep 600"), bash("echo never")]}, FINISH]
     async with conversation(tmp_path, turns) as session:
         ready = on_frame(session, has_begun)
@@ -191,7 +191,7 @@ async def test_an_interrupt_while_a_command_runs_keeps_what_it_printed(tmp_path:
         assert of(events, AgentFinishAction)
 
 
-async def test_an_action_that_is_interrupted_before_it_began_is_answered(tmp_path: Path) -> None:
+async def test_action_interrupted_before_its_start_is_answered(tmp_path: Path) -> None:
     asks = Settings.model_validate({"agent": {"confirm": "always"}})
     for calls in ([bash("echo x")], [call("delegate", task="x")]):
         async with conversation(tmp_path, [{"tool_calls": calls}, FINISH], settings=asks) as session:
@@ -203,7 +203,7 @@ async def test_an_action_that_is_interrupted_before_it_began_is_answered(tmp_pat
             assert session.state.agent_state is AgentState.STOPPED
 
 
-async def test_closing_in_the_middle_of_a_command_leaves_nothing_open(tmp_path: Path) -> None:
+async def test_closing_during_a_command_leaves_nothing_open(tmp_path: Path) -> None:
     turns = [{"tool_calls": [bash("echo begun; sleep 600")]}, FINISH]
     async with conversation(tmp_path, turns) as session:
         ready, id = on_frame(session, has_begun), session.info.id
@@ -221,7 +221,7 @@ async def test_closing_in_the_middle_of_a_command_leaves_nothing_open(tmp_path: 
 # -- confirmation --------------------------------------------------------------------------------------------------
 
 
-async def test_actions_that_act_wait_for_the_users_yes(tmp_path: Path) -> None:
+async def test_actions_wait_for_approval(tmp_path: Path) -> None:
     turns = [{"tool_calls": [bash("touch made")]}, FINISH]
     async with conversation(tmp_path, turns, settings=Settings()) as session:
         await said_and_settled(session)
@@ -233,7 +233,7 @@ async def test_actions_that_act_wait_for_the_users_yes(tmp_path: Path) -> None:
         assert len(of(await session.stream.read(), CmdRunAction)) == 1
 
 
-async def test_a_question_is_still_there_after_a_restart(tmp_path: Path) -> None:
+async def test_waiting_approval_survives_a_restart(tmp_path: Path) -> None:
     turns = [{"tool_calls": [bash("touch made")]}, FINISH]
     async with conversation(tmp_path, turns, settings=Settings()) as session:
         await said_and_settled(session)
@@ -246,7 +246,7 @@ async def test_a_question_is_still_there_after_a_restart(tmp_path: Path) -> None
         assert (tmp_path / "workspace" / "made").exists()
 
 
-async def test_a_rejected_action_is_not_carried_out(tmp_path: Path) -> None:
+async def test_denied_action_is_not_run(tmp_path: Path) -> None:
     turns = [{"tool_calls": [bash("touch made")]}, {"expect": "too risky", **FINISH}]
     async with conversation(tmp_path, turns, settings=Settings()) as session:
         await said_and_settled(session)
@@ -257,7 +257,7 @@ async def test_a_rejected_action_is_not_carried_out(tmp_path: Path) -> None:
         assert session.state.agent_state is AgentState.FINISHED
 
 
-async def test_risky_mode_asks_only_where_the_risk_is_high_or_unknown(tmp_path: Path) -> None:
+async def test_risky_mode_asks_only_for_high_or_unknown_risk(tmp_path: Path) -> None:
     risky = call("execute_bash", command="echo risky", security_risk="HIGH")
     async with conversation(
         tmp_path, [{"tool_calls": [bash("echo safe")]}, {"tool_calls": [risky]}, FINISH]
@@ -271,7 +271,7 @@ async def test_risky_mode_asks_only_where_the_risk_is_high_or_unknown(tmp_path: 
 # -- limits --------------------------------------------------------------------------------------------------------
 
 
-async def test_a_limit_asks_and_extending_it_goes_on(tmp_path: Path) -> None:
+async def test_extending_a_limit_resumes_the_work(tmp_path: Path) -> None:
     settings = Settings.model_validate({"agent": {"confirm": "never", "max_iterations": 1}})
     turns = [{"tool_calls": [bash("echo one")]}, FINISH]
     async with conversation(tmp_path, turns, settings=settings) as session:
@@ -290,7 +290,7 @@ async def test_a_limit_asks_and_extending_it_goes_on(tmp_path: Path) -> None:
 # -- failures ------------------------------------------------------------------------------------------------------
 
 
-async def test_a_model_that_fails_is_told_and_asked_again_on_resume(tmp_path: Path) -> None:
+async def test_failed_model_is_reported_and_asked_again_on_resume(tmp_path: Path) -> None:
     turns = [{"text": "x", "fault": "server_error"}, FINISH]
     async with conversation(tmp_path, turns) as session:
         await said_and_settled(session)
@@ -300,7 +300,7 @@ async def test_a_model_that_fails_is_told_and_asked_again_on_resume(tmp_path: Pa
         assert session.state.reason == ""
 
 
-async def test_a_runtime_exception_is_always_an_observation(tmp_path: Path) -> None:
+async def test_runtime_exception_is_always_an_observation(tmp_path: Path) -> None:
     runtime = ScriptedRuntime(lambda action: ValueError("boom"))
     turns = [{"tool_calls": [bash("x")]}, FINISH]
     async with conversation(tmp_path, turns, make_runtime=lambda workspace: runtime) as session:
@@ -310,7 +310,7 @@ async def test_a_runtime_exception_is_always_an_observation(tmp_path: Path) -> N
         assert session.state.agent_state is AgentState.FINISHED
 
 
-async def test_a_sandbox_that_is_gone_stops_the_agent_and_tells_why(tmp_path: Path) -> None:
+async def test_lost_sandbox_stops_the_agent_with_a_reason(tmp_path: Path) -> None:
     answers: list[Any] = [gone(), CmdOutputObservation(command="x", content="back")]
     runtime = ScriptedRuntime(lambda action: answers.pop(0))
     turns = [{"tool_calls": [bash("x")]}, {"tool_calls": [bash("x")]}, FINISH]
@@ -323,7 +323,7 @@ async def test_a_sandbox_that_is_gone_stops_the_agent_and_tells_why(tmp_path: Pa
         assert session.state.agent_state is AgentState.FINISHED
 
 
-async def test_nonsense_from_the_model_is_told_to_it_and_the_work_goes_on(tmp_path: Path) -> None:
+async def test_invalid_model_answer_is_reported_to_the_model(tmp_path: Path) -> None:
     turns: list[dict[str, Any]] = [
         {"tool_calls": [call("no_such_tool", a=1)]},
         {"expect": "not registered", "tool_calls": [bash("x")], "fault": "malformed_arguments"},
@@ -334,7 +334,7 @@ async def test_nonsense_from_the_model_is_told_to_it_and_the_work_goes_on(tmp_pa
         assert session.state.agent_state is AgentState.FINISHED
 
 
-async def test_a_full_disk_pauses_the_work_until_there_is_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_full_disk_pauses_the_work_until_there_is_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("core.controller.controller.STORE_RETRY_S", 0.01)
     async with conversation(tmp_path, [{"tool_calls": [bash("echo kept")]}, FINISH]) as session:
         notices: list[str] = []
@@ -359,9 +359,7 @@ async def test_a_full_disk_pauses_the_work_until_there_is_room(tmp_path: Path, m
         assert [e.id for e in events] == list(range(len(events)))
 
 
-async def test_closing_while_the_disk_is_full_does_not_wait_for_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_closing_does_not_wait_for_disk_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with conversation(tmp_path, [{"tool_calls": [bash("echo lost")]}, FINISH]) as session:
         full = asyncio.Event()
         session.frames.watch(lambda f: full.set() if isinstance(f, Status) and f.id == STORE_STATUS else None)
@@ -387,7 +385,7 @@ async def test_closing_while_the_disk_is_full_does_not_wait_for_it(
         assert len([e for e in events if isinstance(e.event, Observation) and e.cause == action.id]) == 1
 
 
-async def test_a_message_that_cannot_be_stored_was_not_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_message_that_cannot_be_stored_is_not_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with conversation(tmp_path, [FINISH]) as session:
         await session.stream.settle()
         before = await session.stream.read()
@@ -407,7 +405,7 @@ async def test_a_message_that_cannot_be_stored_was_not_said(tmp_path: Path, monk
 # -- the manager ---------------------------------------------------------------------------------------------------
 
 
-async def test_a_workspace_or_model_that_cannot_be_used_is_said_before_anything_is_made(tmp_path: Path) -> None:
+async def test_unusable_workspace_or_model_is_refused_before_creation(tmp_path: Path) -> None:
     async with ConversationManager(tmp_path / "home", FREE, make_runtime=WarmRuntime, environ={}) as manager:
         with pytest.raises(UsageError, match="is not a folder"):
             await manager.create(workspace=str(tmp_path / "nope"), model="demo:x")
@@ -418,7 +416,7 @@ async def test_a_workspace_or_model_that_cannot_be_used_is_said_before_anything_
         assert await manager.list() == []
 
 
-async def test_conversations_do_not_disturb_each_other(tmp_path: Path) -> None:
+async def test_conversations_are_independent(tmp_path: Path) -> None:
     async with ConversationManager(tmp_path / "home", FREE, make_runtime=WarmRuntime, environ={}) as manager:
         sessions = []
         for n in range(4):
@@ -431,7 +429,7 @@ async def test_conversations_do_not_disturb_each_other(tmp_path: Path) -> None:
             assert {e.conversation_id for e in events} == {sessions[n].info.id}
 
 
-async def test_the_users_message_and_the_agents_are_told_apart(tmp_path: Path) -> None:
+async def test_user_and_agent_messages_have_different_sources(tmp_path: Path) -> None:
     async with conversation(tmp_path, [{"text": "What do you mean?"}]) as session:
         events = await said_and_settled(session, "hm")
         assert [(e.source, e.event.content) for e in events if isinstance(e.event, MessageAction)] == [
@@ -441,7 +439,7 @@ async def test_the_users_message_and_the_agents_are_told_apart(tmp_path: Path) -
         assert session.state.agent_state is AgentState.AWAITING_USER_INPUT
 
 
-async def test_a_model_that_was_chosen_is_remembered_and_the_demo_is_not(tmp_path: Path) -> None:
+async def test_chosen_model_is_remembered_except_the_demo(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     (home / "config.toml").write_text("# mine\n[agent]\nmax_iterations = 7\n")

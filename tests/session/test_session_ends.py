@@ -32,7 +32,7 @@ from tests.warm_servers import WarmRuntime
 FREE = Settings.model_validate({"agent": {"confirm": "never"}})
 
 
-async def test_who_listens_hears_the_last_words_of_a_conversation_that_is_closed(tmp_path: Path) -> None:
+async def test_subscribers_get_the_last_events_of_a_closing_conversation(tmp_path: Path) -> None:
     heard: list[Envelope] = []
 
     async def hear(envelope: Envelope) -> None:
@@ -84,7 +84,7 @@ class SlowlyStarting(ScriptedRuntime):
         self.notes.append("closed")
 
 
-async def test_closing_interrupts_a_sandbox_that_starts_and_waits_for_nothing_else(tmp_path: Path) -> None:
+async def test_closing_interrupts_a_starting_sandbox(tmp_path: Path) -> None:
     runtime = SlowlyStarting()
     async with ConversationManager(tmp_path / "home", FREE, make_runtime=lambda _: runtime, environ={}) as manager:
         session = await manager.create(workspace=str(tmp_path), model=write_script(tmp_path, [{"text": "Hm?"}]))
@@ -97,7 +97,7 @@ async def test_closing_interrupts_a_sandbox_that_starts_and_waits_for_nothing_el
         assert runtime.notes == ["interrupted", "closed"]
 
 
-async def test_a_conversation_that_delegated_is_opened_with_its_whole_history(tmp_path: Path) -> None:
+async def test_reopened_conversation_with_delegates_has_its_whole_history(tmp_path: Path) -> None:
     model = write_script(tmp_path, [FINISH])
     async with ConversationManager(tmp_path / "home", FREE, make_runtime=WarmRuntime, environ={}) as manager:
         session = await manager.create(workspace=str(tmp_path), model=model)

@@ -16,7 +16,7 @@ def started() -> tuple[SessionTasks, list[tuple[str, str, str]]]:
     return SessionTasks("c", frames), heard(frames)
 
 
-async def test_a_task_that_fails_is_told_and_the_others_go_on() -> None:
+async def test_failed_task_is_reported_and_others_go_on() -> None:
     tasks, told = started()
     done: list[str] = []
 
@@ -36,7 +36,7 @@ async def test_a_task_that_fails_is_told_and_the_others_go_on() -> None:
     await tasks.aclose(5)
 
 
-async def test_the_end_waits_for_what_ends_in_time_and_nothing_begins_after_it() -> None:
+async def test_closing_waits_for_tasks_and_refuses_new_ones() -> None:
     tasks, _ = started()
     may_end, done = asyncio.Event(), list[str]()
 
@@ -52,7 +52,7 @@ async def test_the_end_waits_for_what_ends_in_time_and_nothing_begins_after_it()
         tasks.spawn(works())
 
 
-async def test_what_takes_longer_is_cancelled_and_gone_when_the_end_returns() -> None:
+async def test_late_tasks_are_cancelled_at_close() -> None:
     tasks, told = started()
     done: list[str] = []
 

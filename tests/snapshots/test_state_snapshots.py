@@ -85,9 +85,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
-async def test_no_event_is_read_again_to_open_a_conversation_that_was_closed_at_rest(
-    home: Path, read: list[int]
-) -> None:
+async def test_opening_a_closed_conversation_reads_no_events(home: Path, read: list[int]) -> None:
     async def again(manager: ConversationManager) -> State:
         session = await reopened(manager)
         assert read == []
@@ -97,7 +95,7 @@ async def test_no_event_is_read_again_to_open_a_conversation_that_was_closed_at_
     assert (await opened(home, again)).iteration == len(TURNS) + 1
 
 
-async def test_the_agent_is_asked_with_the_whole_history_all_the_same(home: Path, read: list[int]) -> None:
+async def test_model_call_after_a_snapshot_has_the_whole_history(home: Path, read: list[int]) -> None:
     async def again(manager: ConversationManager) -> None:
         session = await reopened(manager)
         last = session.stream.latest_id
@@ -108,7 +106,7 @@ async def test_the_agent_is_asked_with_the_whole_history_all_the_same(home: Path
     await opened(home, again)
 
 
-async def test_with_other_limits_the_log_is_folded(home: Path, read: list[int]) -> None:
+async def test_other_limits_invalidate_the_snapshot(home: Path, read: list[int]) -> None:
     async def again(manager: ConversationManager) -> None:
         session = await reopened(manager)
         assert read[0] == 0
@@ -129,7 +127,7 @@ async def test_with_other_limits_the_log_is_folded(home: Path, read: list[int]) 
         "DELETE FROM snapshots",
     ],
 )
-async def test_from_a_snapshot_that_is_of_no_use_nothing_is_taken(home: Path, harm: str) -> None:
+async def test_unreadable_snapshot_is_ignored(home: Path, harm: str) -> None:
     with sqlite3.connect(home / "handloom.db") as database:
         assert database.execute(harm).rowcount == 1
 
@@ -140,7 +138,7 @@ async def test_from_a_snapshot_that_is_of_no_use_nothing_is_taken(home: Path, ha
     await opened(home, again)
 
 
-async def test_one_of_an_event_that_is_not_in_the_log_is_not_begun_with(home: Path, read: list[int]) -> None:
+async def test_snapshot_of_a_missing_event_is_ignored(home: Path, read: list[int]) -> None:
     with sqlite3.connect(home / "handloom.db") as database:
         database.execute("UPDATE snapshots SET event = event + 1")
 
@@ -167,7 +165,7 @@ class Refusing(EventStore):
         await super().keep_snapshot(lease, event_id, made_by, state)
 
 
-async def test_one_is_kept_where_enough_events_came_since_the_last_and_it_is_not_too_long(tmp_path: Path) -> None:
+async def test_snapshot_is_taken_after_enough_events_unless_too_large(tmp_path: Path) -> None:
     async with Refusing(tmp_path) as store:
         lease = await store.create_conversation("c", title="", workspace="/", model="m")
         snapshots = Snapshots(store, lease, Limits())
@@ -189,7 +187,9 @@ async def test_one_is_kept_where_enough_events_came_since_the_last_and_it_is_not
         assert store.kept == [4, 9, 10]
 
 
-async def test_one_is_taken_while_a_conversation_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_snapshot_is_taken_while_the_conversation_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("core.session.agent_session.EVERY", 5)
     model = write_script(tmp_path, [*TURNS, FINISH])
 
@@ -203,7 +203,7 @@ async def test_one_is_taken_while_a_conversation_goes_on(tmp_path: Path, monkeyp
     await opened(tmp_path / "home", live)
 
 
-async def test_from_one_that_was_begun_with_the_next_is_counted(tmp_path: Path) -> None:
+async def test_loaded_snapshot_counts_for_the_next_interval(tmp_path: Path) -> None:
     async with Refusing(tmp_path) as store:
         lease = await store.create_conversation("c", title="", workspace="/", model="m")
         await store.append(lease, [Draft(MessageAction(content="x"), EventSource.AGENT) for _ in range(10)])
@@ -240,9 +240,7 @@ RUNS, RAN = CmdRunAction(command="ls"), CmdOutputObservation(command="ls", conte
         ({"recalls": frozenset({1})}, False),
     ],
 )
-def test_only_the_state_of_an_agent_at_rest_is_kept_and_it_is_the_same_again(
-    changes: dict[str, Any], can_be: bool
-) -> None:
+def test_only_resting_states_are_stored_and_restored_unchanged(changes: dict[str, Any], can_be: bool) -> None:
     state = replace(State.initial(Limits()), **changes)
     assert is_storable(state) is can_be
     if can_be:
@@ -250,7 +248,7 @@ def test_only_the_state_of_an_agent_at_rest_is_kept_and_it_is_the_same_again(
 
 
 @pytest.mark.parametrize("step", [(RUNS, RUNS), (RAN, RAN), (RAN, None), (None, RAN)])
-def test_a_step_is_an_action_and_perhaps_its_result(step: tuple[Event | None, Event | None]) -> None:
+def test_step_must_be_an_action_and_a_result(step: tuple[Event | None, Event | None]) -> None:
     data = json.loads(state_to_json(State.initial(Limits())))
     data["recent"] = [[1, *(one and event_to_dict(one, derived=False) for one in step)]]
     with pytest.raises(TypeError, match="a step is"):

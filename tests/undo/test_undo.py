@@ -61,7 +61,7 @@ async def is_consistent(session: AgentSession) -> None:
     assert state_from_json(state_to_json(session.state)) == session.state
 
 
-async def test_the_last_turn_is_taken_back_and_had_again(tmp_path: Path) -> None:
+async def test_last_turn_is_undone_and_redone(tmp_path: Path) -> None:
     workspace = tmp_path / "workspace"
     async with conversation(tmp_path, TURNS) as (session, _):
         await two_turns(session, workspace)
@@ -88,7 +88,7 @@ async def test_the_last_turn_is_taken_back_and_had_again(tmp_path: Path) -> None
         await is_consistent(session)
 
 
-async def test_turn_after_turn_is_taken_back_and_had_again_in_the_other_order(tmp_path: Path) -> None:
+async def test_turns_are_undone_and_redone_one_by_one(tmp_path: Path) -> None:
     workspace = tmp_path / "workspace"
     async with conversation(tmp_path, TURNS) as (session, _):
         await two_turns(session, workspace)
@@ -109,7 +109,7 @@ async def test_turn_after_turn_is_taken_back_and_had_again_in_the_other_order(tm
         await is_consistent(session)
 
 
-async def test_several_turns_are_taken_back_at_once(tmp_path: Path) -> None:
+async def test_several_turns_are_undone_at_once(tmp_path: Path) -> None:
     async with conversation(tmp_path, TURNS) as (session, _):
         await two_turns(session, tmp_path / "workspace")
         *_, first = await session.undo.turns()
@@ -118,7 +118,7 @@ async def test_several_turns_are_taken_back_at_once(tmp_path: Path) -> None:
         assert seen(await session.stream.read()) == []
 
 
-async def test_after_the_first_turn_the_next_message_is_greeted_again(tmp_path: Path) -> None:
+async def test_undoing_the_first_turn_makes_the_next_message_the_first(tmp_path: Path) -> None:
     async with conversation(tmp_path, TURNS) as (session, _):
         await session.send("one")
         await rested(session)
@@ -130,7 +130,7 @@ async def test_after_the_first_turn_the_next_message_is_greeted_again(tmp_path: 
         assert seen(log) == ["anew"]
 
 
-async def test_chat_alone_leaves_the_files_and_files_alone_leave_the_chat_but_tell_the_model(tmp_path: Path) -> None:
+async def test_chat_and_files_can_be_undone_separately(tmp_path: Path) -> None:
     workspace = tmp_path / "workspace"
     async with conversation(tmp_path, TURNS) as (session, _):
         await two_turns(session, workspace)
@@ -148,7 +148,7 @@ async def test_chat_alone_leaves_the_files_and_files_alone_leave_the_chat_but_te
         await is_consistent(session)
 
 
-async def test_after_a_new_message_what_was_undone_stays_undone(tmp_path: Path) -> None:
+async def test_new_message_prevents_redo(tmp_path: Path) -> None:
     async with conversation(tmp_path, TURNS) as (session, _):
         await two_turns(session, tmp_path / "workspace")
         await session.undo.undo()
@@ -160,7 +160,7 @@ async def test_after_a_new_message_what_was_undone_stays_undone(tmp_path: Path) 
         assert [turn.text for turn in await session.undo.turns()] == ["three", "one"]
 
 
-async def test_what_others_changed_is_named_and_left_alone_unless_the_user_says_otherwise(tmp_path: Path) -> None:
+async def test_files_changed_by_others_are_kept_unless_overwritten(tmp_path: Path) -> None:
     workspace = tmp_path / "workspace"
     async with conversation(tmp_path, TURNS) as (session, _):
         await two_turns(session, workspace)
@@ -178,7 +178,7 @@ async def test_what_others_changed_is_named_and_left_alone_unless_the_user_says_
         assert read(workspace)["a"] == "edited by the user"
 
 
-async def test_what_the_user_changed_between_turns_is_no_turns(tmp_path: Path) -> None:
+async def test_user_changes_between_turns_are_not_undone(tmp_path: Path) -> None:
     workspace = tmp_path / "workspace"
     async with conversation(tmp_path, TURNS) as (session, _):
         await session.send("one")
@@ -193,7 +193,7 @@ async def test_what_the_user_changed_between_turns_is_no_turns(tmp_path: Path) -
         assert read(workspace) == {"between": "of the user"}
 
 
-async def test_what_the_agent_did_before_a_message_that_came_while_it_worked_is_its_own_doing(tmp_path: Path) -> None:
+async def test_changes_before_a_message_during_work_belong_to_the_agent(tmp_path: Path) -> None:
     workspace = tmp_path / "workspace"
     turns = [{"tool_calls": [bash("echo 1 > a")]}, {"tool_calls": [bash("while [ ! -e go ]; do :; done")]}, FINISH]
     async with conversation(tmp_path, turns) as (session, _):
@@ -210,7 +210,7 @@ async def test_what_the_agent_did_before_a_message_that_came_while_it_worked_is_
         assert "a" not in preview.disputed
 
 
-async def test_files_that_change_after_the_list_was_shown_stop_it(tmp_path: Path) -> None:
+async def test_files_changed_after_the_preview_stop_the_undo(tmp_path: Path) -> None:
     workspace = tmp_path / "workspace"
     async with conversation(tmp_path, TURNS) as (session, _):
         await two_turns(session, workspace)
@@ -225,7 +225,7 @@ async def test_files_that_change_after_the_list_was_shown_stop_it(tmp_path: Path
         await is_consistent(session)
 
 
-async def test_an_agent_at_work_is_stopped_first_by_the_user(tmp_path: Path) -> None:
+async def test_undo_is_refused_while_the_agent_works(tmp_path: Path) -> None:
     runtime = ScriptedRuntime(lambda action: None)
     async with conversation(tmp_path, [{"tool_calls": [bash("sleep 9")]}], make_runtime=lambda _: runtime) as (s, _):
         await s.send("one")
@@ -240,7 +240,7 @@ async def test_an_agent_at_work_is_stopped_first_by_the_user(tmp_path: Path) -> 
         assert seen(await s.stream.read()) == []
 
 
-async def test_what_waits_for_a_yes_is_stopped_by_the_undo(tmp_path: Path) -> None:
+async def test_undo_stops_waiting_actions(tmp_path: Path) -> None:
     async with conversation(tmp_path, [{"tool_calls": [bash("touch never")]}]) as (session, _):
         session.approval.set_mode("always")
         await session.send("one")
@@ -255,7 +255,7 @@ async def test_what_waits_for_a_yes_is_stopped_by_the_undo(tmp_path: Path) -> No
         await is_consistent(session)
 
 
-async def test_where_there_are_no_checkpoints_the_chat_is_taken_back_alone(tmp_path: Path) -> None:
+async def test_without_checkpoints_only_the_chat_is_undone(tmp_path: Path) -> None:
     (tmp_path / "workspace").mkdir()
     async with ConversationManager(tmp_path / "home", FREE, make_runtime=WarmRuntime, environ={}) as manager:
         session = await manager.create(workspace=str(tmp_path / "workspace"), model=write_script(tmp_path, TURNS))
@@ -289,9 +289,7 @@ class Dying(WorkspaceCheckpoints):
 
 
 @pytest.mark.parametrize("does", ["nothing", "half", "all"])
-async def test_an_undo_whose_process_died_is_finished_by_the_next_or_nothing_of_it_was_done(
-    tmp_path: Path, does: str
-) -> None:
+async def test_undo_interrupted_by_a_crash_is_finished_or_not_done(tmp_path: Path, does: str) -> None:
     home, workspace, dies = tmp_path / "home", tmp_path / "workspace", [True]
     workspace.mkdir()
 
@@ -329,7 +327,7 @@ async def test_an_undo_whose_process_died_is_finished_by_the_next_or_nothing_of_
         await is_consistent(session)
 
 
-async def test_an_undo_that_leaves_every_file_alone_is_finished_though_its_process_died(tmp_path: Path) -> None:
+async def test_undo_without_files_is_finished_after_a_crash(tmp_path: Path) -> None:
     home, workspace, dies = tmp_path / "home", tmp_path / "workspace", [True]
     workspace.mkdir()
 
@@ -354,7 +352,7 @@ async def test_an_undo_that_leaves_every_file_alone_is_finished_though_its_proce
         assert (read(workspace), seen(log)) == (edited, ["one"])
 
 
-async def test_a_message_that_still_waits_is_no_turn(tmp_path: Path) -> None:
+async def test_queued_message_is_no_turn(tmp_path: Path) -> None:
     workspace = tmp_path / "workspace"
     held = {
         "tool_calls": [bash("touch held; until [ -e gate ]; do sleep 0.01; done")]
@@ -371,7 +369,7 @@ async def test_a_message_that_still_waits_is_no_turn(tmp_path: Path) -> None:
         await rested(session)
 
 
-async def test_what_others_change_while_an_undo_is_done_is_no_turns(tmp_path: Path) -> None:
+async def test_changes_during_an_undo_belong_to_others(tmp_path: Path) -> None:
     workspace = tmp_path / "workspace"
 
     class Disturbed(WorkspaceCheckpoints):
@@ -393,7 +391,7 @@ async def test_what_others_change_while_an_undo_is_done_is_no_turns(tmp_path: Pa
         assert preview.others == ("late",)
 
 
-async def test_a_store_of_checkpoints_that_fails_is_told_and_nothing_is_undone(tmp_path: Path) -> None:
+async def test_checkpoint_error_stops_the_undo(tmp_path: Path) -> None:
     class Failing(WorkspaceCheckpoints):
         async def restore(self, checkpoint: str, paths: Sequence[str] | None = None) -> Restored:
             raise CheckpointError("No room. Make some.")
@@ -406,7 +404,7 @@ async def test_a_store_of_checkpoints_that_fails_is_told_and_nothing_is_undone(t
         await is_consistent(session)
 
 
-async def test_an_undo_outlives_a_restart(tmp_path: Path) -> None:
+async def test_undo_survives_a_restart(tmp_path: Path) -> None:
     home, workspace = tmp_path / "home", tmp_path / "workspace"
     workspace.mkdir()
     named: Any = {
@@ -438,7 +436,7 @@ class Breaking(WorkspaceCheckpoints):
         return await super().take(label)
 
 
-async def test_where_files_cannot_be_looked_at_the_chat_is_taken_back_and_had_again_alone(tmp_path: Path) -> None:
+async def test_chat_is_undone_alone_if_files_cannot_be_read(tmp_path: Path) -> None:
     why = "The files cannot be restored. No room. Make some."
     async with conversation(tmp_path, TURNS, make=Breaking) as (session, store):
         assert isinstance(store, Breaking)
@@ -461,7 +459,7 @@ async def test_where_files_cannot_be_looked_at_the_chat_is_taken_back_and_had_ag
         await is_consistent(session)
 
 
-async def test_the_turns_that_can_be_undone_are_listed_the_newest_first(tmp_path: Path) -> None:
+async def test_turns_are_listed_newest_first(tmp_path: Path) -> None:
     async with conversation(tmp_path, TURNS) as (session, _):
         with pytest.raises(UsageError, match="There is nothing to undo yet"):
             await session.undo.preview()

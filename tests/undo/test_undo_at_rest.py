@@ -52,9 +52,7 @@ async def listed(session: AgentSession) -> list[str]:
 
 
 @pytest.mark.parametrize("wish", WISHES)
-async def test_what_was_begun_and_not_finished_is_finished_before_anything_else_is_done(
-    tmp_path: Path, wish: str
-) -> None:
+async def test_unfinished_undo_is_finished_first(tmp_path: Path, wish: str) -> None:
     async with conversation(tmp_path, ANSWERS) as session:
         log = await said(session, "one", "two")
         first = [e.id for e in log if isinstance(e.event, MessageAction) and e.source is EventSource.USER][-1]
@@ -68,7 +66,7 @@ async def test_what_was_begun_and_not_finished_is_finished_before_anything_else_
         assert await listed(session) == {"undo": [], "redo": ["two", "one"]}.get(wish, ["one"])
 
 
-async def test_while_the_agent_works_nothing_is_undone_or_looked_at(tmp_path: Path) -> None:
+async def test_undo_and_preview_are_refused_while_the_agent_works(tmp_path: Path) -> None:
     runtime = ScriptedRuntime(lambda action: None)
     async with conversation(tmp_path, [{"tool_calls": [bash("x")]}], make_runtime=lambda _: runtime) as session:
         await session.send("one")
@@ -80,7 +78,7 @@ async def test_while_the_agent_works_nothing_is_undone_or_looked_at(tmp_path: Pa
         assert of(await session.stream.read(), UndoAction) == []
 
 
-async def test_turns_are_taken_back_and_had_again(tmp_path: Path) -> None:
+async def test_turns_are_undone_and_redone(tmp_path: Path) -> None:
     async with conversation(tmp_path, ANSWERS) as session:
         await said(session, "one", "two", "three")
         undoing, texts = session.undo, await listed(session)

@@ -129,7 +129,7 @@ async def logged(tmp_path: Path, *, has_checkpoints: bool = True) -> AsyncIterat
         )
 
 
-async def test_what_a_turn_changed_is_brought_back_and_what_others_changed_is_named(tmp_path: Path) -> None:
+async def test_preview_separates_files_of_turns_and_of_others(tmp_path: Path) -> None:
     async with logged(tmp_path) as log:
         first = await log.turn("one", {"a": "0"}, {"a": "1", "b": "1"})
         assert await log.shown() == (["a", "b"], [], [])
@@ -145,7 +145,7 @@ async def test_what_a_turn_changed_is_brought_back_and_what_others_changed_is_na
         ))  # fmt: skip
 
 
-async def test_where_nothing_had_changed_at_a_turns_begin_the_checkpoint_before_it_counts(tmp_path: Path) -> None:
+async def test_earlier_checkpoint_counts_if_the_turn_has_none(tmp_path: Path) -> None:
     async with logged(tmp_path) as log:
         bare = await log.says("nothing was kept")
         assert (await log.undos.preview(bare)).why_no_files == NOT_KEPT
@@ -169,9 +169,7 @@ async def test_where_nothing_had_changed_at_a_turns_begin_the_checkpoint_before_
         ("it runs again after a rest", False),
     ],
 )
-async def test_what_changed_until_a_moment_is_the_agents_where_it_had_not_rested(
-    tmp_path: Path, how: str, is_ours: bool
-) -> None:
+async def test_changes_without_a_rest_belong_to_the_agent(tmp_path: Path, how: str, is_ours: bool) -> None:
     async with logged(tmp_path) as log:
         await log.keeps(first := await log.says("one"), {"a": "0"})
         if "rest" in how:
@@ -186,7 +184,7 @@ async def test_what_changed_until_a_moment_is_the_agents_where_it_had_not_rested
         assert (changes, others) == ((["a"], []) if is_ours else ([], ["a"]))
 
 
-async def test_an_undo_of_files_is_no_others_doing(tmp_path: Path) -> None:
+async def test_changes_by_undo_do_not_belong_to_others(tmp_path: Path) -> None:
     async with logged(tmp_path) as log:
         first = await log.turn("one", {"a": "0"}, {"a": "1"})
         log.kept.files = {"a": "1", "c": "user"}
@@ -198,7 +196,7 @@ async def test_an_undo_of_files_is_no_others_doing(tmp_path: Path) -> None:
         assert await log.shown(first) == (["a"], [], ["c"]), "one of the chat alone says nothing of files"
 
 
-async def test_the_files_that_turns_changed_are_found_once_and_added_to(tmp_path: Path) -> None:
+async def test_changed_files_of_turns_are_cached(tmp_path: Path) -> None:
     async with logged(tmp_path) as log:
         assert await log.undos.changed_by_turns() == set()
         await log.turn("one", {"a": "0"}, {"a": "1"})
@@ -210,7 +208,7 @@ async def test_the_files_that_turns_changed_are_found_once_and_added_to(tmp_path
         assert len(log.kept.compared) == compared
 
 
-async def test_turns_are_listed_over_many_messages_without_what_waits_or_is_undone(tmp_path: Path) -> None:
+async def test_turns_exclude_queued_and_undone_messages(tmp_path: Path) -> None:
     async with logged(tmp_path) as log:
         said = [await log.says(str(n), queued=n % 10 == 0) for n in range(130)]
         assert len(await log.undos.turns()) == 117
@@ -247,7 +245,7 @@ async def to_undo(log: Log, was: Files = WAS, is_: Files = IS, **more: Any) -> U
         ({"disputed": ("a", "b", "c"), "others": ("d",)}, False, IS),
     ],
 )
-async def test_what_is_disputed_is_left_alone_unless_the_user_says_otherwise_and_what_is_others_always(
+async def test_disputed_files_are_kept_unless_overwritten(
     tmp_path: Path, more: dict[str, Any], overwrite: bool, after: Files
 ) -> None:
     async with logged(tmp_path) as log:
@@ -271,7 +269,7 @@ async def test_what_is_disputed_is_left_alone_unless_the_user_says_otherwise_and
         (MAX_NAMED_FILES + 2, False, None, " and 2 more]"),
     ],
 )
-async def test_the_model_is_told_the_names_where_it_goes_on_seeing_the_turn(
+async def test_model_gets_the_file_names_of_an_undo_of_files(
     tmp_path: Path, count: int, chat: bool, redoes: int | None, told: str
 ) -> None:
     files = {f"{n:>{len(str(count - 1))}}".replace(" ", ""): "1" for n in range(count)}
@@ -283,7 +281,7 @@ async def test_the_model_is_told_the_names_where_it_goes_on_seeing_the_turn(
         assert done.changed == count
 
 
-async def test_a_redo_is_told_as_one_and_names_that_are_no_text_are_printable(tmp_path: Path) -> None:
+async def test_redo_notice_has_printable_file_names(tmp_path: Path) -> None:
     async with logged(tmp_path) as log:
         preview = await to_undo(log, {"\udcff": "1"}, {})
         undone = await log.undos.carry_out(preview, chat=False, files=True, overwrite=False)
@@ -294,7 +292,7 @@ async def test_a_redo_is_told_as_one_and_names_that_are_no_text_are_printable(tm
         assert again.content == "[The user has taken that undo back. These files have your changes again: ?]"
 
 
-async def test_what_the_restore_leaves_is_not_counted_and_said(tmp_path: Path) -> None:
+async def test_files_kept_by_the_restore_are_reported(tmp_path: Path) -> None:
     async with logged(tmp_path) as log:
         preview = await to_undo(log)
         log.kept.keeps = {"b"}
@@ -311,7 +309,7 @@ async def test_what_the_restore_leaves_is_not_counted_and_said(tmp_path: Path) -
         (False, True, {"changes": (), "why_no_files": NOT_KEPT}, "were not kept"),
     ],
 )
-async def test_an_undo_of_nothing_is_refused(
+async def test_undo_of_nothing_is_refused(
     tmp_path: Path, chat: bool, files: bool, more: dict[str, Any], why: str
 ) -> None:
     async with logged(tmp_path) as log:
@@ -321,7 +319,7 @@ async def test_an_undo_of_nothing_is_refused(
         assert not any(isinstance(e.event, UndoAction) for e in await log.stream.read())
 
 
-async def test_the_chat_alone_touches_no_file_and_names_none(tmp_path: Path) -> None:
+async def test_undo_of_the_chat_touches_no_files(tmp_path: Path) -> None:
     async with logged(tmp_path) as log:
         preview = await to_undo(log, disputed=("a",))
         assert await log.undos.carry_out(preview, chat=True, files=False, overwrite=False) == UndoObservation()
@@ -355,7 +353,7 @@ def works(log: Log) -> None:
         (works, "The agent was at work. Stop it; then undo."),
     ],
 )
-async def test_what_cannot_be_done_is_said_and_no_file_is_touched(
+async def test_impossible_undo_gives_a_reason_and_touches_no_files(
     tmp_path: Path, meanwhile: Callable[[Log], None], why: str
 ) -> None:
     async with logged(tmp_path) as log:
@@ -377,7 +375,7 @@ async def test_what_cannot_be_done_is_said_and_no_file_is_touched(
         (IS, False, NO_CHECKPOINTS, IS),
     ],
 )
-async def test_what_a_dead_owner_began_is_finished_or_nothing_of_it_was_done(
+async def test_undo_of_a_dead_process_is_finished_or_not_done(
     tmp_path: Path, found: Files, has_checkpoints: bool, why: str, after: Files
 ) -> None:
     async with logged(tmp_path, has_checkpoints=has_checkpoints) as log:
@@ -395,7 +393,7 @@ async def test_what_a_dead_owner_began_is_finished_or_nothing_of_it_was_done(
         assert (log.kept.files, log.states[0].undoing) == (after, None)
 
 
-async def test_a_redo_shows_what_it_brings_back_and_what_others_changed_since(tmp_path: Path) -> None:
+async def test_redo_preview_shows_changes_of_others(tmp_path: Path) -> None:
     async with logged(tmp_path) as log:
         with pytest.raises(UsageError, match="nothing to redo"):
             await log.undos.preview_redo()

@@ -46,7 +46,7 @@ class World:
         return answer.event, answer.source, answer.cause
 
 
-async def test_it_is_stored_before_it_begins_and_answered_before_it_ends(tmp_path: Path) -> None:
+async def test_action_is_stored_before_it_starts_and_answered_before_it_ends(tmp_path: Path) -> None:
     async with opened_stream(tmp_path) as stream:
         world = World(stream)
 
@@ -62,7 +62,7 @@ async def test_it_is_stored_before_it_begins_and_answered_before_it_ends(tmp_pat
         assert (world.ends, world.told) == (1, [])
 
 
-async def test_cancelled_it_is_answered_with_what_it_comes_to_then_even_before_its_first_step(tmp_path: Path) -> None:
+async def test_cancelled_action_is_answered_even_before_its_first_step(tmp_path: Path) -> None:
     async with opened_stream(tmp_path) as stream:
         world = World(stream)
 
@@ -78,9 +78,7 @@ async def test_cancelled_it_is_answered_with_what_it_comes_to_then_even_before_i
 
 
 @pytest.mark.parametrize(("tells", "said"), [(True, "ValueError: hunter2"), (False, "ValueError")])
-async def test_an_unforeseen_failure_is_its_answer_without_what_the_action_hides(
-    tmp_path: Path, tells: bool, said: str
-) -> None:
+async def test_unexpected_error_is_stored_without_hidden_details(tmp_path: Path, tells: bool, said: str) -> None:
     async with opened_stream(tmp_path) as stream:
         world = World(stream)
 
@@ -103,7 +101,7 @@ class Full(EventStream):
         return await super().append(event, source, cause)
 
 
-async def test_an_answer_that_cannot_be_stored_is_told_and_ends_it_all_the_same(tmp_path: Path) -> None:
+async def test_unstorable_observation_is_reported(tmp_path: Path) -> None:
     async with opened_stream(tmp_path, kind=Full) as stream:
         world = World(stream)
 

@@ -74,7 +74,7 @@ async def log(session: AgentSession) -> list[Envelope]:
     return [e for e in await session.stream.read() if e.event.kind in ("browse", "browse_interactive", "error")]
 
 
-async def test_what_the_user_does_stands_in_the_log_as_theirs_and_the_model_reads_it(tmp_path: Path) -> None:
+async def test_user_browser_actions_are_logged_and_read_by_the_model(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: ScriptedRuntime(page)) as session:
         await session.user_control.browser.begin()
         await session.user_control.browser.do("fill('7', 'Ada')")
@@ -94,7 +94,7 @@ async def test_what_the_user_does_stands_in_the_log_as_theirs_and_the_model_read
         assert "the whole page" in message
 
 
-async def test_a_hidden_text_reaches_the_sandbox_and_no_event_whatever_the_page_does_with_it(tmp_path: Path) -> None:
+async def test_hidden_text_reaches_the_sandbox_and_no_event(tmp_path: Path) -> None:
     runtime = ScriptedRuntime(page)
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: runtime) as session:
         await session.user_control.browser.begin()
@@ -109,7 +109,7 @@ async def test_a_hidden_text_reaches_the_sandbox_and_no_event_whatever_the_page_
         assert PASSWORD.encode() not in file.read_bytes()
 
 
-async def test_the_agent_waits_until_the_browser_is_given_back(tmp_path: Path) -> None:
+async def test_agent_waits_until_the_browser_is_given_back(tmp_path: Path) -> None:
     runtime = ScriptedRuntime(page)
     turns = [{"tool_calls": [bash("make")]}, FINISH]
     async with conversation(tmp_path, turns, make_runtime=lambda _: runtime) as session:
@@ -131,7 +131,7 @@ async def test_the_agent_waits_until_the_browser_is_given_back(tmp_path: Path) -
         assert session.state.agent_state is AgentState.FINISHED
 
 
-async def test_who_has_it_cannot_take_it_and_who_has_it_not_cannot_act(tmp_path: Path) -> None:
+async def test_browser_is_taken_once_and_used_only_by_its_holder(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: ScriptedRuntime(page)) as session:
         with pytest.raises(UsageError, match="Take it over first"):
             await session.user_control.browser.do("click('1')")
@@ -145,7 +145,7 @@ async def test_who_has_it_cannot_take_it_and_who_has_it_not_cannot_act(tmp_path:
         ] * 2
 
 
-async def test_a_sandbox_that_is_lost_is_said_and_the_user_can_go_on_or_give_back(tmp_path: Path) -> None:
+async def test_lost_sandbox_is_reported_and_the_browser_can_be_given_back(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: ScriptedRuntime(lambda _: gone())) as session:
         await session.user_control.browser.begin()
         await session.user_control.browser.do("click('1')")
@@ -156,7 +156,7 @@ async def test_a_sandbox_that_is_lost_is_said_and_the_user_can_go_on_or_give_bac
         assert not session.user_control.browser.is_on
 
 
-async def test_a_conversation_that_closes_meanwhile_answers_every_step(tmp_path: Path) -> None:
+async def test_closing_answers_every_browser_step(tmp_path: Path) -> None:
     runtime = ScriptedRuntime(lambda action: None)
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: runtime) as session:
         await session.user_control.browser.begin()
@@ -177,7 +177,7 @@ def browse(calls: str) -> dict[str, object]:
     return {"name": "browser", "arguments": {"code": calls, "security_risk": "LOW"}}
 
 
-async def test_a_step_of_the_agent_that_runs_ends_before_the_users_first_and_is_answered_after_them(
+async def test_running_agent_step_ends_before_the_first_user_step(
     tmp_path: Path,
 ) -> None:
     """The user's steps wait in the log, and are carried out by nobody meanwhile."""
@@ -215,7 +215,7 @@ async def test_a_step_of_the_agent_that_runs_ends_before_the_users_first_and_is_
         unwatch()
 
 
-async def test_what_was_decided_before_the_user_acted_is_not_done_to_the_page_as_they_left_it(tmp_path: Path) -> None:
+async def test_agent_step_decided_before_user_actions_is_refused(tmp_path: Path) -> None:
     runtime = ScriptedRuntime(page)
     turns = [{"tool_calls": [browse("click('9')")]}, {**FINISH, "expect": "not done: the user has acted"}]
     async with conversation(tmp_path, turns, make_runtime=lambda _: runtime) as session:
@@ -234,7 +234,7 @@ async def test_what_was_decided_before_the_user_acted_is_not_done_to_the_page_as
         assert "click('9')" not in done
 
 
-async def test_who_is_too_far_ahead_of_the_page_is_told_to_wait(tmp_path: Path) -> None:
+async def test_too_many_waiting_browser_steps_are_refused(tmp_path: Path) -> None:
     runtime = ScriptedRuntime(lambda action: None)
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: runtime) as session:
         browser = session.user_control.browser
@@ -251,7 +251,7 @@ async def test_who_is_too_far_ahead_of_the_page_is_told_to_wait(tmp_path: Path) 
         assert len(await log(session)) == 2 * MAX_WAITING
 
 
-async def test_a_page_only_counts_as_changed_where_the_user_acted(tmp_path: Path) -> None:
+async def test_page_counts_as_changed_only_if_the_user_acted(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: ScriptedRuntime(page)) as session:
         browser = session.user_control.browser
         await session.user_control.browser.begin()
@@ -294,7 +294,7 @@ def repeating(url: str, content: str) -> ScriptedRuntime:
         ("", "http://a/", "plain", True),
     ],
 )
-async def test_a_hidden_text_is_masked_wherever_the_page_repeats_it_until_the_browser_is_given_back(
+async def test_hidden_text_is_masked_until_the_browser_is_given_back(
     tmp_path: Path, hidden: str, url: str, content: str, is_seen: bool
 ) -> None:
     async with alone(tmp_path, repeating(url, content)) as (browser, stream):
@@ -312,7 +312,7 @@ async def test_a_hidden_text_is_masked_wherever_the_page_repeats_it_until_the_br
         assert (last.url, last.content) == (url, content), "for another time it is a text like others"
 
 
-async def test_the_steps_are_carried_out_one_after_the_other_once_the_agent_is_done(tmp_path: Path) -> None:
+async def test_user_steps_run_in_order_after_the_agent_step(tmp_path: Path) -> None:
     runtime, may_begin, may_end = ScriptedRuntime(page), asyncio.Event(), asyncio.Event()
     inner = runtime.execute
 
@@ -361,7 +361,7 @@ async def test_the_steps_are_carried_out_one_after_the_other_once_the_agent_is_d
         assert thoughts == [TAKEN, "", back, TAKEN, back]
 
 
-async def test_an_interrupt_answers_every_step_and_gives_the_browser_back(tmp_path: Path) -> None:
+async def test_interrupt_answers_every_step_and_gives_the_browser_back(tmp_path: Path) -> None:
     async with alone(tmp_path, ScriptedRuntime(lambda action: None)) as (browser, stream):
         await browser.begin()
         await browser.do("click('1')")
@@ -409,7 +409,7 @@ async def step() -> None:
         await asyncio.sleep(0)
 
 
-async def test_while_the_user_has_the_browser_the_agents_step_waits_and_other_actions_do_not(tmp_path: Path) -> None:
+async def test_only_browser_actions_wait_while_the_user_has_the_browser(tmp_path: Path) -> None:
     agents = ScriptedRuntime()
     async with browsing(tmp_path, agents) as (execute, users, told):
         await execute(CLICK, 0)
@@ -426,7 +426,7 @@ async def test_while_the_user_has_the_browser_the_agents_step_waits_and_other_ac
         assert (len(agents.executed), ids(told)) == (3, [WAITS, f"-{WAITS}"])
 
 
-async def test_a_step_that_waits_for_the_browser_can_be_interrupted(tmp_path: Path) -> None:
+async def test_waiting_browser_step_can_be_interrupted(tmp_path: Path) -> None:
     agents = ScriptedRuntime()
     async with browsing(tmp_path, agents) as (execute, users, told):
         await users.begin()
@@ -442,7 +442,7 @@ async def test_a_step_that_waits_for_the_browser_can_be_interrupted(tmp_path: Pa
     ("action", "later", "is_done"),
     [(CLICK, -1, False), (CLICK, 0, True), (CLICK, 1, True), (BrowseURLAction(url="http://a/"), -1, True)],
 )
-async def test_a_step_that_was_decided_before_the_user_acted_is_not_done(
+async def test_step_decided_before_user_actions_is_not_run(
     tmp_path: Path, action: Action, later: int, is_done: bool
 ) -> None:
     agents = ScriptedRuntime()
@@ -457,7 +457,7 @@ async def test_a_step_that_was_decided_before_the_user_acted_is_not_done(
         assert (observation == expected) is not is_done
 
 
-async def test_the_users_first_step_waits_for_the_end_of_the_agents_which_is_answered_after_the_user(
+async def test_first_user_step_waits_for_the_agent_step(
     tmp_path: Path,
 ) -> None:
     may_end, users_runtime = asyncio.Event(), ScriptedRuntime()
@@ -486,7 +486,7 @@ async def test_the_users_first_step_waits_for_the_end_of_the_agents_which_is_ans
         assert ids(told).count(f"-{WAITS}") == 2
 
 
-async def test_a_step_that_fails_or_is_cancelled_is_under_way_no_more(tmp_path: Path) -> None:
+async def test_failed_or_cancelled_step_is_no_longer_running(tmp_path: Path) -> None:
     answers: list[BaseException | None] = [RuntimeUnavailableError("Gone."), None, None]
     agents = ScriptedRuntime(lambda action: answers.pop(0))
     async with browsing(tmp_path, agents) as (execute, users, told):

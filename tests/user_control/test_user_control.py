@@ -31,7 +31,7 @@ BEGIN: dict[str, Callable[[UserControl], Awaitable[object]]] = {
 
 
 @pytest.mark.parametrize("what", [[name] for name in BEGIN] + [list(BEGIN)])
-async def test_what_the_user_has_hold_of_is_let_go_of_and_answered(tmp_path: Path, what: list[str]) -> None:
+async def test_interrupt_ends_and_answers_everything_the_user_does(tmp_path: Path, what: list[str]) -> None:
     runtime = ScriptedRuntime(lambda action: None)
     async with opened_stream(tmp_path) as stream:
         secrets = SecretInjection(Vault(tmp_path), Masker(), "/w", "c")

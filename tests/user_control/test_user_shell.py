@@ -35,7 +35,7 @@ async def answer_to(session: AgentSession, action: Envelope) -> Envelope:
             await session.changed()
 
 
-async def test_a_command_of_the_user_runs_in_the_agents_shell_and_the_model_reads_it(tmp_path: Path) -> None:
+async def test_user_command_runs_in_the_agents_shell_and_is_read_by_the_model(tmp_path: Path) -> None:
     turns = [{"tool_calls": [bash("pwd")]}, FINISH]
     async with conversation(tmp_path, turns) as session:
         action = await session.user_control.run_command("mkdir sub && cd sub && echo made")
@@ -51,7 +51,7 @@ async def test_a_command_of_the_user_runs_in_the_agents_shell_and_the_model_read
         assert "Observed result of command executed by user:\nmade" in message
 
 
-async def test_a_command_that_runs_is_stopped_by_an_interrupt_and_keeps_what_it_said(tmp_path: Path) -> None:
+async def test_interrupted_user_command_keeps_its_output(tmp_path: Path) -> None:
     runtime = ScriptedRuntime(answer=lambda action: None)
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: runtime) as session:
         action = await session.user_control.run_command("sleep 600")
@@ -67,7 +67,7 @@ async def test_a_command_that_runs_is_stopped_by_an_interrupt_and_keeps_what_it_
         assert runtime.cancelled == 1
 
 
-async def test_the_users_command_does_not_run_beside_the_agent(tmp_path: Path) -> None:
+async def test_user_command_is_refused_while_the_agent_works(tmp_path: Path) -> None:
     runtime = ScriptedRuntime(answer=lambda action: None)
     async with conversation(tmp_path, [{"tool_calls": [bash("make")]}], make_runtime=lambda _: runtime) as session:
         await session.send("go")
@@ -77,7 +77,7 @@ async def test_the_users_command_does_not_run_beside_the_agent(tmp_path: Path) -
         await session.interrupt()
 
 
-async def test_a_sandbox_that_is_gone_is_told_as_the_commands_result(tmp_path: Path) -> None:
+async def test_lost_sandbox_is_the_result_of_a_user_command(tmp_path: Path) -> None:
     runtime = ScriptedRuntime(answer=lambda action: gone())
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: runtime) as session:
         observation = (await answer_to(session, await session.user_control.run_command("ls"))).event
@@ -85,7 +85,7 @@ async def test_a_sandbox_that_is_gone_is_told_as_the_commands_result(tmp_path: P
         assert "The sandbox has ended" in observation.content
 
 
-async def test_closing_stops_the_command_and_its_end_is_in_the_log(tmp_path: Path) -> None:
+async def test_closing_stops_the_user_command_and_logs_its_end(tmp_path: Path) -> None:
     runtime = ScriptedRuntime(answer=lambda action: None)
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: runtime) as session:
         await session.user_control.run_command("sleep 600")
@@ -98,9 +98,7 @@ async def test_closing_stops_the_command_and_its_end_is_in_the_log(tmp_path: Pat
 
 
 @pytest.mark.parametrize("queued", [False, True])
-async def test_pictures_and_context_go_with_a_message_also_with_one_that_was_queued(
-    tmp_path: Path, queued: bool
-) -> None:
+async def test_messages_keep_pictures_and_context_when_queued(tmp_path: Path, queued: bool) -> None:
     async with conversation(tmp_path, [FINISH]) as session:
         say = session.queue if queued else session.send
         await say("look at #3", [url(png(3, 2))], "Event #3 (run): ls")
@@ -117,7 +115,7 @@ async def test_pictures_and_context_go_with_a_message_also_with_one_that_was_que
         assert message["content"][1]["image_url"]["url"] == picture
 
 
-async def test_what_was_said_is_found_again_this_workspaces_first_and_delegates_tasks_not(tmp_path: Path) -> None:
+async def test_prompt_history_lists_this_workspace_first_without_delegates(tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     for folder in (here, there):
         folder.mkdir()

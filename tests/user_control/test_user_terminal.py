@@ -60,7 +60,7 @@ class Seen:
                 await self._grown.wait()
 
 
-async def test_what_the_user_did_is_stored_once_and_the_model_reads_it(tmp_path: Path) -> None:
+async def test_terminal_session_is_stored_once_and_read_by_the_model(tmp_path: Path) -> None:
     async with conversation(tmp_path, [{"tool_calls": [bash("pwd")]}, FINISH]) as session:
         seen = Seen(session)
         action = await session.user_control.terminal.begin(24, 80)
@@ -81,7 +81,7 @@ async def test_what_the_user_did_is_stored_once_and_the_model_reads_it(tmp_path:
         assert state.agent_state is session.state.agent_state
 
 
-async def test_the_agent_waits_and_reads_what_happened_before_it_goes_on(tmp_path: Path) -> None:
+async def test_agent_waits_for_the_terminal_and_reads_what_happened(tmp_path: Path) -> None:
     ticking = bash("while :; do echo ti''ck; sleep 0.1; done")
     async with conversation(
         tmp_path, [{"tool_calls": [ticking]}, {"tool_calls": [bash("echo mine")]}, FINISH]
@@ -106,7 +106,7 @@ async def test_the_agent_waits_and_reads_what_happened_before_it_goes_on(tmp_pat
         assert told[2].content == "mine"
 
 
-async def test_a_conversation_whose_terminal_the_user_has_is_not_put_to_sleep(tmp_path: Path) -> None:
+async def test_user_terminal_prevents_suspension(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH]) as session:
         await said_and_settled(session)
         seen = Seen(session)
@@ -123,7 +123,7 @@ async def test_a_conversation_whose_terminal_the_user_has_is_not_put_to_sleep(tm
         await seen.sees(b"awake\r\n")
 
 
-async def test_only_one_has_it(tmp_path: Path) -> None:
+async def test_terminal_is_taken_once(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH]) as session:
         await session.user_control.terminal.begin(24, 80)
         with pytest.raises(UsageError, match="already have the terminal"):
@@ -136,7 +136,7 @@ async def test_only_one_has_it(tmp_path: Path) -> None:
         assert session.rests
 
 
-async def test_a_sandbox_that_is_gone_is_told_as_the_result(tmp_path: Path) -> None:
+async def test_lost_sandbox_ends_the_user_terminal(tmp_path: Path) -> None:
     runtime = ScriptedRuntime(answer=lambda action: gone())
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: runtime) as session:
         observation = (await answer_to(session, await session.user_control.terminal.begin(24, 80))).event
@@ -145,7 +145,7 @@ async def test_a_sandbox_that_is_gone_is_told_as_the_result(tmp_path: Path) -> N
         assert not session.user_control.terminal.is_on
 
 
-async def test_closing_ends_it_and_its_end_is_in_the_log(tmp_path: Path) -> None:
+async def test_closing_ends_the_user_terminal(tmp_path: Path) -> None:
     runtime = ScriptedRuntime(answer=lambda action: None)
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: runtime) as session:
         await session.user_control.terminal.begin(24, 80)
@@ -200,7 +200,7 @@ class Terminal(ScriptedRuntime):
                 await asyncio.sleep(0)
 
 
-async def test_the_size_and_keys_are_sent_in_order_once_the_sandbox_takes_them_and_a_size_only_when_it_changes(
+async def test_size_and_keys_are_sent_in_order_when_the_sandbox_is_ready(
     tmp_path: Path,
 ) -> None:
     runtime = Terminal()
@@ -240,7 +240,7 @@ async def test_the_size_and_keys_are_sent_in_order_once_the_sandbox_takes_them_a
         await terminal.wait_for_return()
 
 
-async def test_keys_that_nobody_takes_are_refused_once_there_are_too_many(tmp_path: Path) -> None:
+async def test_too_many_unread_keys_are_refused(tmp_path: Path) -> None:
     runtime = Terminal()
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: runtime) as session:
         terminal = session.user_control.terminal
@@ -253,7 +253,7 @@ async def test_keys_that_nobody_takes_are_refused_once_there_are_too_many(tmp_pa
         await terminal.wait_for_return()
 
 
-async def test_what_cannot_be_stored_is_not_begun(tmp_path: Path) -> None:
+async def test_terminal_is_not_taken_if_it_cannot_be_stored(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: Terminal()) as session:
         await session.settled()
         user, append, before = session.user_control, session.stream.append_all, await session.stream.read()
@@ -301,7 +301,7 @@ class Place:
 
 
 @pytest.mark.parametrize("end", [UserTerminal.give_back, UserTerminal.interrupt])
-async def test_who_gives_it_back_before_the_sandbox_is_there_waits_no_longer(
+async def test_terminal_can_be_given_back_before_the_sandbox_is_ready(
     tmp_path: Path, end: Callable[[UserTerminal], None]
 ) -> None:
     runtime = Terminal()
@@ -332,7 +332,7 @@ async def test_who_gives_it_back_before_the_sandbox_is_there_waits_no_longer(
         assert not place.terminal.is_ready
 
 
-async def test_why_there_is_no_sandbox_is_the_answer(tmp_path: Path) -> None:
+async def test_sandbox_error_is_the_result_of_the_terminal(tmp_path: Path) -> None:
     async with opened_stream(tmp_path) as stream:
         place = Place(stream, Terminal(), RuntimeUnavailableError("No room."))
         await place.terminal.begin(24, 80)
@@ -342,7 +342,7 @@ async def test_why_there_is_no_sandbox_is_the_answer(tmp_path: Path) -> None:
         assert observation.content == "No room."
 
 
-async def test_what_is_sent_to_a_sandbox_that_is_lost_ends_nothing_by_itself(tmp_path: Path) -> None:
+async def test_failed_key_transfer_does_not_end_the_terminal(tmp_path: Path) -> None:
     class Lost(Terminal):
         async def type_keys(self, keys: bytes) -> None:
             self._note("lost")
@@ -367,7 +367,7 @@ async def test_what_is_sent_to_a_sandbox_that_is_lost_ends_nothing_by_itself(tmp
         assert (observation.content, observation.metadata.suffix) == ("shown", CUT_SHORT)
 
 
-async def test_an_action_waits_until_nobody_has_it_and_is_answered_when_nobody_has_it(tmp_path: Path) -> None:
+async def test_action_waits_for_the_terminal_before_and_after(tmp_path: Path) -> None:
     runtime, agents = Terminal(), ScriptedRuntime()
     async with opened_stream(tmp_path) as stream:
         place = Place(stream, runtime)

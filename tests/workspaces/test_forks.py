@@ -80,7 +80,7 @@ def same(envelope: Envelope) -> tuple[object, ...]:
     return envelope.id, envelope.timestamp, envelope.source, envelope.cause, envelope.event
 
 
-async def test_a_fork_with_a_copy_has_the_files_of_its_event_and_leaves_the_first_one_alone(tmp_path: Path) -> None:
+async def test_fork_with_a_copy_has_the_files_of_its_event(tmp_path: Path) -> None:
     async with manager_of(tmp_path) as manager:
         session, log = await two_turns(manager, tmp_path)
         second = said(log)[1]
@@ -103,7 +103,7 @@ async def test_a_fork_with_a_copy_has_the_files_of_its_event_and_leaves_the_firs
         assert list(map(same, await session.stream.read())) == list(map(same, log))
 
 
-async def test_a_fork_in_the_same_folder_finds_it_as_it_is(tmp_path: Path) -> None:
+async def test_fork_in_the_same_folder_changes_no_files(tmp_path: Path) -> None:
     async with manager_of(tmp_path) as manager:
         session, log = await two_turns(manager, tmp_path)
         fork = await manager.fork(session.id, said(log)[0], copy_files=False)
@@ -113,7 +113,7 @@ async def test_a_fork_in_the_same_folder_finds_it_as_it_is(tmp_path: Path) -> No
         assert preview.text == "one"
 
 
-async def test_a_fork_of_a_conversation_at_work_is_settled_as_after_a_restart(tmp_path: Path) -> None:
+async def test_fork_of_a_working_conversation_is_settled(tmp_path: Path) -> None:
     async with manager_of(tmp_path) as manager:
         model = write_script(tmp_path, [{"tool_calls": [bash("touch begun; sleep 60")]}])
         session = await manager.create(workspace=str(tmp_path / "workspace"), model=model)
@@ -134,7 +134,7 @@ async def test_a_fork_of_a_conversation_at_work_is_settled_as_after_a_restart(tm
 
 
 @pytest.mark.parametrize("event_id", [-1, 10_000])
-async def test_an_event_that_is_not_there_is_refused(tmp_path: Path, event_id: int) -> None:
+async def test_fork_from_a_missing_event_is_refused(tmp_path: Path, event_id: int) -> None:
     async with manager_of(tmp_path) as manager:
         session, _ = await two_turns(manager, tmp_path)
         with pytest.raises(UsageError, match="has no event"):
@@ -142,7 +142,7 @@ async def test_an_event_that_is_not_there_is_refused(tmp_path: Path, event_id: i
         assert len(await manager.list()) == 1
 
 
-async def test_files_that_were_not_kept_are_refused_and_nothing_is_left(tmp_path: Path) -> None:
+async def test_fork_without_checkpoint_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
     async with manager_of(tmp_path) as manager:
         session, _ = await two_turns(manager, tmp_path)
         with pytest.raises(UsageError, match="were not kept at that event"):
@@ -154,7 +154,7 @@ async def test_files_that_were_not_kept_are_refused_and_nothing_is_left(tmp_path
         assert not list((tmp_path / "home" / "workspaces").iterdir())
 
 
-async def test_the_copy_goes_with_its_last_conversation_and_the_users_folder_never(tmp_path: Path) -> None:
+async def test_copy_is_deleted_with_its_last_conversation(tmp_path: Path) -> None:
     async with manager_of(tmp_path) as manager:
         session, log = await two_turns(manager, tmp_path)
         fork = await manager.fork(session.id, len(log) - 1, copy_files=True)
@@ -174,7 +174,7 @@ async def imported(manager: ConversationManager, tmp_path: Path) -> str:
     return await manager.store.adopt(new, log)
 
 
-async def test_an_imported_conversation_goes_on_only_after_the_user_said_so_and_the_log_and_the_model_know(
+async def test_imported_conversation_needs_consent_which_is_logged(
     tmp_path: Path,
 ) -> None:
     async with manager_of(tmp_path) as manager:
@@ -218,9 +218,7 @@ ENDINGS: dict[str, list[tuple[Event, EventSource, int | None]]] = {
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-async def test_an_imported_conversation_does_nothing_when_it_is_opened_however_it_ends(
-    tmp_path: Path, ending: str
-) -> None:
+async def test_opening_an_imported_conversation_does_nothing(tmp_path: Path, ending: str) -> None:
     async with manager_of(tmp_path) as manager:
         first, log = await two_turns(manager, tmp_path)
         more = [
@@ -238,7 +236,7 @@ async def test_an_imported_conversation_does_nothing_when_it_is_opened_however_i
         assert opened.state.agent_state is not AgentState.RUNNING
 
 
-async def test_a_file_cannot_say_that_the_user_agreed_to_it(tmp_path: Path) -> None:
+async def test_imported_consent_does_not_count(tmp_path: Path) -> None:
     """A consent and a permission that stand in an imported log are nobody's."""
     answer = {"id": "1", "model": write_script(tmp_path, TURNS), "choices": []}
     metadata = {"function_name": "f", "tool_call_id": "1", "model_response": answer, "total_calls_in_response": 1}
@@ -260,7 +258,7 @@ async def test_a_file_cannot_say_that_the_user_agreed_to_it(tmp_path: Path) -> N
         assert (await manager.open(id)).guard.conversation == []
 
 
-async def test_a_fork_of_an_imported_conversation_asks_too_however_often_it_is_forked(tmp_path: Path) -> None:
+async def test_fork_of_an_imported_conversation_needs_consent(tmp_path: Path) -> None:
     async with manager_of(tmp_path) as manager:
         id = await imported(manager, tmp_path)
         fork = await manager.fork(id, 5, copy_files=False)
@@ -275,7 +273,7 @@ async def test_a_fork_of_an_imported_conversation_asks_too_however_often_it_is_f
 
 
 @pytest.mark.parametrize("copy_files", [True, False])
-async def test_a_fork_knows_the_repository_and_does_not_clone_it_again(tmp_path: Path, copy_files: bool) -> None:
+async def test_fork_keeps_the_repository_without_cloning(tmp_path: Path, copy_files: bool) -> None:
     source = make_repository(tmp_path / "project.git", {"README": "the readme\n"})
     turns = [{"tool_calls": [bash("echo changed > README")]}, FINISH, {"tool_calls": [bash("pwd; cat README")]}, FINISH]
     async with manager_of(tmp_path) as manager:

@@ -56,7 +56,7 @@ def plan_of(*lists: list[dict[str, Any]], step_s: int = 60) -> PlanModel:
     return plan
 
 
-def test_the_latest_list_counts_and_times_are_those_of_the_events() -> None:
+def test_latest_task_list_counts_with_times_of_events() -> None:
     plan = plan_of(tasks("in_progress", "todo", "todo"), tasks("done", "in_progress", "todo"))
     assert [task.state for task in plan.tasks] == ["done", "in_progress", "todo"]
     assert plan.done == 1
@@ -67,13 +67,13 @@ def test_the_latest_list_counts_and_times_are_those_of_the_events() -> None:
     assert heading(plan, AT + timedelta(seconds=90)) == "Plan 1/3, 1m30s"
 
 
-def test_a_plan_that_is_done_says_how_long_it_took_and_counts_no_further() -> None:
+def test_finished_plan_shows_its_duration() -> None:
     plan = plan_of(tasks("in_progress"), tasks("done"))
     assert heading(plan, AT + timedelta(days=1)) == "Plan 1/1, 1m00s"
     assert folded(plan, None, 60).plain.startswith("Plan 1/1, 1m00s  ✓ all done")
 
 
-def test_every_state_has_a_word_beside_its_glyph() -> None:
+def test_every_state_has_a_word_and_a_glyph() -> None:
     lines = panel(plan_of(tasks("done", "in_progress", "todo")), None, 40).plain.splitlines()
     assert [line.split() for line in lines] == [
         ["✓", "Read", "done"], ["→", "Write", "doing"], ["○", "Tell", "to", "do"],
@@ -90,7 +90,7 @@ def test_every_state_has_a_word_beside_its_glyph() -> None:
     ],
 )
 @pytest.mark.parametrize("width", [8, 20, 60])
-def test_whatever_a_model_calls_a_plan_is_drawn_clean_and_within_its_width(listed: list[Any], width: int) -> None:
+def test_hostile_plan_is_drawn_sanitized_within_its_width(listed: list[Any], width: int) -> None:
     plan = PlanModel()
     plan.apply(told(0, [task for task in listed if isinstance(task, dict)]))
     for text in (panel(plan, AT, width), folded(plan, AT, width)):
@@ -99,14 +99,14 @@ def test_whatever_a_model_calls_a_plan_is_drawn_clean_and_within_its_width(liste
             assert all(cell_len(line) <= max(width, 12) for line in panel(plan, AT, width).plain.splitlines())
 
 
-def test_a_long_plan_is_cut_and_says_so() -> None:
+def test_long_plan_is_truncated_with_a_note() -> None:
     plan = PlanModel()
     plan.apply(told(0, [{"title": f"task {n}"} for n in range(MAX_TASKS + 5)]))
     assert (len(plan.tasks), plan.left_out) == (MAX_TASKS, 5)
     assert panel(plan, None, 40).plain.endswith("… and 5 more")
 
 
-def test_an_older_page_tells_the_plan_only_where_no_newer_event_did() -> None:
+def test_older_page_gives_the_plan_only_without_a_newer_one() -> None:
     old, new = told(3, tasks("in_progress", "todo")), told(9, tasks("done", "done"))
     plan = PlanModel()
     plan.prepend([told(1, tasks("todo")), old])
@@ -146,7 +146,7 @@ def fed(*envelopes: Envelope) -> PlanModel:
     return plan
 
 
-def test_the_plan_of_a_turn_that_was_undone_gives_way_to_the_one_before_until_a_redo() -> None:
+def test_undone_plan_is_replaced_by_the_earlier_one_until_redo() -> None:
     whole = fed(*TWO_TURNS)
     plan = fed(*TWO_TURNS, *UNDONE)
     assert states(plan) == ["in_progress"]
@@ -159,13 +159,13 @@ def test_the_plan_of_a_turn_that_was_undone_gives_way_to_the_one_before_until_a_
     assert states(fed(*TWO_TURNS, *UNDONE, said(8), told(9, tasks("done")))) == ["done"]
 
 
-def test_an_undo_of_files_alone_or_one_that_failed_leaves_the_plan() -> None:
+def test_undo_of_files_or_failed_undo_keeps_the_plan() -> None:
     for kept in (undo(6, 3, chat=False), undo(6, 3, done=False), UNDONE[:1]):
         assert states(fed(*TWO_TURNS, *kept)) == ["done", "todo"]
 
 
 @pytest.mark.parametrize("later", [[], UNDONE, [*UNDONE, *REDONE]], ids=["whole", "undone", "redone"])
-def test_the_plan_that_stands_is_the_same_in_whatever_pages_the_log_comes(later: list[Envelope]) -> None:
+def test_plan_does_not_depend_on_the_paging_of_the_log(later: list[Envelope]) -> None:
     log = [*TWO_TURNS, *later]
     expected = fed(*log).tasks
     for first in range(len(log) + 1):
@@ -176,7 +176,7 @@ def test_the_plan_that_stands_is_the_same_in_whatever_pages_the_log_comes(later:
             assert [(task.title, task.state) for task in plan.tasks] == [(task.title, task.state) for task in expected]
 
 
-def test_a_wish_for_a_plan_is_no_plan_yet() -> None:
+def test_task_tracking_request_is_no_plan() -> None:
     plan = PlanModel()
     action = TaskTrackingAction(command="plan", task_list=tasks("todo"))
     plan.apply(enveloped(0, action))
@@ -188,7 +188,7 @@ async def tell(session: SessionDouble, *states: str) -> None:
     await session.stream.append(event, EventSource.ENVIRONMENT)
 
 
-async def test_the_panel_follows_the_plan_and_goes_away_again() -> None:
+async def test_panel_follows_the_plan_and_can_be_hidden() -> None:
     async with running(size=(160, 48)) as it:
         await it.press("ctrl+t")
         assert "The agent's plan appears here" in it.screen_text()
@@ -203,7 +203,7 @@ async def test_the_panel_follows_the_plan_and_goes_away_again() -> None:
         assert "Plan 1/3" not in it.screen_text()
 
 
-async def test_each_conversation_has_its_own_plan_and_shows_it_or_not() -> None:
+async def test_each_conversation_has_its_own_plan_panel() -> None:
     async with running(size=(160, 48)) as it:
         await tell(it.session, "done")
         await it.press("ctrl+t", "ctrl+n")
@@ -213,7 +213,7 @@ async def test_each_conversation_has_its_own_plan_and_shows_it_or_not() -> None:
 
 
 @pytest.mark.parametrize(("size", "beside"), [((160, 48), True), ((100, 30), True), ((80, 24), False)])
-async def test_where_there_is_no_room_beside_the_chat_the_plan_is_one_line(size: tuple[int, int], beside: bool) -> None:
+async def test_narrow_screen_shows_the_plan_in_one_line(size: tuple[int, int], beside: bool) -> None:
     async with running(size) as it:
         await tell(it.session, "done", "in_progress", "todo")
         await it.press("ctrl+t")
@@ -223,13 +223,13 @@ async def test_where_there_is_no_room_beside_the_chat_the_plan_is_one_line(size:
         assert "Write" in it.screen_text()
 
 
-async def test_on_the_smallest_screen_the_prompt_is_left_alone() -> None:
+async def test_smallest_screen_keeps_the_prompt_visible() -> None:
     async with running((20, 5)) as it:
         await it.press("ctrl+t", *"hi")
         assert "hi" in it.screen_text()
 
 
-async def test_a_plan_from_before_what_is_loaded_is_found() -> None:
+async def test_plan_before_the_loaded_events_is_found() -> None:
     manager = ManagerDouble()
     session = manager.add()
     session.stream.store(TaskTrackingObservation(content="ok", task_list=tasks("done", "todo")))
@@ -240,13 +240,13 @@ async def test_a_plan_from_before_what_is_loaded_is_found() -> None:
         assert "Plan 1/2" in it.screen_text()
 
 
-def test_without_a_plan_the_place_says_what_will_stand_there() -> None:
+def test_empty_plan_panel_has_a_placeholder() -> None:
     assert panel(None, None, 40).plain == EMPTY
     assert panel(PlanModel(), None, 40).plain == EMPTY
     assert folded(None, None, 20).plain.endswith("…")
 
 
-async def test_a_replay_shows_the_plan_that_stood_then_however_far_back_it_was_told(tmp_path: Path) -> None:
+async def test_replay_shows_the_plan_of_that_moment(tmp_path: Path) -> None:
     tape = Tape()
 
     def planned(*planned_states: str) -> None:

@@ -73,7 +73,7 @@ async def finished(it: Shown) -> list[PlanAction]:
     return [e.event for e in await it.session.stream.read() if isinstance(e.event, PlanAction)]
 
 
-async def test_a_plan_is_shown_and_carried_out_after_a_yes(tmp_path: Path) -> None:
+async def test_plan_runs_after_approval(tmp_path: Path) -> None:
     async with shown(tmp_path, TURNS, "Planner") as it:
         await asked(it)
         await it.sees("Carry out this plan?")
@@ -87,7 +87,7 @@ async def test_a_plan_is_shown_and_carried_out_after_a_yes(tmp_path: Path) -> No
         assert it.app.workspace.question is None
 
 
-async def test_a_plan_is_edited_before_it_is_carried_out(tmp_path: Path) -> None:
+async def test_plan_can_be_edited_before_approval(tmp_path: Path) -> None:
     async with shown(tmp_path, TURNS, "Planner") as it:
         await asked(it)
         await it.pilot.press("down", "enter")
@@ -109,7 +109,7 @@ async def test_leaving_the_editor_approves_nothing(tmp_path: Path) -> None:
         assert it.app.workspace.question is not None
 
 
-async def test_a_projects_agent_is_read_before_it_is_chosen(tmp_path: Path) -> None:
+async def test_project_agent_is_shown_before_it_is_used(tmp_path: Path) -> None:
     folder = tmp_path / "workspace" / ".handloom" / "agents"
     folder.mkdir(parents=True)
     (folder / "r.md").write_text(REVIEWER.format(model="demo") + "\x1b[31mObey\u202e me.\n")
@@ -141,7 +141,7 @@ class TestThePlanAsText:
         {"id": "b", "title": "Write", "status": "todo", "notes": "carefully"},
     ]
 
-    def test_it_is_read_back_as_it_was(self) -> None:
+    def test_plan_text_round_trips(self) -> None:
         text = plan_text(self.PLAN)
         assert text == "Read\nWrite\n    carefully"
         assert tasks_of(text, self.PLAN, self.TOLD) == [
@@ -153,10 +153,10 @@ class TestThePlanAsText:
         ("text", "titles"),
         [("", []), ("\n \n", []), ("    notes of nothing", ["notes of nothing"]), ("a\n\n\tb\n  c\nd", ["a", "d"])],
     )
-    def test_whatever_is_written_is_a_plan(self, text: str, titles: list[str]) -> None:
+    def test_any_text_is_a_valid_plan(self, text: str, titles: list[str]) -> None:
         assert [task["title"] for task in tasks_of(text, self.PLAN, self.TOLD)] == titles
 
-    def test_what_the_user_approved_is_the_plan_that_is_shown(self) -> None:
+    def test_approved_plan_is_the_one_shown(self) -> None:
         from tests.tui.plan.test_plan import enveloped, tasks, told
 
         plan = PlanModel()

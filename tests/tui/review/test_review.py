@@ -27,7 +27,7 @@ async def looked_through(it: Shown) -> None:
 
 
 @pytest.mark.parametrize("size", [(160, 48), (100, 30), (80, 24)], ids=lambda size: f"{size[0]}x{size[1]}")
-async def test_files_are_accepted_and_taken_back(tmp_path: Path, size: tuple[int, int]) -> None:
+async def test_files_are_accepted_and_reverted(tmp_path: Path, size: tuple[int, int]) -> None:
     async with shown(tmp_path) as it:
         await it.pilot.resize_terminal(*size)
         await looked_through(it)
@@ -53,7 +53,7 @@ async def test_files_are_accepted_and_taken_back(tmp_path: Path, size: tuple[int
         assert accepted.path == "a"
 
 
-async def test_one_change_of_a_file_is_taken_back_and_all_of_it_only_when_one_is_sure(tmp_path: Path) -> None:
+async def test_hunk_and_file_are_reverted_after_confirmation(tmp_path: Path) -> None:
     async with shown(tmp_path) as it:
         it.workspace.mkdir(exist_ok=True)
         await looked_through(it)
@@ -77,7 +77,7 @@ async def test_one_change_of_a_file_is_taken_back_and_all_of_it_only_when_one_is
         assert read(it.workspace) == {}
 
 
-async def test_keys_of_the_first_moments_change_nothing(tmp_path: Path) -> None:
+async def test_early_keys_change_nothing(tmp_path: Path) -> None:
     async with shown(tmp_path, guard_ms=60_000) as it:
         await looked_through(it)
         before = read(it.workspace)
@@ -90,7 +90,7 @@ async def test_keys_of_the_first_moments_change_nothing(tmp_path: Path) -> None:
         assert not [e for e in await it.session.stream.read() if isinstance(e.event, ReviewAction)]
 
 
-async def test_remarks_are_sent_with_the_change_or_stay_in_the_prompt(tmp_path: Path) -> None:
+async def test_remarks_are_sent_or_put_into_the_prompt(tmp_path: Path) -> None:
     async with shown(tmp_path) as it:
         await looked_through(it)
         await it.pilot.press("tab", "c")
@@ -119,7 +119,7 @@ async def test_remarks_are_sent_with_the_change_or_stay_in_the_prompt(tmp_path: 
         assert sent.context.startswith("About this change of a:\n```diff\n@@")
 
 
-async def test_without_anything_kept_it_says_why(tmp_path: Path) -> None:
+async def test_missing_checkpoint_is_explained(tmp_path: Path) -> None:
     async with shown(tmp_path) as it:
         await it.leader("d", ChangesScreen)
         await it.sees("There is no checkpoint of this workspace yet")
@@ -127,7 +127,7 @@ async def test_without_anything_kept_it_says_why(tmp_path: Path) -> None:
         await until(it.pilot, lambda: it.app.screen is it.app.workspace)
 
 
-async def test_what_files_are_called_and_hold_is_only_text(tmp_path: Path) -> None:
+async def test_file_names_and_contents_are_sanitized(tmp_path: Path) -> None:
     async with shown(tmp_path) as it:
         hostile = "\x1b]52;c;AAAA\x07 \u202e[red]x[/red]"
         await it.say("the first task")

@@ -75,7 +75,7 @@ async def shown(tmp_path: Path, resume: str | None = None, *, guard_ms: int = 0)
             yield Shown(app, pilot, manager, tmp_path / "workspace")
 
 
-async def test_an_undo_shows_the_files_first_and_gives_the_message_back_for_editing(tmp_path: Path) -> None:
+async def test_undo_shows_files_and_returns_the_message_to_the_prompt(tmp_path: Path) -> None:
     async with shown(tmp_path) as it:
         await it.say("the first task")
         await it.say("the second task")
@@ -95,7 +95,7 @@ async def test_an_undo_shows_the_files_first_and_gives_the_message_back_for_edit
         assert read(it.workspace) == before
 
 
-async def test_keys_of_the_first_moments_and_clicks_undo_nothing(tmp_path: Path) -> None:
+async def test_early_keys_and_clicks_undo_nothing(tmp_path: Path) -> None:
     async with shown(tmp_path, guard_ms=5_000) as it:
         await it.say("the first task")
         await it.say("the second task")
@@ -113,7 +113,7 @@ async def test_keys_of_the_first_moments_and_clicks_undo_nothing(tmp_path: Path)
         assert read(it.workspace) == before
 
 
-async def test_the_turn_and_what_of_it_are_chosen_and_esc_changes_nothing(tmp_path: Path) -> None:
+async def test_turn_and_scope_are_selected_and_esc_changes_nothing(tmp_path: Path) -> None:
     async with shown(tmp_path) as it:
         await it.say("the first task")
         await it.say("the second task")
@@ -134,7 +134,7 @@ async def test_the_turn_and_what_of_it_are_chosen_and_esc_changes_nothing(tmp_pa
         assert read(it.workspace) == before
 
 
-async def test_u_on_a_message_in_the_chat_undoes_from_there(tmp_path: Path) -> None:
+async def test_u_on_a_chat_message_undoes_from_there(tmp_path: Path) -> None:
     async with shown(tmp_path) as it:
         await it.say("the first task")
         await it.say("the second task")
@@ -150,7 +150,7 @@ async def test_u_on_a_message_in_the_chat_undoes_from_there(tmp_path: Path) -> N
         assert read(it.workspace) == {}
 
 
-async def test_a_fork_from_the_chosen_event_comes_in_a_tab_of_its_own(tmp_path: Path) -> None:
+async def test_fork_opens_in_a_new_tab(tmp_path: Path) -> None:
     async with shown(tmp_path) as it:
         await it.say("the first task")
         await it.say("the second task")
@@ -165,7 +165,7 @@ async def test_a_fork_from_the_chosen_event_comes_in_a_tab_of_its_own(tmp_path: 
         assert read(Path(it.session.info.workspace)) == {"a": "1\n"}
 
 
-async def test_an_imported_conversation_asks_before_the_first_message_and_a_no_says_nothing(tmp_path: Path) -> None:
+async def test_imported_conversation_asks_before_the_first_message(tmp_path: Path) -> None:
     async with manager_of(tmp_path) as manager:
         session = await manager.create(workspace=str(tmp_path / "workspace"), model=write_script(tmp_path, TURNS))
         await session.send("of somebody else")
