@@ -27,7 +27,7 @@ from tui.dialogs.line_input import LineScreen
 from tui.i18n import _
 from tui.models.commands import choose_model
 from tui.plan.commands import edit_plan
-from tui.plan.model import plan_text, waits_for_approval
+from tui.plan.model import plan_text
 from tui.terminal_io.sanitizer import sanitize, sanitize_line
 from tui.workspace.footer import ABOUT
 
@@ -86,7 +86,7 @@ class Approvals:
             wanted = ("halt", state.halt)
         elif state.awaiting is not None:
             wanted = ("action", state.awaiting)
-        elif waits_for_approval(state, tab):
+        elif tab.has_open_plan:
             wanted = ("plan", tab.plan.version)
         if wanted == self._shown:
             return

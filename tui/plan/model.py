@@ -17,9 +17,7 @@ from tui.terminal_io.sanitizer import sanitize_line
 from tui.workspace.pane import PaneModel
 
 if TYPE_CHECKING:
-    from core.controller.state import State
     from core.events import Envelope
-    from tui.workspace.tab import Tab
 
 MAX_TASKS = 200
 """A longer plan is cut, and says so: users do not read it, and every change would cost more."""
@@ -28,8 +26,6 @@ MAX_KEPT = 500
 TITLE_CELLS = 200
 STATES = ("todo", "in_progress", "done")
 INDENT = "    "
-_ASKS = frozenset({"awaiting_user_input", "finished"})
-"""Agent states in which a plan that it made is complete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,11 +196,6 @@ def _task(raw: dict[str, Any], before: dict[str, Task], at: datetime) -> Task:
     began = old.began if old is not None and old.began is not None else (at if state == "in_progress" else None)
     task = Task(title, state, notes, since, began)
     return old if old is not None and old == task else task
-
-
-def waits_for_approval(state: State, tab: Tab) -> bool:
-    """Whether there is a plan that the user has not approved yet."""
-    return state.planning and state.agent_state in _ASKS and not state.is_busy and bool(tab.plan.tasks)
 
 
 def plan_text(tasks: Sequence[Task]) -> str:

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 
 from core.controller.decide import RESTARTED
 from core.errors import UsageError
-from core.events import Envelope, EventSource, Frame, MessageAction
+from core.events import AgentState, Envelope, EventSource, Frame, MessageAction
 from core.stream import EventStreamSubscriber
 from tui.i18n import _
-from tui.plan.model import waits_for_approval
 from tui.terminal_io.sanitizer import sanitize_line
 from tui.workspace.conversation_status import Mark, Wait, mark_of, wait_of
 from tui.workspace.footer import Facts
@@ -86,9 +85,16 @@ class ConversationTab(Tab):
             halt.what if halt is not None else "",
             has_message=state.first_message_id is not None,
             reads_terminal=self.terminal.waits and not self.has_terminal and (self.running or self.runs_command),
-            has_plan=waits_for_approval(state, self),
+            has_plan=self.has_open_plan,
             was_interrupted=state.reason == RESTARTED,
         )
+
+    @property
+    def has_open_plan(self) -> bool:
+        """Whether there is a complete plan that the user has not approved yet."""
+        state = self.session.state
+        is_complete = state.agent_state in (AgentState.AWAITING_USER_INPUT, AgentState.FINISHED) and not state.is_busy
+        return state.planning and is_complete and bool(self.plan.tasks)
 
     @property
     def running(self) -> bool:
