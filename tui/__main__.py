@@ -1,6 +1,6 @@
-"""The composition root: the command line, the choice of a runtime, and the start of what was asked for.
+"""The composition root: parses the command line and starts what it asks for.
 
-Imports as little as the first frame needs; everything of `core` and `runtime` is imported by the branch that uses it.
+Imports no more than the first frame needs; each branch imports what it uses of `core` and `runtime`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 import sys
 from contextlib import suppress
 from dataclasses import replace
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tui import i18n
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; the answer is the exit status. The terminal is left as it was found."""
+    """Run one command and return the exit status. The terminal is restored."""
     sys.excepthook = failure_report.tell
     options = parser().parse_args(arguments)
     if options.version:
@@ -34,91 +35,56 @@ def main(arguments: list[str] | None = None) -> int:
         return _workspace(options)
     if options.command == "replay":
         return _replay(options)
-    return _plain(options)
+    return _verb(options)
 
 
-def _plain(options: argparse.Namespace) -> int:
+VERBS = {
+    "run": "tui.cli.run:run",
+    "again": "tui.rerun.cli:run",
+    "list": "tui.sessions.cli:list_conversations",
+    "search": "tui.sessions.cli:search",
+    "rename": "tui.sessions.cli:rename",
+    "delete": "tui.sessions.cli:delete",
+    "serve": "tui.serve.cli:serve",
+    "agents": "tui.agents.cli:agents",
+    "memory": "tui.memory.cli:memory",
+    "secrets": "tui.secrets.cli:secrets",
+    "trust": "tui.trust.cli:trust",
+    "permissions": "tui.permissions.cli:permissions",
+    "show": "tui.statistics.cli:show",
+    "import": "tui.export.import_cli:import_conversation",
+    "image": "tui.cli.image:build",
+    "export": "tui.export.cli:export",
+}
+"""The function of each verb, imported when it is used. It takes the options and returns, or awaits, the exit status."""
+
+
+def _verb(options: argparse.Namespace) -> int:
     import asyncio
 
     from core.errors import ExitStatus, HandloomError
     from tui.cli import output
 
     try:
-        match options.command:
-            case "run":
-                from tui.cli import run
-
-                return int(asyncio.run(run.run(options)))
-            case "acp":
-                return _acp(options)
-            case "again":
-                from tui.rerun import cli as rerun_cli
-
-                return int(asyncio.run(rerun_cli.run(options)))
-            case "list" | "search" | "rename" | "delete":
-                return int(asyncio.run(_session_command(options)))
-            case "serve":
-                from tui.serve import cli as serve_cli
-
-                return asyncio.run(serve_cli.serve(options))
-            case "doctor":
-                return _doctor(options)
-            case "agents":
-                from tui.agents import cli as agents_cli
-
-                return agents_cli.agents(options)
-            case "memory":
-                from tui.memory import cli as memory_cli
-
-                return memory_cli.memory(options)
-            case "secrets":
-                from tui.secrets import cli as secrets_cli
-
-                return int(secrets_cli.secrets(options))
-            case "trust":
-                from tui.trust import cli as trust_cli
-
-                return trust_cli.trust(options)
-            case "keys":
-                return _keys(options)
-            case "permissions":
-                from tui.permissions import cli as permissions_cli
-
-                return permissions_cli.permissions(options)
-            case "show":
-                from tui.statistics import cli as statistics_cli
-
-                return int(asyncio.run(statistics_cli.show(options)))
-            case "import":
-                from tui.export import import_cli
-
-                return int(asyncio.run(import_cli.import_conversation(options)))
-            case "image":
-                from tui.cli import image
-
-                return int(asyncio.run(image.build(options)))
-            case _:
-                from tui.export import cli as export_cli
-
-                return int(asyncio.run(export_cli.export(options)))
+        if (run := {"acp": _acp, "doctor": _doctor, "keys": _keys}.get(options.command)) is not None:
+            return run(options)
+        module, _colon, name = VERBS[options.command].partition(":")
+        status = getattr(import_module(module), name)(options)
+        return int(asyncio.run(status) if asyncio.iscoroutine(status) else status)
     except HandloomError as error:
         output.notice(f"handloom: {error}")
-        return ExitStatus.USAGE  # nothing has happened yet: what fails later is told by the command itself
+        return ExitStatus.USAGE  # nothing has happened yet: verbs report later errors themselves
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains once more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter reports it again
         return ExitStatus.ERROR
     except KeyboardInterrupt:
         return ExitStatus.INTERRUPTED
 
 
 def _acp(options: argparse.Namespace) -> int:
-    """Serve an editor. It names the folder of each conversation itself."""
     import asyncio
 
-    from core.home import home_folder
-    from core.settings import screen_settings
-
-    speak(screen_settings.read(home_folder(os.environ), os.environ).language)
+    _set_language_and_keys()
     from tui.acp.serve import serve
     from tui.cli.options import StartOptions
 
@@ -126,49 +92,36 @@ def _acp(options: argparse.Namespace) -> int:
     return int(asyncio.run(serve(lambda: connect(start, ahead=False))))
 
 
-async def _session_command(options: argparse.Namespace) -> int:
-    from tui.sessions import cli as sessions_cli
-
-    commands = {
-        "list": sessions_cli.list_conversations,
-        "search": sessions_cli.search,
-        "rename": sessions_cli.rename,
-        "delete": sessions_cli.delete,
-    }
-    return await commands[options.command](options)
-
-
 def _doctor(options: argparse.Namespace) -> int:
     import asyncio
 
-    from core.home import home_folder
-    from core.settings import screen_settings
-
-    home = home_folder(os.environ)
-    speak(screen_settings.read(home, os.environ).language)
+    _set_language_and_keys()
     if options.mend or options.index:
         from tui.doctor import repair_cli
 
         return int(asyncio.run(repair_cli.run(options)))
-    from tui.shortcuts import keymap
-
-    keymap.use(keymap.read(home, os.environ))
     from tui.doctor import report
 
     return int(asyncio.run(report.doctor(options)))
 
 
 def _keys(options: argparse.Namespace) -> int:
+    _set_language_and_keys()
+    from tui.shortcuts import cli
+
+    return cli.keys(options)
+
+
+def _set_language_and_keys() -> None:
+    """Set both before modules are imported that contain texts of the screen."""
     from core.home import home_folder
     from core.settings import screen_settings
-    from tui.shortcuts import keymap
 
     home = home_folder(os.environ)
     speak(screen_settings.read(home, os.environ).language)
-    keymap.use(keymap.read(home, os.environ))
-    from tui.shortcuts import cli as shortcuts_cli
+    from tui.shortcuts import keymap
 
-    return shortcuts_cli.keys(options)
+    keymap.use(keymap.read(home, os.environ))
 
 
 def _workspace(options: argparse.Namespace) -> int:
@@ -195,7 +148,7 @@ def _workspace(options: argparse.Namespace) -> int:
 
 
 def _show(start: StartOptions) -> int:
-    """Run the screen until the user leaves it."""
+    """Run the workspace until the user quits."""
     from tui.shortcuts import keymap
 
     if start.home is not None:
@@ -211,7 +164,7 @@ def _show(start: StartOptions) -> int:
 
 
 def _replay(options: argparse.Namespace) -> int:
-    """Show a saved conversation, of this home or of a file; nothing that could act is started."""
+    """Show a saved conversation, of this home or of a file. Starts nothing that could act."""
     from contextlib import ExitStack
 
     from core.errors import HandloomError
@@ -235,9 +188,9 @@ def _replay(options: argparse.Namespace) -> int:
 
 
 def speak(setting: str) -> None:
-    """Choose the language of the screen; English where the terminal has no letters for another.
+    """Set the language of the screen; English if the terminal has no UTF-8.
 
-    Called before anything of the screen is imported, because texts of modules are made once.
+    Called before modules are imported that contain texts of the screen.
     """
     from tui.terminal_io.glyphs import speaks_utf8
 
@@ -245,7 +198,7 @@ def speak(setting: str) -> None:
 
 
 def _wrong_terminal() -> str:
-    """Why the workspace cannot be drawn here; empty where it can."""
+    """Why the workspace cannot be drawn here; empty if it can."""
     if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         return "the workspace needs a terminal. Without one, use: handloom run TASK"
     if os.environ.get("TERM", "") in ("", "dumb"):
@@ -271,7 +224,7 @@ def _by_lines(start: StartOptions) -> int:
 
 
 def _wrong_repository(start: StartOptions) -> str:
-    """Why the repository cannot be had, before the screen opens; empty where it can."""
+    """Why the repository cannot be used; empty if it can."""
     from core.errors import UsageError
     from core.repository import Repository
 
@@ -285,14 +238,13 @@ def _wrong_repository(start: StartOptions) -> str:
 
 
 async def connect(options: StartOptions, *, ahead: bool = True) -> ConversationManager:
-    """The manager behind the workspace, entered. Raises HandloomError with what to do next.
+    """Create and enter the manager. Raises HandloomError with what to do next.
 
-    `ahead` has a sandbox made for the workspace before there is a conversation in it.
+    `ahead` prepares a sandbox for the workspace before it has a conversation.
     """
     import asyncio
-    from importlib import import_module
 
-    # off the loop: the first frame is on the screen already
+    # in a thread: the first frame has been drawn already
     for module in ("core.conversations.conversation_manager", "runtime.local.local_runtime"):
         await asyncio.to_thread(import_module, module)
     from core.conversations.conversation_manager import ConversationManager
@@ -303,7 +255,7 @@ async def connect(options: StartOptions, *, ahead: bool = True) -> ConversationM
     from tui.runtime_factory import Runtimes
 
     home, mask = home_folder(os.environ), mask_here
-    with suppress(OSError):  # the store says what is wrong with the folder, and what to do
+    with suppress(OSError):  # the store reports what is wrong with the folder
         await asyncio.to_thread(log_to, home, lambda line: mask(line))  # noqa: PLW0108 -- the one of the manager, once there is one
     given = {"model": options.model, "runtime": options.runtime, "agent__name": options.agent}
     if options.trusts:

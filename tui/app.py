@@ -1,9 +1,8 @@
-"""HandloomApp: the program. It makes the features, gives them the workspace, passes messages on, and draws frames.
+"""HandloomApp: creates the features, gives them the workspace, and passes messages of widgets on to them.
 
-The first frame needs Textual and the views; whatever knows events, sessions or models is imported after it, in a
-thread. Frames are drawn at a limited rate (`tui.workspace.frame_rate`) and only after a change: a frame brings what the
-models of the current tab hold to the panes; hidden tabs cost nothing. Errors of background work are reported in one
-message, and the app stays usable.
+The first frame needs Textual and the views; what knows events, sessions or models is imported after it, in a thread.
+The views are drawn at a limited rate (`tui.workspace.frame_loop`). Errors of background work are reported, and the app
+stays usable.
 """
 
 from __future__ import annotations
@@ -59,15 +58,14 @@ from tui.terminal_io.glyphs import GLYPHS, in_ascii
 from tui.terminal_io.sanitizer import sanitize, sanitize_line
 from tui.themes.commands import Themes
 from tui.undo.commands import undo_from
+from tui.workspace.commands import CopyMode
 from tui.workspace.conversation_start import new_conversation, open_first
-from tui.workspace.copy_mode import CopyMode
-from tui.workspace.crash import crash_report
 from tui.workspace.frame_loop import FrameLoop
 from tui.workspace.line_view import Copied
 from tui.workspace.screen import Workspace
 from tui.workspace.tab_bar import TabStrip
 from tui.workspace.tabs import Tabs
-from tui.workspace.terminal_window import TerminalWindow
+from tui.workspace.terminal_window import TerminalWindow, crash_report
 
 if TYPE_CHECKING:
     from core.conversations.conversation_manager import ConversationManager
@@ -79,15 +77,15 @@ log = logging.getLogger(__name__)
 
 FLASH_S = 3.0
 AFTER_FIRST_FRAME = ("core.events", "core.errors", "core.stream", "tui.workspace.conversation", "tui.approval.question")
-"""Imported in a thread, so that the first frame neither waits for pydantic nor stalls over it."""
+"""Imported in a thread, so that the first frame does not wait for pydantic."""
 TYPED_S = 0.5
-"""For how long a key waits for the widget that has those before it: one that hangs does not hold the commands."""
+"""How long a command's key waits for the focused widget to handle the keys before it."""
 ALWAYS_POSSIBLE = frozenset({"app.redraw"})
-"""Commands that also answer while a dialog is up."""
+"""Commands that also work while a dialog is open."""
 
 
 class HandloomApp(App[None], inherit_bindings=False):
-    """The workspace as a program. Without Textual's own keys: those to quit with are the table's."""
+    """The app. It has no keys of Textual's; those to quit are in the table."""
 
     TITLE = "Handloom"
     CSS = "TextArea > .text-area--placeholder, Input > .input--placeholder { color: $text-muted; }"
@@ -130,19 +128,18 @@ class HandloomApp(App[None], inherit_bindings=False):
         self._connect = connect
         self.is_starting = True
         self.connected = asyncio.Event()
-        """Set once there is a manager."""
+        """Set once the store is open."""
         self.last_key = LastKey()
         self.last_words = ""
-        """What is written to the normal screen after the end; clean."""
+        """Printed on the normal screen after the end; clean."""
         self._flash_timer: Timer | None = None
         self._typed_early: list[events.Key] | None = []
-        """Keys from before there was anything that could take them; None from the first frame on."""
-        self._make_features()
+        """Keys from before the first frame; None afterwards."""
+        self._create_features()
 
-    def _make_features(self) -> None:
-        """Make the objects of the features that keep state, each with what it needs."""
+    def _create_features(self) -> None:
         self.themes = Themes(self)
-        self.workspace = Workspace(self.clock, lambda: self.completion.serve(self.workspace.prompt))
+        self.workspace = Workspace(self.clock, lambda: self.completion.connect(self.workspace.prompt))
         self.workspace.last_key = lambda: self.last_key
         self.tabs = Tabs(self, self._show)
         self.copy_mode = CopyMode(self)
@@ -162,11 +159,11 @@ class HandloomApp(App[None], inherit_bindings=False):
     # -- opening and closing -------------------------------------------------------------------------------------------
 
     def get_default_screen(self) -> Screen[None]:
-        """The workspace is the only screen that is always there."""
+        """The main screen."""
         return self.workspace
 
     def on_mount(self) -> None:
-        """Take the theme; what is slower waits until the first frame is out."""
+        """Apply the theme; slower work waits for the first frame."""
         problems = [*self.themes.begin(), *shortened(KEYMAP.problems)]
         self.window.open()
         self.frames.start()
@@ -205,14 +202,14 @@ class HandloomApp(App[None], inherit_bindings=False):
             self.is_starting = False
 
     def leave(self, error: HandloomError) -> None:
-        """End at the start: without a store, or with a model that cannot be used, there is nothing to show."""
+        """Exit during the start, because the store or the model cannot be used."""
         self.exit(return_code=2, message=f"handloom: {sanitize(str(error))}")
 
     async def on_unmount(self) -> None:
         """Close every conversation, whichever way the app ends."""
         self.graphics_session.end()
         self.window.close()
-        self.last_words = self.window.text_to_keep()
+        self.last_words = self.window.last_words()
         self.themes.unwatch()
         for tab in self.tabs.all:
             for group in tab.work_groups:
@@ -222,7 +219,7 @@ class HandloomApp(App[None], inherit_bindings=False):
             await self.manager.aclose()
 
     def _fatal_error(self) -> None:
-        """End, and then say where it failed, without secrets: Textual would show the values of variables."""
+        """Exit and print a report without secrets: Textual's would show the values of variables."""
         self.bell()
         self._exit_renderables.append(crash_report(self.manager))
         self._close_messages_no_wait()
@@ -230,13 +227,10 @@ class HandloomApp(App[None], inherit_bindings=False):
     # -- what features are given ---------------------------------------------------------------------------------------
 
     def attempt(self, work: Coroutine[Any, Any, None], group: str = "default", *, exclusive: bool = False) -> None:
-        """Run a coroutine in the background; its errors are reported, and the app goes on.
-
-        If it is exclusive, what runs in its group is cancelled.
-        """
+        """Run a coroutine in the background and report its errors. If exclusive, cancel what runs in its group."""
         attempt = self._attempt(work)
         task = self.run_worker(attempt, group=group, exclusive=exclusive, exit_on_error=False)._task
-        if task is not None:  # one that is cancelled before it begins would leave both as never awaited
+        if task is not None:  # cancelled before it starts, both would never be awaited
             task.add_done_callback(lambda _: (attempt.close(), work.close()))
 
     def cancel(self, group: str) -> None:
@@ -244,7 +238,7 @@ class HandloomApp(App[None], inherit_bindings=False):
         self.workers.cancel_group(self, group)
 
     async def _attempt(self, work: Coroutine[Any, Any, None]) -> None:
-        # The boundary between what the user asked for and the frame: nothing below may take the screen down.
+        # The boundary for errors of commands: none may crash the app.
         try:
             await work
         except Exception as error:
@@ -257,7 +251,7 @@ class HandloomApp(App[None], inherit_bindings=False):
                 self.report(text.format(error=f"{type(error).__name__}: {error}"))
 
     def report(self, message: str) -> None:
-        """Show what went wrong and what to do next, until Esc."""
+        """Show a problem until the user dismisses it."""
         self.workspace.notice.show(sanitize(message))
 
     def flash(self, message: str) -> None:
@@ -268,17 +262,17 @@ class HandloomApp(App[None], inherit_bindings=False):
         self._flash_timer = self.set_timer(FLASH_S, self._end_flash)
 
     def _end_flash(self) -> None:
-        if self.is_running:  # at the end the parts of the screen go one by one
+        if self.is_running:  # otherwise widgets are being removed
             self.workspace.flash("")
 
     def emit(self, sequence: str) -> None:
-        """Have the terminal act on a sequence of `tui.terminal_io.escapes`."""
+        """Write an escape sequence of `tui.terminal_io.escapes` to the terminal."""
         escapes.write(self._driver, sequence)
 
     def copy_to_clipboard(self, text: str, note: str = "") -> None:
-        """Copy a text by every way that leads to the user's clipboard from here, and say which it was."""
+        """Copy a text to the clipboard and say so."""
         if not text:
-            return  # what was copied before is worth more
+            return  # keeps what was copied before
         self._clipboard = text
         note = note or _("Copied {count} characters").format(count=f"{len(text):,}")
         self.attempt(self._copy(text, note))
@@ -287,35 +281,35 @@ class HandloomApp(App[None], inherit_bindings=False):
         self.flash(await clipboard.copy(text, note, os.environ, self.emit, headless=self.is_headless))
 
     def _show(self, tab: Tab | None) -> None:
-        """Draw the tab that was brought to the front."""
+        """Draw the current tab, after it has changed."""
         self.approvals.clear()
         self.workspace.show(tab)
         self.frames.draw()
 
     def wake(self, tab: Tab) -> None:
-        """Draw a tab in the next frame, because something in it changed."""
+        """Draw a tab in the next frame, because it has changed."""
         self.frames.wake(tab)
 
     def period_s(self) -> float:
-        """The time between two frames now."""
+        """The current time between two frames."""
         return self.frames.period_s()
 
     def watch_title(self, title: str) -> None:
-        """Name the terminal's window after the conversation and its state."""
+        """Set the title of the terminal's window."""
         self.emit(escapes.title(in_ascii(title) if GLYPHS.ascii else title))
 
     @property
     def reading_width(self) -> int:
-        """The most columns of the chat; 0 takes all there are, so that no margin is selected in copy mode."""
+        """The most columns of the chat; 0 for no limit, so that copy mode selects no margin."""
         return 0 if self.copy_mode.is_on else max(0, self.options.screen.reading_width)
 
     @property
     def graphics(self) -> GraphicsTerminal | None:
-        """What is known of how the terminal draws pictures; None where it draws none."""
+        """How the terminal draws pictures; None if it does not."""
         return self.graphics_session.terminal
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Textual's own, as far as they fit, and ours."""
+        """Textual's filters as far as they fit, and ours."""
         return self.themes.line_filters(super().get_line_filters())
 
     def _display(self, screen: Screen[Any], renderable: Any) -> None:
@@ -329,7 +323,7 @@ class HandloomApp(App[None], inherit_bindings=False):
     # -- keys ----------------------------------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """A command's key answers only in its scope, and not under a dialog."""
+        """Enable a command's key in its scope, and not under a dialog."""
         if action != "command":
             return super().check_action(action, parameters)
         command = BY_ID[str(parameters[0])]
@@ -347,11 +341,10 @@ class HandloomApp(App[None], inherit_bindings=False):
                 return scope is command.scope
 
     async def action_command(self, command_id: str) -> None:
-        """Carry out a command of the table."""
         await self.do(command_id)
 
     async def do(self, command_id: str, argument: str = "") -> None:
-        """Carry out a command by its id; `argument` is the digit of a tab, or the words behind a command's name."""
+        """Carry out a command by its id; `argument` is the digit of a tab, or the words after a slash command."""
         command = BY_ID[command_id]
         if refusal := refuses(self, command):
             self.flash(refusal)
@@ -361,7 +354,7 @@ class HandloomApp(App[None], inherit_bindings=False):
             await result
 
     async def on_event(self, event: events.Event) -> None:
-        """The key after the leader goes nowhere else, nor does one for the terminal that the user has."""
+        """Give a key to the terminal that the user has taken over or to the leader, before all others."""
         if isinstance(event, events.Key) and not event.is_forwarded:
             if self._typed_early is not None:
                 self._typed_early.append(event)
@@ -369,32 +362,28 @@ class HandloomApp(App[None], inherit_bindings=False):
             if terminal.key_to_terminal(self, event):
                 return
             if not event.is_printable:
-                await self._typed_before()
+                await self._wait_for_typed_keys()
             self.last_key = LastKey(event.key, self.clock())
             if self.leader.is_armed:
                 await self.leader.take(event)
                 return
-            if not self._is_heard(event):
+            screen = self.screen_stack[-1] if self.screen_stack else None
+            if isinstance(screen, GuardedScreen) and not screen.hears(event):
                 return
         await super().on_event(event)
 
-    def _is_heard(self, event: events.Key) -> bool:
-        """Whether the dialog that is up, if one is, takes this key."""
-        screen = self.screen_stack[-1] if self.screen_stack else None
-        return not isinstance(screen, GuardedScreen) or screen.hears(event)
-
     async def _take_early_keys(self) -> None:
-        """Take the keys from before the first frame, in their order."""
+        """Handle the keys from before the first frame, in order."""
         early, self._typed_early = self._typed_early or [], None
         for event in early:
             await self.on_event(event)
 
-    async def _typed_before(self) -> None:
-        """Wait until the widget with the focus has taken the keys before this one, which a command would overtake."""
-        heard = asyncio.Event()
-        if self.focused is not None and self.focused.call_later(heard.set):
+    async def _wait_for_typed_keys(self) -> None:
+        """Wait until the focused widget has handled the keys before this one, which a command would overtake."""
+        handled = asyncio.Event()
+        if self.focused is not None and self.focused.call_later(handled.set):
             with suppress(TimeoutError):
-                await asyncio.wait_for(heard.wait(), TYPED_S)
+                await asyncio.wait_for(handled.wait(), TYPED_S)
 
     # -- messages of the widgets, passed on to the features ------------------------------------------------------------
 
@@ -405,7 +394,6 @@ class HandloomApp(App[None], inherit_bindings=False):
         self.themes.note_focus()
 
     def on_text_selected(self, event: events.TextSelected) -> None:
-        """The mouse selected something: copy it, if the user wants that."""
         if self.options.screen.copy_on_select and (text := self.screen.get_selected_text()):
             self.copy_to_clipboard(text)
 
@@ -415,16 +403,16 @@ class HandloomApp(App[None], inherit_bindings=False):
             self.flash(message.note)
 
     def on_prompt_submitted(self, message: Prompt.Submitted) -> None:
-        self.submission.submit_written(message)
+        self.submission.handle(message)
 
-    def on_prompt_told(self, message: Prompt.Told) -> None:
-        self.report(message.text)
+    def on_prompt_failed(self, message: Prompt.Failed) -> None:
+        self.report(message.reason)
 
     def on_prompt_picture_attached(self) -> None:
         self.submission.warn_of_picture()
 
     def on_prompt_scroll_wanted(self, message: Prompt.ScrollWanted) -> None:
-        """Scroll a long question, else the chat, while the prompt keeps the focus."""
+        """Scroll a long question, else the chat; the prompt keeps the focus."""
         question = self.workspace.question
         if question is None or not question.scroll_body(message.where):
             self.workspace.chat.go(message.where)

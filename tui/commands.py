@@ -1,11 +1,10 @@
-"""The one table of commands: collected from the features, with the keys that the user gave them.
+"""The table of commands, collected from the features, with the user's keys.
 
-Bindings, leader keys, palette, help, footer hints and docs/shortcuts.md are made from it, so none of them can promise
-a key that another does not know. A feature has its rows in its `commands.py`: what a command is called, its keys, and
-the function that carries it out. `native` rows are keys that a widget answers to; they are listed for help, and the app
-binds none of them. The rows are English and have the default keys; `COMMANDS` has them in the language of the screen,
-with the user's keys (`tui.shortcuts.keymap`). Invariants, held by tests: no key twice where both would answer, none of
-`keys.NEVER`, no id twice.
+Bindings, leader keys, palette, help, footer hints and docs/shortcuts.md are made from it, so they always agree. Each
+feature has its rows in its `commands.py`: title, keys, and the function that carries out the command. `native` rows are
+keys that a widget handles; help lists them, and the app does not bind them. The rows are English and have the default
+keys; `COMMANDS` has them in the language of the screen, with the user's keys (`tui.shortcuts.keymap`). Tests ensure
+that no id occurs twice, no key twice in the same scope, and none of `shortcut_keys.NEVER`.
 
 `python -m tui.commands` prints the table in Markdown.
 """
@@ -22,7 +21,6 @@ from tui.chat import commands as chat
 from tui.events import commands as events
 from tui.export import commands as export
 from tui.find import commands as find
-from tui.help import commands as help
 from tui.i18n import _
 from tui.jump import commands as jump
 from tui.mcp import commands as mcp
@@ -64,211 +62,55 @@ __all__ = [
     "keyed",
 ]
 
-ORDER = [
-    "app.palette",
-    "app.leader",
-    "app.help",
-    "app.interrupt",
-    "app.back",
-    "app.redraw",
-    "app.theme",
-    "app.reload_themes",
-    "app.copy_mode",
-    "app.settings",
-    "app.keys",
-    "app.jump",
-    "app.secrets",
-    "app.quit",
-    "conv.new",
-    "conv.agent",
-    "conv.manager",
-    "conv.goto",
-    "conv.next",
-    "conv.prev",
-    "conv.close",
-    "conv.left",
-    "conv.right",
-    "conv.rename",
-    "conv.export",
-    "conv.reopen",
-    "conv.undo",
-    "conv.redo",
-    "conv.changes",
-    "conv.fork",
-    "conv.split",
-    "conv.other",
-    "conv.model",
-    "conv.pause",
-    "conv.sandbox",
-    "conv.restore",
-    "conv.jobs",
-    "conv.statistics",
-    "conv.again",
-    "conv.mcp",
-    "memory.compact",
-    "memory.pin",
-    "memory.pin_all",
-    "memory.list",
-    "conv.trust",
-    "conv.knowledge",
-    "pane.chat",
-    "pane.events",
-    "terminal.take",
-    "pane.terminal",
-    "pane.browser",
-    "pane.next",
-    "pane.prev",
-    "detail.toggle",
-    "tasks.toggle",
-    "find",
-    "answer.copy",
-    "ask.focus",
-    "question.move",
-    "question.take",
-    "ask.next",
-    "app.permissions",
-    "plan.again",
-    "prompt.send",
-    "prompt.newline",
-    "prompt.queue",
-    "queue.drop",
-    "prompt.mode",
-    "prompt.search",
-    "prompt.editor",
-    "prompt.paste",
-    "prompt.file",
-    "prompt.reference",
-    "prompt.command",
-    "prompt.shell",
-    "prompt.page_up",
-    "prompt.page_down",
-    "prompt.home",
-    "prompt.end",
-    "prompt.up",
-    "prompt.down",
-    "prompt.help",
-    "prompt.quit",
-    "list.open",
-    "list.up",
-    "list.down",
-    "list.page_up",
-    "list.page_down",
-    "list.home",
-    "list.end",
-    "list.find_next",
+ORDER = (
+    "app.palette", "app.leader", "app.help", "app.interrupt", "app.back", "app.redraw", "app.theme",
+    "app.reload_themes", "app.copy_mode", "app.settings", "app.keys", "app.jump", "app.secrets", "app.quit",
+    "conv.new", "conv.agent", "conv.manager", "conv.goto", "conv.next", "conv.prev", "conv.close", "conv.left",
+    "conv.right", "conv.rename", "conv.export", "conv.reopen", "conv.undo", "conv.redo", "conv.changes", "conv.fork",
+    "conv.split", "conv.other", "conv.model", "conv.pause", "conv.sandbox", "conv.restore", "conv.jobs",
+    "conv.statistics", "conv.again", "conv.mcp",
+    "memory.compact", "memory.pin", "memory.pin_all", "memory.list", "conv.trust", "conv.knowledge",
+    "pane.chat", "pane.events", "terminal.take", "pane.terminal", "pane.browser", "pane.next", "pane.prev",
+    "detail.toggle", "tasks.toggle",
+    "find", "answer.copy", "ask.focus", "question.move", "question.take", "ask.next", "app.permissions", "plan.again",
+    "prompt.send", "prompt.newline", "prompt.queue", "queue.drop", "prompt.mode", "prompt.search", "prompt.editor",
+    "prompt.paste", "prompt.file", "prompt.reference", "prompt.command", "prompt.shell", "prompt.page_up",
+    "prompt.page_down", "prompt.home", "prompt.end", "prompt.up", "prompt.down", "prompt.help", "prompt.quit",
+    "list.open", "list.up", "list.down", "list.page_up", "list.page_down", "list.home", "list.end", "list.find_next",
     "list.find_prev",
-    "find.next",
-    "find.prev",
-    "find.read",
-    "chat.fold",
-    "chat.copy",
-    "chat.undo",
-    "events.filter",
-    "events.jump",
-    "events.copy",
-    "events.goto",
-    "chat.copy_code",
-    "chat.diff",
-    "browser.prev",
-    "browser.next",
-    "browser.first",
-    "browser.last",
-    "browser.copy_url",
-    "browser.take",
-    "browser.hints",
-    "browser.type",
-    "browser.enter",
-    "browser.open",
-    "browser.back",
-    "browser.forward",
-    "browser.reload",
-    "browser.up",
-    "browser.down",
-    "browser.page_up",
-    "browser.page_down",
-    "browser.left",
-    "browser.right",
-    "browser.zoom",
-    "browser.numbers",
-    "browser.copy_words",
-    "replay.play",
-    "replay.next",
-    "replay.prev",
-    "replay.next_turn",
-    "replay.prev_turn",
-    "replay.first",
-    "replay.last",
-    "replay.part",
-    "replay.faster",
-    "replay.slower",
-    "replay.skip",
-    "replay.search",
-    "replay.next_hit",
-    "replay.prev_hit",
-    "replay.mark",
-    "replay.next_mark",
-    "replay.goto",
-    "replay.live",
-    "replay.fork",
-    "replay.open",
-    "replay.help",
-    "list.help",
-]
+    "find.next", "find.prev", "find.read", "chat.fold", "chat.copy", "chat.undo",
+    "events.filter", "events.jump", "events.copy", "events.goto", "chat.copy_code", "chat.diff",
+    "browser.prev", "browser.next", "browser.first", "browser.last", "browser.copy_url", "browser.take",
+    "browser.hints", "browser.type", "browser.enter", "browser.open", "browser.back", "browser.forward",
+    "browser.reload", "browser.up", "browser.down", "browser.page_up", "browser.page_down", "browser.left",
+    "browser.right", "browser.zoom", "browser.numbers", "browser.copy_words",
+    "replay.play", "replay.next", "replay.prev", "replay.next_turn", "replay.prev_turn", "replay.first", "replay.last",
+    "replay.part", "replay.faster", "replay.slower", "replay.skip", "replay.search", "replay.next_hit",
+    "replay.prev_hit", "replay.mark", "replay.next_mark", "replay.goto", "replay.live", "replay.fork", "replay.open",
+    "replay.help", "list.help",
+)  # fmt: skip
 """The order of help, palette and docs/shortcuts.md. Commands that are not in it follow at the end."""
 
-
-def _place(command: Command) -> int:
-    return ORDER.index(command.id) if command.id in ORDER else len(ORDER)
-
-
+FEATURES = (
+    palette, shortcuts, workspace, themes, settings, jump, secrets, agents, sessions, export, undo, review, models,
+    sandbox, statistics, rerun, mcp, memory, trust, terminal, chat, plan, find, approval, permissions, prompt, events,
+    browser, replay,
+)  # fmt: skip
+_PLACES = {id: place for place, id in enumerate(ORDER)}
 ROWS: tuple[Command, ...] = tuple(
-    sorted(
-        (
-            *palette.ROWS,
-            *shortcuts.ROWS,
-            *help.ROWS,
-            *workspace.ROWS,
-            *themes.ROWS,
-            *settings.ROWS,
-            *jump.ROWS,
-            *secrets.ROWS,
-            *agents.ROWS,
-            *sessions.ROWS,
-            *export.ROWS,
-            *undo.ROWS,
-            *review.ROWS,
-            *models.ROWS,
-            *sandbox.ROWS,
-            *statistics.ROWS,
-            *rerun.ROWS,
-            *mcp.ROWS,
-            *memory.ROWS,
-            *trust.ROWS,
-            *terminal.ROWS,
-            *chat.ROWS,
-            *plan.ROWS,
-            *find.ROWS,
-            *approval.ROWS,
-            *permissions.ROWS,
-            *prompt.ROWS,
-            *events.ROWS,
-            *browser.ROWS,
-            *replay.ROWS,
-        ),
-        key=_place,
-    )
+    sorted((row for feature in FEATURES for row in feature.ROWS), key=lambda row: _PLACES.get(row.id, len(ORDER)))
 )
 """The table in English, with its default keys. A command's help names the keys of others by their ids in braces."""
 
 KEYMAP = keymap.applied([row.translated() for row in ROWS], keymap.chosen())
-"""The user's keys, and what is wrong with them."""
+"""The user's keys, and problems with them."""
 publish(KEYMAP.commands)
 COMMANDS = tuple(replace(command, help=keyed(command.help)) for command in KEYMAP.commands)
 BY_ID = {command.id: command for command in COMMANDS}
 
 
 def by_leader(key: str) -> tuple[Command, str] | None:
-    """The command that a key after the leader means, with its argument (the digit of a tab, or "")."""
+    """The command for a key after the leader, with its argument (the digit of a tab, or "")."""
     if key.isdigit() and key != "0" and BY_ID["conv.goto"].leader:
         return BY_ID["conv.goto"], key
     for command in COMMANDS:
@@ -278,7 +120,7 @@ def by_leader(key: str) -> tuple[Command, str] | None:
 
 
 def leader_commands() -> Iterator[Command]:
-    """The commands that the leader reaches, in the table's order."""
+    """The commands with a leader key, in the table's order."""
     return (command for command in COMMANDS if command.leader)
 
 
@@ -287,11 +129,11 @@ WORKING = (
     (key_of("prompt.queue"), _("queues it")),
     (key_of("app.back"), _("stops")),
 )
-"""What the prompt's keys do while the agent works: three things that must not be mistaken for one another."""
+"""What the prompt's keys do while the agent works."""
 
 
 def hints(scope: Scope, *, working: bool = False) -> list[tuple[str, str]]:
-    """(key, word) for the footer, those of the scope first; at most seven, because users do not read more."""
+    """(key, word) for the footer, those of the scope first; at most seven."""
     if working and scope is Scope.PROMPT:
         return list(WORKING)
     scopes = {scope, Scope.LIST} if scope in (Scope.CHAT, Scope.EVENTS) else {scope}

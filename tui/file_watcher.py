@@ -1,7 +1,7 @@
-"""Tells when files of a folder change, without looking again and again: inotify, where the system is Linux.
+"""Watches the files of a folder by inotify, without polling.
 
-Elsewhere there is nothing in the standard library that needs no second thread, so `watch` answers None and the caller
-looks when it has a reason to.
+Only on Linux: for other systems the standard library has nothing that needs no second thread, so `watch` returns None
+and the caller checks the folder when it has a reason to.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from pathlib import Path
 _ATTRIB, _CLOSE_WRITE, _MOVED_FROM, _MOVED_TO, _DELETE = 0x4, 0x8, 0x40, 0x80, 0x200
 """From inotify(7)."""
 EDITED = _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _DELETE
-"""A file is complete, is replaced, or is gone. Editors do the one or the other."""
+"""A file was written, replaced or removed."""
 RUNG = _ATTRIB | _CLOSE_WRITE | _DELETE
-"""A bell of `core.store.locks` is rung, or its process has let go of it, as every process does that ends."""
+"""A bell of `core.store.locks` was rung, or its process has released it, as at its end."""
 
 
 class Watch:
-    """A folder that is watched until `close`."""
+    """Watches a folder until `close`."""
 
     def __init__(self, fd: int, changed: Callable[[], None], rest_s: float) -> None:
         self._fd = fd
@@ -32,7 +32,7 @@ class Watch:
         self._loop.add_reader(fd, self._hear)
 
     def _hear(self) -> None:
-        """Answer at once, or once the rest is over: until then nothing wakes the loop, however much changes."""
+        """Call back at once, or after `rest_s`; until then no further change wakes the loop."""
         if not self._rest_s:
             self._read()
             return
@@ -46,13 +46,13 @@ class Watch:
 
     def _read(self) -> None:
         try:
-            os.read(self._fd, 65536)  # what changed does not matter: the folder is small, and is read as a whole
+            os.read(self._fd, 65536)  # the caller reads the whole folder
         except BlockingIOError:
             return
         self._changed()
 
     def close(self) -> None:
-        """Watch no more. May be called twice."""
+        """Stop watching. May be called twice."""
         if self._resting is not None:
             self._resting.cancel()
             self._resting = None
@@ -63,13 +63,13 @@ class Watch:
 
 
 def watch(folder: Path, changed: Callable[[], None], what: int = EDITED, *, rest_s: float = 0.0) -> Watch | None:
-    """Call `changed` on the running loop whenever a file in the folder changes; None where that cannot be had.
+    """Call `changed` on the running loop whenever a file in the folder changes; returns None if that is not possible.
 
-    What happens within `rest_s` seconds is told together, at their end.
+    Changes within `rest_s` seconds cause one call, at their end.
     """
     if sys.platform != "linux" or not folder.is_dir():
         return None
-    import ctypes  # after the first frame, which need not wait for it
+    import ctypes  # not before the first frame
 
     system = ctypes.CDLL(None, use_errno=True)
     fd = system.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)

@@ -1,7 +1,7 @@
-"""Where conversations get their runtimes from: the one place that knows them all, and chooses by the settings.
+"""Runtimes: creates the runtime of each conversation, chosen by the settings.
 
-Blocks where it looks at the machine, so the manager calls it off the event loop. What containers share is made when the
-first one is wished for, and is left with the manager.
+It blocks, so the manager calls it in a thread. The pool of containers is created with the first container, and closed
+with the manager.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
 MB = 1024 * 1024
 SANDBOXES = "sandboxes"
-"""The folder in the home in which sandboxes keep what outlasts them, each under its conversation's id."""
+"""The folder in the home for data that outlives a sandbox, by conversation id."""
 CONTAINED = ".docker"
-"""What is added to that name where it is a container's."""
+"""The suffix of that folder's name for a container."""
 
 
 class Runtimes:
-    """Makes the runtime of each conversation. Use as an async context manager; leaving it takes away what was shared.
+    """Creates the runtime of each conversation. An async context manager; leaving it closes the pool of containers.
 
-    `settings` gives the settings as they are now; without `spares` nothing is kept ready for a next conversation.
+    `settings` returns the current settings; without `spares` no container is kept ready for the next conversation.
     """
 
     def __init__(
@@ -47,28 +47,28 @@ class Runtimes:
         self._settings = settings
         self._environ = environ
         self._spares = spares
-        self._fleet: WarmPool | None = None
+        self._pool: WarmPool | None = None
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        if self._fleet is not None:
-            await self._fleet.aclose()
+        if self._pool is not None:
+            await self._pool.aclose()
 
     def __call__(self, workspace: str) -> Runtime:
-        """A runtime that works in this folder, not started. Blocks. Raises ConfigurationError.
+        """A runtime for this folder, not started. Blocks. Raises ConfigurationError.
 
-        It enforces the rules of files; a conversation tells it to enforce its own, too.
+        It enforces the rules of files; a conversation adds its own rules.
         """
         from core.security.guard import guard_of_files
 
         leave_out(workspace)
-        runtime = self._made(workspace)
+        runtime = self._create(workspace)
         runtime.deny(guard_of_files(self._home, workspace).denials)
         return runtime
 
-    def _made(self, workspace: str) -> Runtime:
+    def _create(self, workspace: str) -> Runtime:
         from runtime.isolation.session_folder import remove_abandoned
 
         settings = self._settings()
@@ -76,7 +76,7 @@ class Runtimes:
         if settings.runtime == "docker":
             from runtime.docker.docker_runtime import DockerRuntime
 
-            return DockerRuntime(self._shared_fleet(settings), workspace)
+            return DockerRuntime(self._warm_pool(settings), workspace)
         if settings.runtime == "remote":
             return _remote(settings.remote, self._environ)
         from runtime.local.local_runtime import LocalRuntime
@@ -85,9 +85,9 @@ class Runtimes:
         return LocalRuntime(workspace, isolation=isolation, options=_plugin_options(settings.sandbox))
 
     def before_server(self, folder: str) -> tuple[str, ...]:
-        """The words that stand before the command of an MCP server that a workspace names: they isolate it.
+        """The words before the command of a workspace's MCP server that isolate it; empty without isolation.
 
-        Empty without isolation. Blocks. Raises RuntimeUnavailableError where it is wanted and cannot be.
+        Blocks. Raises RuntimeUnavailableError if the settings require isolation and it is not available.
         """
         from core.security.guard import guard_of_files
         from runtime.isolation.confinement import Confinement
@@ -110,11 +110,11 @@ class Runtimes:
 
     @property
     def label(self) -> str:
-        """The label of this home's containers; empty where there are none."""
-        return self._fleet.label if self._fleet is not None else ""
+        """The label of this home's containers; empty if there are none."""
+        return self._pool.label if self._pool is not None else ""
 
     def checkpoints(self, workspace: str, conversation_id: str) -> Checkpoints | None:
-        """Where the checkpoints of a workspace are kept; None where the settings want none."""
+        """The store of a workspace's checkpoints; None if the settings want none."""
         settings = self._settings()
         if not settings.sandbox.checkpoints or _is_elsewhere(settings):
             return None
@@ -123,10 +123,10 @@ class Runtimes:
         return WorkspaceCheckpoints(self._home, workspace, conversation_id)
 
     async def forget(self, info: ConversationInfo, *, later: bool = False) -> None:
-        """Remove what runtimes of any kind have kept of a conversation: checkpoints, container and volumes, folders.
+        """Remove a conversation's data of any kind of runtime: checkpoints, container and volumes, folders.
 
-        Whatever the settings are by now; where `later`, a container whose engine does not answer goes once it does.
-        Raises CheckpointError, ConfigurationError, RuntimeUnavailableError, and OutOfReachError for such a container.
+        With `later`, a container whose engine does not answer is removed once it does; without, this raises
+        OutOfReachError. Raises CheckpointError, ConfigurationError and RuntimeUnavailableError.
         """
         from runtime.checkpoints.checkpoint_store import WorkspaceCheckpoints, is_kept
 
@@ -134,33 +134,33 @@ class Runtimes:
             await WorkspaceCheckpoints(self._home, info.workspace, info.id).delete()
         folder = self._home / SANDBOXES / info.id
         if await asyncio.to_thread(folder.with_name(f"{info.id}{CONTAINED}").exists):
-            fleet = await asyncio.to_thread(self._shared_fleet, self._settings())
-            await fleet.forget(info.id, later=later)
+            pool = await asyncio.to_thread(self._warm_pool, self._settings())
+            await pool.forget(info.id, later=later)
         await asyncio.to_thread(_remove, folder)
 
     async def warm(self, workspace: str) -> None:
-        """Have a container ready for the first conversation in this folder, where there are containers.
+        """Start to prepare a container for the first conversation in this folder, if the settings use containers.
 
-        Returns before it is. Raises ConfigurationError.
+        Returns before it is ready. Raises ConfigurationError.
         """
         if self._settings().runtime == "docker":
             runtime = await asyncio.to_thread(self, workspace)
-            assert self._fleet is not None
-            self._fleet.warm(runtime)  # type: ignore[arg-type]
+            assert self._pool is not None
+            self._pool.warm(runtime)  # type: ignore[arg-type]
 
-    def _shared_fleet(self, settings: Settings) -> WarmPool:
+    def _warm_pool(self, settings: Settings) -> WarmPool:
         from runtime.docker.warm_pool import WarmPool
 
-        if self._fleet is None:
+        if self._pool is None:
             docker = settings.docker if self._spares else settings.docker.model_copy(update={"spares": 0})
             options = _container_options(docker, self._environ)
             isolation = isolation_of(settings.sandbox, self._home)
-            self._fleet = WarmPool(self._home, options, isolation, _plugin_options(settings.sandbox))
-        return self._fleet
+            self._pool = WarmPool(self._home, options, isolation, _plugin_options(settings.sandbox))
+        return self._pool
 
 
 def _remove(folder: Path) -> None:
-    """Remove a sandbox's folder and what is beside it under its name. Blocks. Raises RuntimeUnavailableError."""
+    """Remove a sandbox's folder and others whose names start with its name. Blocks. Raises RuntimeUnavailableError."""
     try:
         for path in folder.parent.glob(f"{glob.escape(folder.name)}*"):
             if path.is_dir() and not path.is_symlink():
@@ -176,7 +176,7 @@ def _remove(folder: Path) -> None:
 
 
 def _is_elsewhere(settings: Settings) -> bool:
-    """Whether the work is not in the workspace's folder while it is done."""
+    """Whether the agent works on a copy on another machine."""
     if settings.runtime == "docker":
         from runtime.docker.engine import is_remote
 
@@ -199,7 +199,7 @@ def _remote(settings: RemoteSettings, environ: Mapping[str, str]) -> Runtime:
 
 
 def isolation_of(settings: SandboxSettings, home: Path) -> Isolation:
-    """What separates a sandbox from this machine, by the settings."""
+    """The isolation of a sandbox, by the settings."""
     from runtime.isolation.cgroups import Limits
     from runtime.isolation.confinement import Isolation
 
@@ -227,7 +227,7 @@ def _plugin_options(settings: SandboxSettings) -> tuple[str, ...]:
 
 
 def _container_options(settings: DockerSettings, environ: Mapping[str, str]) -> ContainerOptions:
-    """Raises ConfigurationError that names the setting."""
+    """Raises ConfigurationError, which names the setting."""
     from runtime.docker.container_spec import ContainerOptions
     from runtime.docker.engine import is_remote
 
@@ -255,7 +255,7 @@ def _pair(setting: str, text: str, between: str) -> tuple[str, str]:
 
 
 def _variable(text: str, environ: Mapping[str, str]) -> tuple[str, str]:
-    """A variable of the container. One that is named alone has the value that it has here."""
+    """A variable of the container. A name without a value takes it from this process."""
     if "=" in text:
         return _pair("environment", text, "=")
     if text not in environ:
@@ -266,7 +266,7 @@ def _variable(text: str, environ: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _volume(text: str, *, is_far: bool) -> tuple[str, str, bool]:
-    """A folder of the machine that the engine is on, where it is seen, and whether it can be written."""
+    """A folder on the engine's machine, its path in the container, and whether it is writable."""
     source, _, rest = text.partition(":")
     target, _, mode = rest.partition(":")
     folder = Path(source).expanduser()

@@ -109,8 +109,8 @@ async def test_one_whose_engine_is_away_can_be_deleted_and_its_container_goes_on
 
 async def settled(runtimes: Runtimes) -> None:
     """Return when what was left behind is taken away."""
-    assert runtimes._fleet is not None
-    await runtimes._fleet.settled()
+    assert runtimes._pool is not None
+    await runtimes._pool.settled()
 
 
 async def test_one_in_use_is_refused_and_works_on(runtimes: Runtimes, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""Dialogs with a list of answers. The harmless answer comes first and is highlighted when the dialog opens.
+"""Dialogs with a list of answers. The harmless answer comes first and is highlighted at first.
 
-These dialogs take no key in their first moments, because it may have been meant for something else.
+They take no key in their first moments, because it may have been meant for something else.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 SENDS = "enter"
 TEXT_WITHIN_S = 1.0
-"""A key that follows a letter sooner than this is part of a text: somebody believes to be typing into the prompt."""
+"""A key that follows a letter sooner belongs to a text: the user believes to be typing into the prompt."""
 HARMLESS = frozenset({"escape", "pageup", "pagedown", "ctrl+c", "ctrl+q"})
-"""Keys that a dialog may hear at any time: they leave, scroll, or have a question of their own."""
+"""Keys that a dialog always gets: they leave, scroll, or ask another question."""
 
 
 class GuardedScreen(ModalScreen[ScreenResultType]):
-    """A dialog with a guard. Subclasses ask `is_taken` once for each key, and answer with no key that is not.
+    """A dialog with a key guard. Subclasses call `is_taken` once for each key, and ignore a key that is not taken.
 
-    Those that act through bindings set `guards_bindings`, and the app asks before it gives them the key.
+    Those that act through bindings set `guards_bindings`; then the app asks before it gives them a key.
     """
 
     guards_bindings: ClassVar[bool] = False
@@ -38,7 +38,7 @@ class GuardedScreen(ModalScreen[ScreenResultType]):
         super().__init__()
         self.guard = KeyGuard()
         self._typed_at = float("-inf")
-        """When the last letter was pressed that means nothing here."""
+        """When the last letter without a meaning here was pressed."""
 
     @property
     def _handloom(self) -> HandloomApp:
@@ -52,7 +52,7 @@ class GuardedScreen(ModalScreen[ScreenResultType]):
 
     @property
     def ignores_letters(self) -> bool:
-        """Whether letters mean nothing here, so that whoever types them means the prompt."""
+        """Whether letters mean nothing here, so that a user who types them means the prompt."""
         return not self.guards_bindings
 
     def is_taken(self, event: events.Key) -> bool:
@@ -69,7 +69,7 @@ class GuardedScreen(ModalScreen[ScreenResultType]):
 
 
 class AnswersScreen(GuardedScreen[ScreenResultType]):
-    """Answers with `result` of the row that is taken, with the one of the first row for Esc.
+    """Returns `result` of the chosen row; for Esc, that of the first row.
 
     Subclasses compose the text and `answer_rows`.
     """
@@ -86,20 +86,16 @@ class AnswersScreen(GuardedScreen[ScreenResultType]):
         self._answers = QuestionList(tuple(rows))
 
     def result(self, row: Row) -> ScreenResultType:
-        """What a row answers with."""
         raise NotImplementedError
 
     def answer_rows(self) -> Iterable[AnswerRow]:
-        """The widgets of the answers."""
         return (AnswerRow(at, row) for at, row in enumerate(self._answers.rows))
 
     def on_mount(self) -> None:
-        """Show the highlight."""
         self._highlight(self._answers)
 
     def on_resize(self) -> None:
-        """Keep the highlight in sight."""
-        self._highlight(self._answers)
+        self._highlight(self._answers)  # keeps it visible
 
     def _highlight(self, answers: QuestionList) -> None:
         self._answers = answers
@@ -109,7 +105,6 @@ class AnswersScreen(GuardedScreen[ScreenResultType]):
                 self.call_after_refresh(row.scroll_visible, animate=False)
 
     def on_key(self, event: events.Key) -> None:
-        """Move the highlight, take the highlighted answer, leave, or scroll."""
         event.stop()
         if event.key == "escape":
             self.dismiss(self.result(self._answers.rows[0]))
@@ -123,10 +118,9 @@ class AnswersScreen(GuardedScreen[ScreenResultType]):
             self._highlight(moved)
 
     def scroll_text(self, pages: int) -> None:
-        """Scroll the text by pages, where a subclass has a long one."""
+        """Scroll by pages, for subclasses with a long text."""
 
     def on_answer_row_clicked(self, message: AnswerRow.Clicked) -> None:
-        """Highlight the answer."""
         self._highlight(self._answers.highlighting(message.at))
 
 
@@ -137,5 +131,4 @@ class YesNoScreen(AnswersScreen[bool]):
         super().__init__((Row(Does.DENY, no), Row(Does.ALLOW, yes)))
 
     def result(self, row: Row) -> bool:
-        """Whether the second answer was taken."""
         return row.does is Does.ALLOW

@@ -1,6 +1,6 @@
-"""What comes up over the workspace: a list to choose from, a question, a text to read. All leave with Esc.
+"""Simple dialogs: a list to choose from, a question, a text to read. Esc leaves them all.
 
-Texts handed in are clean already. Each answers with its result, None where the user left.
+Texts handed in are clean. Each returns its result, or None if the user left.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from tui.dialogs.choice_dialog import YesNoScreen
-from tui.dialogs.input_field import Field
+from tui.dialogs.line_input import Field
 from tui.i18n import _
 
 _BOX = """
@@ -28,14 +28,13 @@ _BOX = """
         border-title-color: $text-accent; border-title-style: bold; border-subtitle-color: $text-muted;
     }
 """
-_LEAVE = Binding("escape", "leave", "Leave")
 
 
 class Choice(NamedTuple):
     """One line of a list."""
 
     key: str
-    """What is answered when it is chosen."""
+    """The result if it is chosen."""
     title: str
     note: str = ""
 
@@ -50,58 +49,48 @@ class ChoiceScreen(ModalScreen[str | None]):
     }}
     """
     BINDINGS = [
-        _LEAVE,
+        Binding("escape", "dismiss", "Leave"),
         Binding("up", "move(-1)", show=False, priority=True),
         Binding("down", "move(1)", show=False, priority=True),
     ]
 
-    def __init__(
-        self, title: str, choices: Sequence[Choice], *, free: str = "", empty: str = _("Nothing here.")
-    ) -> None:
+    def __init__(self, title: str, choices: Sequence[Choice], *, empty: str = _("Nothing here.")) -> None:
+        """`empty` is shown if nothing matches."""
         super().__init__()
         self._title, self._choices, self._empty = title, choices, empty
-        self._free = free
-        """What a text that matches no line means; empty if only the lines can be chosen."""
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
             box.border_title = self._title
             box.border_subtitle = _("Enter chooses · Esc leaves")
-            yield Field(placeholder=self._free or _("Type to narrow down"))
+            yield Field(placeholder=_("Type to narrow down"))
             yield OptionList(markup=False)
 
     def on_mount(self) -> None:
-        """Everything is offered at first."""
-        self._narrow("")
+        self._filter("")
         self.query_one(Input).focus()
 
-    def _narrow(self, text: str) -> None:
-        wanted = text.casefold().split()
+    def _filter(self, text: str) -> None:
+        words = text.casefold().split()
         lines = self.query_one(OptionList)
         lines.clear_options()
         for choice in self._choices:
-            if all(word in f"{choice.title} {choice.note}".casefold() for word in wanted):
+            if all(word in f"{choice.title} {choice.note}".casefold() for word in words):
                 label = Content.assemble((choice.title, "bold"), (f"  {choice.note}", "$text-muted"))
                 lines.add_option(Option(label, id=choice.key))
         if not lines.option_count:
-            lines.add_option(Option(Content(text if self._free and text else self._empty), disabled=not self._free))
+            lines.add_option(Option(Content(self._empty), disabled=True))
         lines.highlighted = 0
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Narrow the list down."""
-        self._narrow(event.value)
+        self._filter(event.value)
 
     def on_input_submitted(self) -> None:
-        """Choose the highlighted line, or the text itself where that is allowed."""
-        lines = self.query_one(OptionList)
-        option = lines.highlighted_option
+        option = self.query_one(OptionList).highlighted_option
         if option is not None and option.id is not None:
             self.dismiss(option.id)
-        elif self._free and (text := self.query_one(Input).value.strip()):
-            self.dismiss(text)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """A click chooses."""
         if event.option_id is not None:
             self.dismiss(event.option_id)
 
@@ -110,13 +99,9 @@ class ChoiceScreen(ModalScreen[str | None]):
         lines = self.query_one(OptionList)
         (lines.action_cursor_down if step > 0 else lines.action_cursor_up)()
 
-    def action_leave(self) -> None:
-        """Choose nothing."""
-        self.dismiss(None)
-
 
 class SureScreen(YesNoScreen):
-    """A question before something dangerous; the highlight starts at the answer that does nothing."""
+    """Asks before something dangerous; "Cancel" is highlighted at first."""
 
     DEFAULT_CSS = f"""
     SureScreen {{ {_BOX}
@@ -145,7 +130,7 @@ class TextScreen(ModalScreen[None]):
     }}
     """
     BINDINGS = [
-        Binding("escape,q,enter", "leave", "Leave"),
+        Binding("escape,q,enter", "dismiss", "Leave"),
         Binding("down,j", "scroll(1)", show=False),
         Binding("up,k", "scroll(-1)", show=False),
         Binding("pagedown,f,space", "page(1)", show=False),
@@ -169,22 +154,14 @@ class TextScreen(ModalScreen[None]):
     def _scroll(self) -> VerticalScroll:
         return self.query_one(VerticalScroll)
 
-    def action_leave(self) -> None:
-        """Leave."""
-        self.dismiss()
-
     def action_scroll(self, lines: int) -> None:
-        """Scroll by lines."""
         self._scroll.scroll_relative(y=lines, animate=False)
 
     def action_page(self, pages: int) -> None:
-        """Scroll by pages."""
         self._scroll.scroll_relative(y=pages * max(1, self._scroll.size.height - 1), animate=False)
 
     def action_top(self) -> None:
-        """To the start."""
         self._scroll.scroll_home(animate=False)
 
     def action_end(self) -> None:
-        """To the end."""
         self._scroll.scroll_end(animate=False)

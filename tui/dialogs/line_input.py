@@ -1,6 +1,8 @@
-"""A dialog that asks for one line of text. Answers with it, None where the user left. Texts handed in are clean."""
+"""One line of text: the field that every screen uses, and a dialog that asks for it. Texts handed in are clean."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -8,12 +10,19 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from tui.dialogs.input_field import Field
 from tui.i18n import _
 
 
+class Field(Input):
+    """Textual's Input without a blinking cursor, so that an idle screen paints nothing."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.cursor_blink = False
+
+
 class LineScreen(ModalScreen[str | None]):
-    """One line, which may be given to begin with."""
+    """Asks for one line. Returns it, or None if the user cancels."""
 
     DEFAULT_CSS = """
     LineScreen {
@@ -25,13 +34,12 @@ class LineScreen(ModalScreen[str | None]):
         Input, Input:focus { height: 1; border: none; background: $panel; padding: 0 1; }
     }
     """
-    BINDINGS = [Binding("escape", "leave", "Leave")]
+    BINDINGS = [Binding("escape", "dismiss(None)", "Leave")]
 
     def __init__(self, title: str, placeholder: str, text: str = "", *, hidden: bool = False) -> None:
-        """`hidden` shows dots in the place of what is typed."""
+        """`hidden` shows dots instead of the text."""
         super().__init__()
-        self._hidden = hidden
-        self._title, self._placeholder, self._text = title, placeholder, text
+        self._title, self._placeholder, self._text, self._hidden = title, placeholder, text, hidden
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
@@ -43,10 +51,5 @@ class LineScreen(ModalScreen[str | None]):
         self.query_one(Input).focus()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Answer with the line."""
         event.stop()
         self.dismiss(event.value)
-
-    def action_leave(self) -> None:
-        """Answer with nothing."""
-        self.dismiss(None)

@@ -1,7 +1,7 @@
-"""A list that is searched by typing: what the palette and the model picker have in common.
+"""A list that is searched by typing, as in the palette and the model picker.
 
-Invariant: what it costs to narrow down and to draw follows the rows that are shown, at most `SHOWN`, however many there
-are. Rows are clean text. A click highlights, a second one chooses; Enter chooses, Esc leaves.
+The cost of filtering and drawing depends on the rows that are shown, at most `SHOWN`, not on how many there are. Rows
+are clean text. A click highlights a row, a second one chooses it; Enter chooses, Esc leaves.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
-from tui.dialogs.input_field import Field
+from tui.dialogs.line_input import Field
 from tui.i18n import _
 
 SHOWN = 150
-"""Rows in the list at once; more than anybody reads, few enough to be there within a frame."""
+"""The most rows in the list: more than anybody reads, few enough to be drawn within a frame."""
 _GAP = 2
 _NOTE_FROM = 12
-"""Cells below which a note is not worth its place."""
+"""A note is shown if it has at least so many cells."""
 
 
 class Row(NamedTuple):
-    """One line of the list. Without a key it is a heading."""
+    """One line of the list; a heading if it has no key."""
 
     key: str
     title: str
     note: str = ""
     right: str = ""
-    """Stands at the right edge: keys, figures."""
+    """Shown at the right edge: keys, figures."""
     words: str = ""
-    """What else it is found by."""
+    """More words by which the row is found."""
 
 
 class Clickable(OptionList):
-    """A list in which a click highlights and a double click chooses."""
+    """A list in which a click highlights a row and a double click chooses it."""
 
     DEFAULT_CSS = """
     Clickable {
@@ -65,7 +65,7 @@ class Clickable(OptionList):
 
 
 class Finder(ModalScreen[str | None]):
-    """Find a line by typing, choose it by Enter; answers with its key, or None."""
+    """Searches rows. Returns the key of the chosen one, or None."""
 
     DEFAULT_CSS = """
     Finder {
@@ -85,10 +85,10 @@ class Finder(ModalScreen[str | None]):
     TITLE_TEXT: ClassVar[str] = ""
     PLACEHOLDER: ClassVar[str] = _("Type to narrow down")
     COLUMN: ClassVar[int] = 0
-    """Where notes begin, so that they stand below each other; 0 lets them follow the title."""
+    """The column where notes begin; 0 puts them right behind the title."""
     EMPTY: ClassVar[str] = _("Nothing matches.")
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "Leave"),
+        Binding("escape", "dismiss", "Leave"),
         Binding("up", "move('cursor_up')", show=False, priority=True),
         Binding("down", "move('cursor_down')", show=False, priority=True),
         Binding("pageup", "move('page_up')", show=False, priority=True),
@@ -103,24 +103,21 @@ class Finder(ModalScreen[str | None]):
             yield Clickable(markup=False, id="found")
 
     def rows(self, query: str) -> Sequence[Row]:
-        """The rows for what was typed, the best first."""
+        """The rows that match a query, the best first."""
         raise NotImplementedError
 
     def on_mount(self) -> None:
-        """Everything is offered at first."""
         self.query_one("#find", Input).focus()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Lines are made for a width."""
         self.set_class(event.size.height < 16, "-low")
         self.call_after_refresh(self.show)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Narrow the list down."""
         self.show(keep=False)
 
     def show(self, keep: bool = True) -> None:
-        """Fill the list again; `keep` leaves the highlight on its row."""
+        """Fill the list; `keep` leaves the highlight on its row."""
         found = self.query_one(Clickable)
         before = found.highlighted_option.id if keep and found.highlighted_option else None
         rows = self.rows(self.query_one("#find", Input).value.strip())
@@ -129,8 +126,8 @@ class Finder(ModalScreen[str | None]):
             Option(line(row, width, self.COLUMN), id=row.key or None, disabled=not row.key) for row in rows[:SHOWN]
         ]
         if len(rows) > SHOWN:
-            left = _("… and {count} more. Type to narrow down.").format(count=f"{len(rows) - SHOWN:,}")
-            options.append(Option(Content.styled(left, "$text-muted"), disabled=True))
+            more = _("… and {count} more. Type to narrow down.").format(count=f"{len(rows) - SHOWN:,}")
+            options.append(Option(Content.styled(more, "$text-muted"), disabled=True))
         if not options:
             options.append(Option(Content.styled(self.EMPTY, "$text-muted"), disabled=True))
         found.clear_options()
@@ -140,24 +137,18 @@ class Finder(ModalScreen[str | None]):
         found.highlighted = ids.index(before) if before in ids and before is not None else first
 
     def on_input_submitted(self) -> None:
-        """Choose the highlighted row."""
         self.query_one(Clickable).action_select()
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Enter, or a double click."""
         self.dismiss(event.option_id)
 
     def action_move(self, how: str) -> None:
         """Move the highlight while the text field keeps the focus."""
         getattr(self.query_one(Clickable), f"action_{how}")()
 
-    def action_leave(self) -> None:
-        """Choose nothing."""
-        self.dismiss(None)
-
 
 def ranked(query: str, rows: Iterable[Row]) -> list[Row]:
-    """The rows in which every word of the query is found: in the title's beginning first, in the title, elsewhere."""
+    """The rows that contain every word of the query, those that match at the start of the title or of a word first."""
     words = query.casefold().split()
     found: list[tuple[int, Row]] = []
     for row in rows:
@@ -171,9 +162,9 @@ def ranked(query: str, rows: Iterable[Row]) -> list[Row]:
 
 
 def line(row: Row, width: int, column: int = 0) -> Content:
-    """A row in `width` cells: the note gives way first, then what stands at the right, then the title's end.
+    """A row in `width` cells. The note is dropped first, then the text at the right, then the title is cut.
 
-    Notes begin at `column` where the title leaves room for that.
+    Notes begin at `column` if the title is shorter.
     """
     if not row.key:
         return Content.assemble((elided(row.title, width), "bold $text-accent"), (f"  {row.note}", "$text-muted"))
@@ -192,7 +183,7 @@ def line(row: Row, width: int, column: int = 0) -> Content:
 
 
 def elided(text: str, width: int) -> str:
-    """A text in at most `width` cells, its end given up."""
+    """A text in at most `width` cells, cut at its end."""
     if cell_len(text) <= width:
         return text
     return set_cell_size(text, max(0, width - 1)).rstrip() + "…" if width > 0 else ""

@@ -1,4 +1,4 @@
-"""The command palette: finds commands, conversations and settings, and carries out what is chosen."""
+"""The command palette: opens it and carries out what is chosen."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Palette:
-    """The palette, with the commands that were chosen in it before."""
+    """The palette and its recently used commands."""
 
     def __init__(self, app: HandloomApp) -> None:
         self._app = app
@@ -25,10 +25,10 @@ class Palette:
         """Ids of commands, the latest first."""
 
     def open(self) -> None:
-        """Let the user find something, and do it."""
+        """Open the palette."""
         from tui.palette.screen import PaletteScreen
 
-        self._app.push_screen(PaletteScreen(self._used, self._others), self._carry_out)
+        self._app.push_screen(PaletteScreen(self._used, self._load_rows), self._carry_out)
 
     def _carry_out(self, chosen: str | None) -> None:
         app = self._app
@@ -42,8 +42,8 @@ class Palette:
             case "setting":
                 app.attempt(show_settings(app, name))
 
-    async def _others(self) -> Sequence[Row]:
-        """Conversations and settings, as the palette lists them."""
+    async def _load_rows(self) -> Sequence[Row]:
+        """The rows of conversations and settings."""
         from tui.dialogs.search_list import Row
 
         manager = self._app.manager

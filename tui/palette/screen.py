@@ -1,7 +1,7 @@
-"""The command palette: every command, conversation and setting, found by name; a command's keys are on its right.
+"""The command palette: every command with its keys, every conversation and setting, found by name.
 
-Commands come from the table at once. Conversations and settings are loaded when the palette is open, and follow
-the commands as soon as they are known. Answers with `command:ID`, `conversation:ID` or `setting:NAME`.
+Commands come from the table; conversations and settings are loaded after the palette has opened. Returns `command:ID`,
+`conversation:ID` or `setting:NAME`.
 """
 
 from __future__ import annotations
@@ -14,39 +14,40 @@ from tui.dialogs.search_list import Finder, Row, ranked
 from tui.i18n import _
 
 RECENT = 5
-"""How many of the recently used commands are on top."""
+"""The number of recently used commands at the top."""
 
 
 class PaletteScreen(Finder):
-    """Find anything that can be done, and do it."""
+    """Finds commands, conversations and settings."""
 
     TITLE_TEXT = _("Commands")
     COLUMN = 24
     PLACEHOLDER = _("What do you want to do? Commands, conversations and settings are found by their words.")
 
-    def __init__(self, recent: Sequence[str], more: Callable[[], Awaitable[Sequence[Row]]]) -> None:
-        """`recent` are ids of commands, the latest first; `more` gives the rows that are not commands."""
+    def __init__(self, recent: Sequence[str], load: Callable[[], Awaitable[Sequence[Row]]]) -> None:
+        """`recent` has ids of commands, the latest first; `load` loads the other rows."""
         super().__init__()
         self._recent = [BY_ID[id] for id in recent if id in BY_ID][:RECENT]
-        self._more, self._others = more, [Row("", _("Loading conversations and settings …"))]
+        self._load_others, self._others = load, [Row("", _("Loading conversations and settings …"))]
 
     def on_mount(self) -> None:
-        """The commands are there; the rest is on its way."""
         super().on_mount()
         self.run_worker(self._load())
 
     async def _load(self) -> None:
-        self._others = list(await self._more())
+        self._others = list(await self._load_others())
         self.show()
 
     def rows(self, query: str) -> Sequence[Row]:
-        """Recent ones first, else by group; with a query, the best match first."""
+        """Recent commands first, then all by group; with a query, the best match first."""
         listed = [command for command in COMMANDS if command.in_palette]
         if query:
             recent = [command for command in self._recent if command in listed]
             rest = [command for command in listed if command not in recent]
             found = ranked(query, map(_row, [*recent, *rest]))
-            return _by_name(query, found, ranked(query, (row for row in self._others if row.key)))
+            found += ranked(query, (row for row in self._others if row.key))
+            words = query.casefold().split()
+            return sorted(found, key=lambda row: not all(word in row.title.casefold() for word in words))
         rows: list[Row] = []
         if self._recent:
             rows += [Row("", _("Used last")), *map(_row, self._recent)]
@@ -66,13 +67,6 @@ def _row(command: Command) -> Row:
     )
 
 
-def _by_name(query: str, *kinds: Sequence[Row]) -> list[Row]:
-    """What is found by its name, kind after kind, before what is found by other words."""
-    words = query.casefold().split()
-    rows = [(row, all(word in row.title.casefold() for word in words)) for kind in kinds for row in kind]
-    return [*(row for row, named in rows if named), *(row for row, named in rows if not named)]
-
-
 def _place(command: Command) -> int:
-    """Groups in the order of the table, each in one piece."""
+    """Keeps each group together, in the order of the table."""
     return next(number for number, other in enumerate(COMMANDS) if other.group == command.group)

@@ -1,8 +1,8 @@
-"""Files of the workspace, for the picker: listed once it opens, narrowed with every key.
+"""Files of the workspace for the completion of `@`: listed when the list opens, searched with every key.
 
-`list_files` asks git, then ripgrep, then walks by itself; whatever answers keeps to ignore files as well as it can,
-runs nothing that a repository names, and stops at MAX_FILES. `FileIndex.find` looks at 100,000 names in some ten
-milliseconds: a test by containment in C goes before anything cleverer. Both block: they are for a thread. No Textual.
+`list_files` uses git, else ripgrep, else walks the folder. It respects ignore files as far as possible, runs nothing
+that a repository names, and stops at MAX_FILES. `FileIndex.find` searches 100,000 names in about ten milliseconds,
+because it tests for containment first. Both block and run in a thread. No Textual.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from pathlib import Path
 
 MAX_FILES = 200_000
 WALK_S = 3.0
-"""What is not found by walking until then is typed by hand."""
+"""A walk stops after this time; other paths can be typed."""
 SKIPPED = frozenset(
     {".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv", ".tox", ".mypy_cache", ".ruff_cache"}
     | {".pytest_cache", "target", "dist", "build", ".next", ".cache"}
 )
-"""Folders that a walk leaves out: made by programs, and large."""
+"""Folders that a walk leaves out: generated, and large."""
 RG_TIMEOUT_S = 4.0
 
 
@@ -40,7 +40,7 @@ def list_files(folder: Path) -> list[str]:
 
 
 def _rg_files(folder: Path) -> list[str] | None:
-    """As ripgrep tells; None without it. It is found by the PATH from elsewhere: a folder's own program is not run."""
+    """The files that ripgrep lists; None without it. Never runs a program of the folder."""
     if (program := shutil.which("rg")) is None or not os.path.isabs(program):
         return None
     command = [program, "--no-config", "--files", "--hidden", "--glob", "!.git", "--null", "--", str(folder)]
@@ -55,18 +55,18 @@ def _rg_files(folder: Path) -> list[str] | None:
 
 
 def _walk(folder: Path) -> list[str]:
-    """What a walk finds, the upper folders first. Links are not followed."""
+    """The files below a folder, the upper ones first. Does not follow links."""
     found: list[str] = []
-    waiting, end = [""], time.monotonic() + WALK_S
-    for below in waiting:  # grows while it is gone through
+    pending, end = [""], time.monotonic() + WALK_S
+    for prefix in pending:  # grows during the loop
         try:
-            with os.scandir(folder / below) as entries:
+            with os.scandir(folder / prefix) as entries:
                 for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
                         if entry.name not in SKIPPED:
-                            waiting.append(f"{below}{entry.name}/")
+                            pending.append(f"{prefix}{entry.name}/")
                     else:
-                        found.append(below + entry.name)
+                        found.append(prefix + entry.name)
         except OSError:
             continue
         if len(found) >= MAX_FILES or time.monotonic() > end:
@@ -75,47 +75,45 @@ def _walk(folder: Path) -> list[str]:
 
 
 class FileIndex:
-    """The files of one workspace, ready to be searched."""
+    """The searchable files of one workspace."""
 
     def __init__(self, paths: Iterable[str]) -> None:
         self.paths = sorted(paths, key=lambda path: (path.count("/"), len(path), path))
-        """The likeliest first: near the top, then short."""
+        """The likeliest first: those near the top, then those with short names."""
         self._folded = [path.lower() for path in self.paths]
         self._names = [path.rpartition("/")[2] for path in self._folded]
 
     def find(self, query: str, limit: int) -> list[str]:
-        """The best matches: a name that begins so, a name or a path that contains it, a path with its letters in order.
+        """The best matches: names that begin with the query, names and paths that contain it, paths with its letters.
 
-        Not `textual.fuzzy`: that looks at every way to scatter the letters, which for a long path takes seconds.
+        Not `textual.fuzzy`: that tries every way to match the letters, which takes seconds for a long path.
         """
         query = query.lower().removeprefix("./")
         if not query:
             return self.paths[:limit]
-        named = [at for at, name in enumerate(self._names) if query in name]
-        begun = [at for at in named if self._names[at].startswith(query)]
-        found = dict.fromkeys(islice(begun, limit))
-        found |= dict.fromkeys(islice(named, limit))
+        in_name = [at for at, name in enumerate(self._names) if query in name]
+        at_start = [at for at in in_name if self._names[at].startswith(query)]
+        found = dict.fromkeys(islice(at_start, limit))
+        found |= dict.fromkeys(islice(in_name, limit))
         if len(found) < limit:
             found |= dict.fromkeys(islice((at for at, path in enumerate(self._folded) if query in path), limit))
         if len(found) < limit:
-            found |= dict.fromkeys(islice(self._scattered(query), limit))
+            found |= dict.fromkeys(islice(self._fuzzy(query), limit))
         return [self.paths[at] for at in islice(found, limit)]
 
-    def _scattered(self, query: str) -> list[int]:
-        """Where the letters of the query come in their order, those first whose letters are close together."""
+    def _fuzzy(self, query: str) -> list[int]:
+        """The paths that contain the letters of the query in order, those first whose letters are close together."""
         in_order = re.compile("".join(f"[^{re.escape(letter)}]*{re.escape(letter)}" for letter in query)).match
-        hits = [at for at, path in enumerate(self._folded) if in_order(path)]
-        if len(hits) > _SCORED:
-            hits = hits[:_SCORED]
+        hits = islice((at for at, path in enumerate(self._folded) if in_order(path)), _SCORED)
         return sorted(hits, key=lambda at: _spread(query, self._folded[at]))
 
 
 _SCORED = 2000
-"""Of what matches loosely, as many are put into order as a thread does without being noticed."""
+"""The most fuzzy matches that are sorted."""
 
 
 def _spread(query: str, path: str) -> int:
-    """Over how many characters the letters are spread, looked for from the end, where the name is."""
+    """The number of characters over which the letters are spread, searched from the end, where the name is."""
     at = end = path.rfind(query[-1]) + 1
     for letter in reversed(query):
         at = path.rfind(letter, 0, at)

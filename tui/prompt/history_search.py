@@ -1,72 +1,88 @@
-"""Search: the reverse search through what was sent. Typing narrows; the prompt's text stands still until one is taken.
+"""The history of sent messages, and the reverse search through it.
 
-While it is on, the hardware cursor stands behind the search's words, where an input method has to open its window.
+Typing narrows the search; the prompt's text does not change until a message is taken. While the search is active the
+hardware cursor is behind its query, where an input method has to open its window.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
 from tui.commands import BY_ID
 from tui.i18n import _
-from tui.prompt.completion_list import Row
-from tui.prompt.prompt_history import narrowed
+from tui.prompt.completion import Row
 
 if TYPE_CHECKING:
     from textual import events
 
     from tui.prompt.view import Prompt
 
+LIMIT = 1000
+"""Messages of earlier sessions that are loaded: years of most people's."""
 HEADING = _("History: {query}")
-"""Ends with the query, so that the cursor stands where the next letter goes."""
+"""Ends with the query, so that the cursor is where the next letter goes."""
 NOTHING = _("History: {query} (no match)")
 SHOWN = 200
-"""Rows: whoever has not found it by then types another letter."""
+"""Rows: to find an older message the user types another letter."""
 _STEPS = {"down": 1, "up": -1} | dict.fromkeys(BY_ID["prompt.search"].keys, 1)
 
 
-class Search:
+def merge_history(earlier: Iterable[str], sent: list[str]) -> list[str]:
+    """Each message once, the newest last. `earlier` is newest first, and may repeat what this session sent."""
+    older = (text for text in earlier if text.strip() and text not in sent)
+    return [*reversed(list(dict.fromkeys(older))), *sent]
+
+
+def search_history(sent: list[str], query: str) -> list[str]:
+    """The messages that contain the query, newest first, each once. Case counts only if the query has a capital."""
+    ignores_case = query == query.lower()
+    found = (text for text in reversed(sent) if query in (text.lower() if ignores_case else text))
+    return list(dict.fromkeys(found))
+
+
+class HistorySearch:
     """The reverse search of one prompt."""
 
     def __init__(self, prompt: Prompt) -> None:
         self._prompt = prompt
-        self.is_on = False
+        self.is_active = False
         self._query = ""
 
     def begin(self) -> None:
-        """Show what was sent, the newest first."""
-        self.is_on, self._query = True, ""
+        """Show all sent messages, the newest first."""
+        self.is_active, self._query = True, ""
         self._show()
 
     def refresh(self) -> None:
-        """There is more to be found."""
-        if self.is_on:
+        """Search again, because messages of earlier sessions were loaded."""
+        if self.is_active:
             self._show()
 
     def end(self) -> bool:
-        """Leave everything as it was. Answers whether there was a search."""
-        was, self.is_on = self.is_on, False
-        if was:
+        """Close the search without a change. Returns whether it was active."""
+        was_active, self.is_active = self.is_active, False
+        if was_active:
             self._prompt.list.hide()
-            self._prompt.show_caret()
-        return was
+            self._prompt.move_hardware_cursor()
+        return was_active
 
     def take(self) -> None:
-        """Have the one under the cursor in the prompt."""
+        """Put the message under the cursor into the prompt."""
         row = self._prompt.list.current
         self.end()
         if row is not None:
             self._prompt.put(row.value)
 
     def add(self, text: str) -> None:
-        """Narrow by more characters."""
+        """Append to the query."""
         self._query += "".join(character for character in text if character.isprintable())
         self._show()
 
-    def key(self, event: events.Key) -> None:
-        """Take a key; every key is the search's."""
+    def on_key(self, event: events.Key) -> None:
+        """Handle a key; an active search takes all of them."""
         match event.key:
             case "enter" | "tab":
                 self.take()
@@ -86,9 +102,9 @@ class Search:
                 self.add(event.character)
 
     def _show(self) -> None:
-        found = narrowed(self._prompt.sent, self._query)[:SHOWN]
+        found = search_history(self._prompt.sent, self._query)[:SHOWN]
         rows = [Row(" ".join(text.split()), value=text) for text in found]
         heading = HEADING.format(query=self._query)
         shown = heading if rows else NOTHING.format(query=self._query)
-        self._prompt.list.show(rows, self._prompt.room_above, query=self._query, heading=shown)
-        self._prompt.show_caret(self._prompt.list.caret(cell_len(heading)))
+        self._prompt.list.show(rows, self._prompt.list_anchor.region, query=self._query, heading=shown)
+        self._prompt.move_hardware_cursor(self._prompt.list.caret(cell_len(heading)))

@@ -1,9 +1,9 @@
-"""Slash commands: rows of the command table by name, and messages that the user keeps as Markdown files.
+"""Slash commands: rows of the command table by name, and messages that users save as Markdown files.
 
-`/name words` at the start of the prompt. The user's own lie in `commands/` of Handloom's home: `name.md`, with
-`description` and `argument-hint` in front matter where wanted; the body becomes the message, `$ARGUMENTS` and `$1` to
-`$9` replaced. Those of a project lie in `.handloom/commands/`, and count once the user has said yes to them. No
-Textual; `load` blocks and is for a thread.
+`/name words` at the start of the prompt. The user's own commands are files `commands/name.md` in Handloom's home, with
+optional `description` and `argument-hint` in the front matter. The body is the message, in which `$ARGUMENTS` and `$1`
+to `$9` are replaced. A project has its commands in `.handloom/commands/`; they apply once the user trusts them. No
+Textual; `load` blocks and runs in a thread.
 """
 
 from __future__ import annotations
@@ -20,53 +20,54 @@ from tui.commands import COMMANDS, Command
 from tui.i18n import _
 
 FOLDER = "commands"
-"""Below the home."""
+"""In Handloom's home."""
 MAX_BYTES = 256 * 1024
 MAX_FILES = 500
-NONE: Mapping[str, str] = MappingProxyType({})
 
 BUILT_IN: Mapping[str, Command] = {command.slash: command for command in COMMANDS if command.slash}
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")
 _FRONT = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
-_PLACE = re.compile(r"\$(?:ARGUMENTS\b|([1-9])(?!\d))")
+_PLACEHOLDER = re.compile(r"\$(?:ARGUMENTS\b|([1-9])(?!\d))")
 
 
 @dataclass(frozen=True, slots=True)
 class UserCommand:
-    """A message that the user keeps under a name."""
+    """A message that is saved under a name."""
 
     name: str
     body: str
     description: str = ""
     hint: str = ""
-    """What is to be written behind the name."""
+    """The arguments, as the list shows them."""
 
     def message(self, words: str) -> str:
-        """The body with the words in their places; behind it where it has none."""
-        given = _split(words)
+        """The body with its placeholders filled; without placeholders the words follow it."""
+        try:
+            arguments = shlex.split(words)
+        except ValueError:  # an open quote
+            arguments = words.split()
 
-        def put(place: re.Match[str]) -> str:
-            number = place[1]
-            if number is None:
+        def value(placeholder: re.Match[str]) -> str:
+            if (number := placeholder[1]) is None:
                 return words
-            return given[int(number) - 1] if int(number) <= len(given) else ""
+            return arguments[int(number) - 1] if int(number) <= len(arguments) else ""
 
-        if words and not _PLACE.search(self.body):
+        if words and not _PLACEHOLDER.search(self.body):
             return f"{self.body}\n\n{words}"
-        return _PLACE.sub(put, self.body)
+        return _PLACEHOLDER.sub(value, self.body)
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A first word that begins with a slash, and the words behind it."""
+    """The name behind the slash, and the words that follow it."""
 
     name: str
     words: str
 
 
 def parse(text: str) -> Line | None:
-    """What a text commands; None where it is none: no slash, two of them, or the path of something."""
+    """The command in a text; None without a slash, and for two slashes or a path."""
     if not text.startswith("/") or text.startswith("//"):
         return None
     first, *rest = text[1:].split(maxsplit=1)[:2] or [""]
@@ -75,10 +76,10 @@ def parse(text: str) -> Line | None:
     return Line(first, rest[0].strip() if rest else "")
 
 
-def load(home: Path, project: Mapping[str, str] = NONE) -> tuple[dict[str, UserCommand], list[str]]:
-    """The user's own commands by name, then those of a trusted project, and what is wrong with the files that are none.
+def load(home: Path, project: Mapping[str, str] = MappingProxyType({})) -> tuple[dict[str, UserCommand], list[str]]:
+    """The user's own commands by name, then those of a trusted project; and what is wrong with ignored files.
 
-    `project` has the texts of the project's files by their paths.
+    `project` maps the paths of the project's files to their texts.
     """
     found: dict[str, UserCommand] = {}
     problems: list[str] = []
@@ -86,28 +87,28 @@ def load(home: Path, project: Mapping[str, str] = NONE) -> tuple[dict[str, UserC
         files = sorted((home / FOLDER).glob("*.md"))[:MAX_FILES]
     except OSError:
         files = []
-    texts: list[tuple[str, str, Callable[[], str]]] = [(file.stem, file.name, partial(_text, file)) for file in files]
+    texts: list[tuple[str, str, Callable[[], str]]] = [(file.stem, file.name, partial(_read, file)) for file in files]
     texts += [(PurePosixPath(path).stem, path, partial(str, text)) for path, text in project.items()]
     for name, file, read in texts:
+        problem = ""
         if not _NAME.fullmatch(name):
-            told = _("{file} is ignored: use lowercase letters, digits, - and _ in its name.")
-            problems.append(told.format(file=file))
+            problem = _("{file} is ignored: use lowercase letters, digits, - and _ in its name.")
         elif name in BUILT_IN:
-            told = _("{file} is ignored: /{name} is a built-in command.")
-            problems.append(told.format(file=file, name=name))
+            problem = _("{file} is ignored: /{name} is a built-in command.")
         elif name in found:
-            told = _("{file} is ignored: /{name} is one of your own commands.")
-            problems.append(told.format(file=file, name=name))
+            problem = _("{file} is ignored: /{name} is one of your own commands.")
         else:
             try:
-                found[name] = _understood(name, read())
+                found[name] = _parse_file(name, read())
             except (OSError, ValueError) as error:
                 problems.append(_("{file} is ignored: {why}").format(file=file, why=error))
+        if problem:
+            problems.append(problem.format(file=file, name=name))
     return found, problems
 
 
-def _text(file: Path) -> str:
-    """The text of one file. Raises OSError, ValueError."""
+def _read(file: Path) -> str:
+    """Raises OSError and ValueError."""
     if not file.is_file():
         raise ValueError(_("it is not a file."))
     if file.stat().st_size > MAX_BYTES:
@@ -115,33 +116,21 @@ def _text(file: Path) -> str:
     return file.read_text("utf-8").replace("\r\n", "\n")
 
 
-def _understood(name: str, text: str) -> UserCommand:
-    """What a text says. Raises ValueError."""
-    told: dict[str, object] = {}
+def _parse_file(name: str, text: str) -> UserCommand:
+    """Raises ValueError."""
+    values: dict[str, object] = {}
     if front := _FRONT.match(text):
+        from core.memory.frontmatter import FrontMatterError, parse  # with the first command, not with the first frame
+
         text = text[front.end() :]
-        told = _front_matter(front[1])
+        try:
+            values = parse(f"---\n{front[1]}---\n").values
+        except FrontMatterError as error:
+            raise ValueError(_("its front matter, line {line}: {why}").format(line=error.line, why=error)) from error
     if not (body := text.strip()):
         raise ValueError(_("it is empty."))
-    return UserCommand(name, body, _one_line(told.get("description")), _one_line(told.get("argument-hint")))
-
-
-def _front_matter(text: str) -> dict[str, object]:
-    from core.memory.frontmatter import FrontMatterError, parse  # with the first command, not with the first frame
-
-    try:
-        return parse(f"---\n{text}---\n").values
-    except FrontMatterError as error:
-        raise ValueError(_("its front matter, line {line}: {why}").format(line=error.line, why=error)) from error
+    return UserCommand(name, body, _one_line(values.get("description")), _one_line(values.get("argument-hint")))
 
 
 def _one_line(value: object) -> str:
     return " ".join(str(value).split()) if isinstance(value, str | int | float | list) else ""
-
-
-def _split(words: str) -> list[str]:
-    """As a shell would part them; as spaces do where a quote is left open."""
-    try:
-        return shlex.split(words)
-    except ValueError:
-        return words.split()

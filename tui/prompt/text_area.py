@@ -1,7 +1,7 @@
-"""ChipText: the text area of the prompt, in which a chip is one thing.
+"""ChipText: the text area of the prompt, which treats a chip as one character.
 
-The cursor goes past a chip and never into it, and a deletion takes all of a chip or nothing. Keys that belong to the
-app are not bound here. Everything else, undo and the hardware cursor for input methods too, is Textual's.
+The cursor moves past a chip, never into it, and a deletion removes all of a chip or nothing. Keys that belong to the
+app are not bound here. Everything else is Textual's, such as undo and the hardware cursor for input methods.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from textual.document._document import EditResult, Location, Selection
 from textual.widgets import TextArea
 
 from tui.commands import BY_ID
-from tui.prompt.chips import Chips
+from tui.prompt.attachments import Chips
 
 if TYPE_CHECKING:
     from textual.document._edit import Edit
 
-LEFT_TO_OTHERS = frozenset(
+UNBOUND = frozenset(
     {"f6", "f7", "ctrl+c", "ctrl+x", "ctrl+d", "ctrl+v", "pageup", "pagedown", "shift+up", "shift+down", "up", "down"}
 )
-"""Keys of TextArea that the app or the prompt itself gives another meaning."""
+"""Keys of TextArea to which the app or the prompt gives another meaning."""
 ACTIONS = {
     "prompt.up": "up",
     "prompt.down": "down",
@@ -34,28 +34,27 @@ ACTIONS = {
     "prompt.home": "scroll_chat('home')",
     "prompt.end": "scroll_chat('end')",
 }
-"""What the prompt itself does for commands of the table."""
+"""Actions of the prompt that carry out commands of the table."""
 
 
 def editing_keys() -> list[Binding]:
-    """TextArea's bindings without those of LEFT_TO_OTHERS."""
-    kept = []
+    """TextArea's bindings without the UNBOUND keys."""
+    bindings = []
     for binding in TextArea.BINDINGS:
         assert isinstance(binding, Binding)
-        keys = [key for key in binding.key.split(",") if key not in LEFT_TO_OTHERS]
-        if keys:
-            kept.append(replace(binding, key=",".join(keys)))
-    return kept
+        if keys := [key for key in binding.key.split(",") if key not in UNBOUND]:
+            bindings.append(replace(binding, key=",".join(keys)))
+    return bindings
 
 
 def own_keys() -> list[Binding]:
-    """The bindings of ACTIONS, by the keys that the commands have."""
+    """The bindings of ACTIONS, with the commands' keys."""
     commands = (BY_ID[id] for id in ACTIONS)
     return [Binding(",".join(c.keys), ACTIONS[c.id], c.title, show=False, id=c.id) for c in commands if c.keys]
 
 
 class ChipText(TextArea, inherit_bindings=False):
-    """Text with chips in it."""
+    """A text area with chips."""
 
     COMPONENT_CLASSES = {"prompt--chip"}
     DEFAULT_CSS = """
@@ -77,25 +76,25 @@ class ChipText(TextArea, inherit_bindings=False):
         self.edited()
 
     def insert_here(self, text: str) -> None:
-        """Put text in the place of the selection, the cursor behind it."""
+        """Replace the selection, with the cursor behind the new text."""
         if (result := self._replace_via_keyboard(text, *self.selection)) is not None:
             self.move_cursor(result.end_location)
 
     def expand_chip(self) -> bool:
-        """Put a pasted text in the place of its chip, the one at the cursor. Answers whether there was one."""
+        """Replace the chip at the cursor with its pasted text. Returns whether there was one."""
         row, column = self.cursor_location
         for start, end in self.chips.spans(self.document[row]):
-            text = self.chips.pasted(self.document[row][start:end])
+            text = self.chips.pasted_text(self.document[row][start:end])
             if text is not None and start <= column <= end:
                 result = self.replace(text, (row, start), (row, end), maintain_selection_offset=False)
                 self.move_cursor(result.end_location)
                 return True
         return False
 
-    # -- a chip is one thing -------------------------------------------------------------------------------------------
+    # -- chips ---------------------------------------------------------------------------------------------------------
 
     def _outside(self, location: Location, *, after: bool) -> Location:
-        """The location, moved out of the chip that it is in."""
+        """The location, moved out of a chip."""
         row, column = location
         for start, end in self.chips.spans(self.document[row]):
             if start < column < end:
@@ -103,7 +102,7 @@ class ChipText(TextArea, inherit_bindings=False):
         return location
 
     def _validate_selection(self, selection: Selection) -> Selection:
-        """Keep the cursor out of chips: at the end that it was not at before."""
+        """Keep the cursor out of chips: move it to the end that it did not come from."""
         start, end = super()._validate_selection(selection)
         came_from = self.selection.end
         end = self._outside(end, after=end > came_from)
@@ -114,7 +113,6 @@ class ChipText(TextArea, inherit_bindings=False):
         return super()._delete_via_keyboard(self._outside(start, after=False), self._outside(end, after=True))
 
     def get_line(self, line_index: int) -> Text:
-        """A line with its chips marked."""
         line = super().get_line(line_index)
         for start, end in self.chips.spans(line.plain):
             line.stylize(self.get_component_rich_style("prompt--chip"), start, end)

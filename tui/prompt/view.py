@@ -1,9 +1,9 @@
 """Prompt: where the user writes to the agent.
 
-Enter sends and a paste never does. The prompt keeps no conversation: it posts what was submitted, lends its text to the
-tab that it stands in (`take`, `put`), and asks for the transcript to be scrolled without giving up the focus. What it
-offers in a list (files, events, commands) comes from sources that the app gives it; the list lies over the transcript
-and belongs to whoever composed it. Keys that belong to the app are not bound here. Imports no `core` before it is used.
+Enter sends; a paste never does. The prompt knows no conversation: it posts what was submitted, keeps one draft for the
+tab that is shown (`take`, `put`), and asks for the transcript to be scrolled without losing the focus. The completion
+list is drawn over the transcript by an overlay that the screen composes. Keys that belong to the app are not bound
+here. Imports no `core` before it is used.
 """
 
 from __future__ import annotations
@@ -17,19 +17,15 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from textual import events
 from textual.actions import SkipAction
 from textual.binding import Binding
-from textual.geometry import Offset, Region
+from textual.geometry import Offset
 from textual.message import Message
 from textual.widget import Widget
 
 from tui.commands import BY_ID, keyed
 from tui.i18n import _
-from tui.prompt.attachments import RefusedError, picture_path, read_picture
-from tui.prompt.chips import Chips, Picture, is_long
-from tui.prompt.clipboard_reader import read_clipboard
-from tui.prompt.completer import Completer
-from tui.prompt.completion_list import ListOverlay
-from tui.prompt.history_search import Search
-from tui.prompt.prompt_history import joined
+from tui.prompt.attachments import Chips, Picture, RefusedError, is_long, picture_path, read_clipboard, read_picture
+from tui.prompt.completion import Completer, ListOverlay
+from tui.prompt.history_search import HistorySearch, merge_history
 from tui.prompt.text_area import ChipText, editing_keys, own_keys
 
 if TYPE_CHECKING:
@@ -38,14 +34,15 @@ if TYPE_CHECKING:
     from tui.workspace.tab import Tab
 
 SEND_KEYS = frozenset(BY_ID["prompt.send"].keys)
-_OFTEN_TOLD = frozenset({"shift+enter", "ctrl+enter", "shift+\r", "ctrl+\r"})
-"""They begin a line wherever a terminal tells them from Enter. The last two are what xterm's modifyOtherKeys comes to
-in Textual."""
-NEWLINE_KEYS = _OFTEN_TOLD.union(BY_ID["prompt.newline"].keys) - SEND_KEYS
-_TAKES: dict[str, Literal["enter", "tab"]] = {"enter": "enter", "tab": "tab"}
-"""The keys of a list, whatever they mean without one."""
+NEWLINE_KEYS = (
+    frozenset({"shift+enter", "ctrl+enter", "shift+\r", "ctrl+\r"}).union(BY_ID["prompt.newline"].keys) - SEND_KEYS
+)
+"""The fixed ones work in terminals that can tell them from Enter. Those with \\r are what Textual makes of xterm's
+modifyOtherKeys."""
+_COMPLETES: dict[str, Literal["enter", "tab"]] = {"enter": "enter", "tab": "tab"}
+"""The keys that take a row of the list."""
 SHELL = "!"
-"""What begins a command for the shell."""
+"""The first character of a shell command."""
 _UNPRINTABLE = {code: None for code in (*range(0x20), 0x7F, *range(0x80, 0xA0)) if chr(code) not in "\n\t"}
 
 
@@ -81,15 +78,15 @@ class Prompt(ChipText):
     ]
 
     class Submitted(Message):
-        """The user sends a message, chips and all; the prompt is empty again."""
+        """The user sent a message, with its chips; the prompt is empty again."""
 
         def __init__(self, text: str, question: QuestionView | None = None, tab: Tab | None = None) -> None:
-            """`question` is the one that was above the prompt when Enter was pressed, `tab` the one that was shown."""
+            """`question` and `tab` are those that were shown when Enter was pressed."""
             super().__init__()
             self.text, self.question, self.tab = text, question, tab
 
     class ScrollWanted(Message):
-        """The transcript should move as `ChatView.go` does."""
+        """The transcript should scroll, as `ChatView.go` does."""
 
         def __init__(self, where: Where) -> None:
             super().__init__()
@@ -98,15 +95,15 @@ class Prompt(ChipText):
     class HelpWanted(Message):
         """A question mark was typed into the empty prompt."""
 
-    class Told(Message):
-        """Something about what was just done that the user should know."""
+    class Failed(Message):
+        """Something could not be pasted."""
 
-        def __init__(self, text: str) -> None:
+        def __init__(self, reason: str) -> None:
             super().__init__()
-            self.text = text
+            self.reason = reason
 
     class PictureAttached(Message):
-        """A picture goes with the message from now on."""
+        """A picture was added to the message."""
 
     def __init__(
         self,
@@ -115,48 +112,43 @@ class Prompt(ChipText):
         placeholder: str = "",
         overlay: ListOverlay | None = None,
         id: str | None = None,
-        classes: str | None = None,
     ) -> None:
         self.chips = Chips()
         self.list = overlay or ListOverlay()
-        """Where lists are shown; somewhere on the same screen."""
-        self.stands_in: Widget = self
-        """The widget on top of which lists stand: the prompt, or what it shares the lower edge with."""
+        """Draws the list; somewhere on the same screen."""
+        self.list_anchor: Widget = self
+        """The list is placed above this widget: the prompt, or a container around it."""
         self.completer = Completer(self)
-        self.search = Search(self)
+        self.search = HistorySearch(self)
         self.tab: Tab | None = None
-        """The conversation that what is sent now is for."""
+        """The tab that is shown, for which the message is."""
         self.question: QuestionView | None = None
-        """The question above the prompt, which takes arrows, digits and Enter while the prompt is empty."""
+        """The question above the prompt. It takes arrows, digits and Enter while the prompt is empty."""
         super().__init__(
-            placeholder=placeholder,
-            id=id,
-            classes=classes,
-            soft_wrap=True,
-            show_line_numbers=False,
-            highlight_cursor_line=False,
+            placeholder=placeholder, id=id, soft_wrap=True, show_line_numbers=False, highlight_cursor_line=False
         )
         self.sent: list[str] = history if history is not None else []
-        """What was sent before, the newest last. Shared by whoever hands it in; submitting adds to it."""
+        """The sent messages, the newest last."""
         self.load_history: Callable[[], Awaitable[Sequence[str]]] | None = None
-        """Reads what earlier sessions sent, the newest first. Does not raise."""
-        self._steps_when_read: int | None = None
-        """How far the arrows went while it is being read; None while it is not."""
+        """Loads the messages of earlier sessions, the newest first. Does not raise."""
+        self._pending_steps: int | None = None
+        """How far the arrows went while the history is being loaded; None otherwise."""
         self.read_clipboard: Callable[[], Picture | str] = partial(read_clipboard, os.environ)
         """Raises RefusedError. Blocks."""
         self.folder = ""
-        """Against which pasted paths are read."""
+        """Pasted paths are relative to it."""
         self._recalled: int | None = None
+        """The index in `sent` of the message that is shown instead of the draft."""
         self._draft = ""
 
     def take(self) -> str:
-        """The unsent text, which is gone from the prompt then."""
+        """Remove and return the unsent text."""
         text = self._draft if self._recalled is not None else self.text
         self.put("")
         return text
 
     def put(self, text: str) -> None:
-        """Have this text in the prompt, unsent, the cursor behind it."""
+        """Replace the text, with the cursor at its end."""
         self._recalled, self._draft = None, ""
         self._show(text)
 
@@ -164,78 +156,64 @@ class Prompt(ChipText):
         self.load_text(text)
         self.move_cursor(self.document.end)
         self.edited()
-        self.completer.rest()
+        self.completer.suppress()
 
     def edited(self) -> None:
-        """Follow the text: the list of the word at the cursor, and whether this is for the shell."""
+        """Update what depends on the text: the list, the look of a shell command, the question."""
         is_shell = self.document[0].startswith(SHELL)
         if is_shell is not self.has_class("-shell"):
             self.set_class(is_shell, "-shell")
             hint = keyed(_("shell: {prompt.send} runs the command in the agent's sandbox"))
             self.border_title = hint if is_shell else ""
-        self.completer.look()
+        self.completer.update()
         if self.question is not None:
             self.question.show_typing(is_typing=bool(self.text))
 
     # -- the list over the transcript --------------------------------------------------------------------------------
 
-    @property
-    def room_above(self) -> Region:
-        """The region of the screen upon which a list has to stand."""
-        return self.stands_in.region
+    def close_list(self) -> bool:
+        """Close the list or the search, and keep the text. Returns whether one was open."""
+        return self.search.end() or self.completer.close()
 
-    def leave_list(self) -> bool:
-        """Send away the list or the search, and keep the text. Answers whether there was one."""
-        return self.search.end() or self.completer.leave()
-
-    async def complete(self) -> bool:
-        """Take what the list offers, for Tab. Answers whether the key was the list's."""
-        if self.search.is_on:
+    async def take_row(self, key: Literal["tab", "click"]) -> bool:
+        """Take the row under the cursor of the list. Returns False if the key is not for the list."""
+        if self.search.is_active:
             self.search.take()
             return True
-        return await self.completer.take("tab")
+        return await self.completer.take(key)
 
-    async def take_clicked(self) -> None:
-        """A row of the list was clicked."""
-        if self.search.is_on:
-            self.search.take()
-        else:
-            await self.completer.take("click")
-
-    def show_caret(self, at: Offset | None = None) -> None:
-        """Put the terminal's own cursor there, or where the text goes: input methods open their window at it."""
-        self.app.cursor_position = self.cursor_screen_offset if at is None else at
+    def move_hardware_cursor(self, to: Offset | None = None) -> None:
+        """Move the terminal's cursor there or to the text's cursor: input methods open their window at it."""
+        self.app.cursor_position = self.cursor_screen_offset if to is None else to
 
     def on_resize(self) -> None:
-        """The list stays on what is above."""
         if self.list.display:
-            self.call_after_refresh(lambda: self.list.place(self.room_above))
+            self.call_after_refresh(lambda: self.list.place(self.list_anchor.region))
 
     def on_blur(self) -> None:
-        """Whoever goes elsewhere is through with the list."""
-        self.leave_list()
+        self.close_list()
 
     def action_search(self) -> None:
-        """Search what was sent before; what earlier sessions sent joins in when it has been read."""
-        self.completer.leave()
+        """Search the history; messages of earlier sessions follow when they have been loaded."""
+        self.completer.close()
         self.search.begin()
         self._load_history()
 
     # -- keys --------------------------------------------------------------------------------------------------------
 
     async def _on_key(self, event: events.Key) -> None:
-        if self.search.is_on:
-            self.search.key(event)
+        if self.search.is_active:
+            self.search.on_key(event)
         elif self.completer.is_open and event.key in ("up", "down"):
             self.list.move(1 if event.key == "down" else -1)
         elif self.completer.is_open and event.key in ("pageup", "pagedown"):
             self.list.move_page(1 if event.key == "pagedown" else -1)
-        elif self._belongs_to_question(event):
+        elif self._is_for_question(event):
             pass
         elif event.key in SEND_KEYS:
             await self._enter()
-        elif self.completer.is_open and event.key in _TAKES and await self.completer.take(_TAKES[event.key]):
-            pass  # where these keys are not the commands that do it
+        elif self.completer.is_open and event.key in _COMPLETES and await self.completer.take(_COMPLETES[event.key]):
+            pass  # if these keys are not those of the commands that take a row
         elif event.key in NEWLINE_KEYS:
             self.insert_here("\n")
         elif event.key == "question_mark" and not self.text:
@@ -246,8 +224,8 @@ class Prompt(ChipText):
         event.stop()
         event.prevent_default()
 
-    def _belongs_to_question(self, event: events.Key) -> bool:
-        """Whether the question above the prompt has the key; a list over the transcript comes first."""
+    def _is_for_question(self, event: events.Key) -> bool:
+        """Offer the key to the question above the prompt, unless a list is open. Returns whether it was taken."""
         if self.question is None or self.completer.is_open:
             return False
         sends = event.key in SEND_KEYS or (event.key == "enter" and not self.text)
@@ -258,7 +236,7 @@ class Prompt(ChipText):
         return False
 
     async def _enter(self) -> None:
-        """Take what the list offers; behind a backslash, start a new line in its place; else send."""
+        """Take a row of the list, else replace a backslash before the cursor with a new line, else send."""
         if await self.completer.take("enter"):
             return
         row, column = self.cursor_location
@@ -268,10 +246,10 @@ class Prompt(ChipText):
         self.submit()
 
     def submit(self) -> None:
-        """Post what is written and be empty; nothing is not sent."""
+        """Post the text and clear the prompt; blank text is not sent."""
         text = self.text
         if not text.strip():
-            if text and self.question is not None:  # it looks empty, and answers nothing
+            if text and self.question is not None:  # the prompt looks empty, and the question is not answered
                 self.put("")
                 self.question.say_blank()
             return
@@ -284,10 +262,9 @@ class Prompt(ChipText):
     # -- pasting -----------------------------------------------------------------------------------------------------
 
     async def _on_paste(self, event: events.Paste) -> None:
-        """Put pasted text in, lines and all, without what could act on a terminal; a picture's path attaches it."""
         event.stop()
         event.prevent_default()
-        if self.search.is_on:
+        if self.search.is_active:
             self.search.add(event.text)
         elif not event.text:  # what a terminal sends for a clipboard that has only a picture
             await self._paste_clipboard(or_else="")
@@ -295,19 +272,20 @@ class Prompt(ChipText):
             await self._paste(event.text)
 
     async def _paste(self, text: str) -> None:
+        """Insert the text without control characters; the path of a picture attaches the picture."""
         text = text.replace("\r\n", "\n").replace("\r", "\n").translate(_UNPRINTABLE)
         if (path := picture_path(text, self.folder)) is not None:
             try:
                 self._attach_picture(await asyncio.to_thread(read_picture, path))
                 return
             except FileNotFoundError:
-                pass  # it is about a picture that is elsewhere
+                pass  # text about a picture that is elsewhere
             except RefusedError as error:
-                self.post_message(self.Told(str(error)))
+                self.post_message(self.Failed(str(error)))
         self.insert_here(self.chips.paste(text) if is_long(text) else text)
 
     async def action_paste_clipboard(self) -> None:
-        """Paste what is in the clipboard: a picture, text, or else what was last copied in here."""
+        """Paste a picture or text from the clipboard, else what was last copied in the app."""
         await self._paste_clipboard(or_else=self.app.clipboard)
 
     async def _paste_clipboard(self, *, or_else: str) -> None:
@@ -316,7 +294,7 @@ class Prompt(ChipText):
             found = await asyncio.to_thread(self.read_clipboard)
         except RefusedError as error:
             if not or_else:
-                self.post_message(self.Told(str(error)))
+                self.post_message(self.Failed(str(error)))
         if isinstance(found, Picture):
             self._attach_picture(found)
         elif text := found or or_else:
@@ -326,28 +304,28 @@ class Prompt(ChipText):
         self.insert_here(self.chips.attach(picture))
         self.post_message(self.PictureAttached())
 
-    # -- what was sent before ----------------------------------------------------------------------------------------
+    # -- history -----------------------------------------------------------------------------------------------------
 
     def _load_history(self) -> None:
-        """Read what earlier sessions sent, once."""
+        """Load the messages of earlier sessions, once."""
         if self.load_history is not None:
-            read, self.load_history = self.load_history, None
-            self._steps_when_read = 0
-            self.run_worker(self._take_history(read, self.text), exit_on_error=False)
+            load, self.load_history = self.load_history, None
+            self._pending_steps = 0
+            self.run_worker(self._add_history(load, self.text), exit_on_error=False)
 
-    async def _take_history(self, read: Callable[[], Awaitable[Sequence[str]]], text: str) -> None:
-        """Put it before what this session sent, then do what was asked for meanwhile, unless the user writes."""
+    async def _add_history(self, load: Callable[[], Awaitable[Sequence[str]]], text: str) -> None:
+        """Add the loaded messages, then do the steps that were made meanwhile, unless the text was changed."""
         try:
-            earlier = await read()
+            earlier = await load()
         finally:
-            steps, self._steps_when_read = self._steps_when_read or 0, None
-        self.sent[:] = joined(earlier, self.sent)
+            steps, self._pending_steps = self._pending_steps or 0, None
+        self.sent[:] = merge_history(earlier, self.sent)
         for _step in range(abs(steps) if self.text == text else 0):
             self._recall(-1 if steps < 0 else 1)
         self.search.refresh()
 
     def action_up(self) -> None:
-        """The line above; above the first, the message sent before."""
+        """Move up; on the first line, recall the message before."""
         if self.navigator.is_first_wrapped_line(self.cursor_location) and self.selection.is_empty:
             self._load_history()
             self._recall(-1)
@@ -355,19 +333,19 @@ class Prompt(ChipText):
             self.action_cursor_up()
 
     def action_down(self) -> None:
-        """The line below; below the last, the message sent after."""
+        """Move down; on the last line, recall the message after."""
         if self.navigator.is_last_wrapped_line(self.cursor_location) and self.selection.is_empty:
             self._recall(1)
         else:
             self.action_cursor_down()
 
     def _recall(self, step: int) -> None:
-        if self._steps_when_read is not None:
-            self._steps_when_read += step
+        if self._pending_steps is not None:
+            self._pending_steps += step
             return
         at = len(self.sent) if self._recalled is None else self._recalled
         to = at + step
-        if not 0 <= to <= len(self.sent) or to == at:
+        if not 0 <= to <= len(self.sent):
             return
         if self._recalled is None:
             self._draft = self.text
@@ -377,16 +355,16 @@ class Prompt(ChipText):
             self._recalled = to
             self._show(self.sent[to])
 
-    # -- keys that are the app's where they mean nothing here --------------------------------------------------------
+    # -- keys that are the app's if they mean nothing here -------------------------------------------------------------
 
     def action_cut_selection(self) -> None:
-        """Cut what is selected; with nothing selected the key is the app's."""
+        """Cut the selection; without one the key is the app's."""
         if self.selection.is_empty:
             raise SkipAction
         self.action_cut()
 
     def action_delete_or_leave(self) -> None:
-        """Delete to the right; in the empty prompt the key is the app's."""
+        """Delete to the right; in an empty prompt the key is the app's."""
         if not self.text:
             raise SkipAction
         self.action_delete_right()

@@ -212,7 +212,7 @@ class ReplayTab(Tab):
     def _fold(self, scene: ReplayState) -> None:
         """Have fresh models that show this moment."""
         wanted, plan_shown = self.events.filter, self.plan.shown
-        self.begin_models()
+        self.reset_models()
         self.plan.shown = plan_shown
         self._oldest = None
         for item in scene.earlier:

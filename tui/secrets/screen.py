@@ -17,8 +17,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from tui.dialogs.input_field import Field
-from tui.dialogs.line_input import LineScreen
+from tui.dialogs.line_input import Field, LineScreen
 from tui.i18n import _
 from tui.terminal_io.sanitizer import sanitize
 

@@ -22,15 +22,15 @@ async def show_settings(app: HandloomApp, at: str = "") -> None:
     from core.errors import ConfigurationError
     from core.settings.editable_settings import checked, empty_is_default, sections
     from tui.settings.screen import Operations, SettingsScreen
-    from tui.shortcuts import settings
+    from tui.shortcuts import own_keys
 
     manager = app.manager
 
     async def change(name: str, value: str | bool) -> Sequence[Setting]:
-        return [*await manager.change_setting(name, value), *settings.rows()]
+        return [*await manager.change_setting(name, value), *own_keys.setting_rows()]
 
     async def reset(name: str) -> Sequence[Setting]:
-        return [*await manager.reset_setting(name), *settings.rows()]
+        return [*await manager.reset_setting(name), *own_keys.setting_rows()]
 
     def check(name: str, value: str) -> str:
         try:
@@ -40,8 +40,8 @@ async def show_settings(app: HandloomApp, at: str = "") -> None:
             return str(error)
         return ""
 
-    listed = [*await manager.read_settings(), *settings.rows()]
-    about = sections() | {settings.SECTION: settings.ABOUT}
+    listed = [*await manager.read_settings(), *own_keys.setting_rows()]
+    about = sections() | {own_keys.SECTION: own_keys.ABOUT}
     screen = SettingsScreen(listed, about, Operations(change, reset, check), at)
     app.push_screen(screen, lambda answer: after_help(app, answer))
 

@@ -20,7 +20,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from tui.dialogs.input_field import Field
+from tui.dialogs.line_input import Field
 from tui.dialogs.search_list import Clickable, Row, elided, line
 from tui.i18n import _
 from tui.terminal_io.sanitizer import sanitize, sanitize_line

@@ -1,8 +1,8 @@
-"""A command of the workspace: one row of the table, and the texts that name its keys.
+"""Command: one row of the table of commands, and the texts that name its keys.
 
-A feature has its rows in its `commands.py`; `tui.commands` collects them, gives them the user's keys and publishes the
-result here, so that a feature can name the keys of any command without knowing the other features. A text never writes
-a key of a command: it writes the command's id in braces, and `keyed` fills it.
+A feature has its rows in its `commands.py`; `tui.commands` collects them, applies the user's keys and publishes the
+result here, so that a feature can name the keys of any command without importing other features. Texts contain the id
+of a command in braces instead of its key, and `keyed` replaces it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Scope(StrEnum):
-    """Where a key answers."""
+    """Where a key works."""
 
     GLOBAL = "everywhere"
     PROMPT = "prompt"
@@ -36,16 +36,16 @@ class Scope(StrEnum):
 
     @property
     def words(self) -> str:
-        """Its name in the language of the screen."""
+        """The name in the language of the screen."""
         return _(self.value)
 
     @property
     def is_text(self) -> bool:
-        """Whether keys that write have to write here."""
+        """Whether text is typed here."""
         return self in (Scope.GLOBAL, Scope.PROMPT, Scope.EMPTY_PROMPT, Scope.FIND)
 
     def meets(self, other: Scope) -> bool:
-        """Whether keys of both answer at the same time."""
+        """Whether keys of both work at the same time."""
         return self is other or Scope.GLOBAL in (self, other) or {self, other} in _TOGETHER
 
 
@@ -66,7 +66,7 @@ class Group(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One thing that the user can ask for."""
+    """Something that the user can do."""
 
     id: str
     keys: tuple[str, ...]
@@ -76,27 +76,27 @@ class Command:
     group: str
     scope: Scope = Scope.GLOBAL
     leader: str = ""
-    """The key after the leader; `1-9` means the digits."""
+    """The key after the leader; `1-9` for the digits."""
     hint: str = ""
-    """The word in the footer's hints; empty leaves it out."""
+    """The word in the hints; empty if it is not among them."""
     slash: str = ""
-    """Its name behind a slash at the start of the prompt; empty where it is none."""
+    """The name of the slash command; empty if there is none."""
     native: bool = False
-    """The widget in focus answers to the keys; the app binds nothing."""
+    """Whether the focused widget handles the keys, so the app does not bind them."""
     words: str = ""
-    """What may follow its name at the prompt; empty if nothing may."""
+    """The arguments of the slash command; empty if it has none."""
     acts: bool = False
-    """It changes a conversation, so it cannot be given in a replay."""
+    """Whether it changes a conversation, so it is refused in a replay."""
     also: str = ""
-    """What else it is found by: its English words, where the screen speaks another language."""
+    """Its English words, by which it is found, too, if the screen has another language."""
     run: Callable[[HandloomApp], object] | None = None
-    """Carries it out; what can be awaited is awaited."""
+    """Carries it out; an awaitable result is awaited."""
     run_with: Callable[[HandloomApp, str], object] | None = None
-    """Carries it out with the words behind its name, or with the digit of a tab."""
+    """Carries it out with the arguments of the slash command, or the digit of a tab."""
 
     @property
     def in_palette(self) -> bool:
-        """Whether it makes sense to choose it from a list."""
+        """Whether the palette lists it."""
         return self.scope is Scope.GLOBAL and self.id not in UNLISTED
 
     def translated(self) -> Command:
@@ -108,25 +108,25 @@ class Command:
 
 
 UNLISTED = frozenset({"app.palette", "app.leader", "app.back", "conv.goto"})
-"""Commands that mean nothing once the palette is open."""
+"""Commands that make no sense in the palette."""
 
 _published: dict[str, Command] = {}
 
 
 def publish(commands: Iterable[Command]) -> None:
-    """Make the table known to the functions below. Called once, by `tui.commands`."""
+    """Set the table for the functions below. Called once, by `tui.commands`."""
     _published.update({command.id: command for command in commands})
 
 
 def all_keys(command: Command) -> list[str]:
-    """Every key and leader key of a command, as they are shown; empty if the user removed them all."""
+    """Every key and leader key of a command, as they are shown."""
     keys = [show_key(key) for key in command.keys]
     leader = _published["app.leader"].keys
     return [*keys, f"{show_key(leader[0])} {command.leader}"] if command.leader and leader else keys
 
 
 def key_of(id: str) -> str:
-    """What gives a command, for a sentence that names it: a key, else its name behind a slash, else its title."""
+    """How to give a command, for a sentence: a key, else its slash command, else its title."""
     command = _published[id]
     named = f"/{command.slash}" if command.slash else f"“{command.title}”"
     return next(iter(all_keys(command)), named)
@@ -138,7 +138,7 @@ def keys_of(id: str) -> tuple[str, ...]:
 
 
 class _Keys(Formatter):
-    """Fills places that are ids of commands with their keys."""
+    """Replaces ids of commands by their keys."""
 
     def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         if field_name in _published:
@@ -147,5 +147,5 @@ class _Keys(Formatter):
 
 
 def keyed(text: str, **values: object) -> str:
-    """A text of ours with the keys of the commands that it names, as `{conv.new}`, and values in its other places."""
+    """A text with the keys of the commands that it names, as in `{conv.new}`, and other values."""
     return _Keys().vformat(text, (), values)

@@ -1,16 +1,12 @@
-"""The user's own keys: rows `command id = key or keys` in the section [keys] of config.toml, checked against the table.
+"""Keymap: the user's own keys, rows `command id = key or keys` in the section [keys] of config.toml.
 
-A row says all the keys that its command has, `leader n` the one behind the leader; an empty list takes them away. A row
-that is wrong is reported in one message and ignored; the others apply, and nothing stops a start. `applied`
-is pure: it takes the table with its default keys and knows none of the commands but by what must stay possible.
-`use` is called before `tui.commands` is imported, because bindings and texts of modules are made once.
+A row has all the keys of its command, `leader n` for the key after the leader; an empty list removes them. `read` reads
+the rows from the file and the environment, bounded and with their lines. `applied` is pure: it checks them against the
+table with its default keys. A wrong row is reported and ignored, and nothing stops the start. `use` is called before
+`tui.commands` is imported, because bindings and texts of modules are made once.
 
-Only Handloom's home and its environment are asked, never a project: a hostile folder must not move the keys with which
-its commands are refused. Standard library and Textual's names of keys only.
-
-The rows of [keys]: read from config.toml and the environment as they are written, each with its line, and bounded.
-
-What a row may say is `tui.shortcuts.keymap`'s to check. A file that cannot be read has no rows, and stops nothing here.
+Only Handloom's home and environment are read, never a project: a hostile folder must not move the keys with which its
+commands are denied. Standard library and Textual's names of keys only.
 """
 
 from __future__ import annotations
@@ -32,33 +28,32 @@ from tui.terminal_io.sanitizer import sanitize_line
 if TYPE_CHECKING:
     from tui.commands import Command
 
-
 SECTION = "keys"
 PREFIX = "HANDLOOM__KEYS__"
 MAX_ROWS = 500
 MAX_BYTES = 1024 * 1024
-"""Of the file. One that is larger is no settings, and its rows are not looked for."""
-DEEP = 3
-"""Sections within [keys]: `prompt.editor` without quotes is one of them to TOML."""
+"""Of the file. No keys are read from a larger one."""
+MAX_DEPTH = 3
+"""Of sections in [keys]: for TOML, `prompt.editor` without quotes is one."""
 Rows = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the user's places say."""
+    """The rows of the file and the environment."""
 
     rows: Rows
-    """By command id, as it was written."""
+    """By command id, as written."""
     problems: tuple[str, ...] = ()
-    """What is wrong with the section as a whole."""
+    """What is wrong with the whole section."""
     lines: Mapping[str, int] | None = None
-    """By command id, the line of the row in the file."""
+    """The line of each row in the file, by command id."""
 
 
 def read(home: Path, environ: Mapping[str, str]) -> Wanted:
-    """The rows of the environment and the file, the former winning. Blocks for as long as it takes to read a file.
+    """The rows of the file and the environment, which has precedence. Blocks.
 
-    A file that is no TOML has none: `core.settings.config.load` says what is wrong with it.
+    A file that is no TOML has no rows: `core.settings.config.load` reports it.
     """
     section, lines, problems = _section(home / CONFIG)
     rows = dict(islice(_flat(section), MAX_ROWS + 1))
@@ -87,49 +82,50 @@ def _section(file: Path) -> tuple[Mapping[str, object], Mapping[str, int], list[
     return found, dict(_places(text)), []
 
 
-def _flat(section: Mapping[str, object], above: str = "", depth: int = DEEP) -> Iterator[tuple[str, object]]:
-    """The rows of a section and of those within it, by their whole names."""
+def _flat(section: Mapping[str, object], prefix: str = "", depth: int = MAX_DEPTH) -> Iterator[tuple[str, object]]:
+    """The rows of a section and its subsections, by their full names."""
     for name, value in section.items():
         if isinstance(value, Mapping) and depth:
-            yield from _flat(value, f"{above}{name}.", depth - 1)
+            yield from _flat(value, f"{prefix}{name}.", depth - 1)
         else:
-            yield above + name, value
+            yield prefix + name, value
 
 
-LOOKED_AT = 300
-"""Characters of a line in which the name of a row is looked for."""
+LINE_CHARS = 300
+"""The part of a line in which the name of a row is searched."""
 _HEADING = re.compile(r"\s*\[\s*([^\[\]]{1,200}?)\s*\]")
 _ROW = re.compile(r"""\s*((?:"[^"]{0,200}"|'[^']{0,200}'|[\w.\s-]{1,200}?)+?)\s*=""")
 
 
 def _places(text: str) -> Iterator[tuple[str, int]]:
-    """Rows of the file by their names, with the numbers of their lines; one within braces has that of the brace."""
-    above = ""
+    """The names of the file's rows with their line numbers; a row in braces has the line of the brace."""
+    prefix = ""
     for number, line in enumerate(text.splitlines(), 1):
-        if heading := _HEADING.match(line[:LOOKED_AT]):
-            above = _bare(heading[1]) + "."
-        elif row := _ROW.match(line[:LOOKED_AT]):
-            name = above + _bare(row[1])
+        if heading := _HEADING.match(line[:LINE_CHARS]):
+            prefix = _unquoted(heading[1]) + "."
+        elif row := _ROW.match(line[:LINE_CHARS]):
+            name = prefix + _unquoted(row[1])
             if name.startswith(SECTION + "."):
                 yield name.removeprefix(SECTION + "."), number
 
 
-def _bare(name: str) -> str:
+def _unquoted(name: str) -> str:
     return "".join(part for part in name if part not in "\"' \t")
 
 
 TABS = "conv.goto"
 DIGITS = "1-9"
-"""Stands for the digits behind the leader, each for a tab."""
+"""All digits after the leader, each for a tab."""
 MAX_KEYS = 8
 SHOWN = 40
 QUITS = ("app.quit", "app.interrupt", "prompt.quit")
-"""One of them keeps a key."""
+"""At least one of them keeps a key."""
 NEEDED = frozenset({"app.back", "prompt.send"})
-"""Commands that are never without a key: what answers a question, and the way out of whatever is open."""
+"""Commands that always keep a key: to answer a question, and to close what is open."""
 TYPED = frozenset({"prompt.file", "prompt.reference", "prompt.command", "prompt.shell", "prompt.help"})
-"""Characters that begin something where a text begins: they are text, and no key."""
-PART_OF_ITS_PLACE = frozenset({"replay.part", "find.next", "question.move", "question.take"})
+"""Characters with a meaning at the start of a text: they are text, not keys."""
+FIXED = frozenset({"replay.part", "find.next", "question.move", "question.take"})
+"""Commands whose keys belong to their widget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,21 +134,21 @@ class Keymap:
 
     commands: tuple[Command, ...]
     problems: tuple[str, ...] = ()
-    """One message for each row that does not count."""
+    """One message for each ignored row."""
     changed: frozenset[str] = frozenset()
-    """The ids of the commands that have other keys than the table gives them."""
+    """The ids of the commands whose keys differ from the defaults."""
 
 
 _chosen = [Wanted({})]
 
 
 def use(wanted: Wanted) -> None:
-    """Have the table made with these keys from its import on."""
+    """Set the keys for the table, before it is imported."""
     _chosen[0] = wanted
 
 
 def chosen() -> Wanted:
-    """What `use` was given last."""
+    """The keys that `use` set."""
     return _chosen[0]
 
 
@@ -160,14 +156,14 @@ def chosen() -> Wanted:
 
 
 class _WrongError(Exception):
-    """A row cannot be used; says why, for the user."""
+    """A row cannot be used; the message says why."""
 
 
 def applied(table: Sequence[Command], wanted: Wanted) -> Keymap:
-    """The table with the rows that can be taken. Never raises."""
+    """The table with the valid rows applied. Never raises."""
     known = {command.id: command for command in table}
     problems: list[str] = list(wanted.problems)
-    taken: dict[str, Command] = {}
+    accepted: dict[str, Command] = {}
 
     def report(id: str, why: str) -> None:
         remedy = _("It keeps its default keys.") if id in known else _("The row is left out.")
@@ -178,20 +174,20 @@ def applied(table: Sequence[Command], wanted: Wanted) -> Keymap:
             report(id, _unknown(id, known))
             continue
         try:
-            taken[id] = _given(known[id], value)
+            accepted[id] = _with_keys(known[id], value)
         except _WrongError as wrong:
             report(id, str(wrong))
-    while found := next(_conflicts([taken.get(id, command) for id, command in known.items()], taken), None):
+    while found := next(_conflicts([accepted.get(id, command) for id, command in known.items()], accepted), None):
         id, why = found
-        del taken[id]
+        del accepted[id]
         report(id, why)
-    commands = tuple(taken.get(command.id, command) for command in table)
-    changed = frozenset(c.id for c in taken.values() if (c.keys, c.leader) != (known[c.id].keys, known[c.id].leader))
+    commands = tuple(accepted.get(command.id, command) for command in table)
+    changed = frozenset(c.id for c in accepted.values() if (c.keys, c.leader) != (known[c.id].keys, known[c.id].leader))
     return Keymap(commands, tuple(problems), changed)
 
 
 def _row(id: str, wanted: Wanted) -> str:
-    """Which row a message is about, with its line."""
+    """The start of a message: which row it is about."""
     line, name = (wanted.lines or {}).get(id), sanitize_line(id, SHOWN)
     if line is None:
         return _("Keys: {name}:").format(name=name)
@@ -199,7 +195,7 @@ def _row(id: str, wanted: Wanted) -> str:
 
 
 def _unknown(id: str, known: Collection[str]) -> str:
-    from difflib import get_close_matches  # only where something is wrong
+    from difflib import get_close_matches  # only for wrong rows
 
     near = get_close_matches(id[:SHOWN], known, 1, 0.5)
     if near:
@@ -207,43 +203,42 @@ def _unknown(id: str, known: Collection[str]) -> str:
     return _("there is no such command. handloom keys lists them.")
 
 
-def _given(command: Command, value: object) -> Command:
+def _with_keys(command: Command, value: object) -> Command:
     """The command with the keys of a row. Raises _WrongError."""
     if command.id in TYPED:
         raise _WrongError(_("this is a character that is typed, and no key; it cannot be changed."))
-    if command.id in PART_OF_ITS_PLACE:
+    if command.id in FIXED:
         raise _WrongError(_("its keys belong to the place where they answer; they cannot be changed."))
     parts = [value] if isinstance(value, str) else value
     if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
         raise _WrongError(_('write a key, such as "ctrl+e", or a list of keys in brackets.'))
     if len(parts) > MAX_KEYS:
         raise _WrongError(_("a command has at most {count} keys; write fewer.").format(count=MAX_KEYS))
-    found, leader = list[str](), ""
+    keys, leader = list[str](), ""
     for text in parts:
-        if (second := _behind_leader(text)) is None:
-            found.append(_key(command, text))
+        if (second := _after_leader(text)) is None:
+            keys.append(_key(command, text))
         elif leader:
             raise _WrongError(_("a command has at most one key behind the leader; write one of them."))
         else:
             leader = _second(command, second)
-    given = replace(command, keys=tuple(dict.fromkeys(found)), leader=leader)
-    if not given.keys and command.id in NEEDED:
+    changed = replace(command, keys=tuple(dict.fromkeys(keys)), leader=leader)
+    if not keys and command.id in NEEDED:
         raise _WrongError(_("it needs a key, or there would be no way to give this answer; write one."))
-    only = given.keys and all(map(shortcut_keys.needs_protocol, given.keys))
-    if only and not (leader or given.slash):
+    if keys and all(map(shortcut_keys.needs_protocol, keys)) and not (leader or command.slash):
         message = _("few terminals send {key} (it needs the kitty keyboard protocol); write another key beside it.")
-        raise _WrongError(message.format(key=shortcut_keys.shown(given.keys[0])))
-    return given
+        raise _WrongError(message.format(key=shortcut_keys.shown(keys[0])))
+    return changed
 
 
-def _behind_leader(text: str) -> str | None:
-    """What follows the word `leader`; None if the text does not begin with it."""
+def _after_leader(text: str) -> str | None:
+    """The text after the word `leader`; None without it."""
     first, _space, second = text.strip().partition(" ")
     return second.strip() if first.lower() == "leader" else None
 
 
 def _second(command: Command, text: str) -> str:
-    """A key behind the leader. Raises _WrongError."""
+    """A key after the leader. Raises _WrongError."""
     if command.id == TABS:
         if text == DIGITS:
             return text
@@ -257,7 +252,7 @@ def _second(command: Command, text: str) -> str:
 
 
 def _key(command: Command, text: str) -> str:
-    """A key by itself. Raises _WrongError."""
+    """A key without the leader. Raises _WrongError."""
     key = shortcut_keys.named(text)
     if key is None:
         message = _('there is no key {text}. Write it as "ctrl+e", "f5", "alt+n", "pageup", "leader n" or "?".')
@@ -278,22 +273,22 @@ def _quoted(text: str) -> str:
     return f"“{sanitize_line(text, SHOWN)}”"
 
 
-def _conflicts(commands: Sequence[Command], taken: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Conflicts between the commands, each with the id of the row to drop (the last one involved) and the reason."""
-    order = list(taken)
+def _conflicts(commands: Sequence[Command], accepted: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Conflicts between commands: the id of the row to drop, which is the last one involved, and the reason."""
+    order = list(accepted)
     if not any(command.keys for command in commands if command.id in QUITS):
-        id = max((id for id in QUITS if id in taken), key=order.index)
+        id = max((id for id in QUITS if id in accepted), key=order.index)
         yield id, _("no key would be left to quit with; leave one to {ids}.").format(ids=", ".join(QUITS))
     for one, other, key in clashes(commands):
-        row, first = (one, other) if one.id in taken else (other, one)
-        if one.id in taken and other.id in taken and order.index(other.id) > order.index(one.id):
+        row, first = (one, other) if one.id in accepted else (other, one)
+        if one.id in accepted and other.id in accepted and order.index(other.id) > order.index(one.id):
             row, first = other, one
         text = _("{key} is {id} already ({title}); give that another key, or write another one here.")
         yield row.id, text.format(key=key, id=first.id, title=first.title)
 
 
 def clashes(commands: Sequence[Command]) -> Iterator[tuple[Command, Command, str]]:
-    """Each two commands that have the same key in the same place, and the key as it is shown."""
+    """Pairs of commands with the same key in the same scope, and the key as it is shown."""
     by_key: dict[str, list[Command]] = {}
     for command in commands:
         for key in command.keys:

@@ -1,7 +1,6 @@
-"""The leader: after ctrl+x the next key is a command's second key. A strip lists them after a moment.
+"""The leader: after ctrl+x the next key is a command's second key. A strip lists these keys after a moment.
 
-The strip is grouped as the table is, in as many columns as fit; what does not fit is on further pages, and Space
-goes to the next one. `pages` is pure.
+The strip has the groups of the table in as many columns as fit; Space shows the next page. `pages` is pure.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ if TYPE_CHECKING:
     from tui.workspace.context import Context
 
 STRIP_AFTER_S = 0.3
-"""A user who knows the second key has typed it by then, and sees no strip."""
+"""A user who knows the second key has typed it by then."""
 TIMEOUT_S = 6.0
-"""Long enough to read the strip, short enough that a key pressed much later is a key again."""
+"""Long enough to read the strip, short enough that a much later key is not a second key."""
 MORE = ("space", "pagedown")
-"""The keys that turn the page."""
+"""The keys that show the next page."""
 LABEL_FROM = 70
-"""Cells from which the name of a group is beside its keys, not above them."""
+"""Cells from which the name of a group is beside its keys instead of above them."""
 LABEL_CELLS = 15
 Line = list[tuple[str, str]]
 
@@ -56,7 +55,7 @@ class WhichKey(Static):
         self._show()
 
     def turn(self) -> None:
-        """Show the next page, after the last one the first again."""
+        """Show the next page; after the last one, the first."""
         self._page += 1
         self._show()
 
@@ -67,7 +66,6 @@ class WhichKey(Static):
         self.display = True
 
     def hide(self) -> None:
-        """Take the strip away."""
         self.display = False
 
 
@@ -88,7 +86,7 @@ class Leader:
         return self._app.workspace.query_one(WhichKey)
 
     def press(self) -> None:
-        """Take the next key as the second one of a command. With a selection in the prompt, ctrl+x cuts it instead."""
+        """Wait for a second key. With a selection in the prompt, ctrl+x cuts it instead."""
         workspace = self._app.workspace
         prompt = workspace.prompt
         if workspace.last_key().key == "ctrl+x" and workspace.focused is prompt and not prompt.selection.is_empty:
@@ -97,7 +95,7 @@ class Leader:
             self.arm()
 
     def arm(self, *, revealed: bool = False) -> None:
-        """Take the next key as the second one of a command; `revealed` leaves the strip as it is."""
+        """Wait for a second key; `revealed` leaves the strip as it is."""
         for timer in self._timers:
             timer.stop()
         self._timers = [self._app.workspace.set_timer(TIMEOUT_S, self.disarm)]
@@ -105,18 +103,18 @@ class Leader:
             self._timers.append(self._strip.set_timer(STRIP_AFTER_S, self._reveal))
 
     def _reveal(self) -> None:
-        if self.is_armed:  # a timer that has fired may be heard after it was stopped
+        if self.is_armed:  # a timer that has fired may call after it was stopped
             self._strip.reveal()
 
     def disarm(self) -> None:
-        """Keys mean what they always mean again."""
+        """Stop waiting for a second key."""
         for timer in self._timers:
             timer.stop()
         self._timers = []
         self._strip.hide()
 
     async def take(self, event: events.Key) -> None:
-        """Carry out the command of the key after the leader, or turn the strip's page."""
+        """Carry out the command of the second key, or show the next page of the strip."""
         if event.key in MORE and self._strip.display:
             self.arm(revealed=True)
             self._strip.turn()
@@ -139,19 +137,17 @@ def pages(commands: Sequence[Command], width: int, height: int) -> list[Content]
     parts = [lines[start : start + rows] for start in range(0, len(lines), rows)]
     if height == 1:
         return [_joined(part) for part in parts]
-    return [
-        _joined([*part, [(_more(number, len(parts), width), "$text-muted")]]) for number, part in enumerate(parts, 1)
-    ]
-
-
-def _more(page: int, pages: int, width: int) -> str:
-    """The line below each of several pages."""
-    text = _("Space: more ({page} of {pages})").format(page=page, pages=pages)
-    return text if cell_len(text) <= width else set_cell_size(text, width)
+    found = []
+    for number, part in enumerate(parts, 1):
+        more = _("Space: more ({page} of {pages})").format(page=number, pages=len(parts))
+        if cell_len(more) > width:
+            more = set_cell_size(more, width)
+        found.append(_joined([*part, [(more, "$text-muted")]]))
+    return found
 
 
 def _lines(commands: Sequence[Command], width: int) -> Iterable[Line]:
-    """Group after group, in rows whose columns are aligned throughout."""
+    """Group after group, in aligned columns."""
     beside = width >= LABEL_FROM
     left = LABEL_CELLS if beside else 0
     cell = min(width, max(cell_len(f"{command.leader} {command.title}") for command in commands) + 2)

@@ -1,25 +1,24 @@
 """The names of keys, in the user's file and in Textual, and which of them a terminal can send.
 
-A terminal without the kitty keyboard protocol sends bytes, and has no bytes of their own for many keys; some of those
-that it has are another key's. Pure; knows no command.
+A terminal without the kitty keyboard protocol sends bytes. Many keys have no bytes, and some have those of another key.
+Pure; knows no commands.
 """
 
 from __future__ import annotations
 
 import string
-from typing import NamedTuple
 
 from textual.keys import _character_to_key
 
 from tui.i18n import _
 
-LONGEST = 40
-"""Characters of a name; the longest real one is `ctrl+left_square_bracket` with two more modifiers."""
+MAX_CHARS = 40
+"""Of a name; the longest real one is `ctrl+left_square_bracket` with two more modifiers."""
 MODIFIERS = {
     "ctrl": "ctrl", "control": "ctrl", "alt": "alt", "option": "alt", "shift": "shift",
     "super": "super", "cmd": "super", "meta": "meta", "hyper": "hyper",
 }  # fmt: skip
-"""As people write them, and as Textual does."""
+"""Names that people write, and Textual's."""
 ALIASES = {
     "esc": "escape", "return": "enter", "pgup": "pageup", "page_up": "pageup", "pgdn": "pagedown", "pgdown": "pagedown",
     "page_down": "pagedown", "del": "delete", "ins": "insert", "↑": "up", "↓": "down", "←": "left", "→": "right",
@@ -28,19 +27,19 @@ MOVING = frozenset({"up", "down", "left", "right", "home", "end", "pageup", "pag
 WRITING = frozenset({"enter", "tab", "backspace", "delete", "insert", "space", "escape"})
 _CORRECTING = frozenset({"backspace", "delete", "left", "right", "home", "end", "escape"})
 PUNCTUATION = {_character_to_key(character): character for character in string.punctuation}
-"""By Textual's names."""
+"""Characters by Textual's names."""
 NAMES = MOVING | WRITING | PUNCTUATION.keys() | {f"f{number}" for number in range(1, 25)}
 NEVER = frozenset(
     {"ctrl+h", "ctrl+i", "ctrl+m", "ctrl+left_square_bracket", "alt+enter", "alt+full_stop", "shift+f3"}
     | {"alt+left_square_bracket", "ctrl+space", "ctrl+at", "alt+shift+o"}
     | {f"alt+{key}" for key in "0123456789"}
 )
-"""Keys that terminals send as something else: they would send the message, or do nothing at all."""
+"""Keys that terminals send as something else: they would send the message, or do nothing."""
 _TWINS = {"ctrl+h": "backspace", "ctrl+i": "tab", "ctrl+m": "enter", "ctrl+left_square_bracket": "escape"}
 _CONTROLS = frozenset(string.ascii_lowercase) | {
     "backslash", "right_square_bracket", "circumflex_accent", "underscore"
 }  # fmt: skip
-"""What has a control character of its own, but for NEVER."""
+"""Keys with their own control character, except those in NEVER."""
 _SHOWN = {
     "escape": "Esc", "pageup": "PgUp", "pagedown": "PgDn", "enter": "Enter", "up": "↑", "down": "↓", "home": "Home",
     "end": "End", "tab": "Tab", "left": "←", "right": "→", "delete": "Del", "insert": "Ins",
@@ -48,15 +47,10 @@ _SHOWN = {
 }  # fmt: skip
 
 
-class _Parts(NamedTuple):
-    modifiers: frozenset[str]
-    name: str
-
-
 def named(text: str) -> str | None:
-    """Textual's name of the key that people write so; None where there is no such key."""
+    """Textual's name for a key as people write it; None if there is no such key."""
     text = text.strip()
-    if not 0 < len(text) <= LONGEST or not text.isprintable():
+    if not 0 < len(text) <= MAX_CHARS or not text.isprintable():
         return None
     written, last = (text[:-2], "+") if text == "+" or text.endswith("++") else text.rpartition("+")[::2]
     found = [MODIFIERS.get(word.strip().lower(), "") for word in written.split("+")] if written else []
@@ -83,7 +77,7 @@ def _name(text: str, modifiers: list[str]) -> str | None:
 
 
 def shown(key: str) -> str:
-    """A key as people write it: `ctrl+pagedown` is `ctrl+PgDn`, `f6` is `F6`."""
+    """A key as it is shown: `ctrl+pagedown` is `ctrl+PgDn`, `f6` is `F6`."""
     *modifiers, name = key.split("+")
     is_function = name[0] == "f" and name[1:].isdigit()
     name = _SHOWN.get(name) or PUNCTUATION.get(name) or (name.upper() if is_function else name)
@@ -96,13 +90,16 @@ def is_typed(key: str) -> bool:
 
 
 def is_for_writing(key: str, *, outside: bool) -> bool:
-    """Whether whoever writes a text needs the key: to type and to correct. For commands from outside of the text, which
-    come before it, that is also going about in it, and ending it."""
+    """Whether the key is needed to type and correct a text.
+
+    A command from outside of the text has precedence over it, so with `outside` the keys that move in the text and end
+    it are needed, too.
+    """
     return is_typed(key) or key in _CORRECTING or (outside and key in MOVING | WRITING | {"shift+tab"})
 
 
 def refused(key: str) -> str:
-    """Why no command can have the key, for people; empty where one can."""
+    """Why no command can have the key; empty if one can."""
     if key in _TWINS:
         return _("terminals send {key} as {other}").format(key=shown(key), other=shown(_TWINS[key]))
     if key in NEVER:
@@ -112,7 +109,8 @@ def refused(key: str) -> str:
 
 def needs_protocol(key: str) -> bool:
     """Whether only a terminal with the kitty keyboard protocol can send the key as itself."""
-    modifiers, name = _parts(key)
+    *before, name = key.split("+")
+    modifiers = set(before)
     if modifiers & {"super", "meta", "hyper"}:
         return True
     if name[0] == "f" and name[1:].isdigit():
@@ -124,8 +122,3 @@ def needs_protocol(key: str) -> bool:
     if "ctrl" in modifiers:
         return modifiers != {"ctrl"} or name not in _CONTROLS
     return not (modifiers <= {"alt", "shift"} and name in string.ascii_lowercase)
-
-
-def _parts(key: str) -> _Parts:
-    *modifiers, name = key.split("+")
-    return _Parts(frozenset(modifiers), name)

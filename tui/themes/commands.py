@@ -1,26 +1,26 @@
-"""The look of the app: its themes, which the user chooses and changes while it runs.
+"""Themes: chosen and changed while the app runs.
 
-Only themes that passed the contrast check of `tui.themes.theme_files` are offered. A file of the
-user's that changes is applied as soon as it is complete; one that is wrong is reported and changes nothing.
+Only themes that passed the contrast check of `tui.themes.theme_files` are offered. A changed file of the user's is
+applied as soon as it is complete; a wrong one is reported and changes nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual.filter import ANSIToTruecolor, DimFilter, LineFilter
+from textual.widgets import OptionList
 
-from tui.dialogs.dialog import Choice
+from tui.dialogs.dialog import Choice, ChoiceScreen
 from tui.file_watcher import Watch, watch
 from tui.i18n import _
 from tui.shortcuts.command import Command, Group, keyed
 from tui.terminal_io import glyphs, line_style
 from tui.themes import theme_files
-from tui.themes.screen import ThemeScreen
 
 if TYPE_CHECKING:
     from textual.theme import Theme
@@ -28,11 +28,27 @@ if TYPE_CHECKING:
     from tui.app import HandloomApp
 
 
+class ThemeScreen(ChoiceScreen):
+    """Chooses a theme; the highlighted one is previewed."""
+
+    DEFAULT_CSS = """
+    ThemeScreen { background: transparent; align: right middle; & > Vertical { width: 100%; max-width: 46; } }
+    """
+
+    def __init__(self, choices: Sequence[Choice], preview: Callable[[str], None]) -> None:
+        super().__init__(_("Theme"), choices, empty=_("No theme has this name."))
+        self._preview = preview
+
+    def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
+        if event.option_id is not None:
+            self._preview(event.option_id)
+
+
 class Themes:
     """Themes, glyphs and motion."""
 
     def __init__(self, app: HandloomApp) -> None:
-        """Settle what holds for the whole run. Called before anything is drawn."""
+        """Sets glyphs, colours and motion for the whole run. Called before anything is drawn."""
         self._app = app
         screen = app.options.screen
         coloured = not line_style.without_colours(os.environ)
@@ -45,11 +61,9 @@ class Themes:
         self._watch: Watch | None = None
 
     def line_filters(self, filters: Sequence[LineFilter]) -> Sequence[LineFilter]:
-        """Textual's own, but for what it makes of NO_COLOR, and ours."""
-        kept = (one for one in filters if isinstance(one, ANSIToTruecolor | DimFilter))
-        return [*kept, *line_style.filters(sixteen=self._app.native_ansi_color)]
-
-    # -- themes --------------------------------------------------------------------------------------------------------
+        """Textual's filters without that for NO_COLOR, and ours."""
+        textual = (one for one in filters if isinstance(one, ANSIToTruecolor | DimFilter))
+        return [*textual, *line_style.filters(sixteen=self._app.native_ansi_color)]
 
     @property
     def own_folder(self) -> Path | None:
@@ -57,14 +71,14 @@ class Themes:
         return Path(self._app.options.themes_dir) if self._app.options.themes_dir else None
 
     def begin(self) -> list[str]:
-        """Load the themes and take the one that is wanted. Returns what is wrong, in words for the user."""
+        """Load the themes and apply the chosen one. Returns messages about problems."""
         problems = self._load()
         wanted = self._app.options.theme or self._app.options.screen.theme
         if not glyphs.GLYPHS.coloured:
             wanted = theme_files.DEFAULT_ANSI
         elif not wanted:
-            few = self._app.console.color_system == "standard" and not self._app.is_headless
-            wanted = theme_files.DEFAULT_ANSI if few else theme_files.DEFAULT_DARK
+            has_16_colours = self._app.console.color_system == "standard" and not self._app.is_headless
+            wanted = theme_files.DEFAULT_ANSI if has_16_colours else theme_files.DEFAULT_DARK
         if wanted not in self.offered:
             problems.append(keyed(_("There is no theme {name}. {app.theme} lists the themes."), name=wanted))
             wanted = theme_files.DEFAULT_DARK
@@ -81,18 +95,17 @@ class Themes:
         return problems
 
     def watch(self) -> None:
-        """Take changes of the user's own themes over as they are made. Called after the first frame."""
+        """Apply changes of the user's own themes as they are made. Called after the first frame."""
         if self.own_folder is not None:
             self._watch = watch(self.own_folder, self._changed)
 
     def unwatch(self) -> None:
-        """Stop that."""
         if self._watch is not None:
             self._watch.close()
             self._watch = None
 
     def note_focus(self) -> None:
-        """Read the user's themes when they come back from elsewhere, if nothing watches the folder."""
+        """Read the user's themes when the terminal gets the focus, if the folder is not watched."""
         if self._watch is None:
             self._changed()
 
@@ -117,26 +130,27 @@ class Themes:
             self.watch()  # the folder may be new
 
     def choose(self) -> None:
-        """Let the user choose a theme; each is shown as it is highlighted."""
+        """Let the user choose a theme."""
         if not glyphs.GLYPHS.coloured:
             self._app.flash(_("NO_COLOR is set in the environment, so there are no colours to choose."))
             return
         self._changed()
-        names = sorted(self.offered, key=lambda name: (name != self._app.theme, name))
+        before = self._app.theme
+        names = sorted(self.offered, key=lambda name: (name != before, name))
         choices = [Choice(name, name, _kind(self.offered[name])) for name in names]
 
-        def show(name: str) -> None:
+        def apply(name: str) -> None:
             if name in self.offered and name != self._app.theme:
                 self._app.theme = name
 
         def chosen(name: str | None) -> None:
+            apply(name or before)
             if name is not None:
-                show(name)
-                self._app.attempt(self._remember(name))
+                self._app.attempt(self._save(name))
 
-        self._app.push_screen(ThemeScreen(choices, show), chosen)
+        self._app.push_screen(ThemeScreen(choices, apply), chosen)
 
-    async def _remember(self, name: str) -> None:
+    async def _save(self, name: str) -> None:
         if self._app.options.home is None:
             return
         from core.settings.config import save_settings
@@ -151,17 +165,17 @@ def _kind(theme: Theme) -> str:
 
 
 def _stamps(folder: Path | None) -> object:
-    """What changes whenever a theme file of the folder does."""
+    """A value that differs whenever a theme file of the folder has changed."""
     if folder is None:
         return None
-    found = []
+    stamps = []
     for path in sorted(folder.glob("*.toml")):
         try:
             stat = path.stat()
         except FileNotFoundError:
-            continue  # gone since the folder was read
-        found.append((path.name, stat.st_mtime_ns, stat.st_size, stat.st_ino))
-    return found
+            continue  # removed since the folder was read
+        stamps.append((path.name, stat.st_mtime_ns, stat.st_size, stat.st_ino))
+    return stamps
 
 
 ROWS = (

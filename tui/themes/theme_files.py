@@ -1,9 +1,9 @@
-"""Themes from files: one TOML file each, ours in `themes/`, the user's own beside them.
+"""Themes from TOML files: ours in `themes/`, and the user's own.
 
-A file names its colours by role and nothing else; Textual makes the tints. A file that cannot be read, lacks a colour
-or whose text falls below its contrast is reported and left out, and the rest is loaded; `contrast` in the file asks for
-more than `MIN_CONTRAST`, never for less. A file with `ansi = true` takes the terminal's own sixteen colours, whose
-contrast is the terminal's affair. Reading does no more than parsing, because the first frame waits for it.
+A file has a colour for each role; Textual derives the tints. A file that cannot be read, lacks a colour or has text
+with too little contrast is reported and left out. `contrast` in the file can require more than `MIN_CONTRAST`, never
+less. A file with `ansi = true` uses the terminal's sixteen colours, whose contrast is not checked. Loading only parses,
+because the first frame waits for it.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ TINTED = (
     ("text-success", "success", 0.10),
     ("text-error", "error", 0.10),
 )
-"""Texts that are also on a tint, as the style sheets have it: messages, cards, chips, diffs."""
+"""Texts on tints, as in the style sheets: messages, cards, chips, diffs."""
 
 HUES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
-"""Of the terminal's sixteen colours; each is there once more as a bright one."""
+"""Of the terminal's sixteen colours; each also exists as a bright one."""
 FAINT = "ansi_bright_black"
-"""Stands for dim text in a theme of sixteen colours: many terminals draw the colour itself as good as invisible."""
+"""Dim text in a theme of sixteen colours: many terminals draw the colour itself almost invisible."""
 MARKED = "ansi_bright_blue"
-"""Stands for what is selected or under the cursor in a theme of sixteen colours, drawn in reverse."""
+"""What is selected or at the cursor in a theme of sixteen colours, drawn in reverse."""
 
 
 class ThemeError(ValueError):
-    """A theme file that cannot be used; its text says where and why."""
+    """A theme file cannot be used; the message says where and why."""
 
 
 def load(path: Path) -> Theme:
@@ -95,7 +95,7 @@ def _contrast(path: Path, data: dict[str, Any]) -> float:
 
 
 def _variables(colours: dict[str, str], texts: dict[str, str]) -> dict[str, str]:
-    """What Textual would derive otherwise: the text roles, and scrollbars that keep quiet until they are used."""
+    """Overrides what Textual would derive: the text roles, and scrollbars that are faint until they are used."""
     thumb = Color.parse(colours["panel"]).blend(Color.parse(texts["muted"]), 0.3).hex
     variables = {f"text-{key}": texts[key] for key in TEXTS}
     variables |= {"scrollbar": thumb, "scrollbar-hover": colours["primary"], "scrollbar-active": colours["primary"]}
@@ -104,7 +104,7 @@ def _variables(colours: dict[str, str], texts: dict[str, str]) -> dict[str, str]
 
 
 def _ansi(path: Path, name: str, dark: bool, colours: dict[str, Any], texts: dict[str, Any]) -> Theme:
-    """A theme of the terminal's own colours; `tui.terminal_io.line_style` draws what is faint and what is marked."""
+    """A theme of the terminal's colours; `tui.terminal_io.line_style` draws FAINT and MARKED."""
     named = {f"ansi_{bright}{hue}" for bright in ("", "bright_") for hue in HUES}
     possible = named - {FAINT, MARKED} | {"ansi_default"}
     wanted = {f"[colors] {key}": colours.get(key) for key in COLOURS}
@@ -137,7 +137,7 @@ def _ansi(path: Path, name: str, dark: bool, colours: dict[str, Any], texts: dic
 
 
 def too_faint(theme: Theme, least: float = MIN_CONTRAST) -> list[str]:
-    """The pairs of text and ground whose contrast is below `least`, in words."""
+    """Messages about pairs of text and background with a contrast below `least`."""
     grounds = {name: Color.parse(getattr(theme, name)) for name in GROUNDS}
     texts = {"foreground": Color.parse(theme.foreground or "")}
     texts |= {f"text-{key}": Color.parse(theme.variables[f"text-{key}"]) for key in TEXTS}
@@ -155,7 +155,7 @@ def too_faint(theme: Theme, least: float = MIN_CONTRAST) -> list[str]:
 
 
 def contrast_ratio(one: Color, other: Color) -> float:
-    """How well two colours can be told apart, from 1 to 21, as WCAG 2.2 defines it."""
+    """The contrast of two colours from 1 to 21, as WCAG 2.2 defines it."""
     high, low = sorted((_luminance(one), _luminance(other)), reverse=True)
     return (high + 0.05) / (low + 0.05)
 
@@ -166,7 +166,7 @@ def _luminance(colour: Color) -> float:
 
 
 def load_all(folders: Iterable[Path]) -> tuple[list[Theme], list[str]]:
-    """Every usable theme of these folders, the later ones winning, and what is wrong with the others."""
+    """Every usable theme of these folders, and what is wrong with the others. Later folders have precedence."""
     themes: dict[str, Theme] = {}
     problems = []
     for folder in folders:

@@ -1,7 +1,7 @@
-"""The chats of the workspace: that of the current conversation, and optionally another beside it.
+"""The chat pane: the chat of the current conversation, and optionally another beside it.
 
-A view stays on its side and with its conversation while the two change roles, so neither moves under the reader's eyes.
-The second view is made when it is first needed. Knows which view shows which conversation, and no other panes.
+When the two change roles, each view keeps its side and its conversation, so nothing moves. The second view is created
+when it is first needed.
 """
 
 from __future__ import annotations
@@ -33,31 +33,29 @@ class Chats(Horizontal):
     TITLE = _("Chat")
 
     class OtherChosen(Message):
-        """The user went to the chat beside the one that is shown."""
+        """The user moved the focus to the other chat."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._views = [ChatView(id="chat")]
-        """That of the shown conversation, and the other once there was one."""
+        """The view of the current conversation, then the other one, once created."""
         self._tab: Tab | None = None
         self.split_tab: Tab | None = None
-        """The conversation beside the one that is shown."""
+        """The conversation beside the current one."""
 
     def compose(self) -> ComposeResult:
-        """One chat to begin with."""
         yield self.shown
 
     @property
     def shown(self) -> ChatView:
-        """The chat of the shown conversation."""
+        """The chat of the current conversation."""
         return self._views[0]
 
     def on_mount(self) -> None:
-        """Every pane has a title."""
         self.shown.border_title = self.TITLE
 
     def attach(self, tab: Tab | None) -> None:
-        """Show this conversation; with the one beside it, the shown one changes roles."""
+        """Make this the current conversation; if it is the other one, the two change roles."""
         before, self._tab = self._tab, tab
         if tab is not None and tab is self.split_tab:
             self._views.reverse()
@@ -65,7 +63,7 @@ class Chats(Horizontal):
         self.shown.attach(tab.chat if tab is not None else None)
 
     def split(self, tab: Tab) -> None:
-        """Show this conversation beside the one that is shown."""
+        """Show this conversation beside the current one."""
         if len(self._views) == 1:
             self._views.append(ChatView(id="beside"))
             self.mount(self._views[1])
@@ -73,20 +71,20 @@ class Chats(Horizontal):
         self._views[1].attach(tab.chat)
 
     def end_split(self) -> None:
-        """Show one conversation."""
+        """Show the current conversation only."""
         if self.split_tab is not None:
             self._views[1].attach(None)
             self.split_tab = None
 
-    def make_room(self, visible: Collection[str]) -> None:
-        """Be seen as far as there is room."""
+    def show_visible(self, visible: Collection[str]) -> None:
+        """Show the chats that are among the visible panes."""
         self.set_class("beside" in visible, "-split")
         self.display = self.shown.display = "chat" in visible
         for other in self._views[1:]:
             other.display = "beside" in visible
 
-    def title(self) -> None:
-        """Title two chats with their conversations, and mark the one that the prompt belongs to."""
+    def update_titles(self) -> None:
+        """Give two chats the titles of their conversations, and highlight the current one."""
         for view, tab in zip(self._views, (self._tab, self.split_tab), strict=False):
             title = Content(self.TITLE)
             if self.split_tab is not None and tab is not None:
@@ -96,15 +94,14 @@ class Chats(Horizontal):
             view.set_class(self.split_tab is not None and view is self.shown, "-owner")
 
     def redraw(self) -> None:
-        """Draw again, such as when a picture was loaded."""
+        """Draw again, for example when a picture was loaded."""
         for view in self._views:
             view.refresh()
 
     def tab_of(self, view: object) -> Tab | None:
-        """Whose chat this is."""
+        """The conversation of a view."""
         return self._tab if view is self.shown else self.split_tab
 
     def on_descendant_focus(self) -> None:
-        """Tell where the user went to the other chat."""
         if self.split_tab is not None and self._views[1].has_focus:
             self.post_message(self.OtherChosen())

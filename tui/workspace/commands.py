@@ -1,4 +1,4 @@
-"""The commands of the workspace itself: its tabs and panes, copy mode, interrupting, and the way out."""
+"""The commands of the workspace: its tabs and panes, copy mode, interrupting and quitting."""
 
 from __future__ import annotations
 
@@ -8,28 +8,67 @@ from tui.events.commands import leave_filter
 from tui.find.commands import leave_find
 from tui.i18n import _
 from tui.shortcuts.command import Command, Group, Scope, keyed
+from tui.terminal_io import escapes
 from tui.workspace.conversation_start import new_conversation
 from tui.workspace.layout import SPLIT
+from tui.workspace.tabs import confirm_stop
 
 if TYPE_CHECKING:
     from tui.app import HandloomApp
     from tui.workspace.context import Context
 
 QUIT_WITHIN_S = 2.0
-"""How long ctrl+c stays armed: two presses that belong together, not two that happened."""
+"""Two presses of ctrl+c within this time quit."""
 TITLE_CHARS = 120
-"""A longer name is no name."""
+
+
+class CopyMode:
+    """Copy mode, on or off: one pane fills the screen, and the mouse selects text in the terminal."""
+
+    def __init__(self, app: HandloomApp) -> None:
+        self._app = app
+        self._before: tuple[str, bool] | None = None
+        """The active pane and whether it was maximised; None while copy mode is off."""
+
+    @property
+    def is_on(self) -> bool:
+        """Whether copy mode is on."""
+        return self._before is not None
+
+    def toggle(self) -> None:
+        """Enter copy mode, or leave it."""
+        if self.leave():
+            return
+        workspace = self._app.workspace
+        self._before = (workspace.active_pane, workspace.maximised_pane)
+        workspace.add_class("-copying")
+        workspace.maximised_pane = True
+        workspace.show_pane(workspace.active_pane)
+        workspace.flash(_("Copy mode: the mouse belongs to the terminal. Select and copy as it does; Esc leaves."))
+        self._app.emit(escapes.MOUSE_OFF)
+
+    def leave(self) -> bool:
+        """Leave copy mode. Returns whether it was on."""
+        if self._before is None:
+            return False
+        workspace = self._app.workspace
+        (workspace.active_pane, workspace.maximised_pane), self._before = self._before, None
+        workspace.remove_class("-copying")
+        workspace.arrange_panes()
+        workspace.flash("")
+        workspace.main_input.focus()
+        self._app.emit(escapes.MOUSE_ON)
+        return True
 
 
 def interrupt(app: HandloomApp) -> None:
-    """Copy the selection, else leave the list, else clear the prompt, else stop the agent, else quit."""
+    """Copy the selection, else close the list, else clear the prompt, else stop the agent, else quit."""
     workspace, tab = app.workspace, app.tabs.conversation
     prompt = workspace.prompt
-    selected = app.screen.get_selected_text() or prompt.selected_text
-    if selected:
+    if selected := app.screen.get_selected_text() or prompt.selected_text:
         app.copy_to_clipboard(selected)
         app.screen.clear_selection()
-    elif prompt.leave_list():
+    elif prompt.close_list():
         pass
     elif prompt.text:
         prompt.put("")
@@ -43,10 +82,10 @@ def interrupt(app: HandloomApp) -> None:
 
 
 def back(app: HandloomApp) -> None:
-    """Leave what is open, one thing at a time; else stop the agent; else return to the prompt."""
+    """Close what is open, one thing at a time; else stop the agent; else return to the prompt."""
     workspace, tab = app.workspace, app.tabs.conversation
     question, prompt = workspace.question, workspace.prompt
-    if app.copy_mode.leave() or prompt.leave_list() or leave_find(app) or workspace.browser.leave_hints():
+    if app.copy_mode.leave() or prompt.close_list() or leave_find(app) or workspace.browser.leave_hints():
         return
     if workspace.notice.display:
         workspace.notice.clear()
@@ -62,7 +101,7 @@ def back(app: HandloomApp) -> None:
 
 
 def redraw(app: HandloomApp) -> None:
-    """Draw everything again, each pane at its end."""
+    """Draw the screen again, with each pane at its end."""
     app.workspace.chat.go("end")
     app.workspace.events_view.action_end()
     app.workspace.terminal.action_end()
@@ -70,20 +109,8 @@ def redraw(app: HandloomApp) -> None:
 
 
 def quit(app: HandloomApp) -> None:
-    """End, after a question if an agent is working."""
-    busy = [tab for tab in app.tabs.all if tab.running]
-    if not busy:
-        app.exit()
-        return
-    from tui.dialogs.dialog import SureScreen
-
-    def chosen(yes: bool | None) -> None:
-        if yes:
-            app.exit()
-
-    names = _(", ").join(_("“{title}”").format(title=tab.title) for tab in busy)
-    question = _("The agent is still working in {names}. It will be stopped; what it did is kept.")
-    app.push_screen(SureScreen(question.format(names=names), _("quit")), chosen)
+    """Quit, after a question if an agent is working."""
+    confirm_stop(app, [tab for tab in app.tabs.all if tab.running], _("quit"), app.exit)
 
 
 # -- tabs ------------------------------------------------------------------------------------------------------------
@@ -96,7 +123,7 @@ def close_current(app: Context) -> None:
 
 
 def rename(app: Context) -> None:
-    """Ask for another name of the conversation."""
+    """Ask for a new name of the conversation."""
     tab = app.tabs.conversation
     if tab is None:
         return
@@ -113,7 +140,7 @@ def rename(app: Context) -> None:
 
 
 def pause_or_resume(app: Context) -> None:
-    """Pause an agent that works, resume one that does not."""
+    """Pause a working agent, or resume a paused one."""
     if (tab := app.tabs.conversation) is not None:
         app.attempt(tab.session.pause() if tab.running else tab.session.resume())
 

@@ -1,6 +1,6 @@
-"""What the workspace gives to a feature: the screen, the tabs, the manager, and the means to say and ask something.
+"""Context: the part of the app that features use: the screen, the tabs, the manager, messages and dialogs.
 
-`HandloomApp` has this shape. A feature takes a `Context` and nothing else of the app, so a test can pass a small one.
+`HandloomApp` implements it. A feature takes a `Context` and nothing else of the app, so a test can pass a small one.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ T = TypeVar("T")
 
 
 class Context(Protocol):
-    """The workspace as a feature sees it."""
+    """The app as a feature sees it."""
 
     clock: Callable[[], float]
     manager: ConversationManager | None
     """None until the store is open."""
     options: StartOptions
     is_starting: bool
-    """Whether the first conversation is still to be opened."""
+    """True until the first conversation has been opened."""
     connected: asyncio.Event
-    """Set once there is a manager."""
+    """Set once the store is open."""
     submission: Submission
     tabs: Tabs
     workspace: Workspace
@@ -50,16 +50,16 @@ class Context(Protocol):
         """Show a problem until the user dismisses it."""
 
     def wake(self, tab: Tab) -> None:
-        """Draw a tab in the next frame, because something in it changed."""
+        """Draw a tab in the next frame, because it has changed."""
 
     def copy_to_clipboard(self, text: str, note: str = "") -> None:
-        """Copy a text to the user's clipboard and say so."""
+        """Copy a text to the clipboard and say so."""
 
     def push_screen(self, screen: Screen[T], callback: Callable[[T | None], None] | None = None) -> object:
-        """Open a dialog; its answer goes to the callback."""
+        """Open a dialog; the callback gets its result."""
 
     async def push_screen_wait(self, screen: Screen[T]) -> T:
-        """Open a dialog and wait for its answer."""
+        """Open a dialog and wait for its result."""
         ...
 
     async def do(self, command_id: str, argument: str = "") -> None:

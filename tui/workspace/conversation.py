@@ -1,7 +1,7 @@
-"""One living conversation as the workspace holds it: its session, and what comes of it. No Textual in here.
+"""The tab of an open conversation. No Textual.
 
-A tab takes every event once and in order, whether its page was read or the event came live, and every frame. A tab that
-nobody looks at goes on collecting. Loaded after the first frame, because it brings pydantic with it.
+It passes every event to its models once and in order, whether loaded from the store or live, and every frame, also
+while it is not shown. Imported after the first frame, because it imports pydantic.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class ConversationTab(Tab):
-    """A session with its pane models. Made open, closed once by `aclose`."""
+    """A session with its pane models."""
 
     def __init__(
         self,
@@ -39,10 +39,10 @@ class ConversationTab(Tab):
         self.session = session
         self.level = level
         session.delegation.attended = True
-        self._first_said = ""
+        self._first_message = ""
         self._seen = -1
-        self._waiting: list[Envelope] | None = []
-        """Events that came live before the last page was read; None from then on."""
+        self._early: list[Envelope] | None = []
+        """Live events from before the last page was loaded; None afterwards."""
         self._unwatch: Callable[[], None] | None = None
 
     @property
@@ -51,9 +51,8 @@ class ConversationTab(Tab):
 
     @property
     def title(self) -> str:
-        """Its title, else the first words of its task."""
-        title = self.session.info.title or self._first_said
-        return short_title(title) or _("new conversation")
+        """The title, else the first words of the task."""
+        return short_title(self.session.info.title or self._first_message) or _("new conversation")
 
     @property
     def folder(self) -> str:
@@ -65,19 +64,20 @@ class ConversationTab(Tab):
 
     @property
     def mark(self) -> Mark:
-        return self._mark_and_words()[0]
+        return self._mark_and_words[0]
 
     @property
     def state_words(self) -> str:
-        """Its state in words."""
-        return self._mark_and_words()[1]
+        """The state in words."""
+        return self._mark_and_words[1]
 
+    @property
     def _mark_and_words(self) -> tuple[Mark, str]:
         return mark_of(self.session.state.agent_state, self.waits_for, self.session.suspension.is_on)
 
     @property
     def waits_for(self) -> Wait | None:
-        """What the user is waited for; None where nothing is."""
+        """What the conversation waits for the user to do; None if nothing."""
         state, halt = self.session.state, self.session.state.halt
         return wait_of(
             state.agent_state,
@@ -106,7 +106,7 @@ class ConversationTab(Tab):
 
     @property
     def has_terminal(self) -> bool:
-        """Whether the user has the agent's terminal."""
+        """Whether the user has taken over the agent's terminal."""
         return self.session.user_control.terminal.is_on
 
     @property
@@ -136,7 +136,7 @@ class ConversationTab(Tab):
         )
 
     async def start(self) -> None:
-        """Subscribe, then load the last page. Events that come in between are neither lost nor shown twice."""
+        """Subscribe, then load the last page. Events that arrive in between are neither lost nor shown twice."""
         stream = self.session.stream
         stream.subscribe(EventStreamSubscriber.MAIN, self._take, f"tab-{self.id}")
         self._unwatch = self.session.frames.watch(self._take_frame)
@@ -144,16 +144,16 @@ class ConversationTab(Tab):
         for envelope in page:
             self._apply(envelope, stored=True)
         self._oldest = page[0].id if page else None
-        waiting, self._waiting = self._waiting or [], None
-        for envelope in waiting:
+        early, self._early = self._early or [], None
+        for envelope in early:
             self._apply(envelope)
         self.unread = False
-        self.browser.taken = self.session.user_control.browser.is_on  # whatever the log of one that was killed says
+        self.browser.taken = self.session.user_control.browser.is_on  # the log of a killed process may differ
         self.note_state()
         self._wake()
 
     async def aclose(self) -> None:
-        """Stop listening. The session lives on; its owner closes it. May be called twice."""
+        """Stop listening; the session stays open."""
         with suppress(UsageError):  # a delegate's stream ends with its work
             self.session.stream.unsubscribe(EventStreamSubscriber.MAIN, f"tab-{self.id}")
         if self._unwatch is not None:
@@ -161,8 +161,8 @@ class ConversationTab(Tab):
             self._unwatch = None
 
     async def _take(self, envelope: Envelope) -> None:
-        if self._waiting is not None:
-            self._waiting.append(envelope)
+        if self._early is not None:
+            self._early.append(envelope)
             return
         self._apply(envelope)
         self.note_state()
@@ -172,8 +172,12 @@ class ConversationTab(Tab):
         if envelope.id <= self._seen:
             return
         self._seen = envelope.id
-        if isinstance(envelope.event, MessageAction) and not self._first_said and envelope.source is EventSource.USER:
-            self._first_said = envelope.event.content[:200]
+        if (
+            isinstance(envelope.event, MessageAction)
+            and not self._first_message
+            and envelope.source is EventSource.USER
+        ):
+            self._first_message = envelope.event.content[:200]
         if not stored and not self.shown:
             self.unread = True
         for model in self.models:

@@ -1,4 +1,4 @@
-"""Beginning and opening conversations: the first one of a start, new ones, and stored ones."""
+"""Starts and opens conversations: the first one, new ones, and stored ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 DEMO = "demo"
 DEMO_TASK = _("Show me what you can do.")
-"""Stands in the prompt of the demo, so that Enter is all it takes."""
+"""The prompt's text in the demo, so that Enter is all it takes."""
 
 
 async def open_first(app: Context) -> None:
@@ -34,11 +34,11 @@ async def open_first(app: Context) -> None:
     if wanted:
         try:
             id = await app.manager.store.listing.resolve(wanted)
-            places = [c.workspace for c in await app.manager.list() if c.id == id]
-            await ask_trust(app, places[0] if places else app.options.workspace)
+            folders = [c.workspace for c in await app.manager.list() if c.id == id]
+            await ask_trust(app, folders[0] if folders else app.options.workspace)
             await app.tabs.add(await app.manager.open(id))
         except StoreBusyError as error:
-            await _follow_or_begin(app, id, error)
+            await _follow_or_start(app, id, error)
             return
         except HandloomError as error:
             app.report(str(error))
@@ -49,14 +49,14 @@ async def open_first(app: Context) -> None:
         app.workspace.prompt.put(DEMO_TASK)
 
 
-async def _follow_or_begin(app: Context, conversation_id: str, busy: StoreBusyError) -> None:
-    """Follow a conversation that another process has, if the user named it; else begin one with the same model.
+async def _follow_or_start(app: Context, conversation_id: str, busy: StoreBusyError) -> None:
+    """Follow a conversation that another process has open, if the user named it; else start one with the same model.
 
     Raises HandloomError.
     """
     if app.options.resume:
         await follow(app, conversation_id)
-        app.submission.take_back_early()  # it waits in the prompt until the conversation is free
+        app.submission.take_back_early()  # until the conversation is free
         app.report(f"{busy}\n" + _("You can follow it here, but only read."))
         return
     assert app.manager is not None
@@ -66,17 +66,17 @@ async def _follow_or_begin(app: Context, conversation_id: str, busy: StoreBusyEr
 
 
 async def new_conversation(app: Context, agent: str = "", model: str = "") -> None:
-    """Begin one in a new tab, with the model of the options, the agent, the settings or the start screen."""
+    """Start one in a new tab, with the model of the options, the agent, the settings or the start screen."""
     try:
         if app.manager is None:
             app.flash(_("Handloom is still starting."))
         else:
-            await _begin(app, app.manager, agent, model)
+            await _start(app, app.manager, agent, model)
     finally:
         app.submission.take_back_early()  # unless it was sent
 
 
-async def _begin(app: Context, manager: ConversationManager, agent: str, model: str) -> None:
+async def _start(app: Context, manager: ConversationManager, agent: str, model: str) -> None:
     model, prompt = app.options.model or model, app.workspace.prompt
     if not model and not manager.settings.model:
         chosen = await _choose_model(app)
@@ -88,10 +88,10 @@ async def _begin(app: Context, manager: ConversationManager, agent: str, model: 
         model = chosen
         if model == DEMO and app.tabs.current is None and not app.submission.early and not prompt.text:
             prompt.put(DEMO_TASK)
-    place, repository = app.options.workspace, app.options.repository
-    if model != DEMO and not agent:  # a user who has just read an agent is asked about the rest another time
-        await ask_trust(app, place)
-    await app.tabs.add(await manager.create(workspace=place, model=model, repository=repository, agent=agent))
+    folder, repository = app.options.workspace, app.options.repository
+    if model != DEMO and not agent:  # who has just read an agent is asked about the rest later
+        await ask_trust(app, folder)
+    await app.tabs.add(await manager.create(workspace=folder, model=model, repository=repository, agent=agent))
 
 
 async def _choose_model(app: Context) -> str | None:
@@ -109,7 +109,7 @@ async def _choose_model(app: Context) -> str | None:
 
 
 async def show_conversation(app: Context, conversation_id: str) -> None:
-    """Bring a conversation to the front, opened if it is not open; one that another process has is followed."""
+    """Show a conversation, opened if necessary; follow it if another process has it open."""
     from core.errors import StoreBusyError
 
     assert app.manager is not None

@@ -1,15 +1,8 @@
-"""The state of a conversation in one glyph and one word, the same on tabs, in lists and in the footer.
+"""The status of a conversation, the same on tabs, in lists, in the footer and in notifications.
 
-Standard library only: the first frame needs it.
-
-What a conversation waits for the user for: the one place that says so, for tabs, title, notices, lists and `next`.
-
-Pure, and standard library only: the first frame needs it. Everything here follows from the log but what the terminal
-tells, so that it is still there after a restart.
-
-When a user who looks elsewhere is notified: the agent asks, waits, failed, or finished long work.
-
-Pure: the caller decides what to send, and knows whether the user is away. Each change of state is news once.
+`Mark` is the state in one glyph and one word, `Wait` what the conversation waits for the user to do, and `Attention`
+decides which changes a user who looks elsewhere is notified of. Pure, and standard library only, because the first
+frame needs it. All but a waiting terminal follows from the log, so it is the same after a restart.
 """
 
 from __future__ import annotations
@@ -20,7 +13,7 @@ from tui.i18n import _
 
 
 class Wait(Enum):
-    """One thing that only the user can do. Values: the words."""
+    """Something that only the user can do. Values: the words."""
 
     APPROVAL = _("asks you")
     INPUT = _("a command waits for input")
@@ -42,7 +35,7 @@ _WAITS_BY_STATE = {
     "error": Wait.ERROR,
 }
 NEEDS_KEY = "authentication"
-"""The kind of a model's error that a key mends."""
+"""The kind of a model's error that an API key fixes."""
 
 
 def wait_of(
@@ -55,10 +48,10 @@ def wait_of(
     has_plan: bool = False,
     was_interrupted: bool = False,
 ) -> Wait | None:
-    """What is waited for, None where nothing is.
+    """What the conversation waits for; None if nothing.
 
-    `halt` and `what` are the kind and the cause of what stopped the agent. A conversation in which nothing was
-    `has_message` rests, it does not ask. `was_interrupted` tells that a stopped one was at work when its process ended.
+    `halt` and `what` are the kind and the cause of what stopped the agent. Without a message (`has_message`) the agent
+    does not ask anything. `was_interrupted` means that the agent was working when its process ended.
     """
     if halt:
         return Wait.KEY if (halt, what) == ("model", NEEDS_KEY) else _BY_HALT.get(halt, Wait.ERROR)
@@ -85,17 +78,15 @@ class Mark(Enum):
 
     @property
     def glyph(self) -> str:
-        """One cell."""
         return self.value[0]
 
     @property
     def word(self) -> str:
-        """For people."""
         return self.value[1]
 
     @property
     def colour(self) -> str:
-        """A theme variable; never the only sign."""
+        """A theme variable; never the only difference between marks."""
         return self.value[2]
 
 
@@ -114,9 +105,9 @@ _BY_STATE = {
 
 
 def mark_of(agent_state: str, wait: Wait | None = None, asleep: bool = False) -> tuple[Mark, str]:
-    """The mark and the words for a controller's state, and for what the user is waited for.
+    """The mark and the words for a controller's state.
 
-    Everything that waits for the user looks the same, and is shown even for a suspended conversation.
+    Everything that waits for the user has the same mark, also in a suspended conversation.
     """
     if wait is not None:
         return Mark.WAITING, wait.value
@@ -124,31 +115,25 @@ def mark_of(agent_state: str, wait: Wait | None = None, asleep: bool = False) ->
 
 
 def mark_of_stored(agent_state: str) -> tuple[Mark, str]:
-    """As `mark_of`, of a conversation of which only its last state is known."""
+    """As `mark_of`, if only the last stored state is known."""
     return mark_of(agent_state, wait_of(agent_state))
 
 
-URGENT = (Mark.WAITING,)
-"""Marks of conversations that do not go on by themselves, the most urgent first."""
-
-
 LONG_S = 20.0
-"""Work that ends sooner was watched to its end."""
-
-
+"""The user is not notified of the end of shorter work."""
 ENDS = frozenset({Mark.DONE, Mark.IDLE})
-"""Work has ended; what the user paused or what fell asleep is no news."""
+"""Work has ended. What the user paused and what was suspended is no news."""
 
 
 class Attention:
-    """The states of the conversations as they were last seen."""
+    """The last known states of the conversations, to find the changes that are worth a notification."""
 
     def __init__(self) -> None:
         self._states: dict[str, Mark | Wait] = {}
         self._working_since: dict[str, float] = {}
 
     def is_news(self, conversation_id: str, state: Mark | Wait, now: float) -> bool:
-        """Take note of what is waited for, else of the mark, at a time in seconds; whether it is worth interrupting."""
+        """Note the wait, else the mark, at a time in seconds. Returns whether the user should be notified."""
         before = self._states.get(conversation_id)
         self._states[conversation_id] = state
         if state is Mark.RUNNING:

@@ -1,7 +1,8 @@
-"""The line under the prompt: the conversation's state and cost, its folder, and whether it is isolated.
+"""The lines around the prompt: queued messages and problems above it, the footer and the hints below it.
 
-`pieces` is pure: facts and a width in, texts and roles out. What cannot be known is a dash, never a guess. The state
-and the warning that nothing is isolated are the last to be dropped when the line is short.
+The footer shows the state and cost of the conversation, its folder, and whether it is isolated. `pieces` is pure: it
+makes texts and styles of facts and a width. Unknown values are shown as a dash, never guessed. The state and the
+warning about missing isolation are dropped last.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from typing import NamedTuple
 from rich.cells import cell_len
 from textual.content import Content
 from textual.widget import Widget
+from textual.widgets import Static
 
 from tui.i18n import _
+from tui.shortcuts.command import key_of
 from tui.workspace.conversation_status import Mark
 
 MODES = ("always", "auto-edit", "plan")
@@ -29,48 +32,45 @@ MODE_WORDS = {
 UNKNOWN = "—"
 _BETWEEN = " · "
 _GAP = len(_BETWEEN)
-
-
 ABOUT = "~"
-"""In front of a number that was not counted."""
+"""Precedes an estimated number."""
 
 
-def next_mode(mode: str, own: str) -> str:
-    """The mode behind this one; that of the settings, `own`, is one of the round, too."""
-    modes = MODES if own in MODES else (own, *MODES)
+def next_mode(mode: str, configured: str) -> str:
+    """The mode after this one; the cycle includes the one of the settings."""
+    modes = MODES if configured in MODES else (configured, *MODES)
     return modes[(modes.index(mode) + 1) % len(modes)] if mode in modes else modes[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the line tells. Texts are clean."""
+    """What the footer shows. Texts are clean."""
 
     mark: Mark = Mark.IDLE
     state: str = _("starting")
     elapsed_s: int | None = None
-    """Seconds that the agent has been working; None when it does not."""
+    """Seconds that the agent has been working; None if it is not."""
     model: str = ""
     context_used: int = 0
     """Tokens of the latest call."""
     context_window: int = 0
-    """0 where it is not known."""
+    """0 if unknown."""
     cost: float | None = None
-    """US dollars of the whole conversation; None where a price is not known."""
+    """US dollars of the whole conversation; None if a price is unknown."""
     tokens_in: int = 0
     tokens_out: int = 0
-    """Of the whole conversation."""
     estimated: bool = False
-    """Whether tokens and cost were made out here, because a provider did not send them."""
+    """Whether tokens and cost are estimates, because a provider did not send them."""
     iteration: int = 0
     max_iterations: int | None = 0
-    """0 for no limit, None where it is not known."""
+    """0 for no limit, None if unknown."""
     workspace: str = ""
     confirm_mode: str = ""
     isolated: bool = True
 
 
 class Piece(NamedTuple):
-    """A part of the line. The highest `rank` is shortened first, if it has a short text, then dropped."""
+    """A part of the footer. The one with the highest `rank` is shortened first, if it can be, then dropped."""
 
     text: str
     style: str
@@ -79,14 +79,14 @@ class Piece(NamedTuple):
 
 
 def tokens(count: int) -> str:
-    """A number of tokens for people: 940, 12k, 1.5M."""
+    """A number of tokens: 940, 12k, 1.5M."""
     if count < 1000:
         return str(count)
     return f"{count / 1000:.0f}k" if count < 999_500 else f"{count / 1_000_000:.1f}M".replace(".0M", "M")
 
 
 def context(used: int, window: int) -> str:
-    """How full the context is: `38% of 200k`. Above the window it says so, and is never rounded to what fits."""
+    """How full the context is: `38% of 200k`. An overfull one is never rounded to 100%."""
     share = _share(used, window)
     if not used or not window:
         return share
@@ -95,7 +95,7 @@ def context(used: int, window: int) -> str:
 
 
 def _share(used: int, window: int) -> str:
-    """The part of the window that is used, else what is used of one that is not known."""
+    """The used share of the window; for an unknown window, the used tokens."""
     if not used:
         return UNKNOWN
     if not window:
@@ -106,14 +106,14 @@ def _share(used: int, window: int) -> str:
 
 
 def dollars(cost: float | None) -> str:
-    """US dollars for people; an unknown cost is shown as unknown."""
+    """An amount of US dollars; None is an unknown one."""
     if cost is None:
         return _("cost {cost}").format(cost=UNKNOWN)
     return f"${cost:.4f}" if 0 < cost < 1 else f"${cost:,.2f}"
 
 
 def duration(seconds: int) -> str:
-    """A duration for people: 12s, 3m05s, 2h10m."""
+    """A duration: 12s, 3m05s, 2h10m."""
     if seconds < 60:
         return f"{seconds}s"
     if seconds < 3600:
@@ -122,7 +122,7 @@ def duration(seconds: int) -> str:
 
 
 def elide_path(path: str, width: int) -> str:
-    """A path in `width` cells: what is missing is missing from its middle."""
+    """A path in at most `width` cells, cut in the middle."""
     if cell_len(path) <= width:
         return path
     if width < 8:
@@ -132,7 +132,7 @@ def elide_path(path: str, width: int) -> str:
 
 
 def pieces(facts: Facts, width: int) -> tuple[list[Piece], list[Piece]]:
-    """The left and the right half of the line, so that both fit into `width` cells."""
+    """The left and the right half of the footer, which together fit into `width` cells."""
     left = [Piece(f"{facts.mark.glyph} {facts.state}", f"bold {facts.mark.colour}", 0)]
     if facts.elapsed_s is not None:
         left.append(Piece(duration(facts.elapsed_s), "$text-muted", 3))
@@ -163,8 +163,11 @@ def pieces(facts: Facts, width: int) -> tuple[list[Piece], list[Piece]]:
         last = max([*left, *right], key=lambda piece: piece.rank)
         if last.rank <= 1:
             break
-        instead = [last._replace(text=last.short, short="")] if 0 < cell_len(last.short) < cell_len(last.text) else []
-        left, right = (_with_instead(half, last, instead) for half in (left, right))
+        shortens = 0 < cell_len(last.short) < cell_len(last.text)
+        replacement = [last._replace(text=last.short, short="")] if shortens else []
+        for half in (left, right):
+            if last in half:
+                half[half.index(last) : half.index(last) + 1] = replacement
     if right and _width(left) + _width(right) > width:
         left = [Piece(facts.mark.glyph, f"bold {facts.mark.colour}", 0)]
     room = width - _width(left) - _width(right) - 2 * _GAP
@@ -174,17 +177,12 @@ def pieces(facts: Facts, width: int) -> tuple[list[Piece], list[Piece]]:
     return left, right
 
 
-def _with_instead(half: Sequence[Piece], piece: Piece, instead: Sequence[Piece]) -> list[Piece]:
-    """A half of the line in which one piece is shortened or dropped."""
-    return [kept for old in half for kept in (instead if old is piece else [old])]
-
-
 def _width(half: Sequence[Piece]) -> int:
     return sum(cell_len(piece.text) + _GAP for piece in half)
 
 
 class Footer(Widget):
-    """The line under the prompt."""
+    """The state of the conversation, below the prompt."""
 
     DEFAULT_CSS = """
     Footer { height: 1; padding: 0 1; background: $panel; color: $foreground; }
@@ -195,27 +193,27 @@ class Footer(Widget):
         self.facts = Facts()
 
     def show(self, facts: Facts) -> None:
-        """Show these facts; the same ones cost nothing."""
+        """Show these facts; redraws only if they differ."""
         if facts != self.facts:
             self.facts = facts
             self.refresh()
 
     def render(self) -> Content:
-        """The line for this width."""
         width = self.size.width
-        left, right = pieces(self.facts, width)
-        parts: list[tuple[str, str]] = []
-        for index, piece in enumerate(left):
-            parts += [(_BETWEEN if index else "", "$text-muted"), (piece.text, piece.style)]
-        used = sum(cell_len(text) for text, style in parts) + sum(cell_len(p.text) for p in right)
-        parts.append((" " * max(0, width - used - _GAP * max(0, len(right) - 1)), ""))
-        for index, piece in enumerate(right):
-            parts += [(_BETWEEN if index else "", "$text-muted"), (piece.text, piece.style)]
-        return Content.assemble(*parts)
+        left, right = (_joined(half) for half in pieces(self.facts, width))
+        used = sum(cell_len(text) for text, _style in (*left, *right))
+        return Content.assemble(*left, (" " * max(0, width - used), ""), *right)
+
+
+def _joined(half: Sequence[Piece]) -> list[tuple[str, str]]:
+    parts: list[tuple[str, str]] = []
+    for index, piece in enumerate(half):
+        parts += [(_BETWEEN if index else "", "$text-muted"), (piece.text, piece.style)]
+    return parts
 
 
 class Hints(Widget):
-    """The keys that answer where the focus is, and for three seconds what has just been done."""
+    """The keys that work where the focus is; for a short time, a message."""
 
     DEFAULT_CSS = """
     Hints { height: 1; padding: 0 1; background: $background; color: $text-muted; }
@@ -227,18 +225,17 @@ class Hints(Widget):
         self._flash = ""
 
     def show(self, hints: Sequence[tuple[str, str]]) -> None:
-        """Show these (key, word) pairs."""
+        """Show (key, word) pairs."""
         if hints != self._hints:
             self._hints = hints
             self.refresh()
 
     def flash(self, text: str) -> None:
-        """Show a clean line in their place; empty ends that."""
+        """Show a clean line instead; an empty one shows the hints again."""
         self._flash = text
         self.refresh()
 
     def render(self) -> Content:
-        """The line, as many hints as fit."""
         if self._flash:
             return Content.styled(self._flash, "$text-accent")
         parts: list[tuple[str, str]] = []
@@ -249,3 +246,51 @@ class Hints(Widget):
                 break
             parts += [(key, "bold $foreground"), (f" {word}  ", "$text-muted")]
         return Content.assemble(*parts)
+
+
+class Queue(Static):
+    """The queued messages, in order, above the prompt."""
+
+    DEFAULT_CSS = """
+    Queue {
+        display: none; height: auto; max-height: 4; padding: 0 1;
+        border-left: outer $secondary; background: $secondary 8%; color: $text-muted;
+        text-wrap: nowrap; text-overflow: ellipsis;
+    }
+    """
+
+    def __init__(self, id: str) -> None:
+        super().__init__(id=id)
+        self._texts: list[str] = []
+
+    def show(self, texts: list[str]) -> None:
+        """Show clean texts, one a line; hidden without texts."""
+        if texts == self._texts:
+            return
+        self._texts = texts
+        self.display = bool(texts)
+        parts: list[tuple[str, str]] = []
+        for text in texts:
+            queued = "\n" * bool(parts) + _("queued:") + " "
+            parts += [(queued, "bold $text-secondary"), (text, "$foreground")]
+        remedy = _("{key} takes it back").format(key=key_of("queue.drop"))
+        self.update(Content.assemble(*parts, (f"   {remedy}", "$text-muted")))
+
+
+class Notice(Static):
+    """What went wrong and what to do next, above the prompt until Esc."""
+
+    DEFAULT_CSS = """
+    Notice {
+        display: none; height: auto; max-height: 8; padding: 0 1;
+        border-left: outer $error; background: $error 8%; color: $foreground;
+    }
+    """
+
+    def show(self, text: str) -> None:
+        """Show a clean text."""
+        self.update(Content(text))
+        self.display = True
+
+    def clear(self) -> None:
+        self.display = False

@@ -1,4 +1,4 @@
-"""Which panes are on the screen: a pure function of its width and of what the user looks at; and their style sheet."""
+"""The layout of the workspace: which panes are visible, as a pure function, and the style sheet."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 PANES = ("chat", "events", "terminal", "browser")
 NARROW = 100
-"""Columns below which there is one pane."""
+"""Columns below which one pane is shown."""
 WIDE = 160
-"""Columns from which everything is there at once."""
+"""Columns from which all panes are shown."""
 SPLIT = 120
 """Columns from which two conversations fit side by side."""
 SPLIT_WIDE = 200
@@ -16,7 +16,7 @@ SPLIT_WIDE = 200
 LOW = 30
 """Rows below which less important parts are hidden."""
 SMALL = 16
-"""Rows below which a question takes the place of nearly everything else."""
+"""Rows below which a question covers nearly everything else."""
 TINY = 12
 """Rows below which only the prompt, one pane and the footer are left."""
 LEAST = 7
@@ -24,20 +24,20 @@ LEAST = 7
 
 
 class Arrangement(NamedTuple):
-    """What is shown."""
+    """The visible panes."""
 
     visible: frozenset[str]
     tabs: bool
-    """Only one pane fits, so the others are named in the tab line."""
+    """Whether the tab bar names the panes, because only one fits."""
 
 
 def arrange(
     width: int, active_pane: str, side: str, maximised: bool, has_pages: bool = False, *, split: bool = False
 ) -> Arrangement:
-    """The panes for a width: `active_pane` is the pane last chosen, `side` the last chosen beside the chat.
+    """The panes for a width: `active_pane` was chosen last, `side` was the last one other than the chat.
 
-    The browser pane is shown once there are pages, or when the user goes there. In a `split`, the second conversation
-    is the pane `beside`; it is hidden while the user looks at something other than a chat.
+    The browser is shown once there are pages, or if it is active. In a `split`, the pane `beside` has the second
+    conversation; it is hidden while another pane than the chat is active.
     """
     if width < NARROW:
         return Arrangement(frozenset({active_pane}), tabs=True)
@@ -48,8 +48,8 @@ def arrange(
         return Arrangement(frozenset({"chat", "beside"}) | rest, tabs=False)
     if width < WIDE:
         return Arrangement(frozenset({"chat", side}), tabs=False)
-    unused = frozenset() if has_pages or active_pane == "browser" else frozenset({"browser"})
-    return Arrangement(frozenset(PANES) - unused, tabs=False)
+    hidden = frozenset() if has_pages or active_pane == "browser" else frozenset({"browser"})
+    return Arrangement(frozenset(PANES) - hidden, tabs=False)
 
 
 WORKSPACE_CSS = """

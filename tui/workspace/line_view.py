@@ -1,9 +1,7 @@
-"""How a view of lines gets another number of them: for itself alone.
+"""What views of lines share: setting the number of lines without a new layout, and the message that copies text.
 
-Textual lays out the whole screen again when a widget's virtual size is assigned, and draws all of it; at 20 lines a
-second that is all that a program does. A view whose own size stays needs no layout, only its scrollbar to know.
-
-What a pane asks for when its reader copies: the app knows the ways to the clipboard, and says which one it took.
+Textual lays out and draws the whole screen when a widget's virtual size is assigned; at 20 lines a second that takes
+all the time. A view whose own size stays the same needs no layout, only an update of its scrollbar.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from textual.widget import Widget
 
 
 def set_lines(view: ScrollView, count: int) -> None:
-    """Have the view hold so many lines of its own width. Draws nothing."""
+    """Set the number of lines of a view. Draws nothing."""
     width, height = view.scrollable_content_region.size
     if view.virtual_size == (width, count):
         return
@@ -26,10 +24,10 @@ def set_lines(view: ScrollView, count: int) -> None:
 
 
 class Copied(Message):
-    """The reader wants this in the clipboard; an empty text says only what is `said`."""
+    """Asks the app to copy a text to the clipboard; with an empty text, the app only shows the note."""
 
     def __init__(self, text: str, note: str = "") -> None:
         super().__init__()
         self.text = text
         self.note = note
-        """What was copied, in place of how much it was."""
+        """What was copied; shown instead of the number of characters."""

@@ -1,9 +1,8 @@
-"""What every pane model is: a fold over one conversation's events and frames.
+"""PaneModel: what the models of all panes have in common: each is a fold over one conversation's events and frames.
 
-One set of models per conversation, one set of widgets for the whole app. A widget attaches to a model and
-sets `changed`; while no widget is attached, a model only accumulates. Live, replay and seek go through the
-same three methods, so a pane shows the same whichever way it came there. Models know no widget and no
-terminal.
+Each conversation has a set of models; the app has one set of widgets. A widget attaches to a model by setting
+`changed`. Live events, replays and seeks use the same three methods, so a pane always shows the same. Models know no
+widget.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ class PaneModel:
     """The part of a conversation that one pane shows."""
 
     changed: Callable[[], None] | None = None
-    """Called after every change, on the event loop. The attached widget sets it and coalesces for itself."""
+    """Called after every change, on the event loop. Set by the attached widget, which coalesces the calls."""
 
     def apply(self, envelope: Envelope) -> None:
-        """Take in the next event; called for every event in order."""
+        """Add the next event. Called for every event in order."""
 
     def apply_frame(self, frame: Frame) -> None:
-        """Take in a live frame."""
+        """Add a live frame."""
 
     def prepend(self, envelopes: Sequence[Envelope]) -> None:
-        """Take in older events, in order, all of them before what is already here."""
+        """Add older events, in order, all before those that are already here."""
 
     def notify(self) -> None:
-        """Tell the attached widget, if there is one, that something changed."""
+        """Call `changed`, if a widget is attached."""
         if self.changed is not None:
             self.changed()

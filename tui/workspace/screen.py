@@ -1,7 +1,7 @@
-"""The workspace: tabs, panes, questions, prompt and footer of the conversation that is shown.
+"""The main screen: tab bar, panes, question, prompt and footer of the current conversation.
 
-One widget tree for the whole app; `show` attaches it to another conversation's models. Knows where the focus is and
-which panes fit, and nothing of sessions: what the user does goes up as messages and commands.
+The app has one widget tree; `show` attaches it to the models of another conversation. The screen manages focus and
+layout. It knows no sessions: what the user does becomes messages and commands.
 """
 
 from __future__ import annotations
@@ -31,15 +31,14 @@ from tui.events.view import EventsView
 from tui.find.pane_search import FindInput
 from tui.i18n import _
 from tui.plan.view import PlanLine, PlanPanel
-from tui.prompt.completion_list import ListOverlay
+from tui.prompt.completion import ListOverlay
 from tui.prompt.view import Prompt
 from tui.replay.transport_bar import Transport
 from tui.shortcuts.leader import WhichKey
 from tui.terminal.view import InputHint, TerminalView
 from tui.workspace.chats import Chats
-from tui.workspace.footer import Footer, Hints
+from tui.workspace.footer import Footer, Hints, Notice, Queue
 from tui.workspace.layout import LEAST, LOW, NARROW, PANES, SMALL, TINY, WORKSPACE_CSS, arrange
-from tui.workspace.notice_cards import Notice, Queue
 from tui.workspace.tab_bar import TabStrip
 
 if TYPE_CHECKING:
@@ -48,23 +47,23 @@ if TYPE_CHECKING:
 
 PLACEHOLDER = keyed(_("Ask for something, or type / for commands"))
 DETAIL_FROM = 120
-"""Columns from which a log that fills the screen leaves room for an event beside it."""
+"""Columns from which a maximised event log has an event beside it."""
 WORKING_HINT = " · ".join(f"{key} {word}" for key, word in WORKING)
-"""On the prompt's border where there is no line for hints."""
+"""On the prompt's border if there is no line for hints."""
 KEYS_HINT = " · ".join(f"{key} {word}" for key, word in hints(Scope.REPLAY)[:4])
-"""On the transport bar's border where there is no line for hints."""
+"""On the transport bar's border if there is no line for hints."""
 GIVE_BACK = [(key_of("terminal.take"), _("give the terminal back")), ("ctrl+]", _("as well"))]
-"""All that the workspace answers to while the user types into the agent's terminal."""
+"""The only keys of the workspace while the user types into the agent's terminal."""
 
 
 class _ViewState(NamedTuple):
-    """What the user looks at in a conversation."""
+    """The layout and focus that a tab had when it was left."""
 
     active_pane: str
     side: str
     maximised: bool
     focus: str
-    """The pane with the focus; empty for the prompt."""
+    """The focused pane; empty for the prompt."""
 
 
 _INITIAL_VIEW = _ViewState("chat", "terminal", False, "")
@@ -80,18 +79,18 @@ class Workspace(Screen[None]):
     def __init__(
         self, clock: Callable[[], float] = time.monotonic, on_ready: Callable[[], None] = lambda: None
     ) -> None:
-        """`on_ready` is called once, when every part is there and no key has come yet."""
+        """`on_ready` is called once, when every part is mounted and before any key."""
         super().__init__()
         self._clock = clock
         self.last_key: Callable[[], LastKey] = LastKey
-        """Tells the key that was pressed last."""
+        """Returns the key that was pressed last."""
         self._on_ready = on_ready
         self.active_pane = "chat"
         self.side = "terminal"
         self.maximised_pane = False
         self.typed_at = float("-inf")
         self.quit_armed_at = float("-inf")
-        """When the user pressed the key once that quits when it is pressed twice."""
+        """When ctrl+c was pressed once; pressed twice it quits."""
         self.detail_tab: Tab | None = None
         """The tab whose event is shown beside the event log."""
         self._tab: Tab | None = None
@@ -100,7 +99,6 @@ class Workspace(Screen[None]):
         self.live_page = LivePageWatcher(self)
 
     def compose(self) -> ComposeResult:
-        """Everything that there ever is but the question."""
         overlay = ListOverlay(id="list")
         yield TabStrip(id="tabs")
         with Horizontal(id="body"):
@@ -125,12 +123,11 @@ class Workspace(Screen[None]):
         yield overlay
 
     def on_mount(self) -> None:
-        """The prompt has the focus from the start."""
         for pane, title in self.TITLES.items():
             self.pane(pane).border_title = title
         self.detail.border_subtitle = _("Enter unfolds · c copies · r as JSON")
         self.prompt.cursor_blink = False  # an idle screen paints nothing
-        self.prompt.stands_in = self.query_one("#bottom")
+        self.prompt.list_anchor = self.query_one("#bottom")
         self._on_ready()
         self.prompt.focus()
 
@@ -154,7 +151,7 @@ class Workspace(Screen[None]):
 
     @property
     def main_input(self) -> Widget:
-        """Where the keys go that no pane has: the prompt, or the transport bar of a replay."""
+        """The prompt; in a replay, the transport bar."""
         return self.transport if self.transport.display else self.prompt
 
     @property
@@ -163,7 +160,7 @@ class Workspace(Screen[None]):
 
     @property
     def chat(self) -> ChatView:
-        """The chat of the shown conversation."""
+        """The chat of the current conversation."""
         return self.chats.shown
 
     @property
@@ -176,7 +173,7 @@ class Workspace(Screen[None]):
 
     @property
     def detail(self) -> EventTree:
-        """The event under the cursor of the log, beside it."""
+        """The event at the cursor of the log, beside it."""
         return self.query_one("#detail", EventTree)
 
     @property
@@ -201,35 +198,32 @@ class Workspace(Screen[None]):
 
     @property
     def question(self) -> QuestionView | None:
-        """The question that waits for an answer."""
+        """The question above the prompt."""
         return self.prompt.question
 
     def pane(self, name: str) -> Widget:
-        """A pane by its name; of two chats, the one of the shown conversation."""
+        """A pane by its name; of two chats, the current one."""
         return self.chat if name == "chat" else self.query_one(f"#{name}")
 
     def _name_of(self, widget: Widget | None) -> str:
-        """The pane that a widget is; empty for any other."""
-        if widget is not None and widget is self.chat:
-            return "chat"
-        name = widget.id if widget is not None else None
-        return name if name in PANES and name != "chat" else ""
+        """The name of a pane; empty for any other widget."""
+        return next((name for name in PANES if widget is not None and widget is self.pane(name)), "")
 
     # -- what is shown -------------------------------------------------------------------------------------------------
 
     def show(self, tab: Tab | None) -> None:
-        """Attach the panes to this conversation, and keep what was typed and looked at for the one before."""
+        """Attach the panes to this conversation, and save draft, layout and focus of the one before."""
         before, self._tab = self._tab, tab
         self.prompt.tab = tab
         view = self._view_states.get(tab, _INITIAL_VIEW) if tab is not None else _INITIAL_VIEW
         if before is not tab:
             self._leave(before)
             if before is not None and (tab is None or tab is not self.split_tab):
-                before.shown, before.pictures.on_wanted = False, None
+                self._hide(before)
             if before is not None:
                 self.active_pane, self.side, self.maximised_pane, _focus = view
             if before is not None or (tab is not None and tab.draft):
-                self.prompt.put(tab.draft if tab else "")  # what was typed before any tab was there stays
+                self.prompt.put(tab.draft if tab else "")  # text from before the first tab stays
             self.typed_at = float("-inf")
         self._place_main_input(tab)
         self.chats.attach(tab)
@@ -237,13 +231,13 @@ class Workspace(Screen[None]):
         self.terminal.attach(tab.terminal if tab else None)
         self.browser.attach(tab.browser if tab else None)
         if tab is not None:
-            self._see(tab)
+            self._reveal(tab)
         self.arrange_panes()
         if before is not tab and before is not None:
             self._focus(view.focus)
 
     def _place_main_input(self, tab: Tab | None) -> None:
-        """Show the transport bar instead of the prompt for a replay. A pane that has the focus keeps it."""
+        """Show the transport bar instead of the prompt for a replay. A focused pane keeps the focus."""
         replays = tab is not None and tab.is_replay
         if replays is not self.transport.display:
             before = self.main_input
@@ -254,7 +248,7 @@ class Workspace(Screen[None]):
                 self.transport.show(reel)
 
     def _leave(self, tab: Tab | None) -> None:
-        """Remember what stood in the prompt and what was looked at."""
+        """Save draft, layout and focus."""
         if tab is not None:
             tab.draft = self.prompt.text
             self._view_states[tab] = _ViewState(
@@ -262,52 +256,54 @@ class Workspace(Screen[None]):
             )
 
     def _focus(self, pane: str) -> None:
-        """Have the focus in a pane, or in the prompt."""
         if self.app.screen is self:
             (self.pane(pane) if pane else self.main_input).focus()
 
-    def _see(self, tab: Tab) -> None:
-        """Somebody sees this conversation."""
+    def _reveal(self, tab: Tab) -> None:
+        """Mark a tab as visible, and load the pictures that its panes ask for."""
         tab.shown, tab.unread = True, False
         tab.pictures.on_wanted = lambda: self._load_pictures(tab)
         self._load_pictures(tab)
+
+    def _hide(self, tab: Tab) -> None:
+        tab.shown, tab.pictures.on_wanted = False, None
 
     # -- two conversations ---------------------------------------------------------------------------------------------
 
     @property
     def split_tab(self) -> Tab | None:
-        """The conversation whose chat is shown beside the current one."""
+        """The conversation whose chat is beside the current one."""
         return self.chats.split_tab
 
     def split(self, tab: Tab) -> None:
-        """Show the chat of this conversation beside the one that is shown."""
+        """Show the chat of this conversation beside the current one."""
         self.chats.split(tab)
-        self._see(tab)
+        self._reveal(tab)
         self.active_pane, self.maximised_pane = "chat", False
         self.arrange_panes()
 
     def leave_split(self, tab: Tab) -> Tab | None:
-        """Show one conversation, if this tab is one of two. Returns the other if this one was the current tab."""
-        beside = self.split_tab
-        if beside is None or tab not in (beside, self._tab):
+        """End the split if this tab is part of it. Returns the other tab if this one was the current tab."""
+        other = self.split_tab
+        if other is None or tab not in (other, self._tab):
             return None
         self.end_split()
-        return None if tab is beside else beside
+        return None if tab is other else other
 
     def end_split(self) -> None:
         """Show one conversation."""
         if self.split_tab is not None:
-            self.split_tab.shown, self.split_tab.pictures.on_wanted = False, None
+            self._hide(self.split_tab)
             self.chats.end_split()
         self.arrange_panes()
 
     def _watch_page(self) -> None:
-        """Watch the page of the shown conversation for as long as its browser is in sight, and no other."""
+        """Watch the page of the current conversation while its browser is visible, and no other."""
         is_conversation = self._tab is not None and not self._tab.is_replay
         self.live_page.watch(cast("ConversationTab", self._tab) if is_conversation and self.browser.display else None)
 
     def _load_pictures(self, tab: Tab) -> None:
-        """Fetch the pictures that the panes ask for. A tab that is left keeps what it asked for."""
+        """Load the pictures that the panes ask for."""
         self.run_worker(self._fetch_pictures(tab), group=f"pictures-{tab.id}", exclusive=True)
 
     async def _fetch_pictures(self, tab: Tab) -> None:
@@ -317,10 +313,10 @@ class Workspace(Screen[None]):
                 self.browser.redraw()
 
     def sync(self) -> bool:
-        """Let the panes take over what changed. Returns whether one of them has more to do in the next frame."""
+        """Update the panes from their models. Returns whether one of them has more to do in the next frame."""
         if self._tab is not None:
             self.events_view.show_count(self._tab.log.latest_id + 1)
-            self.chats.title()
+            self.chats.update_titles()
             if (reel := self._tab.reel) is not None:
                 self.transport.show(reel)
             if self._has_pages is not bool(self._tab.browser.pages):
@@ -331,18 +327,14 @@ class Workspace(Screen[None]):
         return self.terminal.sync()
 
     def _sync_plan(self) -> None:
-        """Draw the plan where it is shown."""
         plan = self._tab.plan if self._tab is not None else None
         for part in (self.query_one(PlanPanel), self.query_one(PlanLine)):
             if part.has_class("-shown"):
                 part.sync(plan, self._tab is not None and self._tab.running)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Arrange the panes for the new size."""
-        self.set_class(event.size.height < LOW, "-low")
-        self.set_class(event.size.height < SMALL, "-small")
-        self.set_class(event.size.height < TINY, "-tiny")
-        self.set_class(event.size.height < LEAST, "-least")
+        for rows, name in ((LOW, "-low"), (SMALL, "-small"), (TINY, "-tiny"), (LEAST, "-least")):
+            self.set_class(event.size.height < rows, name)
         # Textual 8.2 divides by the width of the text when it lays out a placeholder.
         self.prompt.placeholder = PLACEHOLDER if event.size.width > cell_len(PLACEHOLDER) else ""
         self.arrange_panes()
@@ -354,16 +346,17 @@ class Workspace(Screen[None]):
         shown = arrange(self.size.width, self.active_pane, self.side, self.maximised_pane, self._has_pages, split=split)
         for name in PANES:
             self.pane(name).display = name in shown.visible
-        self.chats.make_room(shown.visible)
+        self.chats.show_visible(shown.visible)
         if "events" not in shown.visible:
             self.filter_bar.close()
         self.detail.display = shown.visible == {"events"} and self.size.width >= DETAIL_FROM
         self.query_one("#side").display = bool(shown.visible - {"chat", "beside"})
         self.set_class(len(shown.visible) == 1, "-one-pane")
-        wants_plan, beside = self._tab is not None and self._tab.plan.shown, bool(shown.visible - {"chat"})
+        has_plan = self._tab is not None and self._tab.plan.shown
         fits = self.size.width >= NARROW and not self.maximised_pane and self.size.height >= LOW // 2
-        self.query_one(PlanPanel).set_class(wants_plan and beside and fits, "-shown")
-        self.query_one(PlanLine).set_class(wants_plan and not (beside and fits) and self.size.height >= TINY, "-shown")
+        in_panel = fits and bool(shown.visible - {"chat"})
+        self.query_one(PlanPanel).set_class(has_plan and in_panel, "-shown")
+        self.query_one(PlanLine).set_class(has_plan and not in_panel and self.size.height >= TINY, "-shown")
         self._sync_plan()
         self.tabs.show_panes(PANES if shown.tabs else (), self.active_pane)
         self._watch_page()
@@ -371,7 +364,7 @@ class Workspace(Screen[None]):
     # -- focus ---------------------------------------------------------------------------------------------------------
 
     def choose_pane(self, name: str) -> None:
-        """Go to a pane; there already, fill the screen with it; that too, restore."""
+        """Focus a pane; if it is focused, maximise or restore it."""
         if self.focused is self.pane(name):
             self.maximised_pane = not self.maximised_pane
         elif self.active_pane != name:
@@ -379,7 +372,7 @@ class Workspace(Screen[None]):
         self.show_pane(name)
 
     def show_pane(self, name: str) -> None:
-        """Show a pane and give it the focus."""
+        """Show a pane and focus it."""
         self.active_pane = name
         if name != "chat":
             self.side = name
@@ -387,13 +380,13 @@ class Workspace(Screen[None]):
         self.pane(name).focus()
 
     def restore(self) -> bool:
-        """Undo a maximised pane. Returns whether there was one."""
-        was, self.maximised_pane = self.maximised_pane, False
+        """Restore a maximised pane. Returns whether there was one."""
+        was_maximised, self.maximised_pane = self.maximised_pane, False
         self.arrange_panes()
-        return was
+        return was_maximised
 
     def cycle(self, step: int) -> None:
-        """Move the focus on through prompt and panes."""
+        """Move the focus through prompt and panes."""
         stops = [self.main_input, *(self.pane(name) for name in PANES)]
         here = next((n for n, stop in enumerate(stops) if stop.has_focus), len(stops) - 1 if step > 0 else 0)
         stop = stops[(here + step) % len(stops)]
@@ -406,7 +399,7 @@ class Workspace(Screen[None]):
 
     @property
     def scope(self) -> Scope:
-        """Where the keys go now."""
+        """The scope of the focused widget."""
         focused = self.focused
         if focused is self.prompt:
             return Scope.PROMPT
@@ -420,52 +413,50 @@ class Workspace(Screen[None]):
             return Scope.EVENTS
         if focused is self.browser:
             return Scope.BROWSER
-        return Scope.LIST if self._name_of(focused) else Scope.GLOBAL
+        return Scope.LIST if focused is self.terminal else Scope.GLOBAL
 
     @property
     def keys_scope(self) -> Scope:
-        """The scope whose keys are shown: those of a question come before those of the prompt below it."""
+        """The scope whose keys are shown: a question comes before the prompt below it."""
         return Scope.QUESTION if self.question is not None and self.focused is self.prompt else self.scope
 
     def on_descendant_focus(self) -> None:
-        """The hints follow the focus; what is hidden has none, in whatever order it was given to it and hidden."""
+        """Update the hints, and never leave the focus in the hidden one of prompt and transport bar."""
         if self.focused in (self.prompt, self.transport) and self.focused is not self.main_input:
             self.main_input.focus()
         self.show_hints()
 
     def on_descendant_blur(self) -> None:
-        """The hints follow the focus."""
         self.show_hints()
 
     def show_hints(self) -> None:
-        """Name the keys that answer here, and while the agent works what the prompt's do then."""
+        """Show the keys that work here."""
         working = self._tab is not None and self._tab.running
         has_terminal = self.terminal.taken and self.terminal.has_focus
         self.hints.show(GIVE_BACK if has_terminal else hints(self.keys_scope, working=working))
         self.transport.border_subtitle = KEYS_HINT if self.has_class("-low") else ""
         hint = WORKING_HINT if working and self.has_class("-low") else ""
-        if hint != (self.prompt.border_subtitle or ""):  # to say the same again would draw the prompt again
+        if hint != (self.prompt.border_subtitle or ""):  # setting it would draw the prompt
             self.prompt.border_subtitle = hint
 
     def flash(self, text: str) -> None:
-        """Tell a clean line in the place of the hints, or of the footer where they have none; empty ends that."""
+        """Show a clean line instead of the hints, or of the footer if there are no hints; an empty line ends that."""
         self.hints.flash(text)
         self.hints.set_class(bool(text), "-tells")
         self.footer.set_class(bool(text), "-gives-way")
 
     async def on_list_overlay_clicked(self) -> None:
-        """A click takes a row of the list over the transcript."""
-        await self.prompt.take_clicked()
+        await self.prompt.take_row("click")
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
-        """Remember that the user is typing: a question must not take the next key."""
+        """Note that the user is typing: a question must not take the next key."""
         if event.text_area is self.prompt:
             self.typed_at = self._clock() if self.prompt.text else float("-inf")
 
     # -- questions -----------------------------------------------------------------------------------------------------
 
     def ask(self, question: QuestionView | None) -> None:
-        """Put this question above the prompt; None takes away the one there is."""
+        """Show this question above the prompt instead of the one before; None shows none."""
         if (old := self.question) is not None:
             old.remove()
         self.prompt.question = question
@@ -476,6 +467,6 @@ class Workspace(Screen[None]):
         self.show_hints()
 
     def on_screen_resume(self) -> None:
-        """A question that was behind a dialog is seen only now."""
+        """Guard a question that was behind a dialog and is visible only now."""
         if self.question is not None:
             self.question.restart_guard()

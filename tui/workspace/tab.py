@@ -1,9 +1,8 @@
-"""Tab: one conversation as the workspace holds it, living or replayed. No Textual in here.
+"""Tab: one conversation in the workspace, open, replayed or followed. No Textual.
 
-What a tab has: the models of its panes, the log they are read from, and what the frame tells of the conversation (its
-mark, its words, the facts of the footer). What goes on in it is a kind's own: `tui.workspace.conversation` has a living
-session, `tui.replay.replay_tab` a player. A tab paints nothing: it calls `wake` when something changed, and whatever
-shows it reads the models at their own pace.
+A tab has the models of its panes, the log from which they are read, and what the tab bar and the footer show. The
+subclasses are in `tui.workspace.conversation`, `tui.replay.replay_tab` and `tui.replay.follow_tab`. A tab draws
+nothing: it calls `wake` after a change, and the views read the models when they draw.
 """
 
 from __future__ import annotations
@@ -33,31 +32,31 @@ if TYPE_CHECKING:
     from tui.workspace.footer import Facts
 
 PAGE = 100
-"""Events that one look back loads: more than a screen, less than a blink."""
+"""Events that are loaded at once: more than a screen, and fast."""
 TITLE_CELLS = 28
 
 
 def short_title(title: str) -> str:
-    """A title in TITLE_CELLS, clean; what tells it apart from the one that it comes from stays."""
+    """A clean title in TITLE_CELLS; an ending that distinguishes it, such as of a fork, stays."""
     clean = sanitize_line(title.strip(), 4 * TITLE_CELLS)
     end = next((ending for ending in TITLE_ENDINGS if clean.endswith(ending)), "")
     return sanitize_line(clean.removesuffix(end).rstrip(), TITLE_CELLS - len(end)) + end
 
 
 class Log(Protocol):
-    """What the panes of a tab are read from: a conversation's events, as far as the tab shows them."""
+    """The events of a conversation, as far as the tab shows them."""
 
     @property
     def latest_id(self) -> int:
-        """The id of the newest event; -1 while there is none."""
+        """The id of the newest event; -1 without events."""
         ...
 
     async def page(self, *, before: int | None = None, limit: int = PAGE, where: Any = None) -> list[Envelope]:
-        """The last `limit` events before `before` (or of all), in the order of ids."""
+        """The last `limit` events before the id `before`, or of all, in order."""
         ...
 
     async def blob(self, ref: BlobRef) -> Blob | None:
-        """A picture of the conversation; None where it is not there."""
+        """A picture of the conversation; None if it is missing."""
         ...
 
 
@@ -65,28 +64,28 @@ class Tab(ABC):
     """A conversation with its pane models."""
 
     is_replay = False
-    """Whether it shows what was; nothing can be done in it then."""
+    """Whether it shows the past, so nothing can be done in it."""
     level = 0
-    """How many conversations delegated until it came to this one."""
+    """The depth of delegation: 0 for a conversation that the user started."""
 
     def __init__(self, log: Log, wake: Callable[[Any], None], clock: Callable[[], float] = time.monotonic) -> None:
         self.log = log
         self.pictures = Pictures(log.blob)
-        self.begin_models()
+        self.reset_models()
         self.shown = False
-        """Whether this is the tab that the user sees."""
+        """Whether the user sees this tab."""
         self.unread = False
-        """Whether something was said since the user last saw this tab."""
+        """Whether there are events since the user last saw this tab."""
         self.draft = ""
-        """What stood in the prompt when the user went to another tab."""
+        """The text of the prompt while another tab is shown."""
         self.running_since: float | None = None
         self._tell = wake
         self._clock = clock
         self._oldest: int | None = None
         self._reading_back = False
 
-    def begin_models(self) -> None:
-        """Have models that know nothing."""
+    def reset_models(self) -> None:
+        """Replace the models by empty ones."""
         self.chat, self.events, self.terminal = ChatModel(), EventsModel(), TerminalModel()
         self.browser, self.plan, self.mcp_tools = BrowserModel(), PlanModel(), ToolsModel()
         self.chat.pictures = self.browser.pictures = self.pictures
@@ -95,7 +94,7 @@ class Tab(ABC):
         )  # fmt: skip
 
     def work_group(self, work: str) -> str:
-        """The name of the group in which this tab's background work of one kind runs."""
+        """The group name of one kind of background work of this tab."""
         return f"{work}-{id(self)}"
 
     @property
@@ -103,7 +102,7 @@ class Tab(ABC):
         """The groups of background work that are cancelled when the tab is closed."""
         return [self.work_group(work) for work in ("search", "replay", "signs")]
 
-    # -- what the frame tells ------------------------------------------------------------------------------------------
+    # -- state ---------------------------------------------------------------------------------------------------------
 
     @property
     @abstractmethod
@@ -113,46 +112,46 @@ class Tab(ABC):
     @property
     @abstractmethod
     def title(self) -> str:
-        """What the strip of tabs calls it; clean, one line."""
+        """The title in the tab bar; clean, one line."""
 
     @property
     @abstractmethod
     def mark(self) -> Mark:
-        """Its state in one glyph."""
+        """The state in one glyph."""
 
     @property
     @abstractmethod
     def folder(self) -> str:
-        """Where the agent works, as it is stored."""
+        """The folder in which the agent works, as stored."""
 
     @property
     @abstractmethod
     def model_name(self) -> str:
-        """The model that answers, as it is stored."""
+        """The model, as stored."""
 
     @property
     @abstractmethod
     def facts(self) -> Facts:
-        """What the footer tells."""
+        """What the footer shows."""
 
     @property
     def about_terminal(self) -> str:
-        """What is to be known of what its terminal shows; empty where it shows everything."""
+        """A remark on an incomplete terminal; empty if it is complete."""
         return ""
 
     @property
     def reel(self) -> Reel | None:
-        """What the transport bar shows; None where there is no bar."""
+        """What the transport bar shows; None without a bar."""
         return None
 
     @property
     def is_delegate(self) -> bool:
-        """Whether another open conversation began it, and ends it."""
+        """Whether another open conversation started it, and ends it."""
         return self.level > 0
 
     @property
     def queued(self) -> Sequence[str]:
-        """Messages that wait until the agent rests, as they were written."""
+        """Messages that wait until the agent is done."""
         return ()
 
     @property
@@ -162,21 +161,21 @@ class Tab(ABC):
 
     @property
     def runs_command(self) -> bool:
-        """Whether a command of the user's is at work."""
+        """Whether a command of the user is running."""
         return False
 
     def note_state(self) -> None:
-        """Look at the state again; it may change a moment after the event that tells of it."""
+        """Update `running_since`; the state may change a moment after its event."""
         if not self.running:
             self.running_since = None
         elif self.running_since is None:
             self.running_since = self._clock()
 
-    # -- its life ------------------------------------------------------------------------------------------------------
+    # -- start and end -------------------------------------------------------------------------------------------------
 
     @abstractmethod
     async def start(self) -> None:
-        """Load the last page and begin to listen. Called once."""
+        """Load the last page and start to listen. Called once."""
 
     @abstractmethod
     async def aclose(self) -> None:
@@ -186,11 +185,11 @@ class Tab(ABC):
 
     @property
     def oldest(self) -> int | None:
-        """The id of the first event that is loaded; None while nothing is."""
+        """The id of the first loaded event; None if none is loaded."""
         return self._oldest
 
     async def read_back(self) -> None:
-        """Load the page before the oldest loaded event into every model. Does nothing at the beginning."""
+        """Load the page before the oldest loaded event into every model."""
         if self._reading_back or not self._oldest:
             return
         self._reading_back = True
@@ -199,16 +198,16 @@ class Tab(ABC):
             page = await self.log.page(before=self._oldest, limit=PAGE)
         finally:
             self._reading_back = False
-        if page and models is self.models:  # other models by now have pages of their own
+        if page and models is self.models:  # not after a reset
             self._oldest = page[0].id
             for model in models:
                 model.prepend(page)
         self._wake()
 
     async def read_log_back(self, to: int | None = None) -> None:
-        """Load the page before the oldest row into the event log alone, or all pages down to an event.
+        """Load the page before the oldest row, or all pages down to an event, into the event log only.
 
-        What the other models load later, the log knows already. Others may draw between two pages.
+        When the other models load these events later, the log ignores them. Lets others draw between two pages.
         """
         log = self.events
         while (oldest := log.oldest) and log.has_room and log is self.events:
@@ -220,7 +219,7 @@ class Tab(ABC):
             await asyncio.sleep(0)
 
     async def event(self, event_id: int) -> Envelope | None:
-        """Read one event from the store; None where there is none."""
+        """Read one event from the store; None if it does not exist."""
         page = await self.log.page(before=event_id + 1, limit=1)
         return page[0] if page and page[0].id == event_id else None
 

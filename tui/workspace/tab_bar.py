@@ -1,8 +1,7 @@
-"""The line of tabs on top: each conversation with its state; in one-pane screens also the panes.
+"""The tab bar: each conversation with its state, and the names of the panes if only one fits.
 
-Shows what it is given and reports clicks; it knows no conversation. Where there are more tabs than room, it shows those
-around the current one, and at its ends what is hidden there, the most urgent state first. The wheel and a click on an
-end scroll it; another current tab takes it back.
+If not all tabs fit, it shows those around the current one, and at each end the most urgent state of the hidden ones.
+The wheel and a click on an end scroll it until the current tab changes.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 from tui.i18n import _
-from tui.workspace.conversation_status import URGENT, Mark
+from tui.workspace.conversation_status import Mark
 
 NEW = " + "
 PANE_NAMES = {"chat": _("chat"), "events": _("events"), "terminal": _("terminal"), "browser": _("browser")}
@@ -25,7 +24,7 @@ _MIDDLE_BUTTON = 2
 
 
 class TabItem(NamedTuple):
-    """One conversation on the line. The title is clean."""
+    """One tab. The title is clean."""
 
     title: str
     mark: Mark
@@ -41,7 +40,7 @@ class _Cell(NamedTuple):
 
 
 class TabStrip(Widget):
-    """One line: conversations on the left, panes on the right where only one is shown."""
+    """One line: conversations on the left, panes on the right."""
 
     DEFAULT_CSS = """
     TabStrip { height: 1; background: $panel; color: $text-muted; }
@@ -76,7 +75,7 @@ class TabStrip(Widget):
         self._items: Sequence[TabItem] = ()
         self._current = -1
         self._first: int | None = None
-        """The tab that was scrolled to; None shows those around the current one."""
+        """The tab that was scrolled to; None if the bar was not scrolled."""
         self._panes: Sequence[str] = ()
         self._pane = ""
         self._cells: list[_Cell] = []
@@ -90,13 +89,12 @@ class TabStrip(Widget):
             self.refresh()
 
     def show_panes(self, panes: Sequence[str], shown: str) -> None:
-        """Show these pane names on the right; none takes them away."""
+        """Show these pane names on the right."""
         if (panes, shown) != (self._panes, self._pane):
             self._panes, self._pane = panes, shown
             self.refresh()
 
     def render(self) -> Content:
-        """The line, cut to the width around the current tab."""
         width = self.size.width
         right = [
             _Cell(
@@ -118,7 +116,7 @@ class TabStrip(Widget):
         return Content.assemble(*((cell.text, cell.style) for cell in self._cells))
 
     def places(self) -> list[tuple[int, str]]:
-        """Where each tab and pane name begins, and what it is: `tab:INDEX` or `pane:NAME`."""
+        """The column and the target of each tab and pane name: `tab:INDEX` or `pane:NAME`."""
         found, x = [], 0
         for cell in self._cells:
             if cell.target:
@@ -127,7 +125,6 @@ class TabStrip(Widget):
         return found
 
     def on_click(self, event: events.Click) -> None:
-        """Report what was clicked."""
         x = 0
         for cell in self._cells:
             x += cell_len(cell.text)
@@ -142,33 +139,28 @@ class TabStrip(Widget):
                 elif kind == "new":
                     self.post_message(self.NewWanted())
                 elif kind == "scroll":
-                    self._begin_at(int(name))
+                    self._show_from(int(name))
                 return
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Show the tabs behind."""
         self._scroll_by(1)
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Show the tabs before."""
         self._scroll_by(-1)
 
     def _scroll_by(self, step: int) -> None:
         tabs = [int(cell.target.partition(":")[2]) for cell in self._cells if cell.target.startswith("tab:")]
         hidden = self._cells and any(cell.target.startswith("scroll:") for cell in self._cells)
         if tabs and hidden:
-            self._begin_at(tabs[0] + step)
+            self._show_from(tabs[0] + step)
 
-    def _begin_at(self, first: int) -> None:
+    def _show_from(self, first: int) -> None:
         self._first = min(max(0, first), len(self._items) - 1)
         self.refresh()
 
 
 def fit_tabs(items: Sequence[TabItem], current: int, width: int, first: int | None = None) -> list[_Cell]:
-    """The tabs that fit from `first` on; without it the current one is among them.
-
-    At each end where tabs are hidden there is a mark of one or two cells.
-    """
+    """The tabs that fit, from `first` on or around the current one. An end where tabs are hidden has a mark."""
     if not items:
         nothing = f" {_('no conversation')} "
         return [_Cell(set_cell_size(nothing, min(width, cell_len(nothing))), "$text-muted", "")]
@@ -191,7 +183,7 @@ def fit_tabs(items: Sequence[TabItem], current: int, width: int, first: int | No
 
 
 def _start(sizes: Sequence[int], current: int, width: int) -> int:
-    """The first tab of those that end with the current one, where not all from the beginning fit."""
+    """The first tab to show so that the current one fits, too."""
     start = 0
     while start < current and sum(sizes[start : current + 1]) > width - 2 - (2 if start else 0):
         start += 1
@@ -200,7 +192,7 @@ def _start(sizes: Sequence[int], current: int, width: int) -> int:
 
 def _end(sign: str, hidden: Sequence[TabItem], target: int) -> _Cell:
     """The mark for the tabs that are hidden on one side."""
-    for mark in (*URGENT, Mark.RUNNING):
+    for mark in (Mark.WAITING, Mark.RUNNING):
         if any(item.mark is mark for item in hidden):
             return _Cell(sign + mark.glyph, f"bold {mark.colour}", f"scroll:{target}")
     news = "*" if any(item.unread for item in hidden) else " "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, cast
 
 from tui.delegation.delegate_tabs import moved, place_behind
@@ -13,6 +13,23 @@ if TYPE_CHECKING:
     from tui.workspace.context import Context
     from tui.workspace.conversation import ConversationTab
     from tui.workspace.tab import Tab
+
+
+def confirm_stop(app: Context, working: Sequence[Tab], verb: str, then: Callable[[], object]) -> None:
+    """Call `then`, after a question if agents are working in these tabs."""
+    if not working:
+        then()
+        return
+    from tui.dialogs.dialog import SureScreen
+
+    names = _(", ").join(_("“{title}”").format(title=tab.title) for tab in working)
+    question = _("The agent is still working in {names}. It will be stopped; what it did is kept.")
+
+    def chosen(yes: bool | None) -> None:
+        if yes:
+            then()
+
+    app.push_screen(SureScreen(question.format(names=names), verb), chosen)
 
 
 class Tabs:
@@ -26,9 +43,9 @@ class Tabs:
         self.current: Tab | None = None
         """The tab that is shown."""
         self.previous: Tab | None = None
-        """The tab that was shown before the current one."""
+        """The one that was shown before."""
         self._closed_ids: list[str] = []
-        """The conversations of closed tabs, the latest last."""
+        """The ids of closed conversations, the latest last."""
 
     @property
     def conversation(self) -> ConversationTab | None:
@@ -42,19 +59,19 @@ class Tabs:
 
     @property
     def folder(self) -> str:
-        """Where the agent of the current tab works; without a tab, the workspace folder."""
+        """The folder of the current tab; without a tab, the workspace folder."""
         return self.current.folder if self.current is not None else self._app.options.workspace
 
     # -- opening and showing -------------------------------------------------------------------------------------------
 
     async def add(self, session: AgentSession) -> None:
-        """Show a session in a new tab, or the tab that has it already."""
+        """Show a session, in a new tab if it has none."""
         tab = await self.open(session)
         self.show(tab)
         self._app.submission.send_early(tab)
 
     async def open(self, session: AgentSession, behind: Tab | None = None) -> ConversationTab:
-        """The tab of a session, opened if there is none. It is not shown."""
+        """The tab of a session, created if there is none, but not shown."""
         from tui.workspace.conversation import ConversationTab
 
         known = next((tab for tab in self.conversations if tab.id == session.info.id), None)
@@ -67,7 +84,7 @@ class Tabs:
         return known
 
     def show(self, tab: Tab | None) -> None:
-        """Bring a tab to the front; None shows that there is none."""
+        """Bring a tab to the front; None if no tab is left."""
         if tab is not self.current:
             self.previous = self.current
         self.current = tab
@@ -81,7 +98,7 @@ class Tabs:
             self._app.flash(_("There is no tab {digit}.").format(digit=digit))
 
     def show_index(self, index: int) -> None:
-        """Show the tab in this place of the bar, if there is one."""
+        """Show the tab at this index, if there is one."""
         if 0 <= index < len(self.all):
             self.show(self.all[index])
 
@@ -100,36 +117,26 @@ class Tabs:
     # -- closing -------------------------------------------------------------------------------------------------------
 
     def close_index(self, index: int) -> None:
-        """Close the tab in this place of the bar, if there is one."""
+        """Close the tab at this index, if there is one."""
         if 0 <= index < len(self.all):
             self.close(self.all[index])
 
     def close(self, tab: Tab) -> None:
         """Close a tab, after a question if its agent works."""
-        if not tab.running:
-            self._app.attempt(self._close(tab))
-            return
-        from tui.dialogs.dialog import SureScreen
-
-        def chosen(yes: bool | None) -> None:
-            if yes:
-                self._app.attempt(self._close(tab))
-
-        question = _("The agent is still working in {names}. It will be stopped; what it did is kept.")
-        names = _("“{title}”").format(title=tab.title)
-        self._app.push_screen(SureScreen(question.format(names=names), _("close")), chosen)
+        working = [tab] if tab.running else []
+        confirm_stop(self._app, working, _("close"), lambda: self._app.attempt(self._close(tab)))
 
     async def _close(self, tab: Tab) -> None:
         if tab not in self.all:
             return
         await self.drop(tab)
         manager = self._app.manager
-        if manager is not None and not tab.is_replay and not tab.is_delegate:  # a delegate is its parent's to end
+        if manager is not None and not tab.is_replay and not tab.is_delegate:  # its parent ends a delegate
             self._closed_ids.append(tab.id)
             await manager.close(tab.id)
 
     async def drop(self, tab: Tab) -> None:
-        """Remove a tab; its conversation goes on."""
+        """Remove a tab without closing its conversation."""
         index = self.all.index(tab)
         self.all.remove(tab)
         other_side = self._app.workspace.leave_split(tab)

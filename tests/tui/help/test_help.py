@@ -6,7 +6,7 @@ import pytest
 
 from tests.tui.workspace.running_app import running
 from tui.commands import COMMANDS, Scope, all_keys
-from tui.help.screen import HelpScreen, help_columns
+from tui.shortcuts.help_screen import HelpScreen, help_columns
 
 
 @pytest.mark.parametrize("scope", Scope)

@@ -10,9 +10,15 @@ from pathlib import Path
 import pytest
 
 from tests.store.test_blobs import png
-from tui.prompt.attachments import MAX_BYTES, RefusedError, picture_of, picture_path, read_picture
-from tui.prompt.chips import Picture
-from tui.prompt.clipboard_reader import read_clipboard
+from tui.prompt.attachments import (
+    MAX_BYTES,
+    Picture,
+    RefusedError,
+    picture_of,
+    picture_path,
+    read_clipboard,
+    read_picture,
+)
 
 URL = f"data:image/png;base64,{base64.b64encode(png()).decode()}"
 

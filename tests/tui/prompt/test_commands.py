@@ -19,7 +19,7 @@ from tests.store.test_blobs import png
 from tests.tui.doubles import ManagerDouble
 from tests.tui.workspace.running_app import Running, running, until
 from tui.commands import BY_ID
-from tui.help.screen import HelpScreen
+from tui.shortcuts.help_screen import HelpScreen
 
 
 async def paste(it: Running, text: str) -> None:
@@ -244,6 +244,22 @@ async def test_a_picture_goes_along_and_is_warned_of_where_the_model_sees_none(t
         kind, text, url = it.session.wishes[-1]
         assert (kind, text) == ("send", "[image 12x7 #1]")
         assert url.startswith("data:image/png;base64,")
+
+
+@pytest.mark.parametrize("closes", [False, True])
+async def test_slash_command_acts_on_the_tab_in_which_it_was_typed_or_on_none(closes: bool) -> None:
+    async with running() as it:
+        first, typed_in = it.session, it.app.tabs.current
+        await it.press("ctrl+n", "ctrl+x", "1", *"/pause")
+        it.app.workspace.prompt.submit()
+        it.app.tabs.step(1)  # before the command is handled
+        if closes:
+            assert typed_in is not None
+            await it.app.tabs.drop(typed_in)
+        await it.settle()
+        assert first.wishes == ([] if closes else [("resume",)])
+        assert it.manager.sessions["c1"].wishes == []
+        assert ("/pause was not run: its tab was closed." in it.screen_text()) is closes
 
 
 async def test_a_draft_keeps_its_chips_from_tab_to_tab() -> None:

@@ -15,10 +15,8 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from tests.store.test_blobs import png
-from tui.prompt.attachments import RefusedError
-from tui.prompt.chips import Picture
-from tui.prompt.completion_list import ListOverlay, Row
-from tui.prompt.triggers import Kind
+from tui.prompt.attachments import Picture, RefusedError
+from tui.prompt.completion import Kind, ListOverlay, Row
 from tui.prompt.view import Prompt
 
 SIZE = (60, 20)
@@ -60,12 +58,12 @@ class ListApp(App[None]):
         return [Row(f"/{name}", value=name) for name in ("help", "review ") if name.startswith(query)]
 
     async def on_list_overlay_clicked(self) -> None:
-        await self.prompt.take_clicked()
+        await self.prompt.take_row("click")
 
     def on_prompt_submitted(self, message: Prompt.Submitted) -> None:
         self.heard.append(message)
 
-    def on_prompt_told(self, message: Prompt.Told) -> None:
+    def on_prompt_failed(self, message: Prompt.Failed) -> None:
         self.heard.append(message)
 
     @property
@@ -74,7 +72,7 @@ class ListApp(App[None]):
 
     @property
     def told(self) -> list[str]:
-        return [message.text for message in self.heard if isinstance(message, Prompt.Told)]
+        return [message.reason for message in self.heard if isinstance(message, Prompt.Failed)]
 
 
 async def write(app: ListApp, pilot: Pilot[None], text: str) -> None:
@@ -101,7 +99,7 @@ async def test_typing_opens_the_list_narrows_it_and_tab_takes_a_file() -> None:
         assert [row.value for row in app.overlay.rows] == FILES
         await write(app, pilot, "b.")
         assert [row.value for row in app.overlay.rows] == ["b.py"]
-        assert await app.prompt.complete()
+        assert await app.prompt.take_row("tab")
         assert app.prompt.text == "see b.py "
         assert not app.overlay.display
 
@@ -148,8 +146,8 @@ async def test_what_is_left_stays_away_for_this_word_and_comes_back_for_the_next
     app = ListApp()
     async with app.run_test(size=SIZE) as pilot:
         await write(app, pilot, "@a")
-        assert app.prompt.leave_list()
-        assert not app.prompt.leave_list()
+        assert app.prompt.close_list()
+        assert not app.prompt.close_list()
         await write(app, pilot, ".")
         assert not app.overlay.display
         assert app.prompt.text == "@a."

@@ -18,9 +18,9 @@ from core.events import (
 )
 from tui.commands import COMMANDS
 from tui.prompt import references, slash_commands
-from tui.prompt.chips import Chips, Picture, is_long
-from tui.prompt.prompt_history import joined, narrowed
-from tui.prompt.triggers import Kind, Trigger, trigger_at
+from tui.prompt.attachments import Chips, Picture, is_long
+from tui.prompt.completion import Kind, Trigger, trigger_at
+from tui.prompt.history_search import merge_history, search_history
 
 # -- triggers ----------------------------------------------------------------------------------------------------------
 
@@ -61,14 +61,14 @@ def test_only_the_text_before_the_cursor_counts_and_a_command_stands_in_the_firs
 
 
 def test_earlier_sessions_come_before_this_one_and_nothing_comes_twice() -> None:
-    assert joined(["new", "here", "old", "new", " "], ["here", "now"]) == ["old", "new", "here", "now"]
+    assert merge_history(["new", "here", "old", "new", " "], ["here", "now"]) == ["old", "new", "here", "now"]
 
 
 def test_the_search_narrows_the_newest_first_and_minds_case_only_where_there_is_a_capital() -> None:
     sent = ["Fix it", "run the tests", "fix the Parser", "run the tests"]
-    assert narrowed(sent, "") == ["run the tests", "fix the Parser", "Fix it"]
-    assert narrowed(sent, "fix") == ["fix the Parser", "Fix it"]
-    assert narrowed(sent, "Fix") == ["Fix it"]
+    assert search_history(sent, "") == ["run the tests", "fix the Parser", "Fix it"]
+    assert search_history(sent, "fix") == ["fix the Parser", "Fix it"]
+    assert search_history(sent, "Fix") == ["Fix it"]
 
 
 # -- chips -------------------------------------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ def test_a_token_stands_for_its_text_and_expands_to_it() -> None:
     assert chips.expanded(f"see {one} and {two}") == "see a\nb\n and " + "x" * 1200
     assert chips.expanded("[pasted 2 lines #9]") == "[pasted 2 lines #9]", "nobody knows this one"
     assert chips.spans(f"é {one}!") == [(2, 2 + len(one))]
-    assert chips.typed(f"#3 {one}") == "#3 "
+    assert chips.without_tokens(f"#3 {one}") == "#3 "
 
 
 def test_a_text_that_was_pasted_is_not_looked_through_for_tokens() -> None:
@@ -106,12 +106,12 @@ def test_pictures_go_along_in_their_order_once_and_are_given_up_when_sent() -> N
     assert first == "[image 3x2 #1]"
     assert chips.pictures(text) == [two, one]
     assert chips.expanded(text) == text
-    chips.give_up_pictures(text)
+    chips.drop_pictures(text)
     assert chips.pictures(text) == []
 
 
 def test_what_is_kept_has_a_bound_and_the_oldest_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tui.prompt.chips.HELD_CHARS", 100)
+    monkeypatch.setattr("tui.prompt.attachments.HELD_CHARS", 100)
     chips = Chips()
     old, new = chips.paste("a\n" * 30), chips.paste("b\n" * 30)
     assert chips.expanded(old) == old
@@ -212,8 +212,8 @@ def envelope(number: int, event: Event, source: EventSource = EventSource.AGENT)
 
 
 def test_numbers_that_a_text_refers_to() -> None:
-    assert references.referred("like #3, not (#12) or #3; c#4 #5x ##6 a#7") == [3, 12]
-    assert len(references.referred(" ".join(f"#{n}" for n in range(50)))) == references.MAX_REFERENCES
+    assert references.referenced_ids("like #3, not (#12) or #3; c#4 #5x ##6 a#7") == [3, 12]
+    assert len(references.referenced_ids(" ".join(f"#{n}" for n in range(50)))) == references.MAX_REFERENCES
 
 
 def test_what_the_model_reads_of_an_event_is_quoted_and_bounded() -> None:
@@ -234,7 +234,7 @@ def test_the_newest_come_first_and_what_the_controller_says_to_itself_not_at_all
         envelope(2, CmdRunAction(command="ls", hidden=True)),
         envelope(3, CmdRunAction(command="ls")),
     ]
-    assert [e.id for e in references.recent(page)] == [3, 0]
+    assert [e.id for e in references.candidates(page)] == [3, 0]
 
 
 @pytest.mark.parametrize(("query", "is_meant"), [("", True), ("1", True), ("12", True), ("2", False), ("RUN", True),

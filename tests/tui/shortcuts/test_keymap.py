@@ -234,7 +234,7 @@ keymap.use(keymap.Wanted({
 }))
 from tests.tui.workspace.running_app import running
 from tui.commands import Scope, hints, keyed
-from tui.help.screen import HelpScreen, help_columns
+from tui.shortcuts.help_screen import HelpScreen, help_columns
 from tui.palette.screen import _row
 from tui.commands import BY_ID
 

@@ -32,7 +32,7 @@ def test_every_command_can_be_given_and_is_carried_out_by_a_widget_or_by_one_fun
 
 
 def test_the_order_of_the_table_names_every_command() -> None:
-    assert [command.id for command in COMMANDS] == ORDER
+    assert tuple(command.id for command in COMMANDS) == ORDER
 
 
 def test_every_command_that_has_no_widget_of_its_own_is_bound_with_its_id() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tui.workspace.frame_rate import PERIOD_S, SLOWEST_S, TYPED_WITHIN_S, TYPING_BUSY, TYPING_S, Pace
+from tui.workspace.frame_loop import PERIOD_S, SLOWEST_S, TYPED_WITHIN_S, TYPING_BUSY, TYPING_S, Pace
 
 LONG_AGO = float("-inf")
 

@@ -27,10 +27,10 @@ from tui.approval.answer_list import WAYS
 from tui.cli.options import StartOptions
 from tui.delegation.delegate_tabs import as_tree
 from tui.dialogs.dialog import ChoiceScreen, SureScreen, TextScreen
-from tui.help.screen import HelpScreen
 from tui.models.start_screen import StartScreen
 from tui.palette.screen import PaletteScreen
 from tui.sandbox.sandbox_text import sandbox_text
+from tui.shortcuts.help_screen import HelpScreen
 from tui.shortcuts.leader import WhichKey
 from tui.workspace.tab_bar import TabItem
 

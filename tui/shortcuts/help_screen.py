@@ -1,4 +1,4 @@
-"""The help: every key, from the command table, those of the place where the focus is first. Typing narrows it down."""
+"""The help: every key of the command table, those of the focused widget first. Typing filters them."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from tui.commands import BY_ID, COMMANDS, Command, Scope, all_keys
-from tui.dialogs.input_field import Field
+from tui.dialogs.line_input import Field
 from tui.i18n import _
 
 TWO_COLUMNS_FROM = 104
-"""Cells from which two columns are easier to read than one."""
+"""Cells from which there are two columns."""
 Part = tuple[str, str]
 _CLOSING = "，。、；：！？）”》"
 _PIECE = re.compile(rf"[ -~]+?(?: +|(?=[^ -~])|\Z)[{_CLOSING}]*|[（“《]?[^ -~][{_CLOSING}]*")
-"""What a line does not part: a word, or one wide character, with the signs that close it."""
+"""What a line break never splits: a word or one wide character, with its closing punctuation."""
 
 
 class HelpScreen(ModalScreen[str]):
-    """The keys, searched by typing. Answers with `keys` where the user wants to change them."""
+    """The keys, searched by typing. Returns `keys` if the user wants to change them."""
 
     DEFAULT_CSS = """
     HelpScreen {
@@ -48,9 +48,9 @@ class HelpScreen(ModalScreen[str]):
     HelpScreen.-low > Vertical { width: 100%; height: 100%; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(",".join(("escape", *BY_ID["app.help"].keys)), "leave", "Leave"),
-        Binding("enter", "leave", show=False, priority=True),
-        Binding("ctrl+o", "change", show=False, priority=True),
+        Binding(",".join(("escape", *BY_ID["app.help"].keys)), "dismiss", "Leave"),
+        Binding("enter", "dismiss", show=False, priority=True),
+        Binding("ctrl+o", "dismiss('keys')", show=False, priority=True),
         Binding("down", "scroll(1)", show=False, priority=True),
         Binding("up", "scroll(-1)", show=False, priority=True),
         Binding("pagedown", "page(1)", show=False, priority=True),
@@ -58,7 +58,7 @@ class HelpScreen(ModalScreen[str]):
     ]
 
     def __init__(self, scope: Scope, about: str = "") -> None:
-        """`scope` is where the focus is, `about` what its widget says of itself."""
+        """`scope` is where the focus is, `about` the help text of the focused widget."""
         super().__init__()
         self._scope, self._about = scope, about
 
@@ -72,12 +72,10 @@ class HelpScreen(ModalScreen[str]):
                 yield Static(classes="help-column")
 
     def on_resize(self, event: events.Resize) -> None:
-        """The columns follow the width."""
         self.set_class(event.size.height < 16, "-low")
         self.call_after_refresh(self._fill)
 
     def on_input_changed(self) -> None:
-        """Show what matches."""
         self._fill()
         self.query_one(VerticalScroll).scroll_home(animate=False)
 
@@ -91,26 +89,16 @@ class HelpScreen(ModalScreen[str]):
             column.display = number < count
             column.update(texts[number] if number < count else "")
 
-    def action_leave(self) -> None:
-        """Leave."""
-        self.dismiss()
-
-    def action_change(self) -> None:
-        """Leave for the file with the user's own keys."""
-        self.dismiss("keys")
-
     def action_scroll(self, lines: int) -> None:
-        """Scroll by lines."""
         self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
 
     def action_page(self, pages: int) -> None:
-        """Scroll by pages."""
         area = self.query_one(VerticalScroll)
         area.scroll_relative(y=pages * max(1, area.size.height - 1), animate=False)
 
 
 def help_columns(width: int, scope: Scope, query: str = "", count: int = 1, about: str = "") -> list[Content]:
-    """The table for people in columns of `width` cells: the focus' own keys first, then the rest by group."""
+    """The table in columns of `width` cells: the keys of the scope first, then the rest by group."""
     blocks = [block for block in _blocks(scope, query, width, about) if block]
     if not blocks:
         return [Content.styled(_("No key matches."), "$text-muted"), *[Content("")] * (count - 1)]
@@ -141,7 +129,7 @@ def _blocks(scope: Scope, query: str, width: int, about: str) -> Iterable[list[P
 
 
 def _scopes(scope: Scope) -> set[Scope]:
-    """The scopes whose keys answer together with this one."""
+    """The scopes whose keys work together with those of this one."""
     return {
         Scope.PROMPT: {Scope.PROMPT, Scope.EMPTY_PROMPT},
         Scope.QUESTION: {Scope.QUESTION, Scope.PROMPT, Scope.EMPTY_PROMPT},
@@ -151,7 +139,7 @@ def _scopes(scope: Scope) -> set[Scope]:
 
 
 def _rows(commands: Sequence[Command], width: int, where: bool = True) -> Iterable[Part]:
-    """Keys to the left; beside them what the command is called, and what it does."""
+    """Keys on the left; title and help on the right."""
     left = min(max(12, width // 3), 20)
     for command in commands:
         shown = ", ".join(all_keys(command))
@@ -170,7 +158,7 @@ def _rows(commands: Sequence[Command], width: int, where: bool = True) -> Iterab
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    """The text in lines of at most `width` cells. Wide characters need no space to part, but no sign begins a line."""
+    """The text in lines of at most `width` cells. Breaks between wide characters, but never before punctuation."""
     if cell_len(text) == len(text):
         return textwrap.wrap(text, width, break_on_hyphens=False)
     lines, line = [], ""
@@ -187,5 +175,5 @@ def _words(command: Command) -> str:
 
 
 def _place(command: Command) -> int:
-    """Groups in the order of the table, each in one piece."""
+    """Keeps each group together, in the order of the table."""
     return next(number for number, other in enumerate(COMMANDS) if other.group == command.group)
