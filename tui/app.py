@@ -96,23 +96,6 @@ class HandloomApp(App[None], inherit_bindings=False):
         if c.keys and not c.native
     ]
 
-    workspace: Workspace
-    tabs: Tabs
-    approvals: Approvals
-    browser_control: BrowserControl
-    completion: CompletionSources
-    copy_mode: CopyMode
-    delegates: DelegateTabs
-    frames: FrameLoop
-    graphics_session: GraphicsSession
-    leader: Leader
-    palette: Palette
-    reruns: Reruns
-    sessions: SessionManager
-    submission: Submission
-    themes: Themes
-    window: TerminalWindow
-
     def __init__(
         self,
         connect: Callable[[], Awaitable[ConversationManager]],
@@ -138,23 +121,23 @@ class HandloomApp(App[None], inherit_bindings=False):
         self._create_features()
 
     def _create_features(self) -> None:
-        self.themes = Themes(self)
-        self.workspace = Workspace(self.clock, lambda: self.completion.connect(self.workspace.prompt))
+        self.themes: Themes = Themes(self)
+        self.workspace: Workspace = Workspace(self.clock, lambda: self.completion.connect(self.workspace.prompt))
         self.workspace.last_key = lambda: self.last_key
-        self.tabs = Tabs(self, self._show)
-        self.copy_mode = CopyMode(self)
-        self.approvals = Approvals(self, self.copy_mode.leave)
-        self.completion = CompletionSources(self)
-        self.submission = Submission(self, self.completion, self.approvals)
-        self.delegates = DelegateTabs(self)
-        self.frames = FrameLoop(self)
-        self.leader = Leader(self)
-        self.palette = Palette(self)
-        self.reruns = Reruns(self)
-        self.sessions = SessionManager(self, self.reruns)
-        self.browser_control = BrowserControl(self)
-        self.graphics_session = GraphicsSession(self)
-        self.window = TerminalWindow(self)
+        self.tabs: Tabs = Tabs(self, self._show)
+        self.copy_mode: CopyMode = CopyMode(self)
+        self.approvals: Approvals = Approvals(self, self.copy_mode.leave)
+        self.completion: CompletionSources = CompletionSources(self)
+        self.submission: Submission = Submission(self, self.completion, self.approvals)
+        self.delegates: DelegateTabs = DelegateTabs(self)
+        self.frames: FrameLoop = FrameLoop(self)
+        self.leader: Leader = Leader(self)
+        self.palette: Palette = Palette(self)
+        self.reruns: Reruns = Reruns(self)
+        self.sessions: SessionManager = SessionManager(self, self.reruns)
+        self.browser_control: BrowserControl = BrowserControl(self)
+        self.graphics_session: GraphicsSession = GraphicsSession(self)
+        self.window: TerminalWindow = TerminalWindow(self)
 
     # -- opening and closing -------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ that no id occurs twice, no key twice in the same scope, and none of `shortcut_k
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from tui.agents import commands as agents
@@ -56,6 +56,7 @@ __all__ = [
     "Command",
     "Scope",
     "all_keys",
+    "by_group",
     "by_leader",
     "hints",
     "key_of",
@@ -122,6 +123,14 @@ def by_leader(key: str) -> tuple[Command, str] | None:
 def leader_commands() -> Iterator[Command]:
     """The commands with a leader key, in the table's order."""
     return (command for command in COMMANDS if command.leader)
+
+
+def by_group(commands: Iterable[Command]) -> Iterator[tuple[str, list[Command]]]:
+    """The commands of each group that has some, in the table's order of groups."""
+    groups: dict[str, list[Command]] = {command.group: [] for command in COMMANDS}
+    for command in commands:
+        groups[command.group].append(command)
+    return ((group, members) for group, members in groups.items() if members)
 
 
 WORKING = (

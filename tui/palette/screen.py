@@ -7,9 +7,8 @@ Commands come from the table; conversations and settings are loaded after the pa
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from itertools import groupby
 
-from tui.commands import BY_ID, COMMANDS, Command, all_keys
+from tui.commands import BY_ID, COMMANDS, Command, all_keys, by_group
 from tui.dialogs.search_list import Finder, Row, ranked
 from tui.i18n import _
 
@@ -52,7 +51,7 @@ class PaletteScreen(Finder):
         if self._recent:
             rows += [Row("", _("Used last")), *map(_row, self._recent)]
         left = [command for command in listed if command not in self._recent]
-        for group, commands in groupby(sorted(left, key=_place), key=lambda command: command.group):
+        for group, commands in by_group(left):
             rows += [Row("", group), *map(_row, commands)]
         return [*rows, *self._others]
 
@@ -65,8 +64,3 @@ def _row(command: Command) -> Row:
         "  ".join(all_keys(command)),
         f"{command.group} {command.also}",
     )
-
-
-def _place(command: Command) -> int:
-    """Keeps each group together, in the order of the table."""
-    return next(number for number, other in enumerate(COMMANDS) if other.group == command.group)

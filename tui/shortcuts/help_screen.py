@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
-from itertools import groupby
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -17,7 +16,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from tui.commands import BY_ID, COMMANDS, Command, Scope, all_keys
+from tui.commands import BY_ID, COMMANDS, Command, Scope, all_keys, by_group
 from tui.dialogs.line_input import Field
 from tui.i18n import _
 
@@ -124,8 +123,8 @@ def _blocks(scope: Scope, query: str, width: int, about: str) -> Iterable[list[P
             block += [(f"{line}\n", "$text-muted") for line in _wrapped(about, max(16, width))]
         yield [*block, *_rows(own, width, where=False), ("\n", "")]
     rest = [command for command in found if command not in own]
-    for group, commands in groupby(sorted(rest, key=_place), key=lambda command: command.group):
-        yield [(f"{group}\n", "bold $text-accent"), *_rows(list(commands), width), ("\n", "")]
+    for group, commands in by_group(rest):
+        yield [(f"{group}\n", "bold $text-accent"), *_rows(commands, width), ("\n", "")]
 
 
 def _scopes(scope: Scope) -> set[Scope]:
@@ -172,8 +171,3 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 def _words(command: Command) -> str:
     return f"{command.title} {command.help} {command.group} {' '.join(all_keys(command))} {command.also}".casefold()
-
-
-def _place(command: Command) -> int:
-    """Keeps each group together, in the order of the table."""
-    return next(number for number, other in enumerate(COMMANDS) if other.group == command.group)

@@ -6,14 +6,13 @@ The strip has the groups of the table in as many columns as fit; Space shows the
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, set_cell_size
 from textual.content import Content
 from textual.widgets import Static
 
-from tui.commands import BY_ID, Command, by_leader, leader_commands
+from tui.commands import BY_ID, Command, by_group, by_leader, leader_commands
 from tui.i18n import _
 from tui.shortcuts.command import keyed
 
@@ -81,10 +80,6 @@ class Leader:
         """Whether the next key belongs to the leader."""
         return bool(self._timers)
 
-    @property
-    def _strip(self) -> WhichKey:
-        return self._app.workspace.query_one(WhichKey)
-
     def press(self) -> None:
         """Wait for a second key. With a selection in the prompt, ctrl+x cuts it instead."""
         workspace = self._app.workspace
@@ -100,24 +95,24 @@ class Leader:
             timer.stop()
         self._timers = [self._app.workspace.set_timer(TIMEOUT_S, self.disarm)]
         if not revealed:
-            self._timers.append(self._strip.set_timer(STRIP_AFTER_S, self._reveal))
+            self._timers.append(self._app.workspace.which_key.set_timer(STRIP_AFTER_S, self._reveal))
 
     def _reveal(self) -> None:
         if self.is_armed:  # a timer that has fired may call after it was stopped
-            self._strip.reveal()
+            self._app.workspace.which_key.reveal()
 
     def disarm(self) -> None:
         """Stop waiting for a second key."""
         for timer in self._timers:
             timer.stop()
         self._timers = []
-        self._strip.hide()
+        self._app.workspace.which_key.hide()
 
     async def take(self, event: events.Key) -> None:
         """Carry out the command of the second key, or show the next page of the strip."""
-        if event.key in MORE and self._strip.display:
+        if event.key in MORE and self._app.workspace.which_key.display:
             self.arm(revealed=True)
-            self._strip.turn()
+            self._app.workspace.which_key.turn()
             return
         self.disarm()
         found = by_leader(event.character or event.key)
@@ -152,9 +147,7 @@ def _lines(commands: Sequence[Command], width: int) -> Iterable[Line]:
     left = LABEL_CELLS if beside else 0
     cell = min(width, max(cell_len(f"{command.leader} {command.title}") for command in commands) + 2)
     columns = max(1, (width - left) // cell)
-    order = list(dict.fromkeys(command.group for command in commands))
-    for group, found in groupby(sorted(commands, key=lambda c: order.index(c.group)), key=lambda c: c.group):
-        members = list(found)
+    for group, members in by_group(commands):
         if not beside and width >= 2 * cell:
             yield [(group, "$text-muted")]
         for start in range(0, len(members), columns):

@@ -99,27 +99,34 @@ class Workspace(Screen[None]):
         self.live_page = LivePageWatcher(self)
 
     def compose(self) -> ComposeResult:
+        self.tabs, self.chats, self.detail = TabStrip(id="tabs"), Chats(id="chats"), EventTree(id="detail")
+        self.plan_panel, self.plan_line = PlanPanel(id="plan"), PlanLine(id="plan-line")
+        self.events_view, self.filter_bar = EventsView(id="events"), FilterBar(id="filter-bar")
+        self.terminal, self.browser = TerminalView(id="terminal"), BrowserView(id="browser")
+        self.notice, self.input_hint, self.queue = Notice(id="notice"), InputHint(id="waits"), Queue(id="queue")
         overlay = ListOverlay(id="list")
-        yield TabStrip(id="tabs")
+        self.transport, self.prompt = Transport(id="transport"), Prompt(id="prompt", overlay=overlay)
+        self.footer, self.hints, self.which_key = Footer(id="footer"), Hints(id="hints"), WhichKey(id="which-key")
+        yield self.tabs
         with Horizontal(id="body"):
-            yield Chats(id="chats")
+            yield self.chats
             with Vertical(id="side"):
-                yield PlanPanel(id="plan")
-                yield EventsView(id="events")
-                yield FilterBar(id="filter-bar")
-                yield TerminalView(id="terminal")
-                yield BrowserView(id="browser")
-            yield EventTree(id="detail")
+                yield self.plan_panel
+                yield self.events_view
+                yield self.filter_bar
+                yield self.terminal
+                yield self.browser
+            yield self.detail
         with Vertical(id="bottom"):
-            yield PlanLine(id="plan-line")
-            yield Notice(id="notice")
-            yield InputHint(id="waits")
-            yield Queue(id="queue")
-            yield Transport(id="transport")
-            yield Prompt(id="prompt", overlay=overlay)
-        yield Footer(id="footer")
-        yield Hints(id="hints")
-        yield WhichKey(id="which-key")
+            yield self.plan_line
+            yield self.notice
+            yield self.input_hint
+            yield self.queue
+            yield self.transport
+            yield self.prompt
+        yield self.footer
+        yield self.hints
+        yield self.which_key
         yield overlay
 
     def on_mount(self) -> None:
@@ -134,67 +141,14 @@ class Workspace(Screen[None]):
     # -- parts ---------------------------------------------------------------------------------------------------------
 
     @property
-    def tabs(self) -> TabStrip:
-        return self.query_one(TabStrip)
-
-    @property
-    def queue(self) -> Queue:
-        return self.query_one(Queue)
-
-    @property
-    def prompt(self) -> Prompt:
-        return self.query_one(Prompt)
-
-    @property
-    def transport(self) -> Transport:
-        return self.query_one(Transport)
-
-    @property
     def main_input(self) -> Widget:
         """The prompt; in a replay, the transport bar."""
         return self.transport if self.transport.display else self.prompt
 
     @property
-    def chats(self) -> Chats:
-        return self.query_one(Chats)
-
-    @property
     def chat(self) -> ChatView:
         """The chat of the current conversation."""
         return self.chats.shown
-
-    @property
-    def events_view(self) -> EventsView:
-        return self.query_one(EventsView)
-
-    @property
-    def filter_bar(self) -> FilterBar:
-        return self.query_one(FilterBar)
-
-    @property
-    def detail(self) -> EventTree:
-        """The event at the cursor of the log, beside it."""
-        return self.query_one("#detail", EventTree)
-
-    @property
-    def terminal(self) -> TerminalView:
-        return self.query_one(TerminalView)
-
-    @property
-    def browser(self) -> BrowserView:
-        return self.query_one(BrowserView)
-
-    @property
-    def footer(self) -> Footer:
-        return self.query_one(Footer)
-
-    @property
-    def hints(self) -> Hints:
-        return self.query_one(Hints)
-
-    @property
-    def notice(self) -> Notice:
-        return self.query_one(Notice)
 
     @property
     def question(self) -> QuestionView | None:
@@ -328,7 +282,7 @@ class Workspace(Screen[None]):
 
     def _sync_plan(self) -> None:
         plan = self._tab.plan if self._tab is not None else None
-        for part in (self.query_one(PlanPanel), self.query_one(PlanLine)):
+        for part in (self.plan_panel, self.plan_line):
             if part.has_class("-shown"):
                 part.sync(plan, self._tab is not None and self._tab.running)
 
@@ -355,8 +309,8 @@ class Workspace(Screen[None]):
         has_plan = self._tab is not None and self._tab.plan.shown
         fits = self.size.width >= NARROW and not self.maximised_pane and self.size.height >= LOW // 2
         in_panel = fits and bool(shown.visible - {"chat"})
-        self.query_one(PlanPanel).set_class(has_plan and in_panel, "-shown")
-        self.query_one(PlanLine).set_class(has_plan and not in_panel and self.size.height >= TINY, "-shown")
+        self.plan_panel.set_class(has_plan and in_panel, "-shown")
+        self.plan_line.set_class(has_plan and not in_panel and self.size.height >= TINY, "-shown")
         self._sync_plan()
         self.tabs.show_panes(PANES if shown.tabs else (), self.active_pane)
         self._watch_page()
