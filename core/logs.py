@@ -1,7 +1,7 @@
 """The log file of a home: one JSON object per line in `logs/handloom.log`, mode 0600, rotated.
 
 A full-screen program cannot use standard error. JSON escapes line breaks and escape sequences, so untrusted text cannot
-forge lines. A thread masks secrets and writes, so that no event loop waits for that.
+forge lines. A thread redacts secrets and writes, so that no event loop waits for that.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ class JsonLines(logging.Formatter):
         return json.dumps(line)
 
 
-class _Masked(logging.Formatter):
-    """Masks secrets in a formatted line."""
+class _RedactingFormatter(logging.Formatter):
+    """Redacts secrets in a formatted line."""
 
-    def __init__(self, mask: Callable[[str], str]) -> None:
+    def __init__(self, redact: Callable[[str], str]) -> None:
         super().__init__()
-        self._mask = mask
+        self._redact = redact
 
     def format(self, record: logging.LogRecord) -> str:
-        return self._mask(super().format(record))
+        return self._redact(super().format(record))
 
 
 def _private(path: str, flags: int) -> int:
@@ -77,15 +77,15 @@ class _ThreadHandler(QueueHandler):
         super().close()
 
 
-def log_to(home: Path, mask: Callable[[str], str] = str) -> None:
+def log_to(home: Path, redact: Callable[[str], str] = str) -> None:
     """Send the log of this process to the home's log file. Raises OSError if it cannot be opened.
 
-    `mask` removes secrets from each line; it is called in a thread.
+    `redact` removes secrets from each line; it is called in a thread.
     """
     folder = home / "logs"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     file = _PrivateFile(folder / "handloom.log", maxBytes=MAX_BYTES, backupCount=3, encoding="utf-8")
-    file.setFormatter(_Masked(mask))
+    file.setFormatter(_RedactingFormatter(redact))
     handler_to_file = _ThreadHandler(file)
     handler_to_file.setFormatter(JsonLines())
     root = logging.getLogger()

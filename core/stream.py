@@ -2,7 +2,7 @@
 
 Durable, then visible: `append` returns after the commit, and subscribers see an event only then. Every subscriber has
 its own queue and task, sees each event once and in order, and may name the types that it wants. The failure of one is
-an ErrorObservation on the stream, and the others go on. Secrets are masked in every string before anything is stored,
+an ErrorObservation on the stream, and the others go on. Secrets are redacted in every string before anything is stored,
 so subscribers see what is stored; a secret that was only recognized by its form is reported by a
 SecretMaskedObservation. Follows `openhands/events/stream.py`.
 """
@@ -30,8 +30,8 @@ from core.events import (
     event_to_dict,
     is_field,
 )
-from core.secrets import Masker
-from core.secrets.detector import Detector, Told, sentence
+from core.secrets import Redactor
+from core.secrets.redactor import Detector, ReportedSecrets, notice
 from core.store.blobs import Blob, BlobRef, take_out
 from core.store.event_store import EventStore
 from core.store.reader import EventFilter
@@ -70,11 +70,11 @@ class _Subscription:
     busy: bool = False
 
 
-def redacted(event: Event, masker: Masker) -> Event:
-    """The event without the secrets that the masker knows; the same object if it has none."""
+def redacted(event: Event, redactor: Redactor) -> Event:
+    """The event without the secrets that the redactor knows; the same object if it has none."""
     data = event_to_dict(event, derived=False)
-    masked = masker.mask(data, is_field=is_field)
-    return event if masked is data else event_from_dict(masked)[0]
+    redacted = redactor.redact(data, is_field=is_field)
+    return event if redacted is data else event_from_dict(redacted)[0]
 
 
 class EventStream:
@@ -84,16 +84,16 @@ class EventStream:
         self,
         store: EventStore,
         lease: Lease,
-        masker: Masker | None = None,
+        redactor: Redactor | None = None,
         clock: Callable[[], float] = time.monotonic,
         detector: Detector | None = None,
     ) -> None:
         self._store = store
         self._lease = lease
-        self._masker = Masker() if masker is None else masker
+        self._redactor = Redactor() if redactor is None else redactor
         self._detector = detector
-        self._told = Told()
-        self._recorder = Recorder(self._masker)
+        self._reported = ReportedSecrets()
+        self._recorder = Recorder(self._redactor)
         self._subscriptions: dict[tuple[EventStreamSubscriber, str], _Subscription] = {}
         self.latest_id = lease.next_id - 1
         """The id of the newest event; -1 while there is none."""
@@ -133,12 +133,12 @@ class EventStream:
             self._recorder.add(frame, self.latest_id)
 
     def _prepared(self, draft: Draft) -> Draft:
-        """The draft as it is stored and published: secrets masked, pictures and recordings separate."""
+        """The draft as it is stored and published: secrets redacted, pictures and recordings separate."""
         if rows := self._recorder.take():
             draft = replace(draft, recorded=rows)
         event, blobs = take_out(draft.event) if draft.event.pictures else (draft.event, ())
-        if self._masker:
-            event = redacted(event, self._masker)
+        if self._redactor:
+            event = redacted(event, self._redactor)
         return draft if event is draft.event else replace(draft, event=event, blobs=blobs)
 
     async def _without_detected(self, drafts: Sequence[Draft], detector: Detector) -> Sequence[Draft]:
@@ -147,20 +147,20 @@ class EventStream:
         clean: list[Draft] = []
         for draft in drafts:
             data = event_to_dict(draft.event, derived=False)
-            is_long, mask = len(repr(data)) > MAX_INLINE_CHARS, detector.mask
-            masked, kinds = await asyncio.to_thread(mask, data, is_field) if is_long else mask(data, is_field)
-            found.update(kinds)
-            clean.append(draft if masked is data else replace(draft, event=event_from_dict(masked)[0]))
-        if counts := self._told.fresh(found):
-            text = "\n".join(sentence(kind, count) for kind, count in counts.items())
-            notice = SecretMaskedObservation(content=text, masked=dict(counts))
-            clean.append(Draft(notice, EventSource.ENVIRONMENT))
+            is_long, redact = len(repr(data)) > MAX_INLINE_CHARS, detector.redact
+            safe, categories = await asyncio.to_thread(redact, data, is_field) if is_long else redact(data, is_field)
+            found.update(categories)
+            clean.append(draft if safe is data else replace(draft, event=event_from_dict(safe)[0]))
+        if counts := self._reported.add(found):
+            text = "\n".join(notice(category, count) for category, count in counts.items())
+            event = SecretMaskedObservation(content=text, masked=dict(counts))
+            clean.append(Draft(event, EventSource.ENVIRONMENT))
         return clean
 
-    def masked(self, value: Any) -> Any:
+    def redact(self, value: Any) -> Any:
         """A JSON value for use outside of the log, without secrets. Call it in a thread if the value is long."""
-        clean = value if self._detector is None else self._detector.mask(value)[0]
-        return self._masker.mask(clean)
+        clean = value if self._detector is None else self._detector.redact(value)[0]
+        return self._redactor.redact(clean)
 
     def _deliver(self, envelopes: Sequence[Envelope]) -> None:
         self.latest_at = self._clock()

@@ -36,7 +36,7 @@ from core.events import (
     to_json,
 )
 from core.sandbox_types import Job, SandboxUsage
-from core.secrets.command_secrets import checked, lent
+from core.secrets.command_secrets import injected, validated
 
 PROTOCOL_VERSION = 1
 KEY_HEADER = "X-Session-API-Key"
@@ -74,7 +74,7 @@ class ProtocolError(ValueError):
 def encode_request(action: Action, action_id: int) -> bytes:
     """Encode the body of `POST /execute_action`, including the secrets for this action."""
     body: dict[str, Any] = {"action": {**event_to_dict(action), "id": action_id}}
-    return _encode(body | {"secrets": dict(values)} if (values := lent()) else body)
+    return _encode(body | {"secrets": dict(values)} if (values := injected()) else body)
 
 
 def decode_request(body: bytes) -> tuple[Action, int]:
@@ -97,7 +97,7 @@ def decode_secrets(body: bytes) -> Mapping[str, str]:
     if not isinstance(said, dict) or not all(isinstance(value, str) for value in said.values()):
         raise ProtocolError("'secrets' must be an object of strings")
     try:
-        return checked(said)
+        return validated(said)
     except ValueError as error:
         raise ProtocolError(str(error)) from None
 

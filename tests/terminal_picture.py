@@ -28,7 +28,7 @@ def take(out: Path, folder: Path) -> None:
     """Play the session in the terminal, and keep what is seen once the page is drawn."""
     program = Handloom(folder, HANDLOOM__AGENT__CONFIRM="never")
     with closing(RealXterm(program, folder, "--model", PAGE.model, size=SIZE, options=FONT)) as xterm:
-        xterm.wait_for("waits for you")
+        xterm.wait_for("waiting for you")
         xterm.press("g", "o", "Return")
         xterm.wait_for("finished")
         xterm.press("F5")

@@ -152,16 +152,15 @@ THREATS = (
         "question",
         (
             "tests/journeys/test_hijacked_model.py::test_what_a_hijacked_model_does_stays_inside",
-            "tests/security/test_hostile_pages.py::test_a_page_gets_nothing_out_without_asking",
-            "tests/security/test_hostile_pages.py::test_what_is_let_through_leaks_nothing",
-            "tests/security/test_taint.py::test_what_can_carry_data_out_asks_after_a_page_and_not_before",
-            "tests/security/test_taint.py::test_where_a_page_leads_to_by_itself_is_agreed_to_by_nobody",
+            "tests/security/test_hostile_pages.py::test_hostile_page_sends_nothing_without_approval",
+            "tests/security/test_hostile_pages.py::test_allowed_actions_leak_nothing",
+            "tests/security/test_taint.py::test_sending_data_asks_after_a_page_and_not_before",
+            "tests/security/test_taint.py::test_redirect_target_is_not_visited",
             "tests/security/test_hostile_live.py::test_a_user_who_says_no_to_each_question_loses_nothing",
-            "tests/security/test_hostile_live.py::test_nor_does_one_who_is_not_there",
-            "tests/security/test_hostile_live.py::test_without_the_gate_the_same_session_leaks",
+            "tests/security/test_hostile_live.py::test_headless_user_loses_nothing",
+            "tests/security/test_hostile_live.py::test_same_session_leaks_without_taint_checks",
             "tests/security/test_taint_answers.py::TestModes::test_what_could_carry_data_out_asks_in_every_mode",
-            "tests/security/test_taint_answers.py::TestAnswersAreKept"
-            "::test_what_was_allowed_before_anything_was_read_is",
+            "tests/security/test_taint_answers.py::TestAnswersAreKept::test_earlier_permission_is_asked_again",
         ),
         is_blocker=True,
     ),
@@ -186,7 +185,7 @@ THREATS = (
         "The agent waits meanwhile, and what it reads afterwards is untrusted like any page; text typed as hidden "
         "reaches the page and no event",
         (
-            "tests/security/test_foreign_memory.py::test_what_the_user_opens_or_runs_himself_is_foreign_all_the_same",
+            "tests/security/test_foreign_memory.py::test_what_the_user_opens_is_untrusted_too",
             "tests/user_control/test_user_browser.py::test_agent_waits_until_the_browser_is_given_back",
             "tests/user_control/test_user_browser.py::test_hidden_text_reaches_the_sandbox_and_no_event",
         ),
@@ -435,8 +434,8 @@ THREATS = (
         "data away ask",
         (
             "tests/security/test_foreign_memory.py"
-            "::test_what_an_earlier_conversation_had_read_steers_nothing_in_a_later_one",
-            "tests/security/test_foreign_memory.py::test_an_address_that_was_recalled_is_named_by_nobody",
+            "::test_memory_of_untrusted_content_does_not_steer_a_later_conversation",
+            "tests/security/test_foreign_memory.py::test_recalled_url_is_not_mentioned_by_the_user",
             "tests/memory/test_past_conversations.py::test_other_projects_are_none_of_its_business",
         ),
     ),
@@ -446,7 +445,7 @@ THREATS = (
         "Only the user can add a memory; the agent has no tool for it, and a host in a memory does not count as "
         "named by the user",
         (
-            "tests/security/test_foreign_memory.py::test_what_is_pinned_names_no_host_and_no_tool_of_the_agent_pins",
+            "tests/security/test_foreign_memory.py::test_pinned_text_mentions_no_host",
             "tests/memory/test_past_conversations.py::test_what_cannot_be_remembered_is_refused",
         ),
     ),
@@ -609,8 +608,8 @@ THREATS = (
         "approved it; every name contains the name of its server",
         (
             "tests/mcp/test_supervisor.py::test_a_tool_that_changed_is_blocked_until_it_is_approved",
-            "tests/security/test_mcp_marks.py::test_only_a_tool_that_reads_and_reaches_nobody_is_spared",
-            "tests/security/test_mcp_marks.py::test_a_mark_that_changes_is_a_tool_that_has_changed",
+            "tests/security/test_mcp_marks.py::test_only_closed_read_only_tools_do_not_ask",
+            "tests/security/test_mcp_marks.py::test_changed_mark_is_a_changed_tool",
             "tests/mcp/test_supervisor.py::test_a_change_while_it_runs_is_blocked_as_well",
             "tests/mcp/test_supervisor.py::test_a_project_cannot_take_the_name_of_a_users_server",
             "tests/tui/mcp/test_mcp.py::test_what_changed_is_shown_and_a_approves_just_that",
@@ -1044,7 +1043,7 @@ THREATS = (
         "S22",
         "A program gets around a rule that denies a file or a host, in a disguise that reading commands cannot see",
         "Existing files that are denied are hidden or read-only by mounts, under each of their names; the proxy "
-        "refuses denied hosts and names the rule. Other rules are only read: names that do not exist yet, words of "
+        "refuses denied hosts and names the rule. Other rules are only checked: names that do not exist yet, words of "
         "commands, and copies such as git's history",
         (
             "tests/runtime/isolation/test_denied_mounts.py::test_what_is_hidden_cannot_be_read_by_any_name",
@@ -1055,9 +1054,8 @@ THREATS = (
             "tests/runtime/isolation/test_egress_proxy.py::test_a_host_that_a_rule_denies_is_refused_and_the_rule_is_named",
             "tests/docker/test_walls.py::test_what_rules_deny_is_out_of_reach",
             "tests/mcp/test_isolated.py::test_what_rules_deny_is_out_of_its_reach",
-            "tests/security/test_sandbox_rules.py"
-            "::test_a_rule_holds_for_what_no_reader_sees_and_a_new_one_from_the_next_sandbox_on",
-            "tests/security/test_sandbox_rules.py::test_of_each_rule_it_is_said_who_holds_it",
+            "tests/security/test_sandbox_rules.py::test_sandbox_enforces_rules_for_scripts",
+            "tests/security/test_sandbox_rules.py::test_enforcement_of_each_rule",
         ),
     ),
     Threat(
@@ -1090,25 +1088,25 @@ THREATS = (
         "asks, and no pattern covers it. Judging a command is bounded in time and memory, runs nothing, and asks if "
         "it fails",
         (
-            "tests/security/test_disguised.py::test_no_command_in_disguise_is_let_through",
-            "tests/security/test_grammar.py::test_what_is_in_no_table_asks_and_says_which_part",
-            "tests/security/test_grammar.py::test_a_command_is_judged_with_what_earlier_ones_did",
-            "tests/security/test_grammar.py::test_judging_that_fails_asks_and_says_so",
+            "tests/security/test_disguised.py::test_no_disguised_command_is_allowed",
+            "tests/security/test_grammar.py::test_unsupported_command_asks_and_names_the_part",
+            "tests/security/test_grammar.py::test_command_is_judged_with_effects_of_earlier_ones",
+            "tests/security/test_grammar.py::test_failing_judgement_asks_with_its_error",
             "tests/security/test_risk_python.py::test_nothing_is_evaluated",
-            "tests/security/test_fuzzed_commands.py::test_fuzzed_commands_are_read_soon_and_no_disguise_lets_them_through",
-            "tests/security/test_fuzzed_commands.py::test_variables_that_double_have_an_end",
-            "tests/security/test_risk_shell.py::test_no_wrapping_lets_through_what_is_bad",
+            "tests/security/test_fuzzed_commands.py::test_no_fuzzed_command_is_slow_or_let_through",
+            "tests/security/test_fuzzed_commands.py::test_doubling_variables_are_limited",
+            "tests/security/test_risk_shell.py::test_no_wrapping_lets_bad_commands_through",
         ),
     ),
     Threat(
         "X01",
         "A secret is where it does not belong: a database, a log, a recording, an export, a request, an argument",
-        "Secrets are stored by reference, given only to the command that names them, and masked in every usual "
+        "Secrets are stored by reference, given only to the command that names them, and redacted in every usual "
         "encoding before anything is stored, shown or sent; a test searches every byte for sixty-five canaries",
         (
             "tests/secrets/test_canaries.py::test_no_canary_is_found_and_a_planted_one_is",
-            "tests/secrets/test_command_secrets.py::test_the_value_arrives_as_it_is_and_the_next_command_has_none",
-            "tests/secrets/test_command_secrets.py::test_neither_arguments_nor_history_nor_environments_of_others_have_it",
+            "tests/secrets/test_command_secrets.py::test_command_gets_the_value_and_the_next_does_not",
+            "tests/secrets/test_command_secrets.py::test_secret_is_not_in_arguments_history_or_other_environments",
             "tests/docker/test_lent_secrets.py::test_the_engine_and_all_processes_and_files_have_none_of_it",
         ),
         is_blocker=True,
@@ -1116,38 +1114,38 @@ THREATS = (
     Threat(
         "X02",
         "A secret passes the redaction: in pieces, in another encoding, over several lines",
-        "Streams are masked at every cut, also between colour codes; values in ten encodings, as shells and programs"
+        "Streams are redacted at every cut, also between colour codes; values in ten encodings, as shells and programs"
         " quote them, in dumps and in wrapped lines; long values line by line; secrets that are known only at an "
         "export, in each format. What a program itself scrambles, reverses or prints one letter a line is not "
         "detected",
         (
-            "tests/secrets/test_layouts.py::test_in_a_stream_it_is_masked_at_every_cut",
-            "tests/secrets/test_layouts.py::test_a_dump_shows_nothing_of_the_value_wherever_it_stands",
-            "tests/secrets/test_layouts.py::test_what_is_wrapped_over_lines_is_masked_at_every_offset",
-            "tests/secrets/test_layouts.py::test_a_value_is_masked_as_programs_quote_it",
-            "tests/import_export/test_split_secrets.py::test_it_is_masked_in_exports_of_every_format",
-            "tests/secrets/test_redacted_streams.py::test_in_a_stream_a_secret_is_masked_at_every_cut",
-            "tests/secrets/test_redacted_streams.py::test_a_secret_is_masked_in_every_encoding_that_programs_use",
+            "tests/secrets/test_layouts.py::test_layouts_in_a_stream_are_redacted_at_every_cut",
+            "tests/secrets/test_layouts.py::test_dump_is_redacted_at_every_offset",
+            "tests/secrets/test_layouts.py::test_wrapped_lines_are_redacted_at_every_offset",
+            "tests/secrets/test_layouts.py::test_quoted_value_is_redacted",
+            "tests/import_export/test_split_secrets.py::test_it_is_redacted_in_exports_of_every_format",
+            "tests/secrets/test_redacted_streams.py::test_in_a_stream_a_secret_is_redacted_at_every_cut",
+            "tests/secrets/test_redacted_streams.py::test_a_secret_is_redacted_in_every_encoding_that_programs_use",
         ),
     ),
     Threat(
         "X04",
         "A command prints a secret that is not known",
-        "Keys and tokens are recognised by their form, masked, and reported once in the log; digests and ids are "
+        "Keys and tokens are recognised by their form, redacted, and reported once in the log; digests and ids are "
         "left alone",
         (
-            "tests/secrets/test_detector.py::test_the_log_tells_of_each_value_once_behind_what_was_appended_and_holds_none",
-            "tests/secrets/test_detector.py::test_it_is_masked_before_it_is_stored_and_told_of_once",
-            "tests/secrets/test_detector.py::test_neither_this_repository_nor_the_standard_library_holds_any",
+            "tests/secrets/test_detector.py::test_log_reports_each_secret_once_and_contains_none",
+            "tests/secrets/test_detector.py::test_detected_secret_is_redacted_before_it_is_stored",
+            "tests/secrets/test_detector.py::test_no_false_positives_in_this_repository_and_the_standard_library",
         ),
     ),
     Threat(
         "X07",
         "A crash shows the values of variables on the terminal, or writes them into the log",
-        "A traceback has lines of the program and no values; it is masked, and so is each line of the log",
+        "A traceback has lines of the program and no values; it is redacted, and so is each line of the log",
         (
             "tests/secrets/test_canaries.py::test_no_canary_is_found_and_a_planted_one_is",
-            "tests/base/test_logs.py::test_no_line_holds_what_is_to_be_masked",
+            "tests/base/test_logs.py::test_no_line_holds_what_is_to_be_redacted",
         ),
     ),
     Threat(

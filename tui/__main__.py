@@ -251,12 +251,12 @@ async def connect(options: StartOptions, *, ahead: bool = True) -> ConversationM
     from core.home import home_folder
     from core.logs import log_to
     from core.settings.config import load
-    from tui.cli.failure_report import mask_here
+    from tui.cli.failure_report import redact_environment
     from tui.runtime_factory import Runtimes
 
-    home, mask = home_folder(os.environ), mask_here
+    home, redact = home_folder(os.environ), redact_environment
     with suppress(OSError):  # the store reports what is wrong with the folder
-        await asyncio.to_thread(log_to, home, lambda line: mask(line))  # noqa: PLW0108 -- the one of the manager, once there is one
+        await asyncio.to_thread(log_to, home, lambda line: redact(line))  # noqa: PLW0108 -- the one of the manager, once there is one
     given = {"model": options.model, "runtime": options.runtime, "agent__name": options.agent}
     if options.trusts:
         given["trust__projects"] = "always"
@@ -273,7 +273,7 @@ async def connect(options: StartOptions, *, ahead: bool = True) -> ConversationM
         environ=os.environ,
         options=given,
     )
-    mask = manager.mask
+    redact = manager.redact
     await manager.__aenter__()
     if ahead and not options.demo:
         await runtimes.warm(options.workspace)

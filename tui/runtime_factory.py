@@ -61,11 +61,11 @@ class Runtimes:
 
         It enforces the rules of files; a conversation adds its own rules.
         """
-        from core.security.guard import guard_of_files
+        from core.security.guard import guard_for_folder
 
         leave_out(workspace)
         runtime = self._create(workspace)
-        runtime.deny(guard_of_files(self._home, workspace).denials)
+        runtime.deny(guard_for_folder(self._home, workspace).denials)
         return runtime
 
     def _create(self, workspace: str) -> Runtime:
@@ -89,7 +89,7 @@ class Runtimes:
 
         Blocks. Raises RuntimeUnavailableError if the settings require isolation and it is not available.
         """
-        from core.security.guard import guard_of_files
+        from core.security.guard import guard_for_folder
         from runtime.isolation.confinement import Confinement
         from runtime.isolation.isolated_program import words
 
@@ -100,7 +100,7 @@ class Runtimes:
         workspace = Path(folder).resolve()
         why = Confinement(workspace, replace(isolation, kind="auto")).why_open
         if not why:
-            return words(workspace, isolation, guard_of_files(self._home, str(workspace)).denials())
+            return words(workspace, isolation, guard_for_folder(self._home, str(workspace)).denials())
         if isolation.kind == "bubblewrap" or is_contained:
             raise RuntimeUnavailableError(
                 f"This workspace's server cannot be isolated: {why}. To run it on this machine as you, name it under "

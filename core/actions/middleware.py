@@ -27,7 +27,7 @@ from core.events import (
 )
 from core.hooks.hooks import Hooks
 from core.pub_sub import Frames
-from core.secrets.secret_injection import SecretInjection
+from core.secrets.command_secrets import SecretInjection
 from core.trust.hook_file import Moment
 from core.user_control.user_control import UserControl
 

@@ -28,7 +28,7 @@ from core.events import (
 from core.security.confirmation import CHECKS, ConfirmMode, Verdict
 from core.security.guard import MODE, Guard
 from core.security.patterns import PatternError, parse, parse_all
-from core.security.permissions import Permission, Scope, given
+from core.security.permissions import Permission, Scope, new_permission
 from core.store.conversations import IMPORT, ConversationInfo
 from core.store.reader import EventFilter
 from core.stream import EventStream, EventStreamSubscriber
@@ -65,7 +65,7 @@ class Approval:
 
     def share(self, parent: Approval) -> None:
         """Make this the approval of a delegate of that conversation."""
-        self.parent, self.guard.above = parent, parent.guard
+        self.parent, self.guard.parent = parent, parent.guard
 
     async def load(self) -> None:
         """Read the permissions and the mode from the log. Raises StoreError."""
@@ -74,7 +74,7 @@ class Approval:
         while page := await self._stream.read(after=after, where=_APPROVAL_EVENTS):
             for envelope in page:
                 if isinstance(envelope.event, ConsentAction):  # others may have written what is before it
-                    self.guard.conversation.clear()
+                    self.guard.conversation_permissions.clear()
                     self.guard.mode = self._default_mode
                     counts = envelope.event.given
                 elif isinstance(envelope.event, ModeAction) and counts:
@@ -99,7 +99,7 @@ class Approval:
             return []
         if not undone.chat or undone.redoes is not None:
             return []
-        granted = self.guard.conversation
+        granted = self.guard.conversation_permissions
         revoked = [p for p in granted if p.verdict is Verdict.ALLOW and _granted_by(p) >= undone.first]
         granted[:] = [p for p in granted if p not in revoked]
         return revoked
@@ -120,8 +120,8 @@ class Approval:
             pattern = parse(event.pattern)
         except PatternError:  # of a newer version: it allows nothing here
             return
-        same = [p for p in self.guard.conversation if (p.verdict, p.pattern) == (event.verdict, pattern)]
-        permissions = [p for p in self.guard.conversation if p not in same]
+        same = [p for p in self.guard.conversation_permissions if (p.verdict, p.pattern) == (event.verdict, pattern)]
+        permissions = [p for p in self.guard.conversation_permissions if p not in same]
         if not event.revoked:
             at = envelope.timestamp.isoformat(timespec="seconds")
             informed = event.informed or any(p.informed for p in same)
@@ -129,7 +129,7 @@ class Approval:
             permissions.append(
                 Permission(Verdict(event.verdict), pattern, Scope.CONVERSATION, "", at, self._info.id, id, informed)
             )
-        self.guard.conversation[:] = permissions
+        self.guard.conversation_permissions[:] = permissions
 
     # -- answers of the user ---------------------------------------------------------------------------------------
 
@@ -164,7 +164,7 @@ class Approval:
 
             def add() -> None:
                 self.guard.file.add(
-                    given(verdict, pattern, scope, folder=folder, conversation=id, informed=informed)
+                    new_permission(verdict, pattern, scope, folder=folder, conversation=id, informed=informed)
                     for pattern in patterns
                 )
 

@@ -104,7 +104,7 @@ class ConversationManager:
             slots=self._slots,
             clock=clock,
         )
-        self.mask = partial(without_secrets, masker=self.factory.masker)
+        self.redact = partial(without_secrets, redactor=self.factory.redactor)
         """Redacts a text for use outside of the log."""
         self.vault, self.mcp = self.factory.vault, self.factory.mcp
         """The secrets that commands may have, and the MCP servers that all conversations share."""
@@ -212,7 +212,7 @@ class ConversationManager:
         kind = await asyncio.to_thread(self.factory.agents.find, agent or self.settings.agent.name, workspace)
         if repository:
             repository = str(Repository.parse(repository))
-            if self.factory.masker.mask_text(repository) != repository:
+            if self.factory.redactor.redact_text(repository) != repository:
                 raise UsageError("The repository address contains the value of a secret variable. Remove it.")
         own_model = model_of_agent(kind.name, self.settings.llm) or kind.model
         model = model or own_model or self.settings.model or (WITHOUT if kind.name == OTHER else "")
@@ -222,7 +222,7 @@ class ConversationManager:
         llm = await self.factory.model(model, workspace)
         async with self._slot(uuid.uuid4().hex) as id:
             lease = await self.store.create_conversation(
-                id, title=self.mask(title), workspace=workspace, model=model, repository=repository
+                id, title=self.redact(title), workspace=workspace, model=model, repository=repository
             )
             return await self._start(lease, llm, kind=kind)
 
@@ -418,7 +418,7 @@ class ConversationManager:
         if (session := self._sessions.get(conversation_id)) is not None:
             await session.record.set_title(title)
         else:
-            await self.store.rename(conversation_id, self.mask(title))
+            await self.store.rename(conversation_id, self.redact(title))
 
     async def delete(self, conversation_id: str, *, later: bool = False) -> None:
         """Delete a conversation and its delegates with everything that is kept of them; open ones are closed first.

@@ -31,9 +31,9 @@ from core.memory.settings import MemorySettings
 from core.plugin_requirements import PluginError, PluginRequirement, load_events, required
 from core.protocols import LLM, Agent, Checkpoints, Runtime
 from core.repository import Repository
-from core.secrets import Masker
-from core.secrets.detector import Detector
+from core.secrets import Redactor
 from core.secrets.known_secrets import kept_values, values_of
+from core.secrets.redactor import Detector
 from core.secrets.vault import Vault
 from core.security.confirmation import ConfirmMode
 from core.session.agent_session import AgentSession
@@ -84,8 +84,8 @@ class SessionFactory:
         """The MCP servers that all conversations share."""
         self.own = Own.of(home, self.environ)
         self.gate = TrustPolicy(home, lambda: settings().trust.projects, lambda: settings().trust.disabled)
-        self.masker = self.llms.masker = Masker(values_of(settings(), self.environ))
-        self._detector = Detector(self.masker, lambda: settings().secrets.shown_kinds)
+        self.redactor = self.llms.redactor = Redactor(values_of(settings(), self.environ))
+        self._detector = Detector(self.redactor, lambda: settings().secrets.shown_kinds)
         self.plugins: Sequence[PluginRequirement] = ()
         """The plugins of the sandboxes."""
 
@@ -102,7 +102,7 @@ class SessionFactory:
     async def learn_secrets(self) -> None:
         """Redact what the vault holds, and use its keys for models and servers that the environment has no key for."""
         values, keys = await asyncio.to_thread(kept_values, self.vault, self._settings(), self.environ)
-        self.masker.add(values)
+        self.redactor.add(values)
         self.environ.update(keys)
         self.llms.host.keys = {**self.llms.host.keys, **keys}
 
@@ -161,7 +161,7 @@ class SessionFactory:
             close_child=close_child,
             settings=settings,
             confirm=ConfirmMode.NEVER if info.model == DEMO else settings.agent.confirm,  # its commands are ours
-            masker=self.masker,
+            redactor=self.redactor,
             detector=self._detector if settings.secrets.detect else None,
             vault=self.vault,
             slots=self._slots,

@@ -246,7 +246,7 @@ class Hooks:
             "sandbox_workspace": self._recollection.sandbox_folder,
         }
         cuts: list[bool] = []
-        whole = {**common, **_bounded(self._stream.masked(data), cuts)}
+        whole = {**common, **_bounded(self._stream.redact(data), cuts)}
         if cuts:
             whole["cut"] = True
         line = to_json(whole)
@@ -258,7 +258,7 @@ class Hooks:
 
     def _notify(self, status: str, text: str) -> None:
         """Show a notice, once in this conversation. Redacted: a command or its output may contain a secret."""
-        text = self._stream.masked(text)
+        text = self._stream.redact(text)
         if text not in self._notices:
             self._notices.add(text)
             log.warning("conversation %s: %s", self._stream.conversation_id, text)

@@ -32,7 +32,7 @@ from core.import_export.imported_conversation import Imported, JsonObject
 from core.import_export.untrusted_files import MAX_EVENTS_BYTES, Tree
 from core.import_export.v0_import import MAX_TITLE_CHARS, clean
 from core.import_export.zip_writer import ZipPart, ZipWriter
-from core.secrets import Masker
+from core.secrets import Redactor
 from core.store.blobs import TYPES, Blob, BlobRef
 from core.store.conversations import ConversationInfo
 from core.store.recordings import RecordedFrame
@@ -134,11 +134,11 @@ def from_archive(tree: Tree, order: EventOrder) -> Imported:
     missing = order.references - blobs.keys() - order.blobs.keys()
     if missing:
         order.warnings.append(f"Pictures that are not in the archive: {len(missing)}.")
-    mask = order.masker.mask_text
+    redact = order.redactor.redact_text
     return Imported(
         format="archive",
-        title=mask(clean(_text(facts, "title")))[:MAX_TITLE_CHARS],
-        workspace=mask(clean(_text(facts, "workspace"))),
+        title=redact(clean(_text(facts, "title")))[:MAX_TITLE_CHARS],
+        workspace=redact(clean(_text(facts, "workspace"))),
         model=clean(_text(facts, "model")),
         created_at=min(_time(facts.get("created_at"), DESCRIPTION), order.now),
         envelopes=envelopes,
@@ -232,7 +232,7 @@ def _recorded(tree: Tree, digests: JsonObject, events: int, order: EventOrder) -
     reached = -1
     for number, line in _lines(tree, RECORDINGS, digests, order):
         try:
-            frame = _frame(line, order.masker)
+            frame = _frame(line, order.redactor)
         except (ValueError, TypeError, KeyError, binascii.Error) as error:
             raise Fault("it is not a terminal recording", f"{RECORDINGS}, line {number}", _DAMAGED) from error
         if not reached <= frame.after < events:
@@ -241,16 +241,16 @@ def _recorded(tree: Tree, digests: JsonObject, events: int, order: EventOrder) -
         yield frame
 
 
-def _frame(line: JsonObject, masker: Masker) -> RecordedFrame:
+def _frame(line: JsonObject, redactor: Redactor) -> RecordedFrame:
     after, cause, is_echo = line["after"], line["cause"], line.get("is_echo", False)
     if line.keys() - _FRAME_KEYS or type(after) is not int or type(cause) is not int or type(is_echo) is not bool:
         raise ValueError
     if not -1 <= cause < 2**62:
         raise ValueError
     data = base64.b64decode(line["data"], validate=True)
-    if masker:
+    if redactor:
         text = data.decode("utf-8", "surrogateescape")
-        data = masker.mask_text(text).encode("utf-8", "surrogateescape")
+        data = redactor.redact_text(text).encode("utf-8", "surrogateescape")
     return RecordedFrame(after, _time(line["at"], RECORDINGS), TerminalOutput(cause, data, is_echo))
 
 

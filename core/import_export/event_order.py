@@ -34,7 +34,7 @@ from core.events import (
 )
 from core.import_export.bounded_json import Fault
 from core.import_export.imported_conversation import KEY, OPAQUE, JsonObject, is_origin, is_same, lost
-from core.secrets import Masker
+from core.secrets import Redactor
 from core.store.blobs import Blob, BlobRef, pictures_of, put_in, take_out
 from core.store.event_rows import StoredEvents
 
@@ -59,7 +59,7 @@ _WARNINGS = {
     "source": "Events without a source, which count as events of the environment: {count}.",
     "cause": "Events whose cause does not come before them, imported without a cause: {count}.",
     "opaque": "Events that this version does not understand, kept unchanged: {count}.",
-    "secret": "Events that contained secrets of this machine, which were masked: {count}.",
+    "secret": "Events that contained secrets of this machine, which were redacted: {count}.",
     "reference": "Events that refer to events that are not in the file; the reference was removed: {count}.",
 }
 
@@ -70,7 +70,7 @@ class EventOrder:
 
     conversation_id: str
     now: datetime
-    masker: Masker = field(default_factory=Masker)
+    redactor: Redactor = field(default_factory=Redactor)
     check: Callable[[], None] = lambda: None
     """Called for each event; raises to cancel."""
     blobs: dict[str, Blob] = field(default_factory=dict)
@@ -144,7 +144,7 @@ class EventOrder:
         self, id: int, pair: _Pair, before: datetime | None, about: JsonObject | None
     ) -> tuple[Envelope, JsonObject | None]:
         """The event, and its stored form if that is already known."""
-        form, original = self._masked(pair) if self.masker else pair
+        form, original = self._redacted(pair) if self.redactor else pair
         at, source = self._time(form.get("timestamp"), before), self._source(form.get("source"))
         cause, earlier = self._cause(form.get("cause"), id), form.get(KEY, _ABSENT)
         inner = {key: value for key, value in form.items() if key not in _NOT_INNER}
@@ -169,7 +169,7 @@ class EventOrder:
         kept = None if original else envelope_to_dict(envelope)
         provenance = {"original": original} if kept is None else _provenance(form, inner, kept)
         if about:
-            provenance["about"] = self.masker.mask(about)
+            provenance["about"] = self.redactor.redact(about)
         if earlier is not _ABSENT:
             provenance = {**provenance, "before": earlier} if provenance or not is_origin(earlier) else earlier
         if provenance:
@@ -178,10 +178,10 @@ class EventOrder:
             return envelope, None if kept is None else _stored_form(kept, envelope)
         return self._without_pictures(envelope), None
 
-    def _masked(self, pair: _Pair) -> _Pair:
-        if not any(each and self.masker.may_mask(to_json(each)) for each in pair):
+    def _redacted(self, pair: _Pair) -> _Pair:
+        if not any(each and self.redactor.may_redact(to_json(each)) for each in pair):
             return pair
-        form, original = (self.masker.mask(each, is_field=is_field) for each in pair)
+        form, original = (self.redactor.redact(each, is_field=is_field) for each in pair)
         self._counts["secret"] += form is not pair[0] or original is not pair[1]
         return form, original
 

@@ -30,7 +30,7 @@ async def export(
     cleaner: Cleaner | None = None,
     note: Callable[[str], None] = lambda text: None,
 ) -> None:
-    """Write a conversation in the format of that name. `cleaner` masks secrets.
+    """Write a conversation in the format of that name. `cleaner` redacts secrets.
 
     `note` gets sentences about what the format cannot hold. Cancelling leaves no file.
 

@@ -1,7 +1,7 @@
 """The export formats, and the pages of a conversation that their writers get.
 
 A format is one row of `FORMATS` and one writer class, imported only when somebody asks for the format. Only one page of
-a conversation is in memory at a time. Reading happens on the event loop; decoding, masking and writing happen in a
+a conversation is in memory at a time. Reading happens on the event loop; decoding, redacting and writing happen in a
 thread, one page after the other.
 """
 

@@ -22,7 +22,7 @@ from core.import_export.event_order import EventOrder
 from core.import_export.imported_conversation import Imported
 from core.import_export.untrusted_files import Archive, Folder, Tree, opened, read_file
 from core.import_export.v0_import import clean
-from core.secrets import Masker
+from core.secrets import Redactor
 from core.store.conversations import IMPORT, NewConversation
 from core.store.event_store import EventStore
 
@@ -42,7 +42,7 @@ def read(
     path: Path,
     *,
     conversation_id: str = "",
-    masker: Masker | None = None,
+    redactor: Redactor | None = None,
     now: datetime | None = None,
     check: Callable[[], None] = lambda: None,
 ) -> Imported:
@@ -50,7 +50,7 @@ def read(
 
     `check` is called for each event and raises to cancel. Blocks. Raises ImportRefusedError.
     """
-    order = EventOrder(conversation_id, now or datetime.now(UTC), masker or Masker(), check)
+    order = EventOrder(conversation_id, now or datetime.now(UTC), redactor or Redactor(), check)
     try:
         with opened(path) as source:
             return _from_tree(source, order) if isinstance(source, Folder) else _from_file(source, order)
@@ -94,13 +94,13 @@ class _Stopped(Exception):
     """The import was cancelled: ends the thread that reads."""
 
 
-async def import_file(store: EventStore, path: Path, *, masker: Masker | None = None) -> tuple[str, Imported]:
+async def import_file(store: EventStore, path: Path, *, redactor: Redactor | None = None) -> tuple[str, Imported]:
     """Store the conversation in a file or folder. Returns its new id, and what was read with the warnings.
 
     Raises ImportRefusedError and StoreError; then nothing was stored. Cancelling during the reading stores nothing.
     """
     id = uuid.uuid4().hex
-    imported = await _read(path, id, masker)
+    imported = await _read(path, id, redactor)
     new = NewConversation(
         id=id,
         title=imported.title,
@@ -114,7 +114,7 @@ async def import_file(store: EventStore, path: Path, *, masker: Masker | None = 
     return id, imported
 
 
-async def _read(path: Path, id: str, masker: Masker | None) -> Imported:
+async def _read(path: Path, id: str, redactor: Redactor | None) -> Imported:
     is_stopped = threading.Event()
 
     def check() -> None:
@@ -122,6 +122,6 @@ async def _read(path: Path, id: str, masker: Masker | None) -> Imported:
             raise _Stopped
 
     try:
-        return await asyncio.to_thread(read, path, conversation_id=id, masker=masker, check=check)
+        return await asyncio.to_thread(read, path, conversation_id=id, redactor=redactor, check=check)
     finally:
         is_stopped.set()

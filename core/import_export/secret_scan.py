@@ -1,7 +1,7 @@
 """The search for secrets before an export: keys, tokens and passwords, and paths that name the user's machine.
 
-`look_through` finds them, and a `Cleaner` masks them during the export. Both use the same patterns (those of
-`core.secrets.token_patterns`, and the values of the environment), so what was shown is what is masked. Pictures are
+`look_through` finds them, and a `Cleaner` redacts them during the export. Both use the same patterns (those of
+`core.secrets.token_patterns`, and the values of the environment), so what was shown is what is redacted. Pictures are
 counted, not searched. Terminal output may split a secret, so it is joined before it is searched.
 """
 
@@ -38,7 +38,7 @@ class Finding:
     where: str
     """The field: `args.command`, or `terminal` for a recording."""
     excerpt: str
-    """The text around it, with most of the secret masked."""
+    """The text around it, with most of the secret redacted."""
     is_secret: bool = True
     """Whether the user must agree to its export; paths of the home folder are only mentioned."""
     count: int = 1
@@ -157,21 +157,21 @@ class Findings:
             self._found[key] = replace(known, count=known.count + 1)
         elif len(self._found) < MOST:
             before = " ".join(text[max(0, span.start - EXCERPT) : span.start].split())
-            before = mask_in(before, self._patterns) if is_secret else before
-            excerpt = f"{before} {masked(value) if is_secret else value}".strip()
+            before = redact_in(before, self._patterns) if is_secret else before
+            excerpt = f"{before} {redacted(value) if is_secret else value}".strip()
             self._found[key] = Finding(span.kind, event_id, where, excerpt, is_secret)
         else:
             self.left_out += 1
 
 
-def masked(value: str) -> str:
+def redacted(value: str) -> str:
     """The beginning of a secret, to recognise it, and its length."""
     shown = value[:4] if len(value) >= 16 and value.isprintable() else ""
     return f"{shown}•••• ({len(value)} characters)"
 
 
-def mask_in(text: str, patterns: Patterns, name: str = "", place: Callable[[str], str] | None = None) -> str:
-    """The text with its secrets masked. `place`, if given, replaces paths of the home folder."""
+def redact_in(text: str, patterns: Patterns, name: str = "", place: Callable[[str], str] | None = None) -> str:
+    """The text with its secrets redacted. `place`, if given, replaces paths of the home folder."""
     spans = [(span, PLACEHOLDER) for span in patterns.secrets(text, name)]
     if place is not None:
         ends = [(span.start, span.end) for span, _ in spans]
@@ -254,7 +254,7 @@ def _with(recorded: RecordedFrame, data: bytes) -> RecordedFrame:
 
 
 class Cleaner:
-    """Masks what `look_through` finds: secrets become `<secret_hidden>`, the home folder becomes `~`."""
+    """Redacts what `look_through` finds: secrets become `<secret_hidden>`, the home folder becomes `~`."""
 
     def __init__(self, patterns: Patterns) -> None:
         self._patterns = patterns
@@ -262,7 +262,7 @@ class Cleaner:
 
     def text(self, text: str, name: str = "") -> str:
         """One text without its secrets; the same object if there are none."""
-        return mask_in(text, self._patterns, name, place=lambda path: "~")
+        return redact_in(text, self._patterns, name, place=lambda path: "~")
 
     def page(self, page: Page) -> Page:
         """A page without secrets. The last word of its terminal output may come with the next page."""

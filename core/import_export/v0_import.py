@@ -69,8 +69,8 @@ def from_events(events: Sequence[Any], order: EventOrder, metadata: JsonObject |
     metadata = metadata or {}
     return Imported(
         format=format,
-        title=order.masker.mask_text(_title(metadata)),
-        workspace=order.masker.mask_text(_workspace(metadata)),
+        title=order.redactor.redact_text(_title(metadata)),
+        workspace=order.redactor.redact_text(_workspace(metadata)),
         model=_model(metadata, events),
         created_at=_created_at(metadata, order) or envelopes[0].timestamp,
         envelopes=envelopes,

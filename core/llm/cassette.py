@@ -27,7 +27,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, m
 from core.errors import ConfigurationError, ModelErrorKind
 from core.llm.reasoning_blocks import BLOCKS
 from core.protocols import LLMRequest
-from core.secrets import Masker, from_environment
+from core.secrets import Redactor, from_environment
 from core.secrets.redactor import without_secrets
 
 VERSION = 1
@@ -148,18 +148,18 @@ class Scrubber:
     and of the user, where Python is, and today's date.
     """
 
-    def __init__(self, workspace: str, environ: Mapping[str, str], masker: Masker | None = None) -> None:
-        """`masker` knows more secrets than those of the environment, and may learn some."""
-        self._masker = Masker(from_environment(environ)) if masker is None else masker
+    def __init__(self, workspace: str, environ: Mapping[str, str], redactor: Redactor | None = None) -> None:
+        """`redactor` knows more secrets than those of the environment, and may learn some."""
+        self._redactor = Redactor(from_environment(environ)) if redactor is None else redactor
         home = environ.get("HOME", "").rstrip("/")
         self._places = [(place, mark) for place, mark in ((workspace, WORKSPACE), (home, HOME)) if len(place) > 1]
 
     def text(self, text: str) -> str:
         """A text without them."""
-        text = _PICTURES.sub(_digest, self._masker.mask_text(text))
+        text = _PICTURES.sub(_digest, self._redactor.redact_text(text))
         for place, mark in self._places:
             text = re.sub(re.escape(place) + r"(?![\w-]|\.\w)", mark, text)
-        text = without_secrets(_KEYS.sub(KEY, text), self._masker)
+        text = without_secrets(_KEYS.sub(KEY, text), self._redactor)
         return _PYTHON.sub(PYTHON, _DATES.sub(DATE, text))
 
     def put_back(self, text: str) -> str:

@@ -26,7 +26,7 @@ from core.llm.no_model import AGAIN, WITHOUT
 from core.llm.router import Router, helpers_of
 from core.llm.settings import LLMSettings, NamedModel
 from core.protocols import LLM
-from core.secrets import Masker
+from core.secrets import Redactor
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class LLMRegistry:
         """`environ` says which keys and addresses there are; the host runs with Handloom's own."""
         self.host = ModelHost()
         self._environ = environ
-        self.masker: Masker | None = None
+        self.redactor: Redactor | None = None
         """What no record may hold; None is what the environment holds."""
         self._facts: Sequence[Sequence[Any]] = ()
         self._recorder: tuple[Path, Recorder] | None = None
@@ -66,7 +66,7 @@ class LLMRegistry:
         if helpers.all():
             steps.append(Router(chosen, helpers))
         if settings.record:
-            scrubber = Scrubber(workspace, self._environ, self.masker)
+            scrubber = Scrubber(workspace, self._environ, self.redactor)
             steps.append(self._recorder_for(settings.record, name).thread(scrubber))
         return CallPipeline(chosen, *steps) if steps else chosen
 

@@ -36,7 +36,7 @@ from core.memory.view import View
 from core.protocols import Runtime
 from core.pub_sub import Frames
 from core.repository import Repository, folder_of
-from core.secrets import Masker
+from core.secrets import Redactor
 from core.store.conversations import ConversationInfo
 from core.store.reader import EventFilter
 from core.stream import EventStream
@@ -302,7 +302,7 @@ def branch_in(head: bytes) -> str:
 
 
 async def with_pins(
-    found: RecallObservation | NullObservation, home: Path, workspace: str, masker: Masker
+    found: RecallObservation | NullObservation, home: Path, workspace: str, redactor: Redactor
 ) -> RecallObservation | NullObservation:
     """The answer of memory, with the user's saved facts at the beginning of a conversation."""
     if not isinstance(found, RecallObservation) or found.recall_type is not RecallType.WORKSPACE_CONTEXT:
@@ -314,5 +314,5 @@ async def with_pins(
         return found
     if not text:
         return found
-    said = "\n".join(filter(None, [found.conversation_instructions, masker.mask_text(text)]))
+    said = "\n".join(filter(None, [found.conversation_instructions, redactor.redact_text(text)]))
     return found.model_copy(update={"conversation_instructions": said})

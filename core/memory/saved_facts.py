@@ -18,7 +18,7 @@ from typing import Any
 
 from core.errors import ConfigurationError, UsageError
 from core.regular_files import read_bytes
-from core.secrets import Masker, from_environment
+from core.secrets import Redactor, from_environment
 from core.secrets.redactor import without_secrets
 
 FILE = "memory.json"
@@ -74,7 +74,7 @@ class SavedFacts:
             raise UsageError("There is nothing to remember. Write it behind the command.")
         if len(text) > MAX_CHARS:
             raise UsageError(f"That is too long to be remembered: {MAX_CHARS} characters at most.")
-        if without_secrets(text, Masker(from_environment(self._environ))) != text:
+        if without_secrets(text, Redactor(from_environment(self._environ))) != text:
             raise UsageError("There is a secret in it, and agents read all that is remembered. " + KEEP_IT)
         facts = self.all()
         for fact in facts:

@@ -1,16 +1,24 @@
-"""Secrets on their way to one command: which it names, and the values that go with it.
+"""Secrets of one command: which it names, and how their values get to it.
 
-The values go beside the action, in the context of the task that carries it out, so nothing that stores, prints or
-compares actions ever has them. A client puts them into a field of its own of the request; a server takes them out and
-has them in the context of the task that runs the command. Pure.
+The values are in the context of the task that runs the action and never in the action, so nothing that stores, prints
+or compares actions has them. The client of the action server sends them in a separate field of the request.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+from core.errors import ConfigurationError
+from core.events import Action, CmdOutputObservation, CmdRunAction, IPythonRunCellAction, Observation
+
+if TYPE_CHECKING:
+    from core.secrets.redactor import Redactor
+    from core.secrets.vault import Vault
 
 MAX_BYTES = 60_000
 """Of all values of one command: what a pipe takes at once."""
@@ -28,15 +36,15 @@ _REFERENCE = re.compile(
     r"(?P<program>[A-Za-z_]\w*)"
 )
 
-_LENT: ContextVar[Mapping[str, str]] = ContextVar("secrets that are lent to the action", default={})  # noqa: B039
+_INJECTED: ContextVar[Mapping[str, str]] = ContextVar("secrets of the running action", default={})  # noqa: B039
 
 
 def is_usable(name: str) -> bool:
-    """Whether a secret may be called so: a variable's name, and none that shells and programs obey."""
+    """Whether a secret can have this name: that of a variable which no shell and no program treats specially."""
     return _NAME.fullmatch(name) is not None and _OURS.fullmatch(name) is None
 
 
-def named(text: str, names: Collection[str]) -> list[str]:
+def referenced(text: str, names: Collection[str]) -> list[str]:
     """Which of these secrets a command or cell names: `$NAME`, `${NAME}`, `os.environ["NAME"]`, `getenv("NAME")`."""
     if not names:
         return []
@@ -44,27 +52,78 @@ def named(text: str, names: Collection[str]) -> list[str]:
     return sorted(found.intersection(names))
 
 
-def lent() -> Mapping[str, str]:
-    """What is lent to the action that this task carries out, by name."""
-    return _LENT.get()
+def injected() -> Mapping[str, str]:
+    """The secrets of the action that this task carries out, by name."""
+    return _INJECTED.get()
 
 
-def checked(values: Mapping[str, str]) -> Mapping[str, str]:
-    """The same. Raises ValueError for what no command can be lent; its text says nothing of the values."""
+def validated(values: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the values if a command can have them. Raises ValueError, whose text has no value in it."""
     if not all(is_usable(name) for name in values) or any("\0" in value for value in values.values()):
-        raise ValueError("a secret has a name that cannot be used, or a value with a zero in it")
+        raise ValueError("a secret has an unusable name, or a NUL in its value")
     if len(values) > MAX_NAMES:
-        raise ValueError(f"one command may be lent {MAX_NAMES} secrets")
+        raise ValueError(f"one command can have at most {MAX_NAMES} secrets")
     if sum(len(value.encode("utf-8", "replace")) + 1 for value in values.values()) > MAX_BYTES:
-        raise ValueError(f"the secrets of one command may have {MAX_BYTES} bytes in all")
+        raise ValueError(f"the secrets of one command can have at most {MAX_BYTES} bytes in total")
     return values
 
 
 @contextmanager
-def lending(values: Mapping[str, str]) -> Iterator[None]:
-    """Lend these to what is carried out meanwhile. Raises ValueError as `checked`."""
-    token = _LENT.set(dict(checked(values)))
+def injecting(values: Mapping[str, str]) -> Iterator[None]:
+    """Inject these secrets into the action that is carried out meanwhile. Raises ValueError as `validated` does."""
+    token = _INJECTED.set(dict(validated(values)))
     try:
         yield
     finally:
-        _LENT.reset(token)
+        _INJECTED.reset(token)
+
+
+NOT_INJECTED = "\n[Its secrets could not be read: {why}]"
+
+
+class SecretInjection:
+    """Gives each command and cell of one conversation the secrets that it names, and no other action any.
+
+    A value is known to the redactor before a command gets it. If the secrets cannot be read, the command runs without
+    them and its observation says why.
+    """
+
+    def __init__(self, vault: Vault, redactor: Redactor, workspace: str, conversation_id: str) -> None:
+        self._vault = vault
+        self._redactor = redactor
+        self._workspace = workspace
+        self._conversation_id = conversation_id
+
+    async def around(self, action: Action, work: Callable[[], Awaitable[Observation]]) -> Observation:
+        """Carry out the action by `work`, with the secrets that it names."""
+        values, why = await self._secrets_of(_text_of(action))
+        self._redactor.add(values.values())
+        with injecting(values):
+            observation = await work()
+        return _noted(observation, NOT_INJECTED.format(why=why)) if why else observation
+
+    async def _secrets_of(self, text: str) -> tuple[Mapping[str, str], str]:
+        """The secrets that a text names, and the reason if they cannot be read."""
+        if "$" not in text and "env" not in text.lower():
+            return {}, ""
+        try:
+            found = self._vault.named_in
+            return validated(await asyncio.to_thread(found, text, self._workspace, self._conversation_id)), ""
+        except (ConfigurationError, ValueError) as error:
+            return {}, str(error)
+
+
+def _text_of(action: Action) -> str:
+    match action:
+        case CmdRunAction(is_input=False):
+            return action.command
+        case IPythonRunCellAction():
+            return action.code
+    return ""
+
+
+def _noted(observation: Observation, note: str) -> Observation:
+    if isinstance(observation, CmdOutputObservation):
+        metadata = observation.metadata.model_copy(update={"suffix": observation.metadata.suffix + note})
+        return observation.model_copy(update={"metadata": metadata})
+    return observation.model_copy(update={"content": observation.content + note})

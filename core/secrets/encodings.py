@@ -108,7 +108,7 @@ MAX_LINES = 2_000
 
 
 def forms(value: str) -> frozenset[bytes]:
-    """Every form of a value that is masked, none of them under MIN_LENGTH bytes. None of a value that is too short."""
+    """The forms of a value that are redacted, each of at least MIN_LENGTH bytes; none if the value is too short."""
     if len(value) < MIN_LENGTH:
         return frozenset()
     found = {form for part in _parts(value) for form in _forms(part)}

@@ -14,9 +14,8 @@ from dataclasses import dataclass, field, replace
 
 from core.events import Frame, PageShown, Status, TerminalOutput, TokenDelta
 from core.pub_sub import Frames
-from core.secrets import Masker
-from core.secrets.detector import Detector
-from core.secrets.redactor import StreamMasker
+from core.secrets import Redactor
+from core.secrets.redactor import Detector, StreamRedactor
 from core.secrets.token_patterns import may_hold
 
 TAIL_BYTES = 512
@@ -28,7 +27,7 @@ class _Stream:
     """Frames that belong together."""
 
     last: TerminalOutput | TokenDelta
-    masker: StreamMasker
+    redactor: StreamRedactor
     tail: bytes = b""
     decoder: codecs.IncrementalDecoder = field(default_factory=codecs.getincrementaldecoder("utf-8"))
 
@@ -36,9 +35,9 @@ class _Stream:
 class RedactedFrames(Frames):
     """The live frames of one conversation; `record` gets every frame unchanged, before the watchers."""
 
-    def __init__(self, masker: Masker, record: Callable[[Frame], None], detector: Detector | None = None) -> None:
+    def __init__(self, redactor: Redactor, record: Callable[[Frame], None], detector: Detector | None = None) -> None:
         super().__init__()
-        self._masker = masker
+        self._redactor = redactor
         self._detector = detector
         self._record = record
         self._streams: dict[type[Frame], _Stream] = {}
@@ -46,7 +45,7 @@ class RedactedFrames(Frames):
     def publish(self, frame: Frame) -> None:
         """Record a frame, and publish it redacted. Never raises."""
         self._record(frame)
-        if not self._masker and self._detector is None:
+        if not self._redactor and self._detector is None:
             super().publish(frame)
             return
         for shown in self._shown(frame):
@@ -58,31 +57,31 @@ class RedactedFrames(Frames):
                 stream = self._streams.get(type(frame))
                 if stream is None or not _belongs(frame, stream.last):
                     yield from self._rest(type(frame))
-                    stream = self._streams[type(frame)] = _Stream(frame, StreamMasker(self._masker))
+                    stream = self._streams[type(frame)] = _Stream(frame, StreamRedactor(self._redactor))
                 stream.last = frame
                 data = frame.data if isinstance(frame, TerminalOutput) else frame.text.encode("utf-8", "replace")
                 self._detect(stream, data)
-                yield from _with(stream, stream.masker.feed(data))
+                yield from _with(stream, stream.redactor.feed(data))
             case Status():
                 yield from self._rest(TerminalOutput)
                 yield from self._rest(TokenDelta)
-                yield replace(frame, message=self._masker.mask_text(frame.message))
+                yield replace(frame, message=self._redactor.redact_text(frame.message))
             case PageShown():
-                mask = self._masker.mask_text
-                yield replace(frame, url=mask(frame.url), title=mask(frame.title))
+                redact = self._redactor.redact_text
+                yield replace(frame, url=redact(frame.url), title=redact(frame.title))
 
     def _detect(self, stream: _Stream, data: bytes) -> None:
         """Add text that looks like a secret to the known ones before it is shown."""
         if self._detector is not None:
             seen = stream.tail + data
             if may_hold(text := seen.decode("utf-8", "replace")):
-                self._detector.mask(text)
+                self._detector.redact(text)
             stream.tail = seen[-TAIL_BYTES:]
 
     def _rest(self, kind: type[Frame]) -> Iterator[Frame]:
         """The data that was held back of a stream that has ended."""
         if (stream := self._streams.pop(kind, None)) is not None:
-            yield from _with(stream, stream.masker.flush())
+            yield from _with(stream, stream.redactor.flush())
 
 
 def _belongs(frame: Frame, last: Frame) -> bool:

@@ -1,14 +1,18 @@
-"""Redaction of known secrets, in the forms of `encodings` and `layouts`. Pure.
+"""Redaction of known secrets, in the forms of `encodings` and `layouts`, and of values that look like secrets.
 
-Masker redacts texts, bytes and JSON values at any depth. StreamMasker redacts a stream that arrives in pieces: bytes
-that may be the beginning of a secret are held back until the next piece arrives. One, two or three such bytes are shown
-at once, because they reveal nothing and a prompt needs its last letter; the rest of the secret is masked then.
+Redactor replaces secrets in texts, bytes and JSON values at any depth. StreamRedactor redacts a stream that arrives in
+pieces: bytes that may be the beginning of a secret are held back until the next piece arrives. Up to three such bytes
+are shown at once, because they reveal nothing and a prompt needs its last letter; the rest of the secret is redacted.
+
+Detector finds unknown values in everything that comes into a conversation. A value that was found is known from then
+on, so it is redacted in streams and in other encodings, too.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from core.secrets.byte_dumps import Dump, may_go_on
@@ -28,7 +32,7 @@ _SPREAD, _SPREAD_MORE = 6, 512
 """What a dump or a colour for each letter takes, times a value's bytes; and a line that is not whole."""
 
 
-class Masker:
+class Redactor:
     """Replaces known secret values. Empty, it gives everything back as it is. It may learn more, and forgets none."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
@@ -40,7 +44,7 @@ class Masker:
         return bool(self.finder)
 
     def add(self, values: Iterable[str]) -> None:
-        """Mask these, too, from now on."""
+        """Redact these, too, from now on."""
         if fresh := set(values) - self._values:
             self._values |= fresh
             self.finder.add(
@@ -57,16 +61,16 @@ class Masker:
         """Within how many bytes a secret stands in a text, in the longest form and however it is spread."""
         return self.finder.longest * _SPREAD + _SPREAD_MORE
 
-    def may_mask(self, text: str) -> bool:
-        """Whether `mask` would change the value that this JSON text says.
+    def may_redact(self, text: str) -> bool:
+        """Whether `redact` would change the value that this JSON text says.
 
         For texts of writers that escape what JSON demands and perhaps what is no ASCII, as `core.events.to_json` does.
         """
         if self.finder.is_in(text.encode("utf-8", _ERRORS)):
             return True
-        return ("\\n" in text or "\\u00" in text) and self.mask(value := json.loads(text)) is not value
+        return ("\\n" in text or "\\u00" in text) and self.redact(value := json.loads(text)) is not value
 
-    def mask_text(self, text: str) -> str:
+    def redact_text(self, text: str) -> str:
         """The text without secrets; the same object where there are none."""
         if not self.finder:
             return text
@@ -79,7 +83,7 @@ class Masker:
             place = end
         return b"".join([*parts, data[place:]]).decode("utf-8", _ERRORS)
 
-    def mask_bytes(self, data: bytes) -> bytes:
+    def redact_bytes(self, data: bytes) -> bytes:
         """Of the same length, with stars where secrets were. Escape codes between their letters stay."""
         return starred(data, self.spans(data)) if self.finder else data
 
@@ -112,9 +116,9 @@ class Masker:
                 found += [[piece] for piece in pieces] if isinstance(layout, Dump) else [pieces]
         return found
 
-    def mask(self, value: Any, *, is_field: Callable[[str], bool] = lambda name: False) -> Any:
+    def redact(self, value: Any, *, is_field: Callable[[str], bool] = lambda name: False) -> Any:
         """A JSON value without secrets; the same object where there are none. Names for which `is_field` stay."""
-        return mask_leaves(value, self.mask_text, is_field)
+        return redact_leaves(value, self.redact_text, is_field)
 
 
 def _open_ends(finder: Finder, data: bytes) -> Iterator[int]:
@@ -153,21 +157,21 @@ def _char_end(data: bytes, place: int) -> int:
     return place
 
 
-def mask_leaves(value: Any, mask: Callable[[str], str], is_field: Callable[[str], bool], depth: int = 0) -> Any:
-    """A JSON value with every text in it masked, but for PROTECTED fields; the same object where nothing changes."""
+def redact_leaves(value: Any, redact: Callable[[str], str], is_field: Callable[[str], bool], depth: int = 0) -> Any:
+    """A JSON value with every text in it redacted, but for PROTECTED fields; the same object where nothing changes."""
     if isinstance(value, str):
-        return mask(value)
+        return redact(value)
     if isinstance(value, Mapping):
-        masked = {
-            key if is_field(key) else mask(key): (
-                item if is_ours(key, item, depth) else mask_leaves(item, mask, is_field, depth + 1)
+        redacted = {
+            key if is_field(key) else redact(key): (
+                item if is_ours(key, item, depth) else redact_leaves(item, redact, is_field, depth + 1)
             )
             for key, item in value.items()
         }
-        same = all(masked.get(key, masked) is item for key, item in value.items())
-        return value if same else masked
+        same = all(redacted.get(key, redacted) is item for key, item in value.items())
+        return value if same else redacted
     if isinstance(value, list | tuple):
-        items = [mask_leaves(item, mask, is_field, depth + 1) for item in value]
+        items = [redact_leaves(item, redact, is_field, depth + 1) for item in value]
         return value if all(new is old for new, old in zip(items, value, strict=True)) else items
     return value
 
@@ -192,35 +196,35 @@ LINE_BYTES = 512
 """Of two lines, a dump's or of base64."""
 
 
-class StreamMasker:
+class StreamRedactor:
     """Of one stream. What `feed` and `flush` give together has the length of what was fed."""
 
-    def __init__(self, masker: Masker) -> None:
-        self._masker = masker
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
         self._seen = b""
         """What was shown already: the last two lines, which tell what follows, and what may be a secret's beginning."""
         self._held = b""
 
     def feed(self, data: bytes) -> bytes:
         """What can be shown by now, with stars where secrets were."""
-        if not self._masker:
+        if not self._redactor:
             shown = self.flush() + data
             self._seen = shown[_two_lines(shown) :]
             return shown
         known = len(self._seen)
         whole = self._seen + self._held + data
-        begin = self._masker.open_end(whole)
+        begin = self._redactor.open_end(whole)
         is_little = len(quickly_without_codes(whole[begin:])) <= SHOWN
         shown_until = len(whole) if is_little else max(begin, known)
         self._held = whole[shown_until:]
         self._seen = whole[min(begin, _two_lines(whole)) : shown_until]
-        return starred(whole, self._masker.spans(whole))[known:shown_until]
+        return starred(whole, self._redactor.spans(whole))[known:shown_until]
 
     def flush(self) -> bytes:
         """What was held back, at the end of the stream or of what belongs together."""
         whole, known = self._seen + self._held, len(self._seen)
         self._seen = self._held = b""
-        return self._masker.mask_bytes(whole)[known:]
+        return self._redactor.redact_bytes(whole)[known:]
 
 
 def _two_lines(data: bytes) -> int:
@@ -230,8 +234,77 @@ def _two_lines(data: bytes) -> int:
     return max(data.rfind(b"\n", start, last) + 1, start) if last >= 0 else start
 
 
-def without_secrets(text: str, masker: Masker) -> str:
-    """The text without known secrets and what is one by its looks; the same object where there are none."""
+def without_secrets(text: str, redactor: Redactor) -> str:
+    """The text without known secrets and what looks like one; the same object if there are none."""
     for span in reversed(certain(text)):
         text = text[: span.start] + PLACEHOLDER + text[span.end :]
-    return masker.mask_text(text)
+    return redactor.redact_text(text)
+
+
+# -- values that look like secrets -----------------------------------------------------------------------------------
+
+_BY_NAME = "a value called"
+"""How `token_patterns` begins the kind of a value that was found by the name beside it."""
+
+
+def category_of(kind: str) -> str:
+    """The category of a kind of secret, as the user can allow it: values found by a name beside them are one."""
+    return "a value beside a name" if kind.startswith(_BY_NAME) else kind
+
+
+def notice(category: str, count: int) -> str:
+    """Tell the user that so many different values of a category were redacted."""
+    often = f" ({count} of them)" if count > 1 else ""
+    allow = f"handloom secrets allow '{category}'"
+    return f"This looks like {category} and was redacted{often}. If it is not a secret, run: {allow}"
+
+
+class ReportedSecrets:
+    """The values that were reported in one conversation, so that each is reported once."""
+
+    def __init__(self) -> None:
+        self._values: set[str] = set()
+
+    def add(self, found: Mapping[str, str]) -> Counter[str]:
+        """Count the new ones among values that were found, by category. `found` has the category of each value."""
+        new = {value: category for value, category in found.items() if value not in self._values}
+        self._values.update(new)
+        return Counter(new.values())
+
+
+class Detector:
+    """Redacts what looks like a secret, and teaches it to the redactor. One per process.
+
+    `allowed` returns the categories that the user wants to see.
+    """
+
+    def __init__(self, redactor: Redactor, allowed: Callable[[], Collection[str]]) -> None:
+        self._redactor = redactor
+        self._allowed = allowed
+        self._found: set[str] = set()
+        """The values that the redactor knows from here."""
+
+    def redact(self, value: Any, is_field: Callable[[str], bool] = lambda name: False) -> tuple[Any, Mapping[str, str]]:
+        """Redact a JSON value, and return the category of each value that was found.
+
+        The same object is returned if nothing was found. Secrets that are known from elsewhere are not among the found.
+        """
+        categories: dict[str, str] = {}
+        allowed = self._allowed()
+
+        def redact_text(text: str) -> str:
+            for span in reversed(certain(text)):
+                if (category := category_of(span.kind)) not in allowed:
+                    categories[text[span.start : span.end]] = category
+                    text = text[: span.start] + PLACEHOLDER + text[span.end :]
+            return text
+
+        result = redact_leaves(value, redact_text, is_field)
+        found = {
+            value: category
+            for value, category in categories.items()
+            if value in self._found or not self._redactor.knows(value)
+        }
+        self._found.update(found)
+        self._redactor.add(found)
+        return result, found

@@ -1,4 +1,4 @@
-"""What keys, tokens and passwords look like: one table for what is masked on its way in and looked for on its way out.
+"""Patterns of keys, tokens and passwords, for redaction and for the search before an export.
 
 Shapes are those that their issuers document. A value without a shape of its own counts only beside a word that says
 what it is (`token = ...`) and only if it looks random, so that digests, ids and pictures raise no alarm. `possible`

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from urllib.parse import unquote
 
 MIN_LENGTH = 8
-"""Shorter values are never patterns: masking `18` or `true` would destroy ordinary text."""
+"""Shorter values are never patterns: redacting `18` or `true` would destroy ordinary text."""
 _SECRET_NAME = re.compile(
     r"(^|_)(API_?KEYS?|ACCESS_KEY(_ID)?|SECRET_KEY|PRIVATE_KEY|KEY|TOKENS?|SECRETS?|PASSWORD|PASSWD|PASSPHRASE"
     r"|CREDENTIALS?|PAT|COOKIE|AUTH|AUTH_CONFIG|WEBHOOK(_URL)?|CONNECTION_STRING"
@@ -20,7 +20,7 @@ _SECRET_NAME = re.compile(
 )
 """`PWD` and `OLDPWD` are folders and `SSH_ASKPASS` is a program, so the short words count as whole words only."""
 _PROXY_NAME = re.compile(r"(^|_)PROXY$", re.IGNORECASE)
-"""Programs in the sandbox need the address with its password to get out. The password is masked all the same."""
+"""Programs in the sandbox need the address with its password to get out. The password is redacted all the same."""
 _USER_INFO = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}://([^\s/?#\"'<>]{1,1000})@")
 """What stands between `://` and the last `@` before the path."""
 _TOKEN_CHARS = 20
@@ -52,7 +52,7 @@ def passwords_in(text: str) -> Iterator[str]:
 def from_environment(environ: Mapping[str, str]) -> list[str]:
     """The values of the variables whose names say that they are secret, and the passwords in addresses.
 
-    Left out is what is too short to be masked.
+    Left out is what is too short to be redacted.
     """
     found = {value: None for name, value in environ.items() if is_secret_name(name)}
     for value in environ.values():

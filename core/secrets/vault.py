@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 from core.errors import ConfigurationError
 from core.regular_files import read_text
-from core.secrets.command_secrets import MAX_BYTES, is_usable, named
+from core.secrets.command_secrets import MAX_BYTES, is_usable, referenced
 from core.secrets.variable_names import MIN_LENGTH
 
 INDEX, VALUES, LOCK = "secrets.json", "secret-values.json", "secrets.lock"
@@ -111,7 +111,7 @@ class Vault:
     def named_in(self, text: str, workspace: str, conversation_id: str) -> dict[str, str]:
         """The values of the secrets that a command or cell names, which counts as a use. Raises ConfigurationError."""
         usable = self.usable(workspace, conversation_id)
-        used = [usable[name] for name in named(text, usable.keys())]
+        used = [usable[name] for name in referenced(text, usable.keys())]
         values = {secret.name: value for secret in used if (value := self.backend.get(secret.key)) is not None}
         if lost := [secret.name for secret in used if secret.name not in values]:
             raise ConfigurationError(LOST.format(names=", ".join(lost), place=self.backend.place))
@@ -119,7 +119,7 @@ class Vault:
         return values
 
     def values(self) -> list[str]:
-        """Every value there is, to be masked; what cannot be had is left out."""
+        """Every value there is, to be redacted; what cannot be had is left out."""
         found: list[str] = []
         with suppress(ConfigurationError):
             for secret in self._read():
@@ -193,9 +193,7 @@ def wrong_with(name: str, value: str) -> str:
     if not is_usable(name):
         return f"{name!r} cannot be a secret's name: take letters, digits and _, such as GITHUB_TOKEN, and not PATH."
     if len(value) < MIN_LENGTH:
-        return (
-            f"The value has fewer than {MIN_LENGTH} characters: it could not be masked without masking ordinary text."
-        )
+        return f"The value has fewer than {MIN_LENGTH} characters. Redacting it would also redact ordinary text."
     if "\0" in value or len(value.encode("utf-8", "replace")) >= MAX_BYTES:
         return f"The value has a zero in it or is longer than {MAX_BYTES} bytes. Keep it in a file instead."
     return ""

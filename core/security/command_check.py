@@ -1,7 +1,7 @@
-"""What the guard would say of a sequence of commands of one shell, without carrying any of them out.
+"""Checks how the guard would judge commands of one shell, without running them.
 
-Used by `handloom permissions check` and by the tests of the guard. Several commands are judged one after the other,
-each with what the ones before it did to the shell.
+For `handloom permissions check` and the tests of the guard. Each command is judged with the effects of those before it
+on the shell.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from core.security.sandbox_rules import Status, status
 from core.security.shell.shell_state import Shell
 
 MAX_COMMANDS = 100
-"""Of one sequence."""
+"""Limit for one request."""
 _ORDER = {Verdict.ALLOW: 0, Verdict.ASK: 1, Verdict.DENY: 2}
 _KEYS = frozenset(["commands", "steps", "command", "mode", "rules", "workspace", "home", "class", "name", "today"])
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """What is said of one command."""
+class CheckedCommand:
+    """The result for one command."""
 
     command: str
     verdict: str
@@ -43,21 +43,20 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is to be checked."""
+    """Commands to check, with the circumstances."""
 
     commands: tuple[str, ...]
     mode: ConfirmMode = ConfirmMode.RISKY
     rules: tuple[Rule, ...] | None = None
-    """Instead of the user's own policy and permissions; None is those."""
+    """Replace the user's policy and permissions, if given."""
     workspace: str = ""
     home: str = ""
 
 
 def request_of(entry: Any) -> Request:
-    """Read a request: `{"commands": [...], "mode": ..., "rules": {"deny": [...]}}`. Raises UsageError.
+    """Parse a request such as `{"commands": [...], "mode": ..., "rules": {"deny": [...]}}`. Raises UsageError.
 
-    `steps` and `command` are other names of `commands`. `workspace` and `home` are folders; what else the corpora of
-    commands have (`class`, `name`, `today`) is passed over.
+    `steps` and `command` are aliases of `commands`. The fields `class`, `name` and `today` of the corpora are ignored.
     """
     if not isinstance(entry, Mapping):
         raise UsageError('A request is an object such as {"commands": ["git push"], "mode": "risky"}.')
@@ -103,47 +102,46 @@ def _rules_of(entry: Any) -> tuple[Rule, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is said of a sequence."""
+    """The result for all commands of a request."""
 
     judgement: Judgement
-    """The strictest one."""
-    commands: tuple[Checked, ...]
+    """The strictest judgement."""
+    commands: tuple[CheckedCommand, ...]
     denying: Rule | Permission | None = None
-    """The rule of that judgement, if it denies."""
+    """The rule that denies, if any."""
     status: Status | None = None
     """How a sandbox enforces that rule."""
 
 
 async def check(request: Request, *, home: Path, folder: str, user_home: str) -> Answer:
-    """Judge a sequence.
-
-    `home` holds the user's policy, `folder` is the workspace where the request names none.
-    """
+    """Judge the commands of a request. `home` has the user's policy; `folder` is the default workspace."""
     workspace = request.workspace or folder
     shell = Shell((workspace,))
 
-    async def known(action: Action) -> Shell:
+    async def current(action: Action) -> Shell:
         return shell
 
     guard = Guard(
         home=home, folder=workspace, workspace=lambda: workspace, mode=request.mode, only_reads=lambda action: False,
-        shell=known, user_home=request.home or user_home, rules=request.rules,
+        shell=current, user_home=request.home or user_home, rules=request.rules,
     )  # fmt: skip
-    judged, told = list[Judgement](), list[Checked]()
+    judged, checked = list[Judgement](), list[CheckedCommand]()
     for command in request.commands:
         action = CmdRunAction(command=command)
         found = await guard.judge(action)
         facts = _facts(action, workspace, shell)
         judged.append(found)
-        told.append(Checked(command, found.verdict, found.rule, found.reasons, facts.not_understood, found.risk.name))
+        checked.append(
+            CheckedCommand(command, found.verdict, found.rule, found.reasons, facts.not_understood, found.risk.name)
+        )
         shell = facts.shell
     strictest = max(judged, key=lambda one: _ORDER[one.verdict])
-    denying, how = await asyncio.to_thread(_denying, guard, strictest)
-    return Answer(strictest, tuple(told), denying, how)
+    denying, how = await asyncio.to_thread(_deny_rule, guard, strictest)
+    return Answer(strictest, tuple(checked), denying, how)
 
 
-def _denying(guard: Guard, judged: Judgement) -> tuple[Rule | Permission | None, Status | None]:
-    """The rule of a judgement, if it denies, and how a sandbox enforces it."""
+def _deny_rule(guard: Guard, judged: Judgement) -> tuple[Rule | Permission | None, Status | None]:
+    """The rule of a judgement if it denies, and how a sandbox enforces it."""
     rule = next((one for one in guard.rules() if one.verdict is Verdict.DENY and str(one) == judged.rule), None)
     return rule, status(rule, guard.folders) if rule is not None else None
 

@@ -1,7 +1,7 @@
-"""The confirmation modes, and the judgement of an action: allowed, to be approved by the user, or denied. Pure.
+"""Approval modes, and the judgement of an action: allowed, asked about, or denied. Pure.
 
-A mode decides if no rule and no permission does. V0 did not ask before it wrote a file, opened a page or called an MCP
-tool; here every action that acts asks.
+The mode decides if no rule and no permission does. Unlike V0, writing a file, opening a page and calling an MCP tool
+need approval too.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ class ConfirmMode(StrEnum):
 
 
 NOT_WANTED = "The user does not want this. Find another way, or ask."
-"""What the agent reads of an action that was denied without a reason."""
+"""What the agent reads if an action is denied without a reason."""
 _ONLY_THOUGHTS = (AgentThinkAction, TaskTrackingAction)
-"""Actions that touch nothing outside the conversation."""
+"""Actions without an effect outside the conversation."""
 
 
 def only_thinks(action: Action) -> bool:
-    """Whether an action touches nothing outside the conversation, so that nobody has to be asked about it."""
+    """Whether an action has no effect outside the conversation, so it never needs approval."""
     return isinstance(action, _ONLY_THOUGHTS) or (isinstance(action, MCPAction) and action.name == RECALL_TOOL)
 
 
 def needs_confirmation(action: Action, mode: ConfirmMode, risk: ActionSecurityRisk | None = None) -> bool:
-    """Whether `action` needs the user's approval by the mode alone; `risk` is the rating of `facts_of`.
+    """Whether the mode asks about an action. `risk` is that of `facts_of`.
 
     AUTO_EDIT and PLAN ask like ALWAYS; the guard handles what they allow or deny.
     """
@@ -64,7 +64,7 @@ def needs_confirmation(action: Action, mode: ConfirmMode, risk: ActionSecurityRi
 
 TAINT, ANALYZERS = "taint", "analyzers"
 CHECKS = (TAINT, ANALYZERS)
-"""The rules that judge an action by what was read or done before it."""
+"""Judgement rules that depend on earlier events."""
 
 
 class Verdict(StrEnum):
@@ -77,15 +77,15 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A verdict, with the rule that gave it."""
+    """A verdict, with the rule that decided."""
 
     verdict: Verdict
     rule: str
-    """Which rule decided, as the user finds it again: `policy.toml:3 deny bash(git push *)`."""
+    """The rule that decided, such as `policy.toml:3 deny bash(git push *)`."""
     reasons: tuple[str, ...] = ()
-    """Why, one short sentence each; may quote what the agent wrote, so it is foreign text."""
+    """Short sentences for the user. Untrusted text, because they may quote the agent."""
     stays: bool = False
-    """Whether it asks each time, even with a permission."""
+    """Whether it asks every time, even with a permission."""
     in_every_mode: bool = False
     """Whether it also asks in modes that ask for nothing."""
     risk: ActionSecurityRisk = ActionSecurityRisk.LOW

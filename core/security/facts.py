@@ -6,8 +6,9 @@ opaque and is never treated as safe. The model's own rating is not included (see
 
 from __future__ import annotations
 
+import ast
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from core.events import (
@@ -24,8 +25,8 @@ from core.events import (
     IPythonRunCellAction,
     MCPAction,
 )
-from core.security.browser_actions import read_browser, read_page
 from core.security.findings import Findings
+from core.security.hosts import host_of, is_local, is_plain_url
 from core.security.paths import Places
 from core.security.python_code import is_understood, may_be_magic
 from core.security.risk_rules import RULES, names, strictest, strictness
@@ -40,44 +41,44 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What an action would do, as far as reading it tells."""
+    """What an action would do, as far as static analysis tells."""
 
     risk: ActionSecurityRisk
     reasons: tuple[str, ...] = ()
     """Why, for the user: each rule's sentence, the part of the action that it is about, and the rule's id."""
     commands: tuple[str, ...] = ()
-    """Each simple command, words joined by one space; what wrappers (env, sudo, xargs...) start stands in it too."""
+    """Each simple command, its words joined by one space; wrappers such as sudo come with what they start."""
     reads: tuple[str, ...] = ()
-    """Paths, absolute where that can be told."""
+    """Paths, absolute if the folder is known."""
     writes: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
-    """Whom it would call, other machines only."""
+    """The other machines that it would call."""
     opaque: bool = False
-    """Part of it cannot be told by reading."""
+    """Whether part of it is not understood."""
     sends: bool = False
-    """It could carry data out of the sandbox."""
+    """Whether it could send data out of the sandbox."""
     rules: tuple[str, ...] = ()
     """The ids of the rules that it meets, the strictest first."""
     urls: tuple[str, ...] = ()
-    """The addresses that it would call."""
+    """The URLs that it would call."""
     runs: tuple[str, ...] = ()
     """Files whose code it would run; a folder stands for the project in it."""
     carries: bool = False
-    """It sends data beyond an address: uploads, posts, pushes, fills a form."""
+    """Whether it sends more than a URL: uploads, posts, pushes, fills a form."""
     not_understood: tuple[str, ...] = ()
     """The parts of it that are not understood, each as it is written."""
     unclear: tuple[tuple[str, str], ...] = ()
     """Parts of which it is not known what they read, write or call: the tool, and the part."""
     spellings: tuple[str, ...] = ()
-    """The commands as they could be written, too: without a program's folder, git's `-C`, variables before it."""
+    """Other spellings of the commands: without a program's folder, git's `-C`, variables before it."""
     whole: tuple[str, ...] = ()
-    """Those of `writes` that are moved or removed with all that is in them."""
+    """Those of `writes` that are moved or deleted with everything in them."""
     shell: Shell = field(default_factory=Shell)
-    """What is known of the shell behind it."""
+    """The state of the shell afterwards."""
 
     @property
     def runs_code(self) -> bool:
-        """Whether it runs code that is not read."""
+        """Whether it runs code that is not analysed."""
         return any(rule in _CODE for rule in self.rules)
 
 
@@ -90,39 +91,61 @@ _CODE = names(
 def facts_of(
     action: Action, *, workspace: str, cwd: str = "", read_only: Collection[str] = (), shell: Shell | None = None
 ) -> Facts:
-    """What `action` would do in `workspace` (absolute), beginning in `cwd` (the workspace where it is empty).
+    """Analyse an action in `workspace`, an absolute path. Never raises.
 
-    `shell` is what earlier commands left of the shell; it says where the shell is. `read_only` names the MCP tools
-    whose servers say that they change nothing.
+    `shell` is the state of the shell, by default one in `cwd` or the workspace. `read_only` has the names of the MCP
+    tools that change nothing, as their servers say.
     """
     places = Places("/" + workspace.strip("/"))
     findings = Findings(places)
     start = places.resolve(cwd or getattr(action, "cwd", None) or places.workspace, places.workspace)
     shell = shell or Shell((start or places.workspace,))
-    read = _READERS.get(type(action))
-    if read is not None:
-        try:
-            shell = read(action, findings, shell) or shell
-        except Exception:  # the boundary to what models write
-            log.exception("an action cannot be read: %s", action.kind)
-            findings.not_understood(str(action.kind), "reading it failed")
-            shell = replace(shell, lost="a command that could not be read")
-    elif isinstance(action, MCPAction):
-        harmless = action.name == RECALL_TOOL or action.name in read_only
-        findings.name("mcp.read-only" if harmless else "mcp.call", action.name)
-        findings.sends = not harmless
-    elif action.acts and action.kind not in _THOUGHTS:
-        findings.name("action.unknown", action.kind)
+    try:
+        shell = _inspect(action, findings, shell, read_only)
+    except Exception:  # the boundary to what models write
+        log.exception("an action cannot be analysed: %s", action.kind)
+        findings.not_understood(str(action.kind), "reading it failed")
+        shell = replace(shell, lost="a command that could not be read")
     return _facts(findings, shell)
 
 
 def prepare() -> None:
-    """Read the table of programs, once; call it beside the loop."""
+    """Load the table of programs; call it in a thread."""
     facts_of(CmdRunAction(command="ls"), workspace="/")
     facts_of(IPythonRunCellAction(code="1"), workspace="/")
 
 
-_THOUGHTS = frozenset({"think", "task_tracking"})
+def _inspect(action: Action, findings: Findings, shell: Shell, read_only: Collection[str]) -> Shell:
+    """Report what an action does; returns the state of the shell afterwards."""
+    match action:
+        case CmdRunAction(command=command, is_input=True):
+            if command.strip() not in ("C-c", "C-d", "C-z", ""):
+                findings.not_understood(command, "input for a running program")
+        case CmdRunAction(command=command):
+            return Reader(findings).read(command, shell)
+        case IPythonRunCellAction(code=code):
+            if not is_understood(code, findings, (findings.places.workspace,)) or may_be_magic(code):
+                findings.not_understood(code, "code")
+        case FileReadAction(path=path) | FileEditAction(path=path, command="view"):
+            findings.read_path(_resolved(path, findings))
+        case FileWriteAction(path=path):
+            findings.write_path(_resolved(path, findings))
+        case FileEditAction(path=path):
+            findings.read_path(path := _resolved(path, findings))
+            findings.write_path(path)
+        case BrowseURLAction(url=url):
+            _inspect_page(url, findings)
+        case BrowseInteractiveAction(browser_actions=code):
+            _inspect_browser_code(code, findings)
+        case AgentDelegateAction(agent=agent):
+            findings.report("agent.delegate", agent)
+        case MCPAction(name=name):
+            is_harmless = name == RECALL_TOOL or name in read_only
+            findings.report("mcp.read-only" if is_harmless else "mcp.call", name)
+            findings.sends = not is_harmless
+        case _ if action.acts and action.kind not in ("think", "task_tracking"):
+            findings.report("action.unknown", action.kind)
+    return shell
 
 
 def _facts(findings: Findings, shell: Shell) -> Facts:
@@ -131,22 +154,18 @@ def _facts(findings: Findings, shell: Shell) -> Facts:
     return Facts(
         strictest(*(RULES[rule].risk for rule in ordered)),
         tuple(_reason(rule, findings.rules[rule]) for rule in named[:MAX_REASONS]),
-        tuple(findings.commands),
-        tuple(findings.reads),
-        tuple(findings.writes),
-        tuple(findings.hosts),
-        findings.opaque,
-        findings.sends,
-        tuple(ordered),
-        tuple(findings.urls),
-        tuple(findings.runs),
-        findings.carries,
-        tuple(findings.unknown),
-        tuple(findings.unclear.items()),
-        tuple(findings.spellings),
-        tuple(findings.whole),
-        shell,
+        opaque=findings.opaque,
+        sends=findings.sends,
+        carries=findings.carries,
+        rules=tuple(ordered),
+        not_understood=tuple(findings.unknown),
+        unclear=tuple(findings.unclear.items()),
+        shell=shell,
+        **{name: tuple(getattr(findings, name)) for name in _LISTS},
     )
+
+
+_LISTS = ("commands", "reads", "writes", "hosts", "urls", "runs", "spellings", "whole")
 
 
 def _reason(rule: str, about: str) -> str:
@@ -156,60 +175,77 @@ def _reason(rule: str, about: str) -> str:
     return f"{text}." if rule == "not-understood" else f"{text} ({rule})."
 
 
-def _run(action: CmdRunAction, findings: Findings, shell: Shell) -> Shell:
-    if action.is_input:
-        if action.command.strip() not in ("C-c", "C-d", "C-z", ""):
-            findings.not_understood(action.command, "input for a running program")
-        return shell
-    return Reader(findings).read(action.command, shell)
-
-
-def _cell(action: IPythonRunCellAction, findings: Findings, shell: Shell) -> None:
-    known = is_understood(action.code, findings, (findings.places.workspace,))
-    if not known or may_be_magic(action.code):
-        findings.not_understood(action.code, "code")
-
-
-def _path(path: str, findings: Findings) -> str:
+def _resolved(path: str, findings: Findings) -> str:
     if "\0" in path:
         findings.not_understood(repr(path), "a NUL in a path")
     return findings.places.resolve(path, findings.places.workspace) or path
 
 
-def _file_read(action: FileReadAction, findings: Findings, shell: Shell) -> None:
-    findings.reading(_path(action.path, findings))
+# -- the browser: BrowserGym's functions with literal arguments --------------------------------------------------------
+
+MAX_BROWSER_CHARS = 64 * 1024
+_HARMLESS_CALLS = names(
+    "go_back go_forward noop scroll hover focus new_tab tab_close tab_focus report_infeasible clear send_msg_to_user "
+    "mouse_move get_page_text click dblclick mouse_click mouse_dblclick mouse_down mouse_up mouse_drag_and_drop "
+    "drag_and_drop"
+)
+_TYPING_CALLS = names(
+    "fill press keyboard_press keyboard_type keyboard_insert_text select_option keyboard_down keyboard_up"
+)
 
 
-def _file_write(action: FileWriteAction, findings: Findings, shell: Shell) -> None:
-    findings.writing(_path(action.path, findings))
+def _inspect_page(url: str, findings: Findings) -> None:
+    host = host_of(url)
+    lowered = url.strip().lower()
+    if lowered.startswith(("file:", "view-source:file:")):
+        findings.report("page.local-file", url)
+        findings.read_path(url.partition("://")[2] or url)
+        return
+    if lowered.startswith(("javascript:", "data:", "blob:")):
+        findings.report("page.script", url)
+        return
+    if lowered.startswith(("about:", "chrome:")) and "blank" in lowered:
+        return
+    if not is_plain_url(url.strip()):
+        findings.not_understood(url, "the address is ambiguous")
+    findings.call_host(host, "page.open", url)
+    if not is_local(host):
+        findings.add(findings.urls, url)
 
 
-def _file_edit(action: FileEditAction, findings: Findings, shell: Shell) -> None:
-    path = _path(action.path, findings)
-    findings.reading(path)
-    if action.command != "view":
-        findings.writing(path)
+def _inspect_browser_code(code: str, findings: Findings) -> None:
+    try:
+        tree = ast.parse(code[:MAX_BROWSER_CHARS])
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        findings.report("page.unknown", code)
+        return
+    if len(code) > MAX_BROWSER_CHARS:
+        findings.not_understood(code[:80], "too long")
+    for node in tree.body:
+        match node:
+            case ast.Expr(value=ast.Call(func=ast.Name(id=name)) as call):
+                _inspect_browser_call(name, call, findings)
+            case ast.Expr(value=ast.Constant()):
+                continue
+            case _:
+                findings.report("page.unknown", ast.unparse(node)[:200])
 
 
-def _page(action: BrowseURLAction, findings: Findings, shell: Shell) -> None:
-    read_page(action.url, findings)
-
-
-def _browse(action: BrowseInteractiveAction, findings: Findings, shell: Shell) -> None:
-    read_browser(action.browser_actions, findings)
-
-
-def _delegate(action: AgentDelegateAction, findings: Findings, shell: Shell) -> None:
-    findings.name("agent.delegate", action.agent)
-
-
-_READERS: dict[type[Action], Callable[..., Shell | None]] = {
-    CmdRunAction: _run,
-    IPythonRunCellAction: _cell,
-    FileReadAction: _file_read,
-    FileWriteAction: _file_write,
-    FileEditAction: _file_edit,
-    BrowseURLAction: _page,
-    BrowseInteractiveAction: _browse,
-    AgentDelegateAction: _delegate,
-}
+def _inspect_browser_call(name: str, call: ast.Call, findings: Findings) -> None:
+    values: list[object] = []
+    try:
+        values = [ast.literal_eval(value) for value in [*call.args, *[key.value for key in call.keywords]]]
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        findings.report("page.unknown", name)
+    shown = f"{name}({', '.join(map(str, values))})"
+    if name in ("goto", "open_url"):
+        _inspect_page(str(values[0]) if values else "", findings)
+    elif name in ("upload_file", "mouse_upload_file"):
+        findings.report("page.upload", shown)
+        for value in values[1:]:
+            for path in value if isinstance(value, list) else [value]:
+                findings.read_path(findings.places.resolve(str(path), findings.places.workspace) or str(path))
+    elif name in _TYPING_CALLS:
+        findings.report("page.fill", shown)
+    elif name not in _HARMLESS_CALLS:
+        findings.report("page.unknown", name)

@@ -1,35 +1,35 @@
-"""Findings: what the readers of one action have found so far, later frozen as its Facts.
+"""Findings: what the analysis of one action has found so far. They become its Facts.
 
-Everything is bounded, because an action can have megabytes, and findings are shown to the user and to policies.
+Everything is limited, because an action can have megabytes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from core.security.hosts import as_number, host_of, is_local, is_metadata, urls_in
+from core.security.hosts import host_of, is_local, is_metadata, normalized_ipv4, urls_in
 from core.security.paths import Places, Region
 from core.security.risk_rules import RULES, names
 
 MAX_ITEMS = 200
-"""Commands, paths, hosts and rules each; an action with more of one kind is not understood."""
+"""Limit for commands, paths and hosts each; an action with more is not understood."""
 MAX_CHARS = 4_000
-"""Of one item; an action with a longer one is not understood."""
+"""Limit for one item; an action with a longer one is not understood."""
 MAX_SHOWN = 500
-"""Characters of what a rule is about."""
+"""Characters that a rule quotes."""
 MAX_URLS = 20
-"""Addresses that are looked for in a part that is not understood."""
+"""URLs that are looked for in a part that is not understood."""
 MAX_COMMANDS_READ = 600
-"""Simple commands that are read, those of loops and substitutions counted each time."""
+"""Limit for commands; those in loops count each time."""
 
 
 @dataclass(slots=True)
 class Findings:
-    """The findings; each list is in the order in which items were found, without duplicates."""
+    """Ordered lists without duplicates."""
 
     places: Places
     rules: dict[str, str] = field(default_factory=dict)
-    """The reported rules, each with the part of the action that it applies to."""
+    """Rule ids, each with the part of the action that it applies to."""
     commands: dict[str, None] = field(default_factory=dict)
     reads: dict[str, None] = field(default_factory=dict)
     writes: dict[str, None] = field(default_factory=dict)
@@ -39,17 +39,17 @@ class Findings:
     urls: dict[str, None] = field(default_factory=dict)
     runs: dict[str, None] = field(default_factory=dict)
     spellings: dict[str, None] = field(default_factory=dict)
-    """Other ways to write the commands; only rules that deny or ask are matched with them."""
+    """Other spellings of the commands, for rules that deny or ask."""
     unknown: dict[str, None] = field(default_factory=dict)
     """Parts that are not understood."""
     unclear: dict[str, str] = field(default_factory=dict)
-    """By `read`, `write` or `net`: a part of which it is not known what it reads, writes or calls."""
+    """A part that may read, write or call something unknown, by tool: `read`, `write` or `net`."""
     opaque: bool = False
     sends: bool = False
     carries: bool = False
     read: int = 0
 
-    def name(self, rule: str, about: str = "", *, knows_host: bool = False) -> None:
+    def report(self, rule: str, about: str = "", *, knows_host: bool = False) -> None:
         """Report a rule; `about` is the part of the action that it applies to."""
         assert rule in RULES, rule
         self.rules.setdefault(rule, about[:MAX_SHOWN])
@@ -67,10 +67,10 @@ class Findings:
         self.opaque = True
         if len(self.unknown) < MAX_ITEMS:
             self.unknown.setdefault(text)
-        self.name("not-understood", text)
+        self.report("not-understood", text)
         for url in urls_in(part[:MAX_CHARS])[:MAX_URLS]:
             if host := host_of(url):
-                self.calling(host, "net.fetch", url)
+                self.call_host(host, "net.fetch", url)
 
     def add(self, items: dict[str, None], item: str) -> None:
         """Add an item to one of the lists."""
@@ -81,42 +81,42 @@ class Findings:
             return
         items[item] = None
 
-    def count(self) -> bool:
-        """Count a simple command; whether it may be read."""
+    def count_command(self) -> bool:
+        """Count a command; returns whether it is within the limit."""
         self.read += 1
         return self.read <= MAX_COMMANDS_READ
 
-    def reading(self, path: str) -> None:
+    def read_path(self, path: str) -> None:
         """Report a path that is read."""
         self.add(self.reads, path)
         if rule := self.places.secret(path):
-            self.name(rule, path)
+            self.report(rule, path)
         elif self.places.place(path) is Region.HOME:
-            self.name("read.outside", path)
+            self.report("read.outside", path)
 
-    def writing(self, path: str) -> None:
+    def write_path(self, path: str) -> None:
         """Report a path that is written, created or deleted."""
         if path in ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "-"):
             return
         self.add(self.writes, path)
         if rule := self.places.persistence(path):
-            self.name(rule, path)
+            self.report(rule, path)
         elif where := _WRITE_RULES.get(self.places.place(path)):
-            self.name(where, path)
+            self.report(where, path)
 
-    def calling(self, host: str, rule: str, about: str = "") -> None:
+    def call_host(self, host: str, rule: str, about: str = "") -> None:
         """Report a host that is called; the rule applies if it is another machine."""
         host = host.lower().strip("[]").rstrip(".")
-        host = as_number(host) or host
+        host = normalized_ipv4(host) or host
         if is_metadata(host):
-            self.name("secret.metadata", host)
+            self.report("secret.metadata", host)
         if is_local(host):
-            self.name("net.local", host)
+            self.report("net.local", host)
             return
         if host:
             self.add(self.hosts, host)
         self.sends = True
-        self.name(rule, about or host, knows_host=bool(host))
+        self.report(rule, about or host, knows_host=bool(host))
 
 
 _WRITE_RULES = {

@@ -1,10 +1,8 @@
 """Guard: decides whether an action may run, for the workspace, headless runs, editors and delegates.
 
-A rule that denies beats every permission; then a rule that asks; then a rule or permission that allows; then the mode.
-Checks, which know what was read before, may still ask about an allowed action. A file or a part of an action that
-cannot be read never allows anything. Rules and permissions are read again when their files have changed; rules of a
-project apply until the conversation closes, because the agent can write that file. AgentSession passes `judge` to the
-controller.
+Order: deny rules, ask rules, rules and permissions that allow, the approval mode. Checks of earlier events can still
+ask about an allowed action. A file or a part of an action that is not understood never allows anything. Files are read
+again when they change, but rules of a project apply until the conversation closes, because the agent can write them.
 """
 
 from __future__ import annotations
@@ -23,14 +21,14 @@ from core.sandbox_types import Denials
 from core.security.confirmation import CHECKS, ConfirmMode, Judgement, Verdict, needs_confirmation, only_thinks
 from core.security.facts import Facts, facts_of
 from core.security.patterns import (
+    COMMAND_TOOLS,
     FOREIGN,
-    UNSEEN,
     WorkFolders,
     home_of_user,
+    is_autorun_file,
     is_inside,
     may_touch,
     parts_of,
-    runs_later,
     touches,
     unclear_for,
     uncovered,
@@ -44,14 +42,14 @@ from core.security.shell.shell_state import Shell
 log = logging.getLogger(__name__)
 
 Check = Callable[[Action, Facts], Awaitable[Judgement | None]]
-"""A further check, which may answer ASK or DENY; ALLOW has no effect.
+"""A further check, which can ask or deny; ALLOW has no effect.
 
-A permission that was given on such a question, and a rule of the user that names the action definitely, keep it from
-asking; broad ones do not. In the mode `never` only checks that ask in every mode count.
+Its question is skipped if a permission was given on such a question, or if a rule of the user covers the action and is
+specific. In the mode `never`, only checks count that ask in every mode.
 """
 PLANNING = "Nothing is changed before the user has seen a plan. Look at what is there, plan, and say the plan."
 PLANNING_NOTE = f"\n\n[The user wants a plan first. {PLANNING}]"
-"""What the model reads behind a message of the user in the mode PLAN."""
+"""Added to messages of the user in the mode PLAN."""
 MODE = "mode {mode}"
 UNJUDGED = Facts(ActionSecurityRisk.UNKNOWN, opaque=True, sends=True, not_understood=("the action",))
 """The facts of an action that could not be judged."""
@@ -79,17 +77,17 @@ class Guard:
         user_home: str = "",
         rules: Sequence[Rule] | None = None,
     ) -> None:
-        """`folder` is the project on this machine, `workspace` the same as the sandbox calls it.
+        """`folder` is the project on this machine, `workspace` its path in the sandbox.
 
-        `shell` tells what is known of the shell before an action; without it, every action finds a fresh one.
-        `rules` are instead of the files of rules and permissions.
+        `shell` returns the state of the shell before an action, by default a new shell. `rules` replace the files of
+        rules and permissions.
         """
         self.mode = mode
         self.file = PermissionFile(home)
-        self.conversation: list[Permission] = []
-        """Permissions given for this conversation."""
-        self.above: Guard | None = None
-        """The guard of the conversation that this one is a delegate of; its permissions apply here too."""
+        self.conversation_permissions: list[Permission] = []
+        """Permissions for this conversation."""
+        self.parent: Guard | None = None
+        """The guard of the conversation that delegated to this one; its permissions apply here too."""
         self.checks = tuple(checks)
         self.folder = folder
         self._shell = shell
@@ -97,22 +95,22 @@ class Guard:
         self._only_reads = only_reads
         self._notice = notice
         self._user_home = user_home or home_of_user()
-        self._own_file, self.project_file = home / POLICY, Path(folder) / PROJECT_POLICY
+        self._user_file, self.project_file = home / POLICY, Path(folder) / PROJECT_POLICY
         self._read: dict[Path, Signature] = {}
-        self._own = Policy()
-        self._project = Policy()
+        self._user_policy = Policy()
+        self._project_policy = Policy()
         self._project_rules: dict[str, Rule] = {}
-        self._kept: tuple[Permission, ...] = ()
+        self._stored: tuple[Permission, ...] = ()
         self._permissions_broken = ""
-        self._told = ""
+        self._reported = ""
         self._enforced: frozenset[str] | None = None
-        """The rules that deny and that the sandbox was started with; None where none enforces any."""
-        self._changed = False
-        """Whether they are others by now."""
-        self._not_enforced: tuple[str, ...] = ()
+        """The deny rules that the sandbox was started with; None without such a sandbox."""
+        self._rules_changed = False
+        """Whether the deny rules have changed since then."""
+        self._unenforced: tuple[str, ...] = ()
         self._reads_files = rules is None
         if rules is not None:
-            self._own = Policy(tuple(rules))
+            self._user_policy = Policy(tuple(rules))
 
     @property
     def folders(self) -> WorkFolders:
@@ -120,14 +118,14 @@ class Guard:
         return WorkFolders(self._workspace(), self._user_home)
 
     async def judge(self, action: Action) -> Judgement:
-        """Decide what happens to an action. Takes as long as its checks; a check that fails asks."""
+        """Decide what happens to an action. A check that fails asks."""
         if only_thinks(action):
             return Judgement(Verdict.ALLOW, MODE.format(mode=self.mode))
-        facts, found = await self._by_rules(action)
+        facts, found = await self._judge_in_thread(action)
         found = replace(found, risk=(risk := _risk(action, facts)))
         if found.verdict is Verdict.ASK and risk is not facts.risk:
             found = replace(found, reasons=tuple(dict.fromkeys((*found.reasons, RATED))))
-        self._tell()
+        self._report_problems()
         if found.verdict is Verdict.DENY:
             return found
         for check in self.checks:
@@ -138,50 +136,50 @@ class Guard:
             found = replace(found, risk=strictest(found.risk, other.risk))
             counts = other.in_every_mode or self.mode is not ConfirmMode.NEVER
             asks = other.verdict is Verdict.ASK and counts
-            if asks and not await asyncio.to_thread(self._is_spared, action, facts):
-                found = _joined(found, other)
+            if asks and not await asyncio.to_thread(self._is_exempt, action, facts):
+                found = _combined(found, other)
         return found
 
     # -- the rules, in a thread ------------------------------------------------------------------------------------
 
-    async def _by_rules(self, action: Action) -> tuple[Facts, Judgement]:
+    async def _judge_in_thread(self, action: Action) -> tuple[Facts, Judgement]:
         """The judgement of the rules; if they fail, it asks."""
         try:
             shell = await self._shell(action) if self._shell is not None else None
-            return await asyncio.to_thread(self._checked, action, shell)
+            return await asyncio.to_thread(self._analyse_and_judge, action, shell)
         except Exception as error:  # the boundary to what models write: an action must not end the run
             log.exception("judging an action failed")
             why = f"Checking this action failed: {type(error).__name__}: {error}"
             return UNJUDGED, Judgement(Verdict.ASK, "a check that failed", (why[:300],), stays=True)
 
-    def _checked(self, action: Action, shell: Shell | None) -> tuple[Facts, Judgement]:
+    def _analyse_and_judge(self, action: Action, shell: Shell | None) -> tuple[Facts, Judgement]:
         self.refresh()
         folders = self.folders
         facts = facts_of(action, workspace=folders.workspace, shell=shell)
-        return facts, self._judged(action, facts, folders)
+        return facts, self._judge_by_rules(action, facts, folders)
 
     def denials(self) -> Denials:
-        """What a sandbox that is started now has to enforce. Blocking."""
+        """The deny rules for a sandbox that is started now. Blocking."""
         self.refresh()
         rules = self.rules()
         found = denials(rules, self.folders)
-        self._enforced, self._not_enforced = _denied(rules), found.notes
+        self._enforced, self._unenforced = _deny_patterns(rules), found.notes
         return found
 
     def rules(self) -> tuple[Rule | Permission, ...]:
         """Every rule and permission that applies here, as last read."""
-        return (*self._permissions(), *self._project_rules.values(), *self._own.rules)
+        return (*self._permissions(), *self._project_rules.values(), *self._user_policy.rules)
 
-    def _judged(self, action: Action, facts: Facts, folders: WorkFolders) -> Judgement:
-        rules = (*self._project_rules.values(), *self._own.rules)
+    def _judge_by_rules(self, action: Action, facts: Facts, folders: WorkFolders) -> Judgement:
+        rules = (*self._project_rules.values(), *self._user_policy.rules)
         every = self.rules()
-        self._changed = self._enforced is not None and self._enforced != _denied(every)
+        self._rules_changed = self._enforced is not None and self._enforced != _deny_patterns(every)
         for rule in every:
             if rule.verdict is Verdict.DENY and touches(rule.pattern, action, facts, folders):
                 return Judgement(Verdict.DENY, str(rule), facts.reasons)
-        if self.mode is ConfirmMode.PLAN and not self._looks(action):
+        if self.mode is ConfirmMode.PLAN and not self._changes_nothing(action):
             return Judgement(Verdict.DENY, MODE.format(mode=self.mode), (PLANNING,))
-        if broken := self._own.broken or self._project.broken or self._permissions_broken:
+        if broken := self._user_policy.broken or self._project_policy.broken or self._permissions_broken:
             return Judgement(Verdict.ASK, "a broken file", (broken,), stays=True)
         for asking in rules:
             if asking.verdict is Verdict.ASK and touches(asking.pattern, action, facts, folders):
@@ -202,29 +200,31 @@ class Guard:
             return Judgement(Verdict.ALLOW, str(used[0] if used else allowing[0]))
         if self.mode is not ConfirmMode.NEVER and facts.runs_code and isinstance(action, CmdRunAction):
             for rule in denying:
-                if rule.pattern.tool in UNSEEN:
+                if rule.pattern.tool in COMMAND_TOOLS:
                     why = f"It runs code that Handloom does not read, so {rule.pattern} may apply."
                     return Judgement(Verdict.ASK, str(rule), (why, *facts.reasons))
-        return self._by_mode(action, facts, folders)
+        return self._judge_by_mode(action, facts, folders)
 
-    def has_read(self, source: str) -> bool:
-        """Whether the user says that foreign content from there, an address, a path or a tool, directs nobody."""
+    def trusts_source(self, source: str) -> bool:
+        """Whether the user trusts untrusted content from a source: a URL, a path or a tool."""
         patterns = [one.pattern for one in self._permissions() if one.verdict is Verdict.ALLOW]
-        patterns += [one.pattern for one in self._own.rules if one.verdict is Verdict.ALLOW]
+        patterns += [one.pattern for one in self._user_policy.rules if one.verdict is Verdict.ALLOW]
         return any(pattern.tool == FOREIGN and matches(pattern.glob, source) for pattern in patterns)
 
-    def _is_spared(self, action: Action, facts: Facts) -> bool:
-        """Whether the user has allowed all of an action knowing what was read, or by a rule that says what it is."""
-        sparing = [one.pattern for one in self._permissions() if one.verdict is Verdict.ALLOW and one.informed]
-        sparing += [one.pattern for one in self._own.rules if one.verdict is Verdict.ALLOW and one.pattern.is_definite]
-        return bool(sparing) and not uncovered(sparing, parts_of(action, facts, self.folders), self.folders)
+    def _is_exempt(self, action: Action, facts: Facts) -> bool:
+        """Whether the question of a check is skipped for an action (see Check)."""
+        patterns = [one.pattern for one in self._permissions() if one.verdict is Verdict.ALLOW and one.informed]
+        patterns += [
+            one.pattern for one in self._user_policy.rules if one.verdict is Verdict.ALLOW and one.pattern.is_definite
+        ]
+        return bool(patterns) and not uncovered(patterns, parts_of(action, facts, self.folders), self.folders)
 
-    def _by_mode(self, action: Action, facts: Facts, folders: WorkFolders) -> Judgement:
+    def _judge_by_mode(self, action: Action, facts: Facts, folders: WorkFolders) -> Judgement:
         rule = MODE.format(mode=self.mode)
         match self.mode:
             case ConfirmMode.PLAN:
                 return Judgement(Verdict.ALLOW, rule)  # what changes something was denied before
-            case ConfirmMode.AUTO_EDIT if _edits_the_work(action, facts, folders):
+            case ConfirmMode.AUTO_EDIT if _only_edits_workspace(action, facts, folders):
                 return Judgement(Verdict.ALLOW, rule)
         risk = _risk(action, facts)
         if not needs_confirmation(action, self.mode, risk):
@@ -232,7 +232,7 @@ class Guard:
         reasons = facts.reasons if risk is facts.risk else (RATED, *facts.reasons)
         return Judgement(Verdict.ASK, rule, reasons, stays=bool(facts.not_understood))
 
-    def _looks(self, action: Action) -> bool:
+    def _changes_nothing(self, action: Action) -> bool:
         views = isinstance(action, FileEditAction) and action.command == "view"
         return views or self._only_reads(action)
 
@@ -240,18 +240,18 @@ class Guard:
         """Every permission that applies here."""
         guard: Guard | None = self
         while guard is not None:
-            yield from guard.conversation
-            guard = guard.above
+            yield from guard.conversation_permissions
+            guard = guard.parent
         folder = os.path.realpath(self.folder)
-        yield from (permission for permission in self._kept if permission.holds_in(folder))
+        yield from (permission for permission in self._stored if permission.holds_in(folder))
 
     def refresh(self) -> None:
         """Read the files that have changed on disk. Blocking."""
         if not self._reads_files:
             return
         for file, read in (
-            (self._own_file, self._read_own),
-            (self.project_file, self._read_project),
+            (self._user_file, self._read_user_policy),
+            (self.project_file, self._read_project_policy),
             (self.file.path, self._read_permissions),
         ):
             now = signature(file)
@@ -259,37 +259,42 @@ class Guard:
                 self._read[file] = now
                 read()
 
-    def _tell(self) -> None:
+    def _report_problems(self) -> None:
         """Report problems of the files, each once."""
-        wrong = (self._own.broken, self._project.broken, self._permissions_broken, self._project.ignored)
-        told = "\n".join(filter(None, (*wrong, *self._not_enforced, CHANGED if self._changed else "")))
-        if told != self._told:
-            self._told = told
-            self._notice(told)
+        wrong = (
+            self._user_policy.broken,
+            self._project_policy.broken,
+            self._permissions_broken,
+            self._project_policy.ignored,
+        )
+        problems = "\n".join(filter(None, (*wrong, *self._unenforced, CHANGED if self._rules_changed else "")))
+        if problems != self._reported:
+            self._reported = problems
+            self._notice(problems)
 
-    def _read_own(self) -> None:
-        self._own = read_policy(self._own_file, name=POLICY)
+    def _read_user_policy(self) -> None:
+        self._user_policy = read_policy(self._user_file, name=POLICY)
 
-    def _read_project(self) -> None:
-        self._project = read_policy(self.project_file, name=str(PROJECT_POLICY), tightens=True)
-        self._project_rules |= {f"{rule.verdict} {rule.pattern}": rule for rule in self._project.rules}
+    def _read_project_policy(self) -> None:
+        self._project_policy = read_policy(self.project_file, name=str(PROJECT_POLICY), tightens=True)
+        self._project_rules |= {f"{rule.verdict} {rule.pattern}": rule for rule in self._project_policy.rules}
 
     def _read_permissions(self) -> None:
         try:
-            self._kept, self._permissions_broken = self.file.read(), ""
+            self._stored, self._permissions_broken = self.file.read(), ""
         except ConfigurationError as error:
-            self._kept, self._permissions_broken = (), str(error)
+            self._stored, self._permissions_broken = (), str(error)
 
 
-def guard_of_files(home: Path, folder: str, user_home: str = "") -> Guard:
-    """A guard of a folder without a conversation: what the files of rules and permissions say."""
+def guard_for_folder(home: Path, folder: str, user_home: str = "") -> Guard:
+    """A guard without a conversation, with the rules and permissions that apply in a folder."""
     return Guard(
         home=home, folder=folder, workspace=lambda: folder, mode=ConfirmMode.RISKY, only_reads=lambda action: False,
         user_home=user_home,
     )  # fmt: skip
 
 
-def _denied(rules: Sequence[Rule | Permission]) -> frozenset[str]:
+def _deny_patterns(rules: Sequence[Rule | Permission]) -> frozenset[str]:
     return frozenset(str(rule.pattern) for rule in rules if rule.verdict is Verdict.DENY)
 
 
@@ -299,7 +304,7 @@ def _risk(action: Action, facts: Facts) -> ActionSecurityRisk:
     return facts.risk if rated is ActionSecurityRisk.UNKNOWN else strictest(facts.risk, rated)
 
 
-def _joined(found: Judgement, other: Judgement) -> Judgement:
+def _combined(found: Judgement, other: Judgement) -> Judgement:
     """Join two judgements that ask, with all reasons; a rule that asks each time stays the rule."""
     if found.stays:
         return replace(found, reasons=tuple(dict.fromkeys((*found.reasons, *other.reasons))))
@@ -312,16 +317,16 @@ async def _run_check(check: Check, action: Action, facts: Facts) -> Judgement | 
         return await check(action, facts)
     except Exception as error:  # a bug in a check must not allow anything
         log.exception("a check on an action failed")
-        misset = isinstance(error, ConfigurationError)  # of the analyzers, which do not count in this mode
+        misset = isinstance(error, ConfigurationError)  # of the analyzers, which do not ask in every mode
         why = (f"{type(error).__name__}: {error}",)
         return Judgement(Verdict.ASK, "a check that failed", why, in_every_mode=not misset)
 
 
-def _edits_the_work(action: Action, facts: Facts, folders: WorkFolders) -> bool:
-    """Whether an action only reads or edits files of the workspace that no program obeys."""
+def _only_edits_workspace(action: Action, facts: Facts, folders: WorkFolders) -> bool:
+    """Whether an action only reads or edits files of the workspace that no program executes or obeys."""
     if not isinstance(action, FileReadAction | FileWriteAction | FileEditAction):
         return False
     paths = (*facts.reads, *facts.writes)
     if not paths or facts.risk is ActionSecurityRisk.HIGH or not all(is_inside(path, folders) for path in paths):
         return False
-    return not any(runs_later(path) for path in facts.writes)
+    return not any(is_autorun_file(path) for path in facts.writes)

@@ -1,7 +1,7 @@
-"""Where a path leads, by its text alone: the workspace, the home folder, the system; and whether it contains secrets.
+"""Classification of paths: the workspace, the home folder, the system, files with secrets, persistence.
 
-Pure and lexical: nothing is looked up, so a link inside the workspace may lead elsewhere; the sandbox's walls hold
-there. The home folder is written `~`, whoever's it is.
+Pure and lexical: nothing is looked up, so a link in the workspace may lead elsewhere; the sandbox protects against
+that. Every home folder is written `~`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from core.autorun_paths import is_autorun
 
 
 class Region(StrEnum):
-    """Where a path leads."""
+    """The region of a path."""
 
     INSIDE = "inside"
     TEMPORARY = "temporary"
@@ -59,7 +59,7 @@ _SAMPLES = (
     "~/.bash_history", "~/.docker/config.json", "/etc/shadow", "/proc/self/environ", "/proc/1/environ",
     "~/.gnupg/secring.gpg", "~/.git-credentials",
 )  # fmt: skip
-"""What a pattern with wildcards is held against."""
+"""Files that a path with wildcards is matched with."""
 _PERSISTENCE: tuple[tuple[str, str], ...] = (
     (r"^~/\.(?:bashrc|bash_profile|bash_login|bash_logout|bash_aliases|profile|zshrc|zprofile|zshenv|zlogin|kshrc"
      r"|cshrc|tcshrc|inputrc|xinitrc|xprofile|xsession|config/fish/.*|config/starship\.toml|pam_environment)$",
@@ -98,12 +98,12 @@ class Places:
 
     @property
     def home(self) -> str:
-        """The home folder that the workspace lies in; `~` where it lies in none."""
+        """The home folder that contains the workspace, or `~`."""
         found = _HOME.match(self.workspace)
         return found[0] if found else "~"
 
     def resolve(self, path: str, cwd: str | None) -> str | None:
-        """The path without `.` and `..`, absolute or beginning with `~`; None where the folder is not known."""
+        """The path without `.` and `..`, absolute or relative to `~`; None if `cwd` is unknown."""
         if path == "~" or path.startswith("~/"):
             path = self.home + path[1:]
         elif path.startswith("~"):
@@ -121,7 +121,7 @@ class Places:
         return "/" + posixpath.normpath(path).lstrip("/")
 
     def place(self, path: str) -> Region:
-        """Where a resolved path leads."""
+        """The region of a resolved path."""
         if _within(path, self.workspace):
             return Region.INSIDE
         if _within(path, *_TEMPORARY):
@@ -135,7 +135,7 @@ class Places:
         return Region.OUTSIDE if path.startswith("/") else Region.UNKNOWN
 
     def is_above(self, path: str, inner: str = "") -> bool:
-        """Whether the workspace, or `inner`, lies in this folder, or is it."""
+        """Whether this folder is or contains the workspace, or `inner`."""
         return _within(inner or self.workspace, path)
 
     def symbolic(self, path: str) -> str:
@@ -143,14 +143,14 @@ class Places:
         return _HOME.sub("~", path)
 
     def secret(self, path: str) -> str:
-        """The rule about secrets that the path meets; empty where it meets none."""
+        """The rule about secrets that applies to a path, or an empty string."""
         path = self.symbolic(path)
         if any(char in path for char in "*?[") and any(fnmatchcase(sample, path) for sample in _SAMPLES):
             return "secret.read"
         return next((rule for pattern, rule in _SECRET_PATTERNS if pattern.search(path)), "")
 
     def persistence(self, path: str) -> str:
-        """The rule about what outlasts the conversation that the path meets; empty where it meets none."""
+        """The rule about persistence that applies to a path, or an empty string."""
         path = self.symbolic(path)
         by_name = "persist.hook" if is_autorun(path) else ""
         return next((rule for pattern, rule in _PERSISTENCE_PATTERNS if pattern.search(path)), by_name)

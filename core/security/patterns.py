@@ -1,10 +1,9 @@
 """Patterns of policy rules and permissions: `bash(git push *)`, `write(/etc/**)`, `net(*.example.com)`, `*`.
 
-An action has parts (each simple command of a line, each file that is written, a page, a tool). It is covered where
-every part of it is; it is touched where any part is, or what it reads, writes or calls. Allowing wants it covered,
-asking and denying only touched, so that what cannot be told is never allowed by a narrow pattern. In bash, net, mcp,
-agent and browser `*` stands for anything; in paths `*` stays within one folder and `**` does not. `\\*` is a star.
-Matching takes time linear in the text for each star, whoever wrote the pattern.
+An action has parts: each simple command, each file that is written, a page, a tool. A pattern that allows must cover
+every part; one that asks or denies applies if it matches any part, or anything that the action reads, writes or calls.
+So a narrow pattern never allows what is not understood. In paths, `*` matches within one folder and `**` across
+folders; elsewhere `*` matches anything. `\\*` is a literal star. Matching takes linear time for each star.
 """
 
 from __future__ import annotations
@@ -33,26 +32,26 @@ from core.globs import matches, unescaped
 from core.security.facts import Facts
 
 FOREIGN = "foreign"
-"""Covers no action: it names foreign content that the user knows to be fine, by its address, path or tool."""
+"""Covers no action: it names untrusted content that the user trusts, by URL, path or tool."""
 TOOLS = ("bash", "read", "write", "net", "browser", "mcp", "cell", "agent", FOREIGN)
 MAX_CHARS = 2_000
-"""Of one pattern: longer ones are read by nobody."""
+"""Limit for one pattern."""
 HARMLESS_FILES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"})
 _PATTERN = re.compile(rf"({'|'.join(TOOLS)})\((.*)\)", re.DOTALL)
 _NEXT = re.compile(rf"(?<=\))\s+(?=(?:{'|'.join(TOOLS)})\()")
 _PATHS = frozenset({"read", "write"})
 _OBEYED = frozenset({".git", ".openhands"})
-"""Folders whose files programs run or obey, beside those of `autorun`."""
+"""Folders whose files programs execute or obey, in addition to `core.autorun_paths`."""
 _SITE = re.compile(r"https?://[^/*]+/")
 
 
 class PatternError(ValueError):
-    """Not a pattern; the text says what one looks like."""
+    """The text is not a valid pattern."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """What it is about, and a glob; no tool is everything."""
+    """A tool and a glob; without a tool it matches everything."""
 
     tool: str
     glob: str
@@ -62,12 +61,12 @@ class Pattern:
 
     @property
     def is_all(self) -> bool:
-        """Whether it covers everything of its tool, whatever cannot be told of it included."""
+        """Whether it covers everything of its tool, even what is not understood."""
         return not self.tool or self.glob in ("*", "**")
 
     @property
     def is_definite(self) -> bool:
-        """Whether it says what is done, and not only by which program: `git push *` and no `git *`."""
+        """Whether it names what is done and not only the program: `git push *`, but not `git *`."""
         named, star, _rest = self.glob.partition("*")
         if not star or self.is_all:
             return not self.is_all
@@ -77,7 +76,7 @@ class Pattern:
 
 
 def parse(text: str) -> Pattern:
-    """Read one pattern. Raises PatternError."""
+    """Parse one pattern. Raises PatternError."""
     text = text.strip()
     if text == "*":
         return Pattern("", "*")
@@ -92,13 +91,13 @@ def parse(text: str) -> Pattern:
 
 
 def parse_all(text: str) -> tuple[Pattern, ...]:
-    """Read one or several patterns, apart by spaces. Raises PatternError."""
+    """Parse patterns that are separated by spaces. Raises PatternError."""
     return tuple(dict.fromkeys(parse(part) for part in _NEXT.split(text.strip())))
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of an action; no text is one that cannot be told."""
+    """A part of an action; without a text it is not understood."""
 
     tool: str
     text: str | None
@@ -107,19 +106,19 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class WorkFolders:
-    """Where paths lead to: the folder of the work, and the home that `~` stands for."""
+    """The workspace, and the home folder for `~`."""
 
     workspace: str
     home: str
 
     @property
-    def is_here(self) -> bool:
-        """Whether the folder is one of this machine, so that links in it can be followed."""
+    def is_local(self) -> bool:
+        """Whether the workspace is on this machine, so that links can be followed."""
         return os.path.isdir(self.workspace)
 
 
 def parts_of(action: Action, facts: Facts, folders: WorkFolders) -> tuple[Part, ...]:
-    """What all has to be covered for the action to be allowed. Follows links on the disk."""
+    """The parts that must be covered to allow the action. Follows links on the disk."""
     match action:
         case CmdRunAction():
             commands = [Part("bash", command) for command in facts.commands]
@@ -145,28 +144,28 @@ def parts_of(action: Action, facts: Facts, folders: WorkFolders) -> tuple[Part, 
 
 
 def covers(pattern: Pattern, part: Part, folders: WorkFolders) -> bool:
-    """Whether a pattern that allows covers this part, whichever way it is named."""
+    """Whether a pattern covers this part."""
     if not pattern.tool:
         return True
     if pattern.tool == "net":
         return bool(part.host) and matches(pattern.glob, part.host)
     if pattern.tool != part.tool:
         return False
-    if part.text is None:  # a command that is not understood is covered by `*` alone
+    if part.text is None:  # only `*` covers a command that is not understood
         return pattern.is_all and part.tool != "bash"
     if pattern.is_all:
         return True
     if part.tool in _PATHS:
-        if part.tool == "write" and runs_later(part.text) and not runs_later(unescaped(pattern.glob)):
-            return False  # a folder that may be written is no yes to what programs of the user run there
-        return all(path_matches(pattern.glob, path, folders) for path in names_of(part.text, folders))
-    if part.tool == "cell":  # code can do anything behind what a glob has matched
+        if part.tool == "write" and is_autorun_file(part.text) and not is_autorun_file(unescaped(pattern.glob)):
+            return False  # a permission for a folder does not include files that programs execute
+        return all(path_matches(pattern.glob, path, folders) for path in resolved_paths(part.text, folders))
+    if part.tool == "cell":  # code can do anything after the text that a glob matches
         return unescaped(pattern.glob) == part.text
     return command_matches(pattern.glob, part.text) if part.tool == "bash" else matches(pattern.glob, part.text)
 
 
-def runs_later(path: str) -> bool:
-    """Whether programs of the user run or obey a file of this name, so that writing it is more than an edit."""
+def is_autorun_file(path: str) -> bool:
+    """Whether programs of the user execute or obey a file of this name, so that writing it is more than an edit."""
     return is_autorun(path) or not _OBEYED.isdisjoint(path.split("/"))
 
 
@@ -177,7 +176,7 @@ def uncovered(patterns: Iterable[Pattern], parts: Iterable[Part], folders: WorkF
 
 
 def touches(pattern: Pattern, action: Action, facts: Facts, folders: WorkFolders) -> bool:
-    """Whether any part of an action, or what it reads, writes or calls, is one that a pattern means."""
+    """Whether a pattern matches any part of an action, or anything that it reads, writes or calls."""
     if not pattern.tool:
         return True
     match pattern.tool:
@@ -185,9 +184,11 @@ def touches(pattern: Pattern, action: Action, facts: Facts, folders: WorkFolders
             return any(matches(pattern.glob, host) for host in facts.hosts)
         case "read" | "write":
             paths = facts.reads if pattern.tool == "read" else facts.writes
-            return any(path_matches(pattern.glob, name, folders) for path in paths for name in names_of(path, folders))
+            return any(
+                path_matches(pattern.glob, name, folders) for path in paths for name in resolved_paths(path, folders)
+            )
         case "bash" if isinstance(action, CmdRunAction):
-            return any(command_matches(pattern.glob, text) for text in _said(action, facts)) or pattern.is_all
+            return any(command_matches(pattern.glob, text) for text in _spellings(action, facts)) or pattern.is_all
         case "cell" if isinstance(action, IPythonRunCellAction):
             return matches(pattern.glob, action.code)
         case "browser" if isinstance(action, BrowseInteractiveAction):
@@ -195,19 +196,19 @@ def touches(pattern: Pattern, action: Action, facts: Facts, folders: WorkFolders
     return any(covers(pattern, part, folders) for part in parts_of(action, facts, folders) if part.tool == pattern.tool)
 
 
-UNSEEN = frozenset({"", "bash", "read", "write", "net"})
-"""Tools whose rules say what commands and cells may do."""
+COMMAND_TOOLS = frozenset({"", "bash", "read", "write", "net"})
+"""Tools whose rules apply to commands and cells."""
 
 
 def unclear_for(pattern: Pattern, action: Action, facts: Facts) -> str:
-    """A part of a command or a cell that is not understood, so that a pattern may mean it; empty for none."""
-    if pattern.tool not in UNSEEN or not isinstance(action, CmdRunAction | IPythonRunCellAction):
+    """A part of a command or cell that is not understood, so that the pattern may apply; empty for none."""
+    if pattern.tool not in COMMAND_TOOLS or not isinstance(action, CmdRunAction | IPythonRunCellAction):
         return ""
     return next(iter(facts.not_understood), "") or dict(facts.unclear).get(pattern.tool, "")
 
 
 def may_touch(pattern: Pattern, facts: Facts, folders: WorkFolders) -> bool:
-    """Whether a command names a folder, or a glob, in which there may be what a pattern for paths means."""
+    """Whether a command names a folder or a glob that may contain a path which the pattern matches."""
     if pattern.tool not in _PATHS:
         return False
     wanted = absolute(pattern.glob, folders).split("/")
@@ -216,9 +217,9 @@ def may_touch(pattern: Pattern, facts: Facts, folders: WorkFolders) -> bool:
     for path in paths:
         parts = path.split("/")
         known = next((at for at, part in enumerate(parts) if _GLOB.search(part)), len(parts))
-        for name in names_of("/".join(parts[:known]) or "/", folders):
+        for name in resolved_paths("/".join(parts[:known]) or "/", folders):
             given = [*name.rstrip("/").split("/"), *parts[known:]]
-            places = _places_reached(wanted, given)
+            places = _positions_reached(wanted, given)
             if known < len(parts) and (len(wanted) in places or base.startswith(_GLOB.split("/".join(given))[0])):
                 return True
             if len(wanted) in places or not places:  # `touches` tells, or nothing below it is meant
@@ -233,25 +234,25 @@ def may_touch(pattern: Pattern, facts: Facts, folders: WorkFolders) -> bool:
 _GLOB = re.compile(r"[*?\[]")
 
 
-def _places_reached(wanted: list[str], given: list[str]) -> set[int]:
-    """How many segments of a glob for paths a path may have used up; either may have wildcards."""
-    places = _behind_stars(wanted, {0})
+def _positions_reached(wanted: list[str], given: list[str]) -> set[int]:
+    """The positions in `wanted` that a path may have reached; both may have wildcards."""
+    places = _after_stars(wanted, {0})
     for segment in given:
         after = {at for at in places if at < len(wanted) and wanted[at] == "**"}
-        after |= {at + 1 for at in places - after if at < len(wanted) and _may_both(wanted[at], segment)}
-        places = _behind_stars(wanted, after)
+        after |= {at + 1 for at in places - after if at < len(wanted) and _globs_may_overlap(wanted[at], segment)}
+        places = _after_stars(wanted, after)
     return places
 
 
-def _behind_stars(wanted: list[str], places: set[int]) -> set[int]:
+def _after_stars(wanted: list[str], places: set[int]) -> set[int]:
     for at, segment in enumerate(wanted):
         if at in places and segment == "**":
             places = places | {at + 1}
     return places
 
 
-def _may_both(wanted: str, given: str) -> bool:
-    """Whether a name may be what both of two globs mean, as far as their beginnings and ends tell."""
+def _globs_may_overlap(wanted: str, given: str) -> bool:
+    """Whether one name may match both globs, judged by their beginnings and ends."""
     if not _GLOB.search(given):
         return matches(wanted, given)
     first, last = (re.split(r"[*?\[\]\\]", one) for one in (wanted, given))
@@ -263,23 +264,23 @@ def _may_both(wanted: str, given: str) -> bool:
 
 def _may_be_folder(given: list[str], folders: WorkFolders) -> bool:
     path = "/".join(given)
-    if folders.is_here and os.path.exists(path):
+    if folders.is_local and os.path.exists(path):
         return os.path.isdir(path)
     return "." not in given[-1]
 
 
 def is_inside(path: str, folders: WorkFolders) -> bool:
-    """Whether a path lies in the folder of the work, and links do not lead it out."""
+    """Whether a path is in the workspace, also after links are followed."""
     top = _expanded(folders.workspace, folders)
-    tops = {top, os.path.realpath(top)} if folders.is_here else {top}
+    tops = {top, os.path.realpath(top)} if folders.is_local else {top}
     return all(any(name == one or name.startswith(f"{one.rstrip('/')}/") for one in tops)
-               for name in names_of(path, folders))  # fmt: skip
+               for name in resolved_paths(path, folders))  # fmt: skip
 
 
-def names_of(path: str, folders: WorkFolders) -> tuple[str, ...]:
-    """A path as it is written, absolute; and where links lead it, if the folder of the work is on this machine."""
+def resolved_paths(path: str, folders: WorkFolders) -> tuple[str, ...]:
+    """The absolute path as written, and as resolved on the disk if that differs."""
     written = _expanded(path, folders)
-    if not folders.is_here:
+    if not folders.is_local:
         return (written,)
     real = os.path.realpath(written)
     return (written,) if real == written else (written, real)
@@ -292,8 +293,8 @@ def _expanded(path: str, folders: WorkFolders) -> str:
     return posixpath.normpath(posixpath.join(folders.workspace, path)) if path else path
 
 
-def _said(action: CmdRunAction, facts: Facts) -> Iterator[str]:
-    """A line as it was written, its commands, and the other ways to write these."""
+def _spellings(action: CmdRunAction, facts: Facts) -> Iterator[str]:
+    """The command line as written, its simple commands, and their other spellings."""
     yield " ".join(action.command.split())
     for command in (*facts.commands, *facts.spellings):
         yield command
@@ -313,17 +314,17 @@ def _urls(code: str) -> list[str]:
 
 
 def command_matches(glob: str, command: str) -> bool:
-    """As `matches`; and `git push *` is also `git push` alone."""
+    """As `matches`, but `git push *` also matches `git push`."""
     return matches(glob, command) or (glob.endswith(" *") and matches(glob[:-2], command))
 
 
 def absolute(glob: str, folders: WorkFolders) -> str:
-    """A glob for paths as it is matched: absolute, and `folder/` as `folder/**`."""
+    """A glob for paths made absolute; `folder/` becomes `folder/**`."""
     return _expanded(glob.rstrip("/") + "/**" if glob.endswith("/") and glob != "/" else glob, folders)
 
 
 def path_matches(glob: str, path: str, folders: WorkFolders) -> bool:
-    """Whether an absolute path is what a glob for paths means; `folder/**` means the folder, too."""
+    """Whether a glob matches an absolute path; `folder/**` also matches the folder."""
     wanted = absolute(glob, folders)
     if wanted in ("/**", "/"):
         return wanted == "/**" or path == "/"
@@ -331,7 +332,7 @@ def path_matches(glob: str, path: str, folders: WorkFolders) -> bool:
 
 
 def _segments_match(wanted: tuple[str, ...], given: tuple[str, ...]) -> bool:
-    """Folder by folder; the set of places that can be reached keeps it from trying anything twice."""
+    """Match folder by folder, without backtracking."""
     reached = {0}
     for segment in wanted:
         if segment == "**":
@@ -344,5 +345,5 @@ def _segments_match(wanted: tuple[str, ...], given: tuple[str, ...]) -> bool:
 
 
 def home_of_user() -> str:
-    """What `~` stands for on this machine."""
+    """The home folder on this machine."""
     return str(Path.home())

@@ -1,9 +1,8 @@
-"""Permissions: what the user has allowed or denied on a card, and how far that reaches.
+"""Permissions: what the user has always allowed or denied, and where.
 
-Those of a project and those that hold everywhere lie in one file of the home, which only its owner reads; those of a
-conversation are events of its log. Invariant: a file that cannot be understood is never written over and never
-allows. Several programs share the file: each change is made under a lock, to what the file says at that moment.
-Blocking: call it in a thread.
+Permissions for a project and for everywhere are in a file of the home that only its owner can read; those of a
+conversation are events of its log. Invariant: a file that cannot be parsed is never overwritten and never allows
+anything. Several processes share the file, so each change is made under a lock. Blocking: call it in a thread.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ MAX_BYTES = 4 * 1024 * 1024
 
 
 class Scope(StrEnum):
-    """How far an answer reaches."""
+    """Where a permission applies."""
 
     ONCE = "once"
     CONVERSATION = "conversation"
@@ -41,46 +40,46 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """One answer that is kept."""
+    """A stored answer of the user."""
 
     verdict: Verdict
     pattern: Pattern
     scope: Scope
     folder: str = ""
-    """The project, links followed; empty where it holds everywhere."""
+    """The resolved path of the project; empty for the other scopes."""
     at: str = ""
-    """When it was given: UTC, ISO 8601."""
+    """Time of the answer, UTC, ISO 8601."""
     conversation: str = ""
-    """The id of the conversation in which it was given."""
+    """The id of the conversation in which the user answered."""
     id: str = ""
     informed: bool = False
-    """Whether it answered a question of taint or of the analyzers; one that did not spares none of those."""
+    """Whether it answered a question of taint or of the analyzers, so that it also applies to those."""
 
     def __str__(self) -> str:
         return f"permission {self.id} ({self.scope}) {self.verdict} {self.pattern}".replace("  ", " ")
 
     def holds_in(self, folder: str) -> bool:
-        """Whether it counts for work in a folder, links followed."""
+        """Whether it applies in a folder, which must be resolved."""
         return self.scope is not Scope.PROJECT or self.folder == folder
 
 
-def given(
+def new_permission(
     verdict: Verdict, pattern: Pattern, scope: Scope, *, folder: str, conversation: str, informed: bool = False
 ) -> Permission:
-    """A permission that is given now."""
+    """Make a permission with the current time and a new id."""
     at = datetime.now(UTC).isoformat(timespec="seconds")
     place = os.path.realpath(folder) if scope is Scope.PROJECT else ""
     return Permission(verdict, pattern, scope, place, at, conversation, uuid.uuid4().hex[:8], informed)
 
 
 class PermissionFile:
-    """The permissions of one home."""
+    """The permissions in one home folder."""
 
     def __init__(self, home: Path) -> None:
         self.path = home / PERMISSIONS
 
     def read(self) -> tuple[Permission, ...]:
-        """All of them, the oldest first. Raises ConfigurationError where the file cannot be understood."""
+        """All permissions, the oldest first. Raises ConfigurationError if the file cannot be parsed."""
         try:
             if self.path.stat().st_size > MAX_BYTES:
                 raise ValueError("it is too long")
@@ -90,25 +89,25 @@ class PermissionFile:
             return ()
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise ConfigurationError(
-                f"{self.path} cannot be read: {error}. Mend it or move it away; until then every action is asked about."
+                f"{self.path} cannot be read: {error}. Fix it or move it away. Until then, every action needs approval."
             ) from None
 
     def add(self, permissions: Iterable[Permission]) -> None:
-        """Keep these, too; those that are kept already are not kept twice. Raises ConfigurationError."""
+        """Add permissions, except those that exist already. Raises ConfigurationError."""
         with self._lock():
-            kept = list(self.read())
-            known = {_meaning(one) for one in kept}
-            kept += [one for one in permissions if _meaning(one) not in known]
-            self._write(kept)
+            stored = list(self.read())
+            known = {_identity(one) for one in stored}
+            stored += [one for one in permissions if _identity(one) not in known]
+            self._write(stored)
 
     def revoke(self, ids: Iterable[str]) -> None:
-        """Take these back. Raises UsageError where one of them is not there, ConfigurationError."""
+        """Delete permissions. Raises UsageError if one does not exist, ConfigurationError."""
         wanted = set(ids)
         with self._lock():
-            kept = self.read()
-            if unknown := wanted - {one.id for one in kept}:
+            stored = self.read()
+            if unknown := wanted - {one.id for one in stored}:
                 raise UsageError(f"There is no permission {', '.join(sorted(unknown))}. See: handloom permissions list")
-            self._write([one for one in kept if one.id not in wanted])
+            self._write([one for one in stored if one.id not in wanted])
 
     @contextmanager
     def _lock(self) -> Iterator[None]:
@@ -135,10 +134,10 @@ class PermissionFile:
             raise self._failed(error) from None
 
     def _failed(self, error: OSError) -> ConfigurationError:
-        return ConfigurationError(f"{self.path} cannot be written: {error.strerror or error}. Nothing was kept.")
+        return ConfigurationError(f"{self.path} cannot be written: {error.strerror or error}. Nothing was saved.")
 
 
-def _meaning(permission: Permission) -> tuple[object, ...]:
+def _identity(permission: Permission) -> tuple[object, ...]:
     return (permission.verdict, permission.pattern, permission.scope, permission.folder, permission.informed)
 
 
@@ -156,5 +155,5 @@ def _from_json(entry: dict[str, Any]) -> Permission:
     texts = {name: str(entry.get(name, "")) for name in ("folder", "at", "conversation", "id")}
     scope = Scope(entry["scope"])
     if scope is Scope.PROJECT and not texts["folder"]:
-        raise ValueError("a permission of a project names no folder")
+        raise ValueError("a permission for a project has no folder")
     return Permission(Verdict(entry["verdict"]), pattern, scope, **texts, informed=entry.get("informed") is True)

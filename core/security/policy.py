@@ -4,8 +4,8 @@
     ask = ["net(*)"]
     deny = ["read(~/.ssh/**)", "bash(git push *)"]
 
-A project's file only tightens: what it allows does not count, so it counts without trust. A file that cannot be
-understood never allows: it is `broken`, and everything is asked until it is mended. Blocking: call it in a thread.
+A project's policy can only restrict, so it applies without trust in the project: its `allow` rules are ignored. While
+a file cannot be parsed, every action needs approval. Blocking: call it in a thread.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from core.security.patterns import Pattern, PatternError, parse
 POLICY = "policy.toml"
 PROJECT_POLICY = Path(".handloom") / POLICY
 MAX_BYTES = 256 * 1024
-"""More rules than that are no policy that anybody has read."""
+"""Limit for one file."""
 Signature = tuple[int, int, int] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A pattern and what it means, with its place in a file."""
+    """One rule of a policy."""
 
     verdict: Verdict
     pattern: Pattern
     where: str
-    """Such as `policy.toml:3`."""
+    """File and line, such as `policy.toml:3`."""
 
     def __str__(self) -> str:
         return f"{self.where} {self.verdict} {self.pattern}"
@@ -44,16 +44,17 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What a file says. `broken` is what is wrong with it and what to do; then everything is asked."""
+    """The rules of a file."""
 
     rules: tuple[Rule, ...] = ()
     broken: str = ""
+    """Why the file cannot be used, for the user; then every action needs approval."""
     ignored: str = ""
-    """What of it does not count, and why."""
+    """Which of its rules are ignored, and why."""
 
 
-class _WrongError(Exception):
-    """What is wrong, and in which line; 0 where that is not known."""
+class _PolicyError(Exception):
+    """A problem in a policy file, with the line; 0 if it is unknown."""
 
     def __init__(self, text: str, line: int = 0) -> None:
         super().__init__(text)
@@ -61,7 +62,7 @@ class _WrongError(Exception):
 
 
 def signature(file: Path) -> Signature:
-    """What changes whenever a file does; None where there is none."""
+    """A value that changes when the file changes; None if it does not exist."""
     try:
         found = file.stat()
     except (OSError, ValueError):
@@ -70,32 +71,32 @@ def signature(file: Path) -> Signature:
 
 
 def read_policy(file: Path, *, name: str, tightens: bool = False) -> Policy:
-    """Read a policy; no file is an empty one. `name` is what it is called on the screen. Never raises."""
+    """Read a policy, which is empty if the file does not exist. `name` is for messages. Never raises."""
     try:
         text = _text_of(file)
         rules = tuple(_rules(text, name)) if text else ()
-    except _WrongError as error:
+    except _PolicyError as error:
         place = f"{file}, line {error.line}" if error.line else str(file)
-        return Policy(broken=f"{place}: {error} Until it is mended, every action is asked about.")
+        return Policy(broken=f"{place}: {error} Until it is fixed, every action needs approval.")
     if not tightens:
         return Policy(rules)
     kept = tuple(rule for rule in rules if rule.verdict is not Verdict.ALLOW)
-    ignored = f"{file}: what it allows does not count, because a project's policy only tightens."
+    ignored = f"{file}: its allow rules are ignored, because a project's policy can only restrict."
     return Policy(kept, ignored=ignored if len(kept) < len(rules) else "")
 
 
 def _text_of(file: Path) -> str:
-    """The text of a file; empty where there is none. Raises _WrongError."""
+    """The text of a file, empty if it does not exist. Raises _PolicyError."""
     try:
         return read_text(file, MAX_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         return ""
     except OSError as error:
         if error.errno == errno.EFBIG:
-            raise _WrongError(f"it is longer than {MAX_BYTES // 1024} kB.") from None
-        raise _WrongError(f"it cannot be read: {error.strerror}.") from None
+            raise _PolicyError(f"it is longer than {MAX_BYTES // 1024} kB.") from None
+        raise _PolicyError(f"it cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
-        raise _WrongError("it is no UTF-8 text.") from None
+        raise _PolicyError("it is not UTF-8.") from None
 
 
 def _rules(text: str, name: str) -> Iterator[Rule]:
@@ -104,13 +105,13 @@ def _rules(text: str, name: str) -> Iterator[Rule]:
     except tomllib.TOMLDecodeError as error:
         found = re.search(r"\(at (?:line (\d+)[^)]*|end of document)\)", str(error))
         line = int(found[1]) if found and found[1] else len(text.splitlines())
-        raise _WrongError(f"{re.sub(r' *[(]at .*[)]$', '', str(error))}.", line) from None
+        raise _PolicyError(f"{re.sub(r' *[(]at .*[)]$', '', str(error))}.", line) from None
     for key, patterns in document.items():
         line = _line_of(text, key)
         if key not in set(Verdict):
-            raise _WrongError(f"There is no list {key!r}; there are allow, ask and deny.", line)
+            raise _PolicyError(f"There is no list {key!r}; there are allow, ask and deny.", line)
         if not isinstance(patterns, list) or not all(isinstance(pattern, str) for pattern in patterns):
-            raise _WrongError(f'{key} is a list of patterns, such as {key} = ["bash(git push *)"].', line)
+            raise _PolicyError(f'{key} is a list of patterns, such as {key} = ["bash(git push *)"].', line)
         seen: dict[str, int] = {}
         for pattern in patterns:
             at = _line_of(text, pattern, after=seen.get(pattern, line - 1)) or line
@@ -118,11 +119,11 @@ def _rules(text: str, name: str) -> Iterator[Rule]:
             try:
                 yield Rule(Verdict(key), parse(pattern), f"{name}:{at}")
             except PatternError as error:
-                raise _WrongError(str(error), at) from None
+                raise _PolicyError(str(error), at) from None
 
 
 def _line_of(text: str, what: str, after: int = 0) -> int:
-    """The first line behind `after` that holds a text; 0 where it is written in another way."""
+    """The first line after `after` that contains a text; 0 if there is none."""
     lines = text.splitlines()
     forms = (what, what.replace("\\", "\\\\").replace('"', '\\"'))
     return next((n for n, line in enumerate(lines, 1) if n > after and any(form in line for form in forms)), 0)

@@ -73,13 +73,13 @@ def is_understood(code: str, findings: Findings, folders: tuple[str, ...]) -> bo
     nodes = list(ast.walk(tree))
     if len(nodes) > MAX_NODES or not all(isinstance(node, _NODES) for node in nodes):
         return False
-    named = _named(nodes)
+    named = _imported(nodes)
     if named is None or any(
         isinstance(node, ast.Name) and node.id.startswith("_") and node.id != "_" for node in nodes
     ):
         return False
     reads = list[str]()
-    if not all(_is_known(node, named, reads) for node in nodes):
+    if not all(_is_allowed(node, named, reads) for node in nodes):
         return False
     for path in reads:
         resolved = {findings.places.resolve(path, folder) for folder in folders}
@@ -87,7 +87,7 @@ def is_understood(code: str, findings: Findings, folders: tuple[str, ...]) -> bo
             str(findings.places.place(one or "")) in ("inside", "temporary") for one in resolved):  # fmt: skip
             return False
         for one in resolved:
-            findings.reading(one or path)
+            findings.read_path(one or path)
     return True
 
 
@@ -101,7 +101,7 @@ def may_be_magic(code: str) -> bool:
     return found is not None and not (found[2] or keyword.iskeyword(found[1]) or found[1] in dir(builtins))
 
 
-def _named(nodes: list[ast.AST]) -> dict[str, str] | None:
+def _imported(nodes: list[ast.AST]) -> dict[str, str] | None:
     """What imported names mean; None where a module or a function is not in the list, or a name is bound twice."""
     named: dict[str, str] = {}
     for node in nodes:
@@ -132,7 +132,7 @@ def _is_function(name: str) -> bool:
     return plain and (name in _FUNCTIONS or f"{module}.*" in _FUNCTIONS)
 
 
-def _is_known(node: ast.AST, named: dict[str, str], reads: list[str]) -> bool:
+def _is_allowed(node: ast.AST, named: dict[str, str], reads: list[str]) -> bool:
     match node:
         case ast.Attribute(ctx=ast.Store()):
             return False

@@ -1,29 +1,40 @@
-"""What the guard is told about earlier events when it judges an action.
+"""What the guard knows about earlier events of a conversation when it judges an action.
 
-RiskChecks applies the taint of foreign content and the security analyzers; both are folds over the log, computed in a
-thread when the first action is judged and continued with each further one. Their answer can only be to ask the user.
-ShellRecord knows the state of the agent's shell, from the log and from the commands of the same answer, which are
-judged one after the other before any of them is in the log.
+RiskChecks applies the taint of untrusted content and the risk analyzers; its answer can only be to ask the user.
+ShellRecord knows the state of the agent's shell. All of it is computed from the log, in a thread, when the first action
+is judged, and continued with each further one.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
-from core.events import Action, ActionSecurityRisk, CmdRunAction, Envelope, MCPAction
-from core.security.analyzers import Analyzer, analyzers, assess
-from core.security.analyzers.action_history import History
+from core.events import (
+    Action,
+    ActionSecurityRisk,
+    CmdOutputObservation,
+    CmdRunAction,
+    Envelope,
+    ErrorObservation,
+    MCPAction,
+    Observation,
+    UserRejectObservation,
+)
+from core.security.analyzers import Analyzer, History, analyzers, assess
 from core.security.confirmation import ANALYZERS, TAINT, Judgement, Verdict
 from core.security.facts import Facts, facts_of
 from core.security.shell.shell_state import Shell
-from core.security.shell_history import Shells, ran
 from core.security.taint import Taint
 from core.settings.security_settings import SecuritySettings
 from core.stream import EventStream
 
 PAGE = 500
 """Events that are read at a time."""
+MAX_WAITING = 100
+"""Commands without an observation that are remembered, the newest."""
 
 
 class RiskChecks:
@@ -60,61 +71,119 @@ class RiskChecks:
                 self._analyzers = await asyncio.to_thread(analyzers, self._settings.analyzers)
         if isinstance(action, MCPAction) and action.name in (harmless := self._harmless()):
             facts = facts_of(action, workspace=self._workspace(), read_only=harmless)
-        said = await assess(self._analyzers, action, facts, history.done)
-        risky = said.reasons if said.risk is ActionSecurityRisk.HIGH else ()
+        assessed = await assess(self._analyzers, action, facts, history.done)
+        risky = assessed.reasons if assessed.risk is ActionSecurityRisk.HIGH else ()
         if self._settings.taint and (
             reason := await asyncio.to_thread(taint.asks, facts, action, self._is_fine)  # may look at the disk
         ):
-            return Judgement(Verdict.ASK, TAINT, (reason, *risky), in_every_mode=True, risk=said.risk)
-        verdict = Verdict.ASK if said.risk is ActionSecurityRisk.HIGH else Verdict.ALLOW
-        return Judgement(verdict, ANALYZERS, risky, risk=said.risk)
+            return Judgement(Verdict.ASK, TAINT, (reason, *risky), in_every_mode=True, risk=assessed.risk)
+        verdict = Verdict.ASK if assessed.risk is ActionSecurityRisk.HIGH else Verdict.ALLOW
+        return Judgement(verdict, ANALYZERS, risky, risk=assessed.risk)
 
     async def _caught_up(self) -> tuple[Taint, History]:
         """Both folds, up to the newest stored event."""
         workspace = self._workspace()
         taint, history = self._taint or Taint(workspace), self._history or History(workspace)
         while page := await self._stream.read(after=self._seen_id, limit=PAGE):
-            taint, history = await asyncio.to_thread(_folded, taint, history, page)
+            taint = await asyncio.to_thread(_fold, taint, page)
+            history = await asyncio.to_thread(_fold, history, page)
             self._taint, self._history, self._seen_id = taint, history, page[-1].id
         return taint, history
 
 
-def _folded(taint: Taint, history: History, page: Sequence[Envelope]) -> tuple[Taint, History]:
-    for envelope in page:
-        taint, history = taint.after(envelope), history.after(envelope)
-    return taint, history
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A command without an observation so far."""
+
+    event: int
+    action: CmdRunAction
+    before: Shell
+
+
+@dataclass(frozen=True, slots=True)
+class ShellHistory:
+    """The state of the shell after some events. A command in the log counts as run, unless its observation denies that.
+
+    The folder that the shell's prompt reports wins. After a command that is not understood, nothing is known.
+    """
+
+    workspace: str
+    shell: Shell
+    waiting: tuple[_Waiting, ...] = ()
+
+    def after(self, envelope: Envelope) -> ShellHistory:
+        """The state after one more event. Events come in the order of their ids."""
+        event = envelope.event
+        if isinstance(event, CmdRunAction):
+            waiting = (*self.waiting, _Waiting(envelope.id, event, self.shell))[-MAX_WAITING:]
+            return replace(self, shell=shell_after(event, self.workspace, self.shell), waiting=waiting)
+        if isinstance(event, Observation) and envelope.cause is not None:
+            return self._observed(event, envelope.cause)
+        return self
+
+    def _observed(self, event: Observation, cause: int) -> ShellHistory:
+        answered = next((waiting for waiting in self.waiting if waiting.event == cause), None)
+        if answered is None:
+            return self
+        rest = tuple(waiting for waiting in self.waiting if waiting is not answered)
+        shell = self.shell
+        if isinstance(event, UserRejectObservation | ErrorObservation):
+            shell = answered.before if not rest else shell.merged(answered.before)
+        elif isinstance(event, CmdOutputObservation) and not rest and event.exit_code >= 0:
+            shell = shell.at((event.metadata.working_dir,)) if event.metadata.working_dir else shell
+        return replace(self, shell=shell, waiting=rest)
+
+    def before(self, action: Action) -> Shell:
+        """The state before an action, which may wait for its observation or not be in the log yet."""
+        for waiting in self.waiting:
+            is_same = isinstance(action, CmdRunAction) and waiting.action.command == action.command
+            if is_same and waiting.action.tool_call_metadata == action.tool_call_metadata:
+                return waiting.before
+        return self.shell
+
+
+def shell_after(action: CmdRunAction, workspace: str, shell: Shell) -> Shell:
+    """The state of a shell after a command."""
+    return shell if action.is_static else facts_of(action, workspace=workspace, shell=shell).shell
 
 
 class ShellRecord:
-    """The state of the shell of one conversation. `workspace` is its folder as the sandbox sees it."""
+    """The state of the shell of one conversation. `workspace` is its folder as the sandbox sees it.
+
+    Commands of one answer of the model are judged one after the other before any of them is in the log.
+    """
 
     def __init__(self, stream: EventStream, workspace: Callable[[], str]) -> None:
         self._stream = stream
         self._workspace = workspace
-        self._shells: Shells | None = None
+        self._history: ShellHistory | None = None
         self._seen_id = -1
         self._ahead: Shell | None = None
+        """The state after the commands that were judged and are not in the log yet."""
         self._turn = asyncio.Lock()
 
     async def before(self, action: Action) -> Shell:
         """The shell before this action. Raises StoreError."""
         async with self._turn:
             workspace = self._workspace()
-            shells = self._shells or Shells(workspace, Shell((workspace,)))
+            history = self._history or ShellHistory(workspace, Shell((workspace,)))
             while page := await self._stream.read(after=self._seen_id, limit=PAGE):
-                shells = await asyncio.to_thread(_shell_record_folded, shells, page)
+                history = await asyncio.to_thread(_fold, history, page)
                 self._seen_id, self._ahead = page[-1].id, None
-            self._shells = shells
+            self._history = history
             if not isinstance(action, CmdRunAction):
-                return self._ahead or shells.shell
-            if any(waiting.action.command == action.command for waiting in shells.waiting):
-                return shells.before(action)
-            shell = self._ahead or shells.shell
-            self._ahead = await asyncio.to_thread(ran, action, workspace, shell)
+                return self._ahead or history.shell
+            if any(waiting.action.command == action.command for waiting in history.waiting):
+                return history.before(action)
+            shell = self._ahead or history.shell
+            self._ahead = await asyncio.to_thread(shell_after, action, workspace, shell)
             return shell
 
 
-def _shell_record_folded(shells: Shells, page: Sequence[Envelope]) -> Shells:
+_State = TypeVar("_State", Taint, History, ShellHistory)
+
+
+def _fold(state: _State, page: Sequence[Envelope]) -> _State:
     for envelope in page:
-        shells = shells.after(envelope)
-    return shells
+        state = state.after(envelope)
+    return state

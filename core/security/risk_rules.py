@@ -63,7 +63,6 @@ _ROWS = (
     Rule("destroy.found", MEDIUM, "It deletes every file that a search finds."),
     Rule("destroy.disk", HIGH, "It writes to a disk or creates a file system."),
     Rule("destroy.emptied", HIGH, "It empties or overwrites files outside the workspace."),
-    Rule("destroy.traces", HIGH, "It deletes logs or the command history."),
     Rule("destroy.containers", HIGH, "It deletes containers, images or volumes."),
     Rule("machine.kill", HIGH, "It stops programs that it did not start."),
     Rule("machine.kill-one", MEDIUM, "It stops a program."),

@@ -1,9 +1,9 @@
-"""Which rules that deny the sandbox enforces, and what it needs to know for that.
+"""Which deny rules the sandbox enforces.
 
-Reading a command cannot see what a program does inside. A denied path that exists when a sandbox starts becomes a
-mount, and a denied host an entry of the proxy's list, so that no program gets around the rule. Everything else is only
-read: rules about words of commands, names that do not exist yet, and what the sandbox itself needs. `status` says which
-it is, for one rule; `denials` gives the runtime all of it. Both look at the disk and block.
+Analysis of a command cannot see what a program does. A denied path that exists when the sandbox starts is hidden or
+mounted read-only, and a denied host is refused by the proxy, so that no program can bypass the rule. Other deny rules
+are checked before the action only: rules about commands, paths that do not exist yet, and what the sandbox needs.
+`status` says how one rule is enforced; `denials` has all that the runtime needs. Both read the disk and block.
 """
 
 from __future__ import annotations
@@ -23,35 +23,36 @@ from core.security.permissions import Permission
 from core.security.policy import Rule
 
 MAX_PATHS = 100
-"""Files that stars and hard links add to what is mounted. bubblewrap takes a second for them, and longer for more."""
+"""Limit for mounts from wildcards and hard links. bubblewrap needs a second for so many."""
 MAX_ENTRIES = 50_000
-"""A walk over so many takes about a second."""
+"""Limit for the walk over the workspace, which takes about a second."""
 SYSTEM = ("/bin", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/opt", "/proc", "/sbin", "/sys",
           "/usr")  # fmt: skip
-"""What programs in a sandbox see of the system."""
-TOO_MANY = f"Rules with `*` deny more than {MAX_PATHS} existing files. For the others they are only read."
-CUT = f"The workspace has more than {MAX_ENTRIES} files. For the others, rules with `*` that deny are only read."
+"""System folders that are visible in the sandbox."""
+TOO_MANY = f"Rules with `*` deny more than {MAX_PATHS} existing files. The others are only checked."
+CUT = f"The workspace has more than {MAX_ENTRIES} files. For the others, deny rules with `*` are only checked."
 
 
 class Enforcement(StrEnum):
-    """Who holds a rule that denies."""
+    """How a deny rule is enforced."""
 
     SANDBOX = "sandbox"
     PARTLY = "partly"
-    """The sandbox for what exists when it starts; the rest is only read."""
+    """By the sandbox for what exists when it starts."""
     READ = "read"
+    """Only by the check before the action."""
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How a rule is enforced, and why so, as a sentence."""
+    """How a rule is enforced, and why."""
 
     enforcement: Enforcement
     why: str
 
     @property
     def label(self) -> str:
-        """In a few words."""
+        """A short text for the user."""
         return _LABELS[self.enforcement]
 
     def __str__(self) -> str:
@@ -61,35 +62,35 @@ class Status:
 _LABELS = {
     Enforcement.SANDBOX: "enforced by the sandbox",
     Enforcement.PARTLY: "partly enforced by the sandbox",
-    Enforcement.READ: "read",
+    Enforcement.READ: "not enforced by the sandbox",
 }
 
 
 def status(rule: Rule | Permission, folders: WorkFolders) -> Status | None:
-    """How a sandbox of this folder enforces a rule; None for one that does not deny, because that is never enforced."""
+    """How a sandbox of this folder enforces a rule; None if it is not a deny rule."""
     if rule.verdict is not Verdict.DENY:
         return None
     match rule.pattern.tool:
         case "read" | "write" if "\0" not in rule.pattern.glob:
             return _status_of_path(rule.pattern, folders)
         case "net" if not has_star(rule.pattern.glob) and is_local(unescaped(rule.pattern.glob)):
-            return Status(Enforcement.READ, "calls inside the sandbox do not go through its proxy.")
+            return Status(Enforcement.READ, "calls within the sandbox do not use the proxy.")
         case "net":
-            return Status(Enforcement.SANDBOX, "its proxy, the only way to the network, refuses the host.")
+            return Status(Enforcement.SANDBOX, "its proxy, the only connection to the network, refuses the host.")
         case "":
             return Status(Enforcement.READ, "every action is denied before it runs.")
-    return Status(Enforcement.READ, "what is about to run is compared with it.")
+    return Status(Enforcement.READ, "each action is checked before it runs.")
 
 
 def _status_of_path(pattern: Pattern, folders: WorkFolders) -> Status:
     reads, workspace = pattern.tool == "read", folders.workspace
     effect = "hidden" if reads else "read-only"
-    fixed = _fixed(pattern, folders)
+    fixed = _literal_path(pattern, folders)
     if fixed is None:
-        top = _before_stars(pattern, folders)
+        top = _folder_of_matches(pattern, folders)
         if not (_is_within(top, workspace) or _is_within(workspace, top)):
             return _status_outside(top, reads=reads)
-        why = f"files of the workspace that match when it starts are {effect}. For new names the rule is only read."
+        why = f"files of the workspace that match when it starts are {effect}. New files are only checked."
         return Status(Enforcement.PARTLY, why)
     real = os.path.realpath(fixed)
     if _is_within(workspace, fixed) or _is_within(workspace, real):
@@ -112,20 +113,20 @@ def _status_outside(path: str, *, reads: bool) -> Status:
 
 
 def denials(rules: Iterable[Rule | Permission], folders: WorkFolders) -> Denials:
-    """What a sandbox of this folder has to enforce of these rules, as the disk is now. Never raises."""
+    """What a sandbox of this folder has to enforce, given the files that exist now. Never raises."""
     denying = [rule for rule in rules if rule.verdict is Verdict.DENY and "\0" not in rule.pattern.glob]
-    found = _Found(WorkFolders(os.path.realpath(folders.workspace), folders.home))
+    found = _PathCollector(WorkFolders(os.path.realpath(folders.workspace), folders.home))
     for rule in denying:
         if rule.pattern.tool in ("read", "write"):
             found.add(rule)
-    found.look_around()
+    found.walk_workspace()
     hosts = dict.fromkeys(DeniedHosts(rule.pattern.glob, str(rule)) for rule in denying if rule.pattern.tool == "net")
     return Denials(tuple(found.paths["read"]), tuple(found.paths["write"]), tuple(hosts), tuple(found.notes))
 
 
 @dataclass(frozen=True, slots=True)
-class _Starred:
-    """A pattern with stars, made ready to be compared with many files."""
+class _Wildcard:
+    """A pattern with wildcards, prepared for a comparison with many files."""
 
     tool: str
     glob: str
@@ -133,47 +134,47 @@ class _Starred:
     name: str
     """Its last part."""
     with_folders: bool
-    """Whether it means folders, with all in them: `*` means the names in a folder, and not what is below them."""
+    """Whether it matches folders with everything in them."""
 
     @classmethod
-    def of(cls, pattern: Pattern, folders: WorkFolders) -> _Starred:
+    def of(cls, pattern: Pattern, folders: WorkFolders) -> _Wildcard:
         wanted = absolute(pattern.glob, folders)
         glob = wanted.removesuffix("/**")
         return cls(pattern.tool, glob, glob.rpartition("/")[2], glob != wanted)
 
 
 @dataclass
-class _Found:
-    """What the rules of paths mean on the disk."""
+class _PathCollector:
+    """Collects the existing paths that rules match."""
 
     folders: WorkFolders
     paths: dict[str, dict[str, None]] = field(default_factory=lambda: {"read": {}, "write": {}})
-    """Existing ones without links, by the tool of their rules, in order."""
-    starred: list[_Starred] = field(default_factory=list)
+    """Resolved paths by tool."""
+    wildcards: list[_Wildcard] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     extra: int = 0
 
     def add(self, rule: Rule | Permission) -> None:
-        """Take in a rule that names one path; those with further stars wait for `look_around`."""
-        fixed = _fixed(rule.pattern, self.folders)
+        """Add a rule. Wildcards are matched by `walk_workspace`."""
+        fixed = _literal_path(rule.pattern, self.folders)
         if fixed is None:
-            self.starred.append(_Starred.of(rule.pattern, self.folders))
+            self.wildcards.append(_Wildcard.of(rule.pattern, self.folders))
         elif rule.pattern.tool == "write" and _is_within(self.folders.workspace, fixed):
             self.paths["write"][self.folders.workspace] = None
         else:
             self._take(rule.pattern.tool, fixed)
 
     def _take(self, tool: str, path: str) -> bool:
-        """Add what a path leads to, if it is there and the sandbox can do without it. Says whether it was new."""
+        """Add a path if it exists and the sandbox does not need it. Returns whether it was new."""
         real = os.path.realpath(path)
         if not os.path.exists(real) or _is_within(self.folders.workspace, real) or real in self.paths[tool]:
             return False
         self.paths[tool][real] = None
         return True
 
-    def look_around(self) -> None:
-        """Walk over the workspace for what rules with stars mean, and for other names of denied files."""
-        if not self.starred and not any(self.paths.values()):
+    def walk_workspace(self) -> None:
+        """Search the workspace for matches of wildcards and for hard links to denied files."""
+        if not self.wildcards and not any(self.paths.values()):
             return
         linked: dict[tuple[int, int], list[str]] = {}
         for path, identity in self._walk(self.folders.workspace):
@@ -187,7 +188,7 @@ class _Found:
                             self._take_extra(tool, name)
 
     def _walk(self, top: str) -> Iterator[tuple[str, tuple[int, int] | None]]:
-        """Take in what rules mean; yields every file, with its identity where it has more than one name."""
+        """Add what wildcards match; yields each file, with its identity if it has several hard links."""
         waiting, seen = [top], 0
         while waiting:
             for entry in _entries(waiting.pop()):
@@ -196,18 +197,18 @@ class _Found:
                     self.notes.append(CUT)
                     return
                 is_folder = entry.is_dir(follow_symlinks=False)
-                for starred in self.starred:
-                    if (starred.with_folders or not is_folder) and matches(starred.name, entry.name):
-                        self._compare(starred, entry.path)
+                for wildcard in self.wildcards:
+                    if (wildcard.with_folders or not is_folder) and matches(wildcard.name, entry.name):
+                        self._compare(wildcard, entry.path)
                 if is_folder:
                     waiting.append(entry.path)
                     continue
                 yield entry.path, _shared_identity(entry)
 
-    def _compare(self, starred: _Starred, path: str) -> None:
-        known = self.paths[starred.tool]
-        if path_matches(starred.glob, path, self.folders) and not _is_below(path, known):
-            self._take_extra(starred.tool, path)
+    def _compare(self, wildcard: _Wildcard, path: str) -> None:
+        known = self.paths[wildcard.tool]
+        if path_matches(wildcard.glob, path, self.folders) and not _is_below(path, known):
+            self._take_extra(wildcard.tool, path)
 
     def _take_extra(self, tool: str, path: str) -> None:
         if self.extra >= MAX_PATHS:
@@ -217,15 +218,15 @@ class _Found:
             self.extra += 1
 
 
-def _fixed(pattern: Pattern, folders: WorkFolders) -> str | None:
-    """The one file or folder that a pattern names; None where there may be several."""
+def _literal_path(pattern: Pattern, folders: WorkFolders) -> str | None:
+    """The only path that a pattern can match; None if there may be several."""
     wanted = absolute(pattern.glob, folders)
     base = wanted.removesuffix("/**")
     return None if has_star(base) else unescaped(base) or "/"
 
 
-def _before_stars(pattern: Pattern, folders: WorkFolders) -> str:
-    """The folder in which everything lies that a pattern with stars means."""
+def _folder_of_matches(pattern: Pattern, folders: WorkFolders) -> str:
+    """The folder that contains all matches of a pattern with wildcards."""
     wanted = absolute(pattern.glob, folders)
     parts = wanted.split("/")
     first = next(at for at, part in enumerate(parts) if has_star(part))
@@ -241,7 +242,7 @@ def _is_below(path: str, known: Iterable[str]) -> bool:
 
 
 def _entries(folder: str) -> Sequence[os.DirEntry[str]]:
-    """What is in a folder, sorted; nothing where it cannot be read."""
+    """The sorted entries of a folder; none if it cannot be read."""
     try:
         with os.scandir(folder) as entries:
             return sorted(entries, key=lambda entry: entry.name)
@@ -250,7 +251,7 @@ def _entries(folder: str) -> Sequence[os.DirEntry[str]]:
 
 
 def _shared_identity(entry: os.DirEntry[str]) -> tuple[int, int] | None:
-    """Device and number of a regular file that has several names."""
+    """Device and inode of a regular file with several hard links."""
     try:
         found = entry.stat(follow_symlinks=False)
     except OSError:

@@ -1,7 +1,7 @@
-"""What a permission for an action could be, and what a pattern that somebody wrote would mean for it.
+"""Suggested patterns for "always allow", and the check of patterns that the user types.
 
-A proposal covers the action and as little more as is of use: `git push origin` proposes `git push *`, but what runs
-other programs, is of high risk, or is not known to be safe to repeat with other words, is proposed as it stands.
+A suggestion covers the action and useful variations of it: `git push origin` suggests `git push *`. What runs other
+programs or is of high risk is suggested literally.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from core.security.patterns import (
     Pattern,
     PatternError,
     WorkFolders,
+    is_autorun_file,
     is_inside,
     parse_all,
     parts_of,
-    runs_later,
     uncovered,
 )
 
 _WITH_VERBS = frozenset(
     {"git", "npm", "pnpm", "yarn", "cargo", "go", "uv", "pip", "poetry", "make", "just", "docker", "kubectl", "gh"}
 )
-"""Programs whose second word says what they do."""
+"""Programs with subcommands."""
 _RUNS_ANYTHING = frozenset(
     {"sh", "bash", "zsh", "dash", "fish", "env", "sudo", "xargs", "eval", "exec", "ssh", "find", "nohup", "timeout"}
     | {"python", "python3", "node", "perl", "ruby", "npx", "uvx", "docker", "make", "awk"}
 )
-"""Programs that run whatever they are given."""
+"""Programs that run other code."""
 _VERB = re.compile(r"[a-z][a-z0-9:_-]*")
 MAX_PATTERNS = 4
 MAX_PROPOSAL_CHARS = 400
@@ -45,41 +45,40 @@ _RUN_VERBS = frozenset({"run", "exec", "x", "dlx"})
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What a pattern would mean as a permission. Texts quote what the agent or the user wrote."""
+    """What a pattern would cover as a permission. Texts are untrusted."""
 
     patterns: tuple[Pattern, ...] = ()
     problem: str = ""
-    """Why it is no pattern; empty where it is one."""
+    """Why the pattern is invalid; empty if it is valid."""
     uncovered: tuple[str, ...] = ()
-    """What of the action at hand it would not cover; where there is any, it must not be granted."""
+    """Parts of the action that it would not cover; if there are any, it must not be granted."""
     broad: tuple[str, ...] = ()
-    """The patterns that cover more than meets the eye."""
+    """The patterns that allow almost anything."""
 
     @property
     def is_usable(self) -> bool:
-        """Whether it is one, and covers the action."""
+        """Whether it is valid and covers the action."""
         return bool(self.patterns) and not self.problem and not self.uncovered
 
 
 def proposal(action: Action, facts: Facts, folders: WorkFolders) -> str:
-    """The patterns that would allow an action and what is like it, apart by spaces.
+    """The patterns that would allow an action and similar ones, separated by spaces.
 
-    Empty where part of it cannot be told by reading, or nobody would read through so many: one key must not open
-    everything.
+    Empty if part of the action is not understood, or if the patterns would be too many or too long to review.
     """
     parts = parts_of(action, facts, folders)
     if any(part.text is None for part in parts):
         return ""
     is_risky = facts.risk is ActionSecurityRisk.HIGH
     patterns = tuple(dict.fromkeys(str(_for(part, folders, is_exact=is_risky)) for part in parts))
-    told = " ".join(patterns)
-    is_one_line = len(told.splitlines()) == 1  # it is read in one row, and changed in one line
-    return told if is_one_line and len(patterns) <= MAX_PATTERNS and len(told) <= MAX_PROPOSAL_CHARS else ""
+    text = " ".join(patterns)
+    is_one_line = len(text.splitlines()) == 1  # it is shown in one row, and edited in one line
+    return text if is_one_line and len(patterns) <= MAX_PATTERNS and len(text) <= MAX_PROPOSAL_CHARS else ""
 
 
 def _for(part: Part, folders: WorkFolders, *, is_exact: bool) -> Pattern:
     tool, text = part.tool, part.text or ""
-    is_exact = is_exact or (tool == "write" and runs_later(text))
+    is_exact = is_exact or (tool == "write" and is_autorun_file(text))
     match tool:
         case "bash":
             return Pattern("bash", escaped(text) if is_exact else _for_command(text))
@@ -106,7 +105,7 @@ def _for_command(command: str) -> str:
 
 
 def reach_of(text: str, action: Action, facts: Facts, folders: WorkFolders) -> Reach:
-    """What a pattern would mean for this action."""
+    """Check a pattern that the user typed for this action."""
     try:
         patterns = parse_all(text)
     except PatternError as error:
@@ -114,17 +113,19 @@ def reach_of(text: str, action: Action, facts: Facts, folders: WorkFolders) -> R
     if patterns and all(pattern.tool == FOREIGN for pattern in patterns) and _is_tainted(action):
         return Reach(patterns, broad=tuple(str(pattern) for pattern in patterns if pattern.is_all))
     missing = uncovered(patterns, parts_of(action, facts, folders), folders)
-    told = tuple(f"{part.tool}: {part.text}" if part.text is not None else "what cannot be told" for part in missing)
-    return Reach(patterns, "", told, tuple(str(pattern) for pattern in patterns if is_broad(pattern)))
+    shown = tuple(
+        "a part that is not understood" if part.text is None else f"{part.tool}: {part.text}" for part in missing
+    )
+    return Reach(patterns, "", shown, tuple(str(pattern) for pattern in patterns if is_broad(pattern)))
 
 
 def _is_tainted(action: Action) -> bool:
-    """Whether it waits because of foreign content, which the user may call fine instead of the action."""
+    """Whether it needs approval because of untrusted content, which the user may trust instead."""
     return action.judgement is not None and action.judgement.rule == TAINT
 
 
 def is_broad(pattern: Pattern) -> bool:
-    """Whether a pattern lets anything run, or nearly so."""
+    """Whether a pattern allows almost anything."""
     if pattern.is_all:
         return True
     first, star, _rest = pattern.glob.partition("*")

@@ -1,10 +1,9 @@
-"""Foreign content that the model has read, and what it may therefore not do without asking. A pure fold over a log.
+"""Taint: the untrusted content that the model has read, and the actions that need approval because of it.
 
-Whatever stands in a page, an answer of an MCP tool, a downloaded or cloned file or an imported conversation may be
-written to direct the model. After it was read, actions that could carry data out, write outside the workspace or run
-what was written since ask first, whatever the model and the rules say of them. Undoing does not take it away: the model
-may have acted on it before. Not seen here: what leaves in many short, ordinary-looking addresses of a host that the
-user named, and what a click in a page sends; the network's walls hold there.
+Web pages, answers of MCP tools, downloaded and cloned files and imported conversations may contain instructions for the
+model. After the model has read any, actions that could send data out, write outside the workspace or run code that was
+written since need approval in every mode. Undo does not remove the taint. Not detected: data in many short, ordinary
+URLs of a host that the user named, and what a click in a page sends. A pure fold over the log.
 """
 
 from __future__ import annotations
@@ -34,13 +33,15 @@ from core.security.hosts import host_of, hosts_named, is_local, urls_in
 from core.security.paths import Places, Region
 
 MAX_SEEN = 4_000
-"""Addresses that stood in what was read; the oldest are asked about again."""
+"""URLs that are remembered, the newest."""
 MAX_WAITING = 100
 MAX_SOURCES = 200
 MORE = "more than can be listed"
 
-_BROUGHT = re.compile(r"/(?:node_modules|site-packages|dist-packages|vendor|third_party|\.cargo/registry|pkg/mod)/")
-"""Where packages of others lie, in the workspace too."""
+_DEPENDENCIES = re.compile(
+    r"/(?:node_modules|site-packages|dist-packages|vendor|third_party|\.cargo/registry|pkg/mod)/"
+)
+"""Folders of third-party packages, also in the workspace."""
 _FETCHED = frozenset(
     {"net.fetch", "net.login", "net.raw", "run.remote", "net.post", "net.upload", "page.open", "net.in-address"}
 )
@@ -50,62 +51,62 @@ _CODE = re.compile(
     r"|gradle|toml|cfg|ini|json|ya?ml|env|ps1|bat)|/[^./]+)$",
     re.IGNORECASE,
 )
-_REACHES = re.compile(
+_REACHES_OUT = re.compile(
     r"socket|request|urllib|http|aio|ftp|smtp|curl|wget|fetch|XMLHttp|\bnet\b|subprocess|system|popen|exec|eval|spawn|child_process"
     r"|Runtime|ProcessBuilder|__import__|importlib|ctypes|base64|getattr|\bnc\b|/dev/|ssh|scp|\bgit\b|\bpip\b|\bnpm\b|dns|telnet|environ"
     r"|script|hook|image:|uses:|run:",
     re.IGNORECASE,
 )
-"""What a text needs to reach out when it is run; code without any of it cannot send anything by itself."""
+"""Words that code needs to send data out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Foreign content that was read."""
+    """Untrusted content that was read."""
 
     what: str
-    """As the user knows it: an address, a path, a tool."""
+    """A URL, a path or a tool."""
     event: int
 
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """How things stand after some events."""
+    """The state after some events."""
 
     workspace: str
     read_only: frozenset[str] = frozenset()
-    """MCP tools whose servers say that they change nothing."""
+    """MCP tools that change nothing, as their servers say."""
     sources: tuple[Source, ...] = ()
-    """Foreign content that was read, the first first."""
+    """Untrusted content that was read, in order."""
     named: frozenset[str] = frozenset()
-    """Hosts that the user named."""
+    """Hosts that the user mentioned."""
     visited: frozenset[str] = frozenset()
-    """Hosts that answered before; each call of a host that is not named is asked about once."""
+    """Hosts that answered before; the first call of any other host needs approval."""
     seen: tuple[str, ...] = ()
-    """Addresses that the user named or that stood in what was read."""
+    """URLs that the user mentioned or that were in what was read."""
     foreign: frozenset[str] = frozenset()
-    """Files and folders that came from elsewhere."""
+    """Files and folders from untrusted sources."""
     armed: frozenset[str] = frozenset()
-    """Files written since foreign content was read that could reach out when they are run."""
+    """Files written since then that could send data out when they are run."""
     waiting: tuple[tuple[int, Facts], ...] = field(default=(), repr=False)
     """Actions without an observation so far."""
 
     def after(self, envelope: Envelope) -> Taint:
-        """How things stand after one more event. Events come in the order of their ids."""
+        """The state after one more event. Events come in the order of their ids."""
         event = envelope.event
         match event:
             case MessageAction() if envelope.source is EventSource.USER:
-                return self._named(event.content)
+                return self._with_named(event.content)
             case ConsentAction():
-                return self._read(f"a conversation imported from {event.origin[:200]}", envelope.id)
+                return self._with_source(f"a conversation imported from {event.origin[:200]}", envelope.id)
             case Action() if event.acts:
-                return self._acting(event, envelope.id)
+                return self._with_action(event, envelope.id)
             case Observation():
-                return self._observed(event, envelope)
+                return self._with_observation(event, envelope)
         return self
 
     def asks(self, facts: Facts, action: Action, is_fine: Callable[[str], bool] = lambda source: False) -> str | None:
-        """Why this action asks first, as one sentence for the user; None where it need not."""
+        """Why this action needs approval; None if it does not. `is_fine` says which sources are trusted."""
         why = self._why(facts) if self.sources else ""
         if not why:
             return None
@@ -135,7 +136,7 @@ class Taint:
             if not self._is_known(host):
                 return f"It calls {host[:100]}, which you have not mentioned"
         for url in facts.urls:
-            if self._is_composed(url):
+            if self._is_made_up(url):
                 return f"It calls a URL that the agent made up ({url[:100]})"
         if facts.sends and not facts.hosts:
             return "It uses the network"
@@ -144,15 +145,15 @@ class Taint:
                 (one for one in sorted(self.armed) if one == path or (_is_below(one, path) and _CODE.search(one))), ""
             ):
                 return f"It runs code that was written since then and could send data out ({armed[:100]})"
-            if self._came_from_elsewhere(path):
+            if self._is_untrusted(path):
                 return f"It runs code from an untrusted source ({path[:100]})"
         return ""
 
     def _is_known(self, host: str) -> bool:
         return host in self.named or host.removeprefix("www.") in self.named or host in self.visited
 
-    def _is_composed(self, url: str) -> bool:
-        """Whether an address could carry data: it stood nowhere, and has parts that are no ordinary words."""
+    def _is_made_up(self, url: str) -> bool:
+        """Whether a URL could carry data: it was not seen before, and has parts that are not ordinary words."""
         plain, _, fragment = url.partition("#")
         if fragment and _looks_like_data(fragment):
             return True
@@ -169,11 +170,11 @@ class Taint:
             return True
         return any(_looks_like_data(piece) for piece in re.split(r"[/&=?+,;]", f"{parts.path}?{parts.query}"))
 
-    def _named(self, text: str) -> Taint:
+    def _with_named(self, text: str) -> Taint:
         hosts, urls = hosts_named(text) - self.named, urls_in(text)
-        return replace(self, named=self.named | hosts, seen=self._with(urls)) if hosts or urls else self
+        return replace(self, named=self.named | hosts, seen=self._seen_with(urls)) if hosts or urls else self
 
-    def _with(self, urls: Collection[str]) -> tuple[str, ...]:
+    def _seen_with(self, urls: Collection[str]) -> tuple[str, ...]:
         fresh = [url.partition("#")[0].rstrip("/") for url in urls]
         return (
             (*self.seen, *dict.fromkeys(url for url in fresh if url not in self.seen))[-MAX_SEEN:]
@@ -181,7 +182,7 @@ class Taint:
             else self.seen
         )
 
-    def _read(self, what: str, event: int) -> Taint:
+    def _with_source(self, what: str, event: int) -> Taint:
         if any(source.what == what for source in self.sources):
             return self
         if len(self.sources) >= MAX_SOURCES:  # none is forgotten, so one that is fine does not push out one that is not
@@ -190,13 +191,13 @@ class Taint:
             )
         return replace(self, sources=(*self.sources, Source(what, event)))
 
-    def _acting(self, action: Action, number: int) -> Taint:
+    def _with_action(self, action: Action, number: int) -> Taint:
         facts = facts_of(action, workspace=self.workspace, read_only=self.read_only)
         waiting = (*self.waiting, (number, facts))[-MAX_WAITING:]
         return replace(self, waiting=waiting, armed=self.armed | self._armed_by(action, facts))
 
     def _armed_by(self, action: Action, facts: Facts) -> frozenset[str]:
-        """The files that an action writes and that could reach out when they are run."""
+        """The files that an action writes and that could send data out when they are run."""
         if not self.sources:
             return frozenset()
         text = None
@@ -204,11 +205,11 @@ class Taint:
             text = action.content
         elif isinstance(action, FileEditAction):
             text = "\n".join(part for part in (action.file_text, action.new_str, action.content) if part)
-        if text is not None and not _REACHES.search(text):
+        if text is not None and not _REACHES_OUT.search(text):
             return frozenset()
         return frozenset(facts.writes)
 
-    def _observed(self, event: Observation, envelope: Envelope) -> Taint:
+    def _with_observation(self, event: Observation, envelope: Envelope) -> Taint:
         facts = next((facts for number, facts in self.waiting if number == envelope.cause), None)
         rest = replace(self, waiting=tuple(pair for pair in self.waiting if pair[0] != envelope.cause))
         if isinstance(event, UserRejectObservation | ErrorObservation):
@@ -218,39 +219,45 @@ class Taint:
                 host = host_of(event.url)
                 if not host or is_local(host):
                     return rest
-                agreed = set(facts.hosts) if facts is not None else {host}  # where a page leads to by itself is not
-                return rest._visited(agreed)._saw(event.content, [event.url])._read(event.url[:200], envelope.id)
+                agreed = set(facts.hosts) if facts is not None else {host}  # a redirect is not
+                return (
+                    rest._with_visited(agreed)
+                    ._with_text(event.content, [event.url])
+                    ._with_source(event.url[:200], envelope.id)
+                )
             case MCPObservation():
-                return rest._saw(event.content)._read(f"an answer of the tool {event.name[:100]}", envelope.id)
+                return rest._with_text(event.content)._with_source(
+                    f"an answer of the tool {event.name[:100]}", envelope.id
+                )
             case FileDownloadObservation():
                 return replace(rest, foreign=rest.foreign | {event.file_path})
-        return rest._came_of(facts, event, envelope.id) if facts is not None else rest
+        return rest._with_result(facts, event, envelope.id) if facts is not None else rest
 
-    def _came_of(self, facts: Facts, event: Observation, number: int) -> Taint:
-        """What the result of an action has brought in."""
+    def _with_result(self, facts: Facts, event: Observation, number: int) -> Taint:
+        """The state after the result of an action."""
         taint = self
         if facts.hosts:
-            taint = taint._visited(set(facts.hosts))
+            taint = taint._with_visited(set(facts.hosts))
         if "git.fetch" in facts.rules or (_FETCHED & set(facts.rules) and facts.writes):
             taint = replace(taint, foreign=taint.foreign | frozenset(facts.writes))
         if _FETCHED & set(facts.rules):
             what = (*facts.urls, *facts.hosts, *facts.commands, "the network")[0]
-            return taint._saw(event.content)._read(what[:200], number)
+            return taint._with_text(event.content)._with_source(what[:200], number)
         for path in facts.reads:
-            if taint._came_from_elsewhere(path):
-                return taint._saw(event.content)._read(path[:200], number)
+            if taint._is_untrusted(path):
+                return taint._with_text(event.content)._with_source(path[:200], number)
         return taint
 
-    def _came_from_elsewhere(self, path: str) -> bool:
-        if _BROUGHT.search(path) or any(path == one or _is_below(path, one) for one in self.foreign):
+    def _is_untrusted(self, path: str) -> bool:
+        if _DEPENDENCIES.search(path) or any(path == one or _is_below(path, one) for one in self.foreign):
             return True
         return Places(self.workspace).place(path) in (Region.HOME, Region.OUTSIDE)
 
-    def _visited(self, hosts: set[str]) -> Taint:
+    def _with_visited(self, hosts: set[str]) -> Taint:
         return self if hosts <= self.visited else replace(self, visited=self.visited | hosts)
 
-    def _saw(self, text: str, urls: Collection[str] = ()) -> Taint:
-        return replace(self, seen=self._with([*urls, *urls_in(text[:200_000])][:500]))
+    def _with_text(self, text: str, urls: Collection[str] = ()) -> Taint:
+        return replace(self, seen=self._seen_with([*urls, *urls_in(text[:200_000])][:500]))
 
 
 def _is_below(path: str, folder: str) -> bool:
@@ -258,7 +265,7 @@ def _is_below(path: str, folder: str) -> bool:
 
 
 def _looks_like_data(piece: str) -> bool:
-    """Whether a part of an address is no ordinary word: long, escaped, or digits and letters mixed."""
+    """Whether a part of a URL is not an ordinary word: long, escaped, or digits and letters mixed."""
     longest = max((len(word) for word in re.split(r"[-_.]", piece)), default=0)
     is_mixed = bool(re.search(r"\d", piece) and re.search(r"[a-zA-Z]", piece)) and len(piece) >= 10
     return longest > 20 or len(piece) > 48 or is_mixed or piece.count("%") > 2 or piece.count("-") > 8

@@ -183,7 +183,7 @@ class AgentSession(SessionParts):
             envelope = await self.stream.append(message, EventSource.USER)
             self.setup.warm_up()  # while the model still thinks
             assert isinstance(envelope.event, MessageAction)
-            await self.record.name(envelope.event.content)  # as it was stored, with secrets masked
+            await self.record.name(envelope.event.content)  # as it was stored, with secrets redacted
         return envelope
 
     async def queue(self, text: str, image_urls: Sequence[str] = (), context: str = "") -> Envelope:

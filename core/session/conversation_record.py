@@ -33,7 +33,7 @@ class ConversationRecord:
         store: EventStore,
         lease: Lease,
         frames: Frames,
-        masked: Callable[[str], str],
+        redact: Callable[[str], str],
         spawn: Spawn,
         suggest_title: SuggestTitle | None,
     ) -> None:
@@ -42,7 +42,7 @@ class ConversationRecord:
         self._store = store
         self._lease = lease
         self._frames = frames
-        self._masked = masked
+        self._redact = redact
         self._spawn = spawn
         self._suggest_title = suggest_title
         self.title_task: asyncio.Task[None] | None = None
@@ -50,7 +50,7 @@ class ConversationRecord:
 
     async def set_title(self, title: str) -> None:
         """Change the title. Raises StoreError; then the conversation keeps its old one."""
-        before, title = self.info.title, self._masked(title)
+        before, title = self.info.title, self._redact(title)
         self.info = replace(self.info, title=title)
         try:
             await self._store.update_conversation(self._lease, title=title)

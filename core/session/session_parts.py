@@ -27,10 +27,10 @@ from core.protocols import LLM, Agent, Checkpoints, Runtime
 from core.pub_sub import Frames
 from core.sandbox.leftovers import Leftovers
 from core.sandbox.setup import Setup
-from core.secrets import Masker
-from core.secrets.detector import Detector
+from core.secrets import Redactor
+from core.secrets.command_secrets import SecretInjection
 from core.secrets.redacted_frames import RedactedFrames
-from core.secrets.secret_injection import SecretInjection
+from core.secrets.redactor import Detector
 from core.secrets.vault import Vault
 from core.security.confirmation import ConfirmMode
 from core.security.guard import Guard
@@ -72,7 +72,7 @@ class SessionParts:
         day_limits: Limits,
         settings: Settings,
         confirm: ConfirmMode,
-        masker: Masker,
+        redactor: Redactor,
         detector: Detector | None,
         vault: Vault,
         make_child: MakeChild,
@@ -93,8 +93,8 @@ class SessionParts:
         """The id of the newest event when the conversation was opened; -1 for a new one."""
         self.closed = asyncio.Event()
         """Set as soon as it begins to close; nothing begins in it after that."""
-        self.stream = stream = EventStream(store, lease, masker, clock, detector)
-        self.frames: Frames = RedactedFrames(masker, stream.record, detector)
+        self.stream = stream = EventStream(store, lease, redactor, clock, detector)
+        self.frames: Frames = RedactedFrames(redactor, stream.record, detector)
         frames = self.frames
         self.consent = ImportConsent(stream, info)
         self.tasks = SessionTasks(info.id, frames)
@@ -104,7 +104,7 @@ class SessionParts:
             store=store,
             lease=lease,
             frames=frames,
-            masked=stream.masked,
+            redact=stream.redact,
             spawn=spawn,
             suggest_title=suggest_title,
         )
@@ -120,7 +120,7 @@ class SessionParts:
             stream=stream,
             frames=frames,
             secrets=lambda: vault.descriptions(info.workspace, info.id),
-            completed=lambda found: with_pins(found, store.home, info.workspace, masker),
+            completed=lambda found: with_pins(found, store.home, info.workspace, redactor),
         )
 
         # what the agent and the user may do
@@ -129,7 +129,7 @@ class SessionParts:
             stream,
             lambda: runtime.working_dir,
             settings.security,
-            lambda source: self.guard.has_read(source),  # noqa: PLW0108  # the guard is made below
+            lambda source: self.guard.trusts_source(source),  # noqa: PLW0108  # the guard is made below
             harmless,
         )
         self.guard = Guard(
@@ -159,7 +159,7 @@ class SessionParts:
         self.planning = PlanningMode(stream, lambda: self.state, add)
 
         # what happens to an action
-        secrets = SecretInjection(vault, masker, info.workspace, info.id)
+        secrets = SecretInjection(vault, redactor, info.workspace, info.id)
         self.hooks = Hooks(
             recollection=self.recollection,
             settings=sandbox,

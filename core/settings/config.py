@@ -187,10 +187,10 @@ class DockerSettings(_Section):
 
 
 class SecretSettings(_Section):
-    """Redaction of values that look like secrets. Known secrets are always masked."""
+    """Redaction of values that look like secrets. Known secrets are always redacted."""
 
     detect: bool = True
-    """Mask keys, tokens and private keys that are recognized by their format."""
+    """Redact keys, tokens and private keys that are recognized by their format."""
     shown_kinds: Names = ()
     """Kinds of values that are shown although they look like secrets, such as "a JSON web token"."""
 

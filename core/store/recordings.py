@@ -2,7 +2,7 @@
 
 A frame belongs after the event that was the newest when it arrived; a row holds several frames after one event. The
 Recorder of an EventStream makes rows of live frames. Frames are stored with the next event, so that output is durable
-no later than its result. Secrets are masked, even if they arrive in pieces.
+no later than its result. Secrets are redacted, even if they arrive in pieces.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from core.events import TerminalOutput
-from core.secrets import Masker
+from core.secrets import Redactor
 
 ROW_BYTES = 64 * 1024
 """Raw bytes in one row: compresses in less than a millisecond."""
@@ -98,8 +98,8 @@ CUT = b"\r\n[The recording ends here: the command printed more than 8 MB.]\r\n"
 class Recorder:
     """Collects the frames of one conversation into rows. `clock` returns the time in UTC."""
 
-    def __init__(self, masker: Masker, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        self._masker = masker
+    def __init__(self, redactor: Redactor, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._redactor = redactor
         self._clock = clock
         self._frames: list[RecordedFrame] = []
         self._size = 0
@@ -119,8 +119,8 @@ class Recorder:
             frame = replace(frame, data=CUT)
         self._frames.append(RecordedFrame(after, self._clock(), frame))
         self._size += len(frame.data)
-        if self._size >= ROW_BYTES + self._masker.reach:
-            self._close_row(self._masker.reach)
+        if self._size >= ROW_BYTES + self._redactor.reach:
+            self._close_row(self._redactor.reach)
 
     def take(self) -> tuple[RecordedRow, ...]:
         """Return and clear the collected rows."""
@@ -135,11 +135,11 @@ class Recorder:
 
     def _close_row(self, held: int) -> None:
         """Make rows of all frames but the last `held` bytes, in which a secret may have begun."""
-        masked = self._masker.mask_bytes(b"".join(each.frame.data for each in self._frames))
+        redacted = self._redactor.redact_bytes(b"".join(each.frame.data for each in self._frames))
         frames, place = [], 0
         for each in self._frames:
             size = len(each.frame.data)
-            frames.append(replace(each, frame=replace(each.frame, data=masked[place : place + size])))
+            frames.append(replace(each, frame=replace(each.frame, data=redacted[place : place + size])))
             place += size
         kept = 0
         while held > 0 and kept < len(frames):

@@ -28,7 +28,7 @@ from core.events import (
 )
 from core.protocols import Executor, Spawn
 from core.pub_sub import Frames
-from core.secrets.secret_injection import SecretInjection
+from core.secrets.command_secrets import SecretInjection
 from core.stream import EventStream
 
 UNSTORED_STATUS = "STATUS$COMMAND_UNSTORED"

@@ -3,8 +3,8 @@
 Invariants: what the user does is in the log as actions of the user, each stored before it begins and answered by one
 observation, however it ends; one at a time, in order, through the same runtime and so under the same rules as the
 agent's. No action of the agent begins meanwhile. Hidden text is in no event: the action has HIDDEN in its context, only
-the sandbox gets the text, and the observation is masked. When the browser is given back, the page is read once more, so
-that the agent sees it as the user left it.
+the sandbox gets the text, and the observation is redacted. When the browser is given back, the page is read once more,
+so that the agent sees it as the user left it.
 
 An action of the agent that runs when the user takes over ends first, and the user's wait for it. One that has not begun
 waits until the browser is given back. If the user has acted meanwhile it is refused, because it was decided on a page
@@ -29,7 +29,7 @@ from core.events import (
     Status,
 )
 from core.protocols import Runtime
-from core.secrets import MIN_LENGTH, Masker
+from core.secrets import MIN_LENGTH, Redactor
 from core.stream import redacted
 from core.user_control.user_actions import UserAction, UserActionContext
 
@@ -178,14 +178,14 @@ class UserBrowser:
         self._free.set()
 
     async def _begin_step(self, action: BrowseInteractiveAction, hidden: str = "") -> Envelope:
-        masker, whole = _masker(self._hidden), action.model_copy(update={"hidden_text": hidden})
+        redactor, whole = _redactor(self._hidden), action.model_copy(update={"hidden_text": hidden})
 
         async def carry_out(action_id: int) -> Observation:
             async with self._lock:
                 await self._wait_for_agent()
                 await self._context.ready()
                 observation = await self._runtime.execute(whole, action_id, self._context.frames.publish)
-            observed = redacted(observation, masker) if masker else observation
+            observed = redacted(observation, redactor) if redactor else observation
             assert isinstance(observed, Observation)
             return observed
 
@@ -199,6 +199,8 @@ def _cut_short() -> Observation:
     return ErrorObservation(content=INTERRUPTED, error_id="AGENT_ERROR$INTERRUPTED")
 
 
-def _masker(hidden: list[str]) -> Masker:
+def _redactor(hidden: list[str]) -> Redactor:
     """Finds hidden texts wherever a page repeats them, also in its address; short ones are ordinary words."""
-    return Masker(form for text in hidden if len(text) >= MIN_LENGTH for form in (text, quote(text), quote_plus(text)))
+    return Redactor(
+        form for text in hidden if len(text) >= MIN_LENGTH for form in (text, quote(text), quote_plus(text))
+    )

@@ -23,7 +23,7 @@ from core.events import (
     Status,
 )
 from core.protocols import Runtime
-from core.secrets.secret_injection import SecretInjection
+from core.secrets.command_secrets import SecretInjection
 from core.user_control.user_actions import NO_LIMIT_S, UserAction, UserActionContext, UserShell
 from core.user_control.user_browser import UserBrowser
 

@@ -29,7 +29,7 @@ from typing import Any
 from aiohttp import web
 
 from core.events import Action, Frame
-from core.secrets.command_secrets import lending
+from core.secrets.command_secrets import injecting
 from runtime.isolation import cgroups
 from runtime.protocol import (
     JSON_TYPE,
@@ -139,7 +139,7 @@ class ActionServer:
             (action, action_id), values = decode_request(body), decode_secrets(body)
         except ProtocolError as error:
             raise RefusedError(400, str(error)) from error
-        with lending(values):
+        with injecting(values):
             return await self._execute(request, action, action_id)
 
     async def _execute(self, request: web.Request, action: Action, action_id: int) -> web.StreamResponse:

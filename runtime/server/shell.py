@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from core.events import CmdOutputMetadata
-from core.secrets.command_secrets import lent
+from core.secrets.command_secrets import injected
 from runtime.server import processes, prompt
 from runtime.server.action_executor import Emit
 from runtime.server.outputs import OutputLog
@@ -183,7 +183,7 @@ class Shell:
         self.terminal.send_unseen(key)
 
     def _command_line(self, path: str) -> bytes:
-        if not (values := lent()):
+        if not (values := injected()):
             return prompt.command_line(path, self._number)
         self._remove_secrets()
         self._secrets = SecretHandover(values)

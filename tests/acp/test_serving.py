@@ -143,7 +143,7 @@ class TestQuestions:
             offered = {one["optionId"]: (one["kind"], one["name"]) for one in editor.asked[0]["options"]}
             assert offered["allow_here"] == ("allow_always", "Allow in this conversation: bash(git show *)")
             assert offered["never"] == ("reject_always", "Never in this project: bash(git show *)")
-            assert "Reason: the mode “ask before everything”" in text_of(editor.asked[0])
+            assert "Reason: mode “ask before everything”" in text_of(editor.asked[0])
             assert await editor.prompt(await editor.open(handloom), "test again") == "end_turn"
             assert len(editor.asked) == (2 if scope == "conversation" else 1)
         listed = handloom("permissions", "list").out

@@ -63,8 +63,8 @@ def test_signed_blocks_go_back_only_to_their_model() -> None:
 
 
 def test_redacted_blocks_are_not_sent_back() -> None:
-    masked = {**SIGNED, "thinking": f"the key is {PLACEHOLDER}"}
-    history = log(*answer(LS, thinking=(masked,)))
+    redacted = {**SIGNED, "thinking": f"the key is {PLACEHOLDER}"}
+    history = log(*answer(LS, thinking=(redacted,)))
     assert with_reasoning_blocks(build_messages(history), history, CLAUDE) == build_messages(history)
 
 

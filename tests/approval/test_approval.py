@@ -128,7 +128,7 @@ async def test_conversation_permission_survives_restart_and_fork(tmp_path: Path)
         for again in (await manager.open(id), await manager.fork(id, last, copy_files=False)):
             assert (await again.guard.judge(CmdRunAction(command="touch x"))).verdict is Verdict.ALLOW
             assert (await again.guard.judge(CmdRunAction(command="rm x"))).verdict is Verdict.ASK
-        (kept,) = again.guard.conversation
+        (kept,) = again.guard.conversation_permissions
         await again.approval.revoke(kept)
         assert (await again.guard.judge(CmdRunAction(command="touch x"))).verdict is Verdict.ASK
 
@@ -138,10 +138,10 @@ async def test_permissions_before_consent_allow_nothing(tmp_path: Path) -> None:
         await session.stream.append(PermissionAction(verdict="allow", pattern="*"), EventSource.USER)
         await session.stream.append(ConsentAction(origin="elsewhere"), EventSource.USER)
         await session.approval.load()
-        assert session.guard.conversation == []
+        assert session.guard.conversation_permissions == []
         await session.approval.permit("bash(ls)", Scope.CONVERSATION)
         await session.approval.load()
-        assert [str(one.pattern) for one in session.guard.conversation] == ["bash(ls)"]
+        assert [str(one.pattern) for one in session.guard.conversation_permissions] == ["bash(ls)"]
 
 
 async def test_of_two_screens_only_the_first_answer_counts(tmp_path: Path) -> None:
@@ -312,7 +312,7 @@ async def test_permission_revoked_by_undo_stays_revoked_after_a_crash(
 
 
 def patterns(session: AgentSession) -> list[str]:
-    return [str(permission.pattern) for permission in session.guard.conversation]
+    return [str(permission.pattern) for permission in session.guard.conversation_permissions]
 
 
 async def test_confirm_allowed_confirms_only_permitted_actions(
@@ -351,7 +351,7 @@ async def test_confirm_allowed_skips_actions_that_only_the_mode_allows(tmp_path:
 async def test_permanent_permission_can_be_revoked_and_once_stores_nothing(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH], settings=ASKS) as session:
         await session.approval.permit("bash(touch *)", Scope.ONCE)
-        assert (session.guard.conversation, session.guard.file.read()) == ([], ())
+        assert (session.guard.conversation_permissions, session.guard.file.read()) == ([], ())
         with pytest.raises(UsageError):
             await session.approval.permit("nothing(", Scope.CONVERSATION)
         await session.approval.permit("bash(touch *)", Scope.EVERYWHERE)
@@ -375,12 +375,12 @@ async def test_last_answer_to_a_pattern_counts_and_unknown_patterns_are_ignored(
         await session.stream.append(PermissionAction(verdict="deny", pattern="bash(ls)"), EventSource.USER)
         await session.stream.append(PermissionAction(verdict="allow", pattern="newer(("), EventSource.USER)
         await session.approval.load()
-        found = [(p.verdict, str(p.pattern), p.informed) for p in session.guard.conversation]
+        found = [(p.verdict, str(p.pattern), p.informed) for p in session.guard.conversation_permissions]
         assert found == [(Verdict.ALLOW, "bash(ls)", True), (Verdict.DENY, "bash(ls)", False)]
         last = [e.id for e in await session.stream.read() if isinstance(e.event, PermissionAction)]
-        assert [p.id for p in session.guard.conversation] == [f"c{last[1]}", f"c{last[2]}"]
-        await session.approval.revoke(session.guard.conversation[0])
-        assert [p.verdict for p in session.guard.conversation] == [Verdict.DENY]
+        assert [p.id for p in session.guard.conversation_permissions] == [f"c{last[1]}", f"c{last[2]}"]
+        await session.approval.revoke(session.guard.conversation_permissions[0])
+        assert [p.verdict for p in session.guard.conversation_permissions] == [Verdict.DENY]
 
 
 # -- without a conversation around it ----------------------------------------------------------------------------------
@@ -403,7 +403,7 @@ class Alone:
 
     @property
     def patterns(self) -> list[str]:
-        return [str(permission.pattern) for permission in self.approval.guard.conversation]
+        return [str(permission.pattern) for permission in self.approval.guard.conversation_permissions]
 
 
 @asynccontextmanager
@@ -513,7 +513,7 @@ async def test_permission_for_a_delegate_is_stored_in_the_top_conversation(tmp_p
     async with alone(tmp_path / "a") as top, alone(tmp_path / "b") as middle, alone(tmp_path / "c") as low:
         middle.approval.share(top.approval)
         low.approval.share(middle.approval)
-        assert low.approval.guard.above is middle.approval.guard
+        assert low.approval.guard.parent is middle.approval.guard
         await low.approval.permit(TOUCH, Scope.CONVERSATION)
         assert (top.patterns, middle.patterns, low.patterns) == ([TOUCH], [], [])
         assert [len(await one.stream.read()) for one in (top, middle, low)] == [1, 0, 0]
@@ -547,7 +547,7 @@ async def test_permission_given_on_a_taint_question_covers_later_taint_questions
         found.state = state
         await found.approval.permit(LIST, Scope.CONVERSATION)
         await found.approval.permit(LIST, Scope.EVERYWHERE)
-        kept = (*found.approval.guard.conversation, *found.approval.guard.file.read())
+        kept = (*found.approval.guard.conversation_permissions, *found.approval.guard.file.read())
         assert [permission.informed for permission in kept] == [informed] * 2
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from core.logs import log_to
-from core.secrets import PLACEHOLDER, Masker
+from core.secrets import PLACEHOLDER, Redactor
 from core.secrets.redactor import without_secrets
 from tests.secrets.canaries import FOUND
 
@@ -60,9 +60,9 @@ def test_an_exception_is_told_with_its_trace(tmp_path: Path) -> None:
     assert "ValueError: no good" in line["trace"]
 
 
-def test_no_line_holds_what_is_to_be_masked(tmp_path: Path) -> None:
+def test_no_line_holds_what_is_to_be_redacted(tmp_path: Path) -> None:
     known, unknown = "canary-value", FOUND[".env"]
-    log_to(tmp_path, lambda line: without_secrets(line, Masker([known])))
+    log_to(tmp_path, lambda line: without_secrets(line, Redactor([known])))
     try:
         raise ValueError(f"with {known}")
     except ValueError:

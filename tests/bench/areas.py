@@ -16,7 +16,7 @@ AREAS = (
     "commands",
     "lines",
     "terminal",
-    "masking",
+    "redaction",
     "gigabyte",
     "edits",
     "checkpointing",

@@ -9,7 +9,7 @@ import pytest
 
 from core.events import TerminalOutput
 from core.events.observations import MAX_CMD_OUTPUT_CHARS
-from core.secrets.command_secrets import lending
+from core.secrets.command_secrets import injecting
 from runtime.server import prompt
 from tests.contract.conftest import NO_CHANGE_TIMEOUT_S, Life, Place
 
@@ -126,7 +126,7 @@ class TestInterrupt:
 
 class TestLentSecrets:
     async def test_a_secret_reaches_one_command_over_every_way(self, place: Place) -> None:
-        with lending({"TOKEN": "tk-77 'x'\nsecond"}):
+        with injecting({"TOKEN": "tk-77 'x'\nsecond"}):
             printed = (await place.run('printf "%s|" "$TOKEN"; printenv TOKEN')).content
         assert printed == "tk-77 'x'\nsecond|tk-77 'x'\nsecond"
         assert (await place.run('echo "[${TOKEN-none}]"; printenv TOKEN')).content == "[none]"

@@ -104,7 +104,7 @@ async def test_switched_model_gives_the_next_answer(tmp_path: Path) -> None:
         assert info.model == "second"
 
 
-async def test_key_of_a_named_model_is_masked_in_events(tmp_path: Path) -> None:
+async def test_key_of_a_named_model_is_redacted_in_events(tmp_path: Path) -> None:
     secret = "canary-0123456789-of-a-section"
     script = write_script(tmp_path, [{"text": f"The key is {secret}."}])
     models = {"main": {"model": script, "key_env": "MY_OWN_KEY"}}

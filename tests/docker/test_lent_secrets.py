@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 from core.events import CmdOutputObservation, CmdRunAction
-from core.secrets import Masker
+from core.secrets import Redactor
 from core.secrets.backends import FileBackend
-from core.secrets.secret_injection import SecretInjection
+from core.secrets.command_secrets import SecretInjection
 from core.secrets.vault import Vault
 from tests.containers import engine
 from tests.fleets import Contained
@@ -65,7 +65,7 @@ async def sandbox(tmp_path: Path) -> AsyncIterator[Sandbox]:
     runtime = Contained(workspace)
     await runtime.start()
     try:
-        yield Sandbox(runtime, SecretInjection(vault, Masker(), str(workspace), "c"))
+        yield Sandbox(runtime, SecretInjection(vault, Redactor(), str(workspace), "c"))
     finally:
         await runtime.aclose()
 

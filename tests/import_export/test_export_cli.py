@@ -77,16 +77,16 @@ def test_secrets_do_not_leave_where_nobody_can_be_asked(leaky: Handloom, tmp_pat
     assert not file.exists()
 
 
-def test_secrets_leave_masked_or_where_that_is_said(leaky: Handloom) -> None:
-    masked, open_ = leaky("export", "c", "--mask"), leaky("export", "c", "--allow-secrets")
-    assert (masked.status, open_.status) == (0, 0)
-    assert json.loads(masked.out)[0]["args"]["content"] == "take <secret_hidden>"
+def test_secrets_leave_redacted_or_where_that_is_said(leaky: Handloom) -> None:
+    redacted, open_ = leaky("export", "c", "--mask"), leaky("export", "c", "--allow-secrets")
+    assert (redacted.status, open_.status) == (0, 0)
+    assert json.loads(redacted.out)[0]["args"]["content"] == "take <secret_hidden>"
     assert json.loads(open_.out)[0]["args"]["content"] == f"take {SECRET}"
-    assert "a GitHub token" in masked.err
+    assert "a GitHub token" in redacted.err
     assert leaky("export", "c", "--mask", "--allow-secrets").status == 2
 
 
-@pytest.mark.parametrize(("answer", "status"), [("write", 0), ("mask", 0), ("w", 1), ("y", 1), ("", 1)])
+@pytest.mark.parametrize(("answer", "status"), [("write", 0), ("redact", 0), ("w", 1), ("y", 1), ("", 1)])
 def test_at_a_terminal_it_asks(answer: str, status: int, leaky: Handloom, tmp_path: Path) -> None:
     file = tmp_path / "out.json"
     ended, said, asked = at_a_terminal(leaky, "export", "c", "-o", str(file), answer=answer)

@@ -75,7 +75,7 @@ async def test_a_file_that_is_there_is_not_replaced_unasked(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("keys", "leaves", "masked"),
+    ("keys", "leaves", "redacted"),
     [
         (["escape"], False, False),
         (["enter"], False, False),
@@ -84,7 +84,7 @@ async def test_a_file_that_is_there_is_not_replaced_unasked(tmp_path: Path) -> N
     ],
 )
 async def test_secrets_are_shown_before_anything_is_written(
-    keys: list[str], leaves: bool, masked: bool, tmp_path: Path
+    keys: list[str], leaves: bool, redacted: bool, tmp_path: Path
 ) -> None:
     file = tmp_path / "work.md"
     async with home_with(tmp_path, leaking()) as home, running(manager=manager_of(home)) as it:
@@ -100,7 +100,7 @@ async def test_secrets_are_shown_before_anything_is_written(
         await it.settle()
         assert file.exists() == leaves
         if leaves:
-            assert (SECRET in file.read_text()) != masked
+            assert (SECRET in file.read_text()) != redacted
 
 
 @pytest.mark.parametrize("has_secrets", [False, True])

@@ -33,7 +33,7 @@ from core.events import (
 from core.import_export.imported_conversation import Imported, as_it_came, lost, origin_of
 from core.import_export.importer import read
 from core.memory.conversation_memory import build_messages
-from core.secrets import PLACEHOLDER, Masker
+from core.secrets import PLACEHOLDER, Redactor
 from core.store.blobs import BlobRef
 from core.store.recordings import RecordedFrame
 from tests.import_export.files import (
@@ -136,12 +136,12 @@ class TestTrajectory:
         (blob,) = read(trajectory(tmp_path / "t.json", [event])).blobs
         assert (blob.ref.width, len(blob.data)) == (50_000, len(png(50_000, 50_000)))
 
-    def test_secrets_of_this_machine_are_masked_on_import(self, tmp_path: Path) -> None:
+    def test_secrets_of_this_machine_are_redacted_on_import(self, tmp_path: Path) -> None:
         events = [{**EVENTS[0], "args": {"content": "it is hunter2-hunter2"}, "x": {"hunter2-hunter2": 1}}]
-        imported = read(trajectory(tmp_path / "t.json", events), masker=Masker(["hunter2-hunter2"]))
+        imported = read(trajectory(tmp_path / "t.json", events), redactor=Redactor(["hunter2-hunter2"]))
         assert "hunter2" not in repr(imported)
         assert PLACEHOLDER in repr(imported)
-        assert "Events that contained secrets of this machine, which were masked: 1." in imported.warnings
+        assert "Events that contained secrets of this machine, which were redacted: 1." in imported.warnings
 
 
 class TestFolderOfV0:
@@ -345,8 +345,8 @@ class TestArchive:
             "Pictures that are not in the archive: 1." in read(archive(tmp_path / "a", archive_files(events))).warnings
         )
 
-    def test_secrets_of_this_machine_are_masked_in_recordings_too(self, tmp_path: Path) -> None:
-        imported = read(archive(tmp_path / "a.zip"), masker=Masker(["a\r\n-is-too-short", "List the files"]))
+    def test_secrets_of_this_machine_are_redacted_in_recordings_too(self, tmp_path: Path) -> None:
+        imported = read(archive(tmp_path / "a.zip"), redactor=Redactor(["a\r\n-is-too-short", "List the files"]))
         assert "List the files" not in repr(imported)
 
 

@@ -15,7 +15,7 @@ import pytest
 from core.errors import ImportRefusedError
 from core.import_export import importer
 from core.import_export.importer import import_file, read
-from core.secrets import Masker
+from core.secrets import Redactor
 from core.store.blobs import BlobRef
 from core.store.event_store import EventStore
 from core.store.sqlite import sqlite3
@@ -82,7 +82,7 @@ class TestWhole:
 
     async def test_no_secret_of_this_machine_reaches_the_database(self, store: EventStore, tmp_path: Path) -> None:
         events = [{**EVENTS[0], "args": {"content": "it is hunter2-hunter2"}}]
-        await import_file(store, trajectory(tmp_path / "x", events), masker=Masker(["hunter2-hunter2"]))
+        await import_file(store, trajectory(tmp_path / "x", events), redactor=Redactor(["hunter2-hunter2"]))
         assert await store.search("hunter2") == []
         assert b"hunter2" not in b"".join(path.read_bytes() for path in store.home.glob("handloom.db*"))
 

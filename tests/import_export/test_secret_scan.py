@@ -1,4 +1,4 @@
-"""Secrets are found before anything leaves, told without being told, and masked; ordinary work raises no alarm."""
+"""Secrets are found before anything leaves, told without being told, and redacted; ordinary work raises no alarm."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ async def test_pictures_that_leave_unsearched_are_counted_once_each(format: str,
 
 
 @pytest.mark.parametrize("format", FORMATS)
-async def test_a_masked_export_contains_no_secret(format: str, tmp_path: Path) -> None:
+async def test_a_redacted_export_contains_no_secret(format: str, tmp_path: Path) -> None:
     out = io.BytesIO()
     async with home_with(tmp_path, leaking(), recording=PIECES, title=f"about {SECRET}") as home:
         await export(home, "c", format, out, cleaner=Cleaner(ADA))
@@ -236,7 +236,7 @@ def test_the_last_word_before_another_command_or_an_echo_is_cleaned_and_leaves_i
     assert cleaner.rest() == []
 
 
-async def test_an_unmasked_export_is_unchanged(tmp_path: Path) -> None:
+async def test_an_unredacted_export_is_unchanged(tmp_path: Path) -> None:
     out = io.BytesIO()
     async with home_with(tmp_path, leaking()) as home:
         await export(home, "c", "trajectory", out)

@@ -12,7 +12,7 @@ import pytest
 
 from core.events import TerminalOutput
 from core.import_export.formats import FORMATS
-from core.import_export.secret_scan import FrameJoiner, Patterns, mask_in
+from core.import_export.secret_scan import FrameJoiner, Patterns, redact_in
 from core.secrets import PLACEHOLDER
 from core.secrets.token_patterns import certain
 from core.store.recordings import RecordedFrame
@@ -38,7 +38,7 @@ def readable(data: bytes) -> str:
 
 
 @pytest.mark.parametrize("format", FORMATS)
-async def test_it_is_masked_in_exports_of_every_format(format: str, tmp_path: Path) -> None:
+async def test_it_is_redacted_in_exports_of_every_format(format: str, tmp_path: Path) -> None:
     made = Tape()
     made.say("Show them")
     made.run("show", f"one {coloured(VALUE)} two {coloured(SECRET)} three\n")
@@ -64,8 +64,8 @@ async def test_it_is_masked_in_exports_of_every_format(format: str, tmp_path: Pa
 def test_known_values_and_shapes_are_found_between_colours_and_the_rest_stays() -> None:
     patterns = Patterns({"MY_API_KEY": VALUE})
     for value in (VALUE, SECRET):
-        assert mask_in(f"a {coloured(value)} b", patterns) == f"a {coloured(value)[:5]}{PLACEHOLDER}\x1b[0m b"
-        assert mask_in(f"a {value} b", patterns) == f"a {PLACEHOLDER} b"
+        assert redact_in(f"a {coloured(value)} b", patterns) == f"a {coloured(value)[:5]}{PLACEHOLDER}\x1b[0m b"
+        assert redact_in(f"a {value} b", patterns) == f"a {PLACEHOLDER} b"
     assert len(certain(f"x {coloured(SECRET)}\n")) == 1
     moved = f"{SECRET[:9]}\x1b[5;5H{SECRET[9:]}"
     assert certain(moved) == [], "another place on the screen"

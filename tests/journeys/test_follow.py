@@ -41,7 +41,7 @@ def test_the_second_screen_follows_and_goes_on_where_the_first_was_killed(
     first.wait_for("Run this command?")
     (conversation,) = handloom.conversations()
     second.handloom("--resume", conversation["conversation_id"])
-    shown = second.wait_for("is open in another Handloom", "answer in process", "asks you", "seen-$((")
+    shown = second.wait_for("is open in another Handloom", "answer in process", "needs approval", "seen-$((")
     found = re.search(r"answer in process (\d+) \(pts/\d+\)", shown)
     assert found, shown
     second.press("Escape", "y", "n", "a")

@@ -85,7 +85,7 @@ def browsing(
     terminal = GraphicTerminal(handloom, "--model", model, kind=kind, **environ)
     terminal.answers = answers or {}
     try:
-        terminal.wait_for("waits for you")
+        terminal.wait_for("waiting for you")
         terminal.write("go\r")
         terminal.wait_for("finished")
         terminal.write("\x1b[15~")  # F5: the browser

@@ -135,7 +135,7 @@ def _answer_all(terminal: Terminal, seen: Recorder) -> None:
     seen.sees("Do not trust them", gone=True)
     terminal.type("look around")
     terminal.press("Enter")
-    seen.sees("Carry out this plan?", "Carry out the plan")
+    seen.sees("Approve this plan?", "Approve the plan")
     terminal.choose(1)
     seen.sees("Run this command?", "echo seen")
     terminal.choose(1)
@@ -161,7 +161,7 @@ def _answer_all(terminal: Terminal, seen: Recorder) -> None:
     seen.sees("rm -rf build", "❯ 3 Deny")
     terminal.read_the_question()
     terminal.press("Escape")
-    seen.sees("The action still waits")
+    seen.sees("This action is still waiting")
     terminal.press("BTab", "BTab")
     seen.sees("Now denied by")
     terminal.choose(4)
@@ -169,7 +169,7 @@ def _answer_all(terminal: Terminal, seen: Recorder) -> None:
 
 
 def _answer_halts(terminal: Terminal, seen: Recorder) -> None:
-    seen.sees("waits for you")
+    seen.sees("waiting for you")
     terminal.press("C-x", "M")
     terminal.wait_for("6 tools")  # the server is ready
     terminal.press("Escape")
@@ -194,7 +194,7 @@ def _answer_rest(terminal: Terminal, seen: Recorder) -> None:
     seen.sees("Trust ", "Do not trust them")
     terminal.choose_unnumbered(1)
     seen.sees("Do not trust them", gone=True)
-    seen.sees("waits for you")
+    seen.sees("waiting for you")
     terminal.press("C-x", "G")
     seen.sees("Type to narrow down")
     terminal.type("Reviewer")

@@ -52,7 +52,7 @@ def test_xterm_shows_the_page_as_it_is_and_nothing_of_it_elsewhere(handloom: Han
     folder = Path(handloom.home).parent
     program = Handloom(folder, HANDLOOM__AGENT__CONFIRM="never")
     with closing(RealXterm(program, folder, "--model", model, size=SIZE)) as xterm:
-        xterm.wait_for("waits for you")
+        xterm.wait_for("waiting for you")
         xterm.press("g", "o", "Return")
         xterm.wait_for("finished")
         xterm.press("F5")

@@ -29,7 +29,7 @@ def workspace(handloom: Handloom, *turns: dict[str, object], columns: int = 100,
     terminal = Terminal(handloom, columns, rows)
     try:
         terminal.handloom("--model", model)
-        terminal.wait_for("waits for you")
+        terminal.wait_for("waiting for you")
         yield terminal
     finally:
         terminal.close()

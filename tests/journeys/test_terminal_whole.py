@@ -26,7 +26,7 @@ def workspace(handloom: Handloom, *turns: dict[str, object], **environ: str) -> 
     model = write_script(handloom.workspace.parent, [*turns, FINISH])
     terminal = OurTerminal(handloom, "--model", model, HANDLOOM__AGENT__CONFIRM="never", **environ)
     try:
-        terminal.wait_for(PLACEHOLDER, "waits for you")
+        terminal.wait_for(PLACEHOLDER, "waiting for you")
         yield terminal
     finally:
         terminal.close()

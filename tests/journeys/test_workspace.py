@@ -179,7 +179,7 @@ def test_three_runs_without_a_screen_and_one_with_it_share_a_home(handloom: Hand
 
 def test_it_ends_with_its_terminal(terminal: Terminal, handloom: Handloom) -> None:
     terminal.handloom("--model", write_script(handloom.workspace.parent, [FINISH]))
-    terminal.wait_for("waits for you")
+    terminal.wait_for("waiting for you")
     (pid,) = subprocess.run(["pgrep", "-f", f"scripted:{handloom.workspace.parent}"], capture_output=True,
                             text=True, check=True).stdout.split()  # fmt: skip
     terminal.close()

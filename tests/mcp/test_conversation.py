@@ -193,7 +193,7 @@ async def test_a_conversation_tells_of_a_project_that_wants_consent(tmp_path: Pa
         assert server.state is ServerState.CONSENT
 
 
-async def test_the_key_of_a_server_is_masked_whatever_its_variable_is_called(tmp_path: Path) -> None:
+async def test_the_key_of_a_server_is_redacted_whatever_its_variable_is_called(tmp_path: Path) -> None:
     key, script = "canary-0123456789-value", write_script(tmp_path, [FINISH])
     chosen = settings({"s": {"url": "https://tickets.example/mcp", "key_env": "ODDLY_NAMED", "enabled": False}})
     environ = {"ODDLY_NAMED": key}

@@ -40,7 +40,7 @@ from core.memory.recall import (
 )
 from core.memory.saved_facts import FILE, SavedFacts
 from core.pub_sub import Frames
-from core.secrets import PLACEHOLDER, Masker
+from core.secrets import PLACEHOLDER, Redactor
 from core.store.conversations import ConversationInfo
 from core.stream import EventStream
 from core.trust.folder_survey import Kind, Piece, Survey
@@ -368,17 +368,17 @@ FOUND = RecallObservation(recall_type=RecallType.WORKSPACE_CONTEXT, conversation
 
 
 async def test_what_is_remembered_of_the_folder_stands_below_the_instructions_at_the_beginning(tmp_path: Path) -> None:
-    masker = Masker(["tk-Qv7Zr9xLm2Pw"])
-    assert await with_pins(FOUND, tmp_path, "/w", masker) == FOUND
+    redactor = Redactor(["tk-Qv7Zr9xLm2Pw"])
+    assert await with_pins(FOUND, tmp_path, "/w", redactor) == FOUND
     SavedFacts(tmp_path, {}).add("use make with tk-Qv7Zr9xLm2Pw", "/w")
     SavedFacts(tmp_path, {}).add("of another folder", "/other")
-    found = await with_pins(FOUND, tmp_path, "/w", masker)
+    found = await with_pins(FOUND, tmp_path, "/w", redactor)
     assert isinstance(found, RecallObservation)
     first, *lines = found.conversation_instructions.split("\n")
     assert (first, lines[-1]) == ("Be short.", f"- use make with {PLACEHOLDER}")
     assert "of another folder" not in found.conversation_instructions
     assert found == FOUND.model_copy(update={"conversation_instructions": found.conversation_instructions})
-    bare = await with_pins(FOUND.model_copy(update={"conversation_instructions": ""}), tmp_path, "/w", masker)
+    bare = await with_pins(FOUND.model_copy(update={"conversation_instructions": ""}), tmp_path, "/w", redactor)
     assert isinstance(bare, RecallObservation)
     assert bare.conversation_instructions == "\n".join(lines)
 
@@ -386,7 +386,7 @@ async def test_what_is_remembered_of_the_folder_stands_below_the_instructions_at
 async def test_nothing_is_added_elsewhere_or_where_it_cannot_be_read(tmp_path: Path) -> None:
     SavedFacts(tmp_path, {}).add("use make", "/w")
     later = RecallObservation(recall_type=RecallType.KNOWLEDGE)
-    assert await with_pins(later, tmp_path, "/w", Masker()) == later
-    assert await with_pins(NullObservation(), tmp_path, "/w", Masker()) == NullObservation()
+    assert await with_pins(later, tmp_path, "/w", Redactor()) == later
+    assert await with_pins(NullObservation(), tmp_path, "/w", Redactor()) == NullObservation()
     (tmp_path / FILE).write_text("broken", "utf-8")
-    assert await with_pins(FOUND, tmp_path, "/w", Masker()) == FOUND
+    assert await with_pins(FOUND, tmp_path, "/w", Redactor()) == FOUND

@@ -99,7 +99,7 @@ async def exports(user: User) -> None:
         out = str(user.folder / f"export-{form}")
         await user.use("export", user.conversation, "--format", form, "--allow-secrets", "-o", out)
         if user.is_full:
-            await user.use("export", user.conversation, "--format", form, "--mask", "-o", f"{out}-masked")
+            await user.use("export", user.conversation, "--format", form, "--mask", "-o", f"{out}-redacted")
     if user.is_full:
         await user.use("import", str(user.folder / "export-archive"))
 

@@ -51,7 +51,7 @@ async def sweep(
 ) -> Search:
     """Use Handloom with all canaries, and search. `plant` may leave one where it does not belong, before the search.
 
-    A `seed` but 0 has the commands in another order; `is_full` has every format of export, masked, too.
+    A `seed` but 0 has the commands in another order; `is_full` has every format of export, redacted, too.
     """
     async with User(folder, is_full=is_full, seed=seed) as user:
         for name in names:

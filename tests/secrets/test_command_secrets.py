@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from core.events import CmdOutputObservation, CmdRunAction, Frame, TerminalOutput
-from core.secrets.command_secrets import checked, is_usable, lending, lent, named
+from core.secrets.command_secrets import injected, injecting, is_usable, referenced, validated
 from runtime.server.bash_session import BashSession
 
 VALUE = "tk-5f Qz'\"$(id)\\n`x`\n second line ü"
@@ -33,7 +33,7 @@ async def run(bash: BashSession, command: str, **values: str) -> str:
     async def emit(frame: Frame) -> None:
         frames.append(frame)
 
-    with lending(values):
+    with injecting(values):
         observation = await bash.execute(CmdRunAction(command=command, timeout=20), 1, emit)
     assert isinstance(observation, CmdOutputObservation)
     live = b"".join(frame.data for frame in frames if isinstance(frame, TerminalOutput)).decode()
@@ -41,14 +41,14 @@ async def run(bash: BashSession, command: str, **values: str) -> str:
     return observation.content
 
 
-async def test_the_value_arrives_as_it_is_and_the_next_command_has_none(bash: BashSession, tmp_path: Path) -> None:
+async def test_command_gets_the_value_and_the_next_does_not(bash: BashSession, tmp_path: Path) -> None:
     await run(bash, 'printf %s "$TOKEN" > arrived; printenv TOKEN > exported', TOKEN=VALUE)
     assert (tmp_path / "arrived").read_text() == VALUE
     assert (tmp_path / "exported").read_text() == VALUE + "\n"
     assert await run(bash, 'echo "[${TOKEN-none}]"; printenv TOKEN; set | grep -c second') == "[none]\n0"
 
 
-async def test_several_at_once_and_those_that_the_shell_has_itself_stay(bash: BashSession) -> None:
+async def test_several_secrets_and_existing_variables(bash: BashSession) -> None:
     assert (
         await run(bash, 'echo "$A $OWN $C"', A="first-value", OWN=OTHER, C="third") == "first-value of the shell third"
     )
@@ -66,7 +66,7 @@ async def test_several_at_once_and_those_that_the_shell_has_itself_stay(bash: Ba
         "trap 'echo $BASH_COMMAND' DEBUG",
     ],
 )
-async def test_no_mode_of_the_shell_shows_it_or_keeps_it(bash: BashSession, around: str, tmp_path: Path) -> None:
+async def test_no_shell_option_shows_the_secret(bash: BashSession, around: str, tmp_path: Path) -> None:
     await run(bash, f"exec 9>traced; BASH_XTRACEFD=9; {around}")
     shown = await run(bash, 'test "${#TOKEN}" = 14 && echo it is there', TOKEN=OTHER)
     assert "it is there" in shown
@@ -88,18 +88,18 @@ async def test_a_debug_trap_and_a_background_loop_of_the_agent_can_read_it(bash:
     assert "The agent can read a secret that a command uses" in SANDBOX_PAGE
 
 
-async def test_under_set_e_it_is_lent_and_taken_back(bash: BashSession) -> None:
+async def test_secret_is_injected_and_removed_under_set_e(bash: BashSession) -> None:
     assert await run(bash, "set -e; true") == ""
     assert await run(bash, 'echo "$TOKEN"', TOKEN=OTHER) == OTHER
     assert await run(bash, 'echo "${TOKEN-gone}"') == "gone"
 
 
-async def test_the_command_before_is_still_told_by_its_status(bash: BashSession) -> None:
+async def test_exit_status_of_the_previous_command_is_kept(bash: BashSession) -> None:
     await run(bash, "(exit 7)")
     assert await run(bash, "echo $?", TOKEN=OTHER) == "7"
 
 
-async def test_neither_arguments_nor_history_nor_environments_of_others_have_it(bash: BashSession) -> None:
+async def test_secret_is_not_in_arguments_history_or_other_environments(bash: BashSession) -> None:
     await run(bash, "sleep 300 & sleep 301 &")
     seen = (
         "cat /proc/[0-9]*/cmdline /proc/$$/environ $(for p in $(jobs -p); do echo /proc/$p/environ; done) 2>/dev/null"
@@ -109,14 +109,14 @@ async def test_neither_arguments_nor_history_nor_environments_of_others_have_it(
     await run(bash, "kill %1 %2")
 
 
-async def test_what_is_interrupted_leaves_none(bash: BashSession) -> None:
+async def test_interrupted_command_leaves_no_secret(bash: BashSession) -> None:
     begun = asyncio.Event()
 
     async def emit(frame: Frame) -> None:
         if isinstance(frame, TerminalOutput) and b"begun" in frame.data and not frame.is_echo:
             begun.set()
 
-    with lending({"TOKEN": OTHER}):
+    with injecting({"TOKEN": OTHER}):
         running = asyncio.create_task(bash.execute(CmdRunAction(command='echo begun; sleep 60; : "$TOKEN"'), 1, emit))
     await asyncio.wait_for(begun.wait(), 20)
     running.cancel()
@@ -127,30 +127,30 @@ async def test_what_is_interrupted_leaves_none(bash: BashSession) -> None:
 @pytest.mark.parametrize(
     "hostile", ["readonly TOKEN", "declare -r TOKEN", "PROMPT_COMMAND=", "exec 2>/dev/null", "set +o posix"]
 )
-async def test_a_command_that_resists_gives_it_to_no_later_program(bash: BashSession, hostile: str) -> None:
+async def test_stuck_command_does_not_leak_the_secret(bash: BashSession, hostile: str) -> None:
     await run(bash, f"{hostile}; : $TOKEN", TOKEN=OTHER)
     assert await run(bash, "printenv TOKEN; echo done") == "done"
 
 
-async def test_nothing_of_it_is_left_on_a_disk(bash: BashSession) -> None:
+async def test_secret_is_not_written_to_disk(bash: BashSession) -> None:
     await run(bash, ": $TOKEN", TOKEN=OTHER)
     folder = Path("/dev/shm")
     assert not list(folder.glob("handloom-lent-*"))
 
 
-def test_what_names_a_secret() -> None:
+def test_references_to_secrets() -> None:
     names = {"TOKEN", "API_KEY"}
     for text in (
         "curl -H $TOKEN", "${TOKEN}", "${TOKEN:-x}", "${#TOKEN}", "printenv TOKEN", 'os.environ["TOKEN"]',
         "os.environ.get('TOKEN')", 'os.getenv("TOKEN")', "process.env.TOKEN", 'ENV["TOKEN"]', "ENV.fetch('TOKEN')",
     ):  # fmt: skip
-        assert named(text, names) == ["TOKEN"], text
+        assert referenced(text, names) == ["TOKEN"], text
     for text in ("TOKEN=x", "echo TOKEN", "$TOKENS", "$MY_TOKEN", "grep -r TOKEN ."):
-        assert named(text, names) == [], text
-    assert named("$API_KEY $TOKEN", names) == ["API_KEY", "TOKEN"]
+        assert referenced(text, names) == [], text
+    assert referenced("$API_KEY $TOKEN", names) == ["API_KEY", "TOKEN"]
 
 
-def test_names_that_shells_and_programs_obey_are_refused() -> None:
+def test_special_variable_names_are_refused() -> None:
     for name in (
         "PATH",
         "LD_PRELOAD",
@@ -166,7 +166,7 @@ def test_names_that_shells_and_programs_obey_are_refused() -> None:
         assert not is_usable(name), name
     assert is_usable("GITHUB_TOKEN")
     with pytest.raises(ValueError, match="zero"):
-        checked({"A": "x\0y"})
+        validated({"A": "x\0y"})
     with pytest.raises(ValueError, match="60000"):
-        checked({"A": "x" * 60_001})
-    assert lent() == {}
+        validated({"A": "x" * 60_001})
+    assert injected() == {}

@@ -1,4 +1,4 @@
-"""A possible secret is masked and told of once; digests, ids and the source code of others are left alone."""
+"""A possible secret is redacted and told of once; digests, ids and the source code of others are left alone."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from core.events import (
     TokenDelta,
 )
 from core.memory.context_events import is_seen
-from core.secrets import PLACEHOLDER, Masker
-from core.secrets.detector import Detector
+from core.secrets import PLACEHOLDER, Redactor
 from core.secrets.redacted_frames import RedactedFrames
+from core.secrets.redactor import Detector
 from core.secrets.token_patterns import certain, may_hold
 from core.store.event_store import EventStore
 from core.store.writer import Draft
@@ -47,13 +47,13 @@ LOOK_LIKE_ONE = {
 
 
 @pytest.mark.parametrize("kind", LOOK_LIKE_ONE)
-def test_keys_and_tokens_are_known_by_their_looks(kind: str) -> None:
+def test_keys_and_tokens_are_detected(kind: str) -> None:
     (span,) = certain(f"before\n{LOOK_LIKE_ONE[kind]}\nafter")
     assert span.kind == kind
     assert certain(f"x = '{LOOK_LIKE_ONE[kind]}'")
 
 
-def test_a_value_beside_a_word_counts_where_it_looks_random() -> None:
+def test_random_value_beside_a_word_is_detected() -> None:
     assert certain(f'password = "{made("password", 20)}"')
     assert certain(f"api_key: {made('key', 40)}")
     assert certain(f"postgres://me:{made('database', 24)}@host/x")
@@ -62,7 +62,7 @@ def test_a_value_beside_a_word_counts_where_it_looks_random() -> None:
         assert certain(harmless) == [], harmless
 
 
-def test_digests_and_ids_are_none() -> None:
+def test_digests_and_ids_are_not_secrets() -> None:
     for number in range(5_000):
         sha = hashlib.sha256(str(number).encode()).hexdigest()
         id = uuid.UUID(int=int(sha[:32], 16))
@@ -78,7 +78,7 @@ def _found_in(files: Sequence[Path]) -> list[str]:
 
 
 @pytest.mark.timeout(120)
-def test_neither_this_repository_nor_the_standard_library_holds_any() -> None:
+def test_no_false_positives_in_this_repository_and_the_standard_library() -> None:
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split(
         "\n"
     )
@@ -88,13 +88,13 @@ def test_neither_this_repository_nor_the_standard_library_holds_any() -> None:
 
 
 async def _opened(store: EventStore, allowed: Sequence[str] = (), known: Sequence[str] = ()) -> EventStream:
-    masker = Masker(known)
-    return await _with(store, "c", masker, Detector(masker, lambda: allowed))
+    redactor = Redactor(known)
+    return await _with(store, "c", redactor, Detector(redactor, lambda: allowed))
 
 
-async def _with(store: EventStore, id: str, masker: Masker, detector: Detector) -> EventStream:
+async def _with(store: EventStore, id: str, redactor: Redactor, detector: Detector) -> EventStream:
     lease = await store.create_conversation(id, title="", workspace="/w", model="demo")
-    return EventStream(store, lease, masker, detector=detector)
+    return EventStream(store, lease, redactor, detector=detector)
 
 
 async def _told(stream: EventStream) -> list[dict[str, int]]:
@@ -102,7 +102,7 @@ async def _told(stream: EventStream) -> list[dict[str, int]]:
     return [envelope.event.masked for envelope in log if isinstance(envelope.event, SecretMaskedObservation)]
 
 
-async def test_it_is_masked_before_it_is_stored_and_told_of_once(tmp_path: Path) -> None:
+async def test_detected_secret_is_redacted_before_it_is_stored(tmp_path: Path) -> None:
     token = FOUND[".env"]
     async with EventStore(tmp_path) as store:
         stream = await _opened(store)
@@ -125,7 +125,7 @@ async def test_it_is_masked_before_it_is_stored_and_told_of_once(tmp_path: Path)
         await stream.aclose()
 
 
-async def test_the_log_tells_of_each_value_once_behind_what_was_appended_and_holds_none(tmp_path: Path) -> None:
+async def test_log_reports_each_secret_once_and_contains_none(tmp_path: Path) -> None:
     two, key = [f"ghp_{made(name)}" for name in "ab"], FOUND["ssh"]
     async with EventStore(tmp_path) as store:
         stream = await _opened(store, known=[ENVIRONMENT["GITHUB_TOKEN"]])
@@ -146,18 +146,18 @@ async def test_the_log_tells_of_each_value_once_behind_what_was_appended_and_hol
     assert not [value for value in (*two, *key.split("\n")[1:-2]) if value.encode() in everything]
 
 
-async def test_another_conversation_is_told_of_the_same_value_too(tmp_path: Path) -> None:
-    masker = Masker()
-    detector = Detector(masker, lambda: ())
+async def test_other_conversation_reports_the_same_secret(tmp_path: Path) -> None:
+    redactor = Redactor()
+    detector = Detector(redactor, lambda: ())
     async with EventStore(tmp_path) as store:
         for id in ("one", "other"):
-            stream = await _with(store, id, masker, detector)
+            stream = await _with(store, id, redactor, detector)
             await stream.append(MessageAction(content=FOUND[".env"]), EventSource.USER)
             assert await _told(stream) == [{"a GitHub token": 1}]
             await stream.aclose()
 
 
-async def test_a_kind_that_the_user_allows_is_shown(tmp_path: Path) -> None:
+async def test_allowed_kind_is_shown(tmp_path: Path) -> None:
     async with EventStore(tmp_path) as store:
         stream = await _opened(store, ["a GitHub token"])
         envelope = await stream.append(MessageAction(content=FOUND[".env"]), EventSource.USER)
@@ -167,9 +167,9 @@ async def test_a_kind_that_the_user_allows_is_shown(tmp_path: Path) -> None:
         await stream.aclose()
 
 
-def test_what_is_shown_live_is_masked_where_it_comes_in_pieces_and_recorded_whole() -> None:
+def test_live_output_is_redacted_and_recorded_unchanged() -> None:
     secret, recorded, shown = "tk-canary-value", list[Frame](), list[Frame]()
-    frames = RedactedFrames(Masker([secret]), recorded.append)
+    frames = RedactedFrames(Redactor([secret]), recorded.append)
     frames.watch(shown.append)
     for piece in ("one tk-can", "ary-va", "lue two"):
         frames.publish(TerminalOutput(1, piece.encode()))
@@ -185,9 +185,9 @@ def test_what_is_shown_live_is_masked_where_it_comes_in_pieces_and_recorded_whol
 
 
 @pytest.mark.parametrize("pieces", [1, 2])
-def test_what_looks_like_a_secret_is_masked_live_before_anybody_knows_it(pieces: int) -> None:
-    masker, shown, value = Masker(), list[Frame](), FOUND[".env"]
-    frames = RedactedFrames(masker, lambda _: None, Detector(masker, tuple))
+def test_unknown_secret_is_redacted_live(pieces: int) -> None:
+    redactor, shown, value = Redactor(), list[Frame](), FOUND[".env"]
+    frames = RedactedFrames(redactor, lambda _: None, Detector(redactor, tuple))
     frames.watch(shown.append)
     line = f"TOKEN={value}\r\n"
     cut = len(line) // 2 if pieces == 2 else len(line)
@@ -200,6 +200,6 @@ def test_what_looks_like_a_secret_is_masked_live_before_anybody_knows_it(pieces:
 
 
 @pytest.mark.parametrize("kind", LOOK_LIKE_ONE)
-def test_a_text_with_something_certain_is_worth_looking_at(kind: str) -> None:
+def test_may_hold_finds_every_certain_secret(kind: str) -> None:
     assert may_hold(LOOK_LIKE_ONE[kind])
     assert not may_hold("120 files were compiled in 3 s; 2 warnings\n")

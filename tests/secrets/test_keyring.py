@@ -102,7 +102,7 @@ def test_it_is_there_in_the_next_session_and_out_of_reach_without_one(handloom: 
     assert "cannot be reached" in refused.err
     assert "--file" in refused.err
     ran = handloom(*turns(handloom).split())
-    assert "Its secrets could not be had" in ran.out
+    assert "Its secrets could not be read" in ran.out
     assert digest(VALUE) not in ran.out
     assert not (handloom.home / VALUES).exists()
 
@@ -120,11 +120,11 @@ def test_a_locked_one_is_told_and_the_file_is_taken_where_the_user_says_so(handl
     assert refused[0] == 2
     assert refused[2].count("KeyringLocked") == 1
     assert "handloom secrets set NAME --file" in refused[2]
-    assert "Its secrets could not be had" in ran[1]
+    assert "Its secrets could not be read" in ran[1]
     assert forced[0] == 0, forced
     assert str(handloom.home / VALUES) in forced[2]
     assert stat.S_IMODE((handloom.home / VALUES).stat().st_mode) == 0o600
-    assert "Its secrets could not be had" in ran_again[1]
+    assert "Its secrets could not be read" in ran_again[1]
     assert files_with(tmp_path, SECOND) == [str(handloom.home / VALUES)]
     both = session(handloom, UNLOCKED, turns(handloom))[0][1]
     assert digest(VALUE) in both, "the keyring is still asked for what the file does not have"

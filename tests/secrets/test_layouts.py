@@ -1,4 +1,4 @@
-"""A known value is masked as real programs print it: dumped, wrapped, coloured and quoted.
+"""A known value is redacted as real programs print it: dumped, wrapped, coloured and quoted.
 
 A dump is compared with that of another value of the same length: what differs shows the value, and must be covered.
 """
@@ -19,8 +19,8 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from core.events import to_json
-from core.secrets import PLACEHOLDER, Masker
-from core.secrets.redactor import StreamMasker
+from core.secrets import PLACEHOLDER, Redactor
+from core.secrets.redactor import StreamRedactor
 
 VALUE = "tk-5fQz81LmPw0xVbN3cRj7Ha2Ye"
 OTHER = "AB_CDEFGHIJKLMNOPQRSTUVWXYZq"
@@ -46,69 +46,69 @@ def printed(command: list[str], text: str) -> bytes:
     return subprocess.run(command, input=text.encode(), capture_output=True, check=True).stdout
 
 
-def covered(masked: bytes, shown: bytes, others: bytes, border: int) -> bool:
+def covered(redacted: bytes, shown: bytes, others: bytes, border: int) -> bool:
     """Whether every byte that depends on the value is a star, but for so many at each border."""
-    assert len(masked) == len(shown) == len(others)
+    assert len(redacted) == len(shown) == len(others)
     differ = [place for place in range(len(shown)) if shown[place] != others[place]]
     assert differ
-    bare = [place for place in differ if masked[place] != ord("*")]
+    bare = [place for place in differ if redacted[place] != ord("*")]
     return len([place for place in bare if place not in (*differ[:border], *differ[len(differ) - border :])]) == 0
 
 
 @pytest.mark.parametrize("offset", range(17))
 @pytest.mark.parametrize("command", DUMPS, ids=" ".join)
-def test_a_dump_shows_nothing_of_the_value_wherever_it_stands(command: list[str], offset: int) -> None:
+def test_dump_is_redacted_at_every_offset(command: list[str], offset: int) -> None:
     around = "x" * 32 + "y" * offset
     shown, others = (printed(command, around + value + "z" * 20) for value in (VALUE, OTHER))
     for end in (b"\n", b"\r\n"):
         shown_so, others_so = (b"$ dump\n" + text.replace(b"\n", end) + b"$ " for text in (shown, others))
-        masked = Masker([VALUE]).mask_bytes(shown_so)
-        assert covered(masked, shown_so, others_so, 0), masked.decode()
-        assert masked.startswith(shown_so[:40])
+        redacted = Redactor([VALUE]).redact_bytes(shown_so)
+        assert covered(redacted, shown_so, others_so, 0), redacted.decode()
+        assert redacted.startswith(shown_so[:40])
 
 
 @pytest.mark.parametrize("command", DUMPS, ids=" ".join)
-def test_a_dump_of_the_value_alone_shows_nothing_of_it(command: list[str]) -> None:
+def test_dump_of_the_value_alone_is_redacted(command: list[str]) -> None:
     shown, others = (printed(command, value) for value in (VALUE, OTHER))
-    assert covered(Masker([VALUE]).mask_bytes(shown), shown, others, 0)
-    assert PLACEHOLDER in Masker([VALUE]).mask_text(shown.decode())
+    assert covered(Redactor([VALUE]).redact_bytes(shown), shown, others, 0)
+    assert PLACEHOLDER in Redactor([VALUE]).redact_text(shown.decode())
 
 
 @pytest.mark.parametrize("offset", range(60, 80))
 @pytest.mark.parametrize("command", WRAPPED, ids=" ".join)
-def test_what_is_wrapped_over_lines_is_masked_at_every_offset(command: list[str], offset: int) -> None:
+def test_wrapped_lines_are_redacted_at_every_offset(command: list[str], offset: int) -> None:
     shown, others = (printed(command, "x" * offset + value + "z" * 50) for value in (VALUE, OTHER))
     for end in (b"\n", b"\r\n"):
         shown_so, others_so = (b"$ code\n" + text.replace(b"\n", end) for text in (shown, others))
-        masked = Masker([VALUE]).mask_bytes(shown_so)
-        assert covered(masked, shown_so, others_so, 2), masked.decode()
+        redacted = Redactor([VALUE]).redact_bytes(shown_so)
+        assert covered(redacted, shown_so, others_so, 2), redacted.decode()
 
 
-def test_each_letter_in_another_colour_is_masked_and_the_colours_stay() -> None:
+def test_coloured_letters_are_redacted_and_colours_stay() -> None:
     shown = "".join(f"\x1b[1;3{number % 8}m{letter}\x1b[0m" for number, letter in enumerate(VALUE))
-    masked = Masker([VALUE]).mask_bytes(f"a {shown} b".encode()).decode()
-    assert masked == "a " + "".join(f"\x1b[1;3{number % 8}m*\x1b[0m" for number in range(len(VALUE))) + " b"
-    assert Masker([VALUE]).mask_text(f"a {shown} b") == f"a \x1b[1;30m{PLACEHOLDER}\x1b[0m b"
+    redacted = Redactor([VALUE]).redact_bytes(f"a {shown} b".encode()).decode()
+    assert redacted == "a " + "".join(f"\x1b[1;3{number % 8}m*\x1b[0m" for number in range(len(VALUE))) + " b"
+    assert Redactor([VALUE]).redact_text(f"a {shown} b") == f"a \x1b[1;30m{PLACEHOLDER}\x1b[0m b"
 
 
 @pytest.mark.parametrize(
     "code", ["\x1b[K", "\x1b]0;title\x07", "\x1b]8;;x:y\x1b\\", "\x1b(B\x1b[m", "\x0f", "\x1b7", "\x1b[?25l"]
 )
-def test_every_escape_code_in_the_value_is_seen_through(code: str) -> None:
-    masked = Masker([VALUE]).mask_bytes(f"a {VALUE[:9]}{code}{VALUE[9:]} b".encode()).decode()
-    assert masked == f"a {'*' * 9}{code}{'*' * (len(VALUE) - 9)} b"
+def test_value_with_escape_codes_is_redacted(code: str) -> None:
+    redacted = Redactor([VALUE]).redact_bytes(f"a {VALUE[:9]}{code}{VALUE[9:]} b".encode()).decode()
+    assert redacted == f"a {'*' * 9}{code}{'*' * (len(VALUE) - 9)} b"
 
 
-def test_a_value_behind_the_beginning_of_a_code_or_within_one_is_masked() -> None:
+def test_value_after_an_incomplete_code_is_redacted() -> None:
     for text in (f"\x1b[{VALUE}", f"\x1b]0;{VALUE}\x07", f"\x1b]{VALUE}"):
-        assert VALUE[3:] not in Masker([VALUE]).mask_text(text)
+        assert VALUE[3:] not in Redactor([VALUE]).redact_text(text)
 
 
-def test_a_coloured_dump_and_wrapped_lines_with_colours_are_masked() -> None:
+def test_coloured_dumps_and_wrapped_lines_are_redacted() -> None:
     for command in (["od", "-A", "x", "-t", "x1z"], ["base64", "-w20"]):
         plain, others = (printed(command, value) for value in (VALUE, OTHER))
         shown, other = (text.replace(b" ", b" \x1b[32m").replace(b"\n", b"\x1b[0m\n") for text in (plain, others))
-        assert covered(Masker([VALUE]).mask_bytes(shown), shown, other, 2)
+        assert covered(Redactor([VALUE]).redact_bytes(shown), shown, other, 2)
 
 
 def bash(script: str, value: str) -> str:
@@ -154,18 +154,18 @@ VALUES = {
 
 @pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
 @pytest.mark.parametrize("write", QUOTED.values(), ids=QUOTED)
-def test_a_value_is_masked_as_programs_quote_it(write: Callable[[str], str], value: str) -> None:
+def test_quoted_value_is_redacted(write: Callable[[str], str], value: str) -> None:
     if write is QUOTED["export -p"]:
         value = value.replace("\n", " ")
     written = write(value)
-    masked = Masker([value]).mask_text(written)
-    left = masked.replace(PLACEHOLDER, "")
-    assert PLACEHOLDER in masked
-    assert len(left) <= len(write("")) + 12, masked
+    redacted = Redactor([value]).redact_text(written)
+    left = redacted.replace(PLACEHOLDER, "")
+    assert PLACEHOLDER in redacted
+    assert len(left) <= len(write("")) + 12, redacted
 
 
 @pytest.mark.parametrize("seed_of_values", range(5))
-def test_values_of_random_signs_are_masked_as_bash_quotes_them(seed: int, seed_of_values: int) -> None:
+def test_random_values_quoted_by_bash_are_redacted(seed: int, seed_of_values: int) -> None:
     chosen = random.Random(seed + seed_of_values)  # no secret comes of it
     values = ["".join(chosen.choices("ab1 '\"$\\`!#~&|;()<>{}[]*?^,=:%@\té", k=24)) for _ in range(40)]
     script = 'for x; do printf "%q\\n" "$x"; printf "%s\\n" "${x@Q}"; declare -p x; done'
@@ -178,23 +178,23 @@ def test_values_of_random_signs_are_masked_as_bash_quotes_them(seed: int, seed_o
     )
     for number, value in enumerate(values):
         for line in lines[3 * number : 3 * number + 3]:
-            assert len(Masker([value]).mask_text(line).replace(PLACEHOLDER, "")) <= 20, (value, line)
+            assert len(Redactor([value]).redact_text(line).replace(PLACEHOLDER, "")) <= 20, (value, line)
 
 
-def test_ordinary_tables_and_lists_stay_as_they_are() -> None:
-    masker = Masker([VALUE, ODD, PEM])
+def test_ordinary_tables_are_unchanged() -> None:
+    redactor = Redactor([VALUE, ODD, PEM])
     for command in (["ls", "-lR", "/usr/lib/python3"], ["ls", "-1", "/usr/bin"], ["od", "-x", "/bin/sh", "-N4000"]):
         text = subprocess.run(command, capture_output=True, check=False).stdout
-        assert masker.mask_bytes(text) is text
+        assert redactor.redact_bytes(text) is text
 
 
-def test_a_json_text_may_be_masked_where_its_value_is() -> None:
-    masker = Masker([VALUE])
+def test_may_redact_json() -> None:
+    redactor = Redactor([VALUE])
     coloured = f"{VALUE[:9]}\x1b[31m{VALUE[9:]}"
     dump = printed(["od", "-A", "x", "-t", "x1z"], VALUE).decode()
-    assert masker.may_mask(to_json({"a": [coloured]}))
-    assert masker.may_mask(to_json({"a": {"b": dump}}))
-    assert not masker.may_mask(to_json({"a": "\x1b[31mred\x1b[0m\nordinary"}))
+    assert redactor.may_redact(to_json({"a": [coloured]}))
+    assert redactor.may_redact(to_json({"a": {"b": dump}}))
+    assert not redactor.may_redact(to_json({"a": "\x1b[31mred\x1b[0m\nordinary"}))
 
 
 STREAMED: dict[str, Callable[[str], bytes]] = {
@@ -206,22 +206,22 @@ STREAMED: dict[str, Callable[[str], bytes]] = {
 
 
 @pytest.mark.parametrize("write", STREAMED.values(), ids=STREAMED)
-def test_in_a_stream_it_is_masked_at_every_cut(write: Callable[[str], bytes]) -> None:
-    masker = Masker([VALUE])
+def test_layouts_in_a_stream_are_redacted_at_every_cut(write: Callable[[str], bytes]) -> None:
+    redactor = Redactor([VALUE])
     whole, others = (b"$ run it\r\n" + write(value) + b"$ done\r\n" for value in (VALUE, OTHER))
     for cut in range(len(whole) + 1):
-        stream = StreamMasker(masker)
+        stream = StreamRedactor(redactor)
         shown = stream.feed(whole[:cut]) + stream.feed(whole[cut:]) + stream.flush()
         assert covered(shown, whole, others, 4), (cut, shown)
 
 
 @pytest.mark.parametrize("write", STREAMED.values(), ids=STREAMED)
-def test_in_a_stream_of_single_bytes_it_is_masked_and_the_prompt_is_shown_at_once(
+def test_single_bytes_are_redacted_and_prompts_shown_at_once(
     write: Callable[[str], bytes],
 ) -> None:
-    masker = Masker([VALUE])
+    redactor = Redactor([VALUE])
     whole, others = (b"$ run it\r\n" + write(value) + b"Continue? [y/n] " for value in (VALUE, OTHER))
-    stream = StreamMasker(masker)
+    stream = StreamRedactor(redactor)
     shown = b"".join(stream.feed(whole[place : place + 1]) for place in range(len(whole)))
     assert shown.endswith(b"Continue? [y/n] ")
     assert covered(shown, whole, others, 4)

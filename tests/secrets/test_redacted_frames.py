@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from core.events import Frame, PageShown, Status, TerminalOutput, TokenDelta
-from core.secrets import PLACEHOLDER, Masker
-from core.secrets.detector import Detector
+from core.secrets import PLACEHOLDER, Redactor
 from core.secrets.redacted_frames import TAIL_BYTES, RedactedFrames
+from core.secrets.redactor import Detector
 
 SECRET = "tk-Qv7Zr9xLm2Pw"
 TOKEN = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7cF0hJ3lO6"
@@ -16,11 +16,11 @@ TOKEN = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7cF0hJ3lO6"
 def shown(*frames: Frame, secrets: tuple[str, ...] = (SECRET,), detects: bool = False) -> list[Frame]:
     recorded: list[Frame] = []
     seen: list[Frame] = []
-    masker = Masker(secrets)
-    masked = RedactedFrames(masker, recorded.append, Detector(masker, tuple) if detects else None)
-    masked.watch(seen.append)
+    redactor = Redactor(secrets)
+    redacted = RedactedFrames(redactor, recorded.append, Detector(redactor, tuple) if detects else None)
+    redacted.watch(seen.append)
     for frame in frames:
-        masked.publish(frame)
+        redacted.publish(frame)
     assert recorded == list(frames)
     return seen
 
@@ -45,7 +45,7 @@ def test_a_secret_in_pieces_is_stars_and_nothing_around_it_is_lost() -> None:
     assert seen[-1] == Status("info", "A", "the end")
 
 
-def test_what_a_model_says_is_masked_likewise_and_letters_are_not_torn() -> None:
+def test_what_a_model_says_is_redacted_likewise_and_letters_are_not_torn() -> None:
     seen = shown(TokenDelta(1, "é " + SECRET[:5]), TokenDelta(1, SECRET[5:] + " ü"), Status("info", "A", SECRET))
     text = "".join(frame.text for frame in seen if isinstance(frame, TokenDelta))
     assert text == f"é {'*' * len(SECRET)} ü"
@@ -70,7 +70,7 @@ def test_pieces_of_different_streams_do_not_belong_together(first: Frame, second
     assert seen[0].cause == first.cause  # type: ignore[union-attr]
 
 
-def test_the_address_and_title_of_a_page_are_masked() -> None:
+def test_the_address_and_title_of_a_page_are_redacted() -> None:
     (page,) = shown(PageShown(1, f"http://a/?{SECRET}", f"its {SECRET}", b"jpeg", 1, 1))
     assert page == PageShown(1, f"http://a/?{PLACEHOLDER}", f"its {PLACEHOLDER}", b"jpeg", 1, 1)
 

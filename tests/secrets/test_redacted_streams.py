@@ -1,4 +1,4 @@
-"""A secret is masked in every encoding, and in a stream wherever the stream is cut."""
+"""A secret is redacted in every encoding, and in a stream wherever the stream is cut."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from core.secrets import PLACEHOLDER, Masker
-from core.secrets.redactor import SHOWN, StreamMasker
+from core.secrets import PLACEHOLDER, Redactor
+from core.secrets.redactor import SHOWN, StreamRedactor
 
 SECRET = "tk/Qv7+Zr9?x Lm2&Pw"
 PEM = "-----BEGIN KEY-----\nMIIBVwIBADANBgkq\nhkiG9w0BAQEFAASC\n-----END KEY-----\n"
@@ -38,60 +38,60 @@ ENCODED = {
 
 
 @pytest.mark.parametrize("written", ENCODED.values(), ids=ENCODED)
-def test_a_secret_is_masked_in_every_encoding_that_programs_use(written: str) -> None:
-    masked = Masker([SECRET]).mask_text(f"before {written} after")
-    assert PLACEHOLDER in masked
-    assert len(masked.replace(PLACEHOLDER, "").removeprefix("before ").removesuffix(" after")) <= 8
-    assert masked.startswith("before ")
-    assert masked.endswith(" after")
+def test_a_secret_is_redacted_in_every_encoding_that_programs_use(written: str) -> None:
+    redacted = Redactor([SECRET]).redact_text(f"before {written} after")
+    assert PLACEHOLDER in redacted
+    assert len(redacted.replace(PLACEHOLDER, "").removeprefix("before ").removesuffix(" after")) <= 8
+    assert redacted.startswith("before ")
+    assert redacted.endswith(" after")
 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"], ids=["lf", "crlf"])
 @pytest.mark.parametrize("secret", ["ghp_7fQz81LmPw", SECRET], ids=["shortest", "with blanks"])
-def test_a_value_with_one_line_end_in_it_is_masked_in_texts_and_at_every_cut_of_a_stream(
+def test_a_value_with_one_line_end_in_it_is_redacted_in_texts_and_at_every_cut_of_a_stream(
     secret: str, line_end: str
 ) -> None:
-    masker = Masker([secret])
+    redactor = Redactor([secret])
     for broken_at in range(1, len(secret)):
         text = f" in: {secret[:broken_at]}{line_end}{secret[broken_at:]} and more\n"
-        assert masker.mask_text(text) == f" in: {PLACEHOLDER} and more\n"
+        assert redactor.redact_text(text) == f" in: {PLACEHOLDER} and more\n"
         whole, size = text.encode(), len(secret) + len(line_end)
         for cut in range(len(whole) + 1):
-            stream = StreamMasker(masker)
+            stream = StreamRedactor(redactor)
             shown = stream.feed(whole[:cut]) + stream.feed(whole[cut:]) + stream.flush()
             assert shown[5 : 5 + size].count(b"*") >= size - SHOWN - len(line_end), (broken_at, cut, shown)
 
 
 def test_a_value_with_two_line_ends_or_another_letter_is_no_secret() -> None:
     for text in (f"{SECRET[:9]}\n\n{SECRET[9:]}", f"{SECRET[:9]}\n {SECRET[9:]}", f"{SECRET[:9]}\n{SECRET[10:]}"):
-        assert Masker([SECRET]).mask_text(text) == text
+        assert Redactor([SECRET]).redact_text(text) == text
 
 
-def test_of_a_value_of_several_lines_each_line_is_masked_and_the_border_is_not() -> None:
+def test_of_a_value_of_several_lines_each_line_is_redacted_and_the_border_is_not() -> None:
     printed = PEM.replace("\n", "\r\n  ")
-    masked = Masker([PEM]).mask_text(printed)
-    assert "MIIB" not in masked
-    assert "hkiG" not in masked
-    assert "-----BEGIN KEY-----" in masked
+    redacted = Redactor([PEM]).redact_text(printed)
+    assert "MIIB" not in redacted
+    assert "hkiG" not in redacted
+    assert "-----BEGIN KEY-----" in redacted
 
 
 def test_two_secrets_that_overlap_are_one_place() -> None:
-    assert Masker(["abcdefgh-ijk", "gh-ijklmnop"]).mask_text("<abcdefgh-ijklmnop>") == f"<{PLACEHOLDER}>"
+    assert Redactor(["abcdefgh-ijk", "gh-ijklmnop"]).redact_text("<abcdefgh-ijklmnop>") == f"<{PLACEHOLDER}>"
 
 
-def test_a_masker_learns_more_while_it_is_used() -> None:
-    masker = Masker()
-    assert masker.mask_text(SECRET) == SECRET
-    masker.add([SECRET])
-    assert masker.mask_text(SECRET) == PLACEHOLDER
+def test_a_redactor_learns_more_while_it_is_used() -> None:
+    redactor = Redactor()
+    assert redactor.redact_text(SECRET) == SECRET
+    redactor.add([SECRET])
+    assert redactor.redact_text(SECRET) == PLACEHOLDER
 
 
-def test_in_a_stream_a_secret_is_masked_at_every_cut() -> None:
-    masker = Masker([SECRET, "another-secret"])
+def test_in_a_stream_a_secret_is_redacted_at_every_cut() -> None:
+    redactor = Redactor([SECRET, "another-secret"])
     whole = f"one {SECRET} two {SECRET}{SECRET} tk/Qv another-secreT another-secret".encode()
-    expected = masker.mask_bytes(whole)
+    expected = redactor.redact_bytes(whole)
     for cut in range(len(whole) + 1):
-        stream = StreamMasker(masker)
+        stream = StreamRedactor(redactor)
         shown = stream.feed(whole[:cut]) + stream.feed(whole[cut:]) + stream.flush()
         assert len(shown) == len(whole)
         different = [place for place in range(len(whole)) if shown[place] != expected[place]]
@@ -102,13 +102,13 @@ def test_in_a_stream_a_secret_is_masked_at_every_cut() -> None:
 def test_in_a_stream_of_random_pieces_nothing_but_first_letters_is_shown(seed: int) -> None:
     chosen = random.Random(seed)  # no secret comes of it
     secrets = [chosen.randbytes(chosen.randint(5, 40)).hex() for _ in range(20)]
-    masker = Masker(secrets)
+    redactor = Redactor(secrets)
     for _ in range(200):
         text = b"".join(
             chosen.choice([chosen.choice(secrets).encode(), chosen.randbytes(chosen.randint(0, 30)).hex().encode()])
             for _ in range(12)
         )
-        stream, shown, place = StreamMasker(masker), b"", 0
+        stream, shown, place = StreamRedactor(redactor), b"", 0
         while place < len(text):
             size = chosen.randint(1, 25)
             shown += stream.feed(text[place : place + size])
@@ -119,12 +119,12 @@ def test_in_a_stream_of_random_pieces_nothing_but_first_letters_is_shown(seed: i
 
 
 def test_a_letter_that_may_begin_a_secret_is_shown_at_once_and_four_are_held_back() -> None:
-    stream = StreamMasker(Masker([SECRET]))
+    stream = StreamRedactor(Redactor([SECRET]))
     assert stream.feed(b"Continue? t") == b"Continue? t"
     assert stream.feed(b"k/Qv7+") == b""
     assert stream.feed(b"!") == b"k/Qv7+!"
 
 
-def test_the_longer_of_two_secrets_is_masked_to_its_end() -> None:
-    stream = StreamMasker(Masker(["password", "password-extended"]))
+def test_the_longer_of_two_secrets_is_redacted_to_its_end() -> None:
+    stream = StreamRedactor(Redactor(["password", "password-extended"]))
     assert stream.feed(b"password") + stream.feed(b"-extended") + stream.flush() == b"*" * 17

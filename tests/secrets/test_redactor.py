@@ -1,48 +1,48 @@
-"""Secrets are masked in every string at every depth, and harmless text is left alone."""
+"""Secrets are redacted in every string at every depth, and harmless text is left alone."""
 
 from __future__ import annotations
 
 import pytest
 
 from core.events import to_json
-from core.secrets import PLACEHOLDER, Masker, from_environment
+from core.secrets import PLACEHOLDER, Redactor, from_environment
 
 SECRET = "sk-very-secret-123"
 
 
-def test_a_secret_is_masked_at_every_depth_lists_and_keys_included() -> None:
-    masked = Masker([SECRET]).mask({"a": [{"b": f"x {SECRET} y"}, (SECRET,)], f"k{SECRET}": 1})
-    assert masked == {"a": [{"b": f"x {PLACEHOLDER} y"}, [PLACEHOLDER]], f"k{PLACEHOLDER}": 1}
+def test_a_secret_is_redacted_at_every_depth_lists_and_keys_included() -> None:
+    redacted = Redactor([SECRET]).redact({"a": [{"b": f"x {SECRET} y"}, (SECRET,)], f"k{SECRET}": 1})
+    assert redacted == {"a": [{"b": f"x {PLACEHOLDER} y"}, [PLACEHOLDER]], f"k{PLACEHOLDER}": 1}
 
 
 def test_values_under_eight_characters_are_never_patterns() -> None:
-    assert Masker(["18", "true", "1234567"]).mask_text("18 is true 1234567") == "18 is true 1234567"
+    assert Redactor(["18", "true", "1234567"]).redact_text("18 is true 1234567") == "18 is true 1234567"
 
 
 def test_of_two_secrets_the_longer_one_wins() -> None:
-    assert Masker(["password", "password-extended"]).mask_text("password-extended") == PLACEHOLDER
+    assert Redactor(["password", "password-extended"]).redact_text("password-extended") == PLACEHOLDER
 
 
 def test_a_value_without_secrets_comes_back_as_the_same_object() -> None:
     value = {"a": ["b", {"c": 1}]}
-    assert Masker([SECRET]).mask(value) is value
+    assert Redactor([SECRET]).redact(value) is value
 
 
 @pytest.mark.parametrize(
     "secret", ["plain-words", 'with "quotes"', "back\\slash\t\n", "ключ-слово", "half \ud800 pair", "\x1b[31mred"]
 )
-def test_what_may_be_masked_is_seen_in_the_json_of_a_value(secret: str) -> None:
-    masker = Masker([secret, "another one"])
+def test_what_may_be_redacted_is_seen_in_the_json_of_a_value(secret: str) -> None:
+    redactor = Redactor([secret, "another one"])
     for value in ({"a": [f"x{secret}y"]}, {f"k{secret}": "\ud800"}, {"a": f"ü{secret}"}):
-        assert masker.mask(value) != value
-        assert masker.may_mask(to_json(value))
-    assert not masker.may_mask(to_json({"a": [secret[:-1], secret[1:], "ordinary"]}))
-    assert not Masker().may_mask(to_json({"a": secret}))
+        assert redactor.redact(value) != value
+        assert redactor.may_redact(to_json(value))
+    assert not redactor.may_redact(to_json({"a": [secret[:-1], secret[1:], "ordinary"]}))
+    assert not Redactor().may_redact(to_json({"a": secret}))
 
 
 def test_fields_with_values_of_our_own_are_not_touched() -> None:
     data = {"args": {"agent_state": "awaiting_user_input", "note": "awaiting_user_input"}}
-    assert Masker(["awaiting_user_input"]).mask(data) == {
+    assert Redactor(["awaiting_user_input"]).redact(data) == {
         "args": {"agent_state": "awaiting_user_input", "note": PLACEHOLDER}
     }
 
@@ -58,16 +58,16 @@ def test_secrets_of_the_environment_are_known_by_the_names_of_their_variables() 
     assert from_environment(environ) == ["value-number-1", "value-number-2", "value-number-3"]
 
 
-def test_objects_of_others_are_masked_whatever_their_names() -> None:
-    masker = Masker(["canary-value"])
+def test_objects_of_others_are_redacted_whatever_their_names() -> None:
+    redactor = Redactor(["canary-value"])
     event = {
         "action": "call_tool_mcp",
         "args": {"arguments": {"action": "canary-value", "observation": ["canary-value"]}},
     }
-    assert masker.mask(event) == {
+    assert redactor.redact(event) == {
         "action": "call_tool_mcp",
         "args": {"arguments": {"action": PLACEHOLDER, "observation": [PLACEHOLDER]}},
     }
-    assert Masker(["awaiting_user_input"]).mask({"extras": {"agent_state": "awaiting_user_input"}}) == {
+    assert Redactor(["awaiting_user_input"]).redact({"extras": {"agent_state": "awaiting_user_input"}}) == {
         "extras": {"agent_state": "awaiting_user_input"}
     }

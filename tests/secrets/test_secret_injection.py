@@ -18,10 +18,9 @@ from core.events import (
     Observation,
 )
 from core.protocols import FrameSink
-from core.secrets import PLACEHOLDER, Masker
+from core.secrets import PLACEHOLDER, Redactor
 from core.secrets.backends import FileBackend
-from core.secrets.command_secrets import lent
-from core.secrets.secret_injection import SecretInjection
+from core.secrets.command_secrets import SecretInjection, injected
 from core.secrets.vault import VALUES, Vault
 from tests.actions.pipelines import through
 
@@ -32,23 +31,23 @@ Execute = Callable[[Action, int], Awaitable[Observation]]
 class Noting:
     """Carries nothing out, and notes what it is lent."""
 
-    def __init__(self, masker: Masker) -> None:
+    def __init__(self, redactor: Redactor) -> None:
         self.lent: Mapping[str, str] = {}
-        self.masks = False
-        self._masker = masker
+        self.redacts = False
+        self._redactor = redactor
 
     async def execute(self, action: Action, action_id: int, on_frame: FrameSink) -> Observation:
-        self.lent, self.masks = dict(lent()), PLACEHOLDER in self._masker.mask_text(VALUE)
+        self.lent, self.redacts = dict(injected()), PLACEHOLDER in self._redactor.redact_text(VALUE)
         if isinstance(action, CmdRunAction):
             return CmdOutputObservation(command=action.command, content="out")
         return IPythonRunCellObservation(code="", content="out")
 
 
 def made(home: Path) -> tuple[Noting, Execute]:
-    vault, masker = Vault(home, FileBackend(home)), Masker()
+    vault, redactor = Vault(home, FileBackend(home)), Redactor()
     vault.put("TOKEN", VALUE)
-    inner = Noting(masker)
-    secrets = SecretInjection(vault, masker, "/w", "c")
+    inner = Noting(redactor)
+    secrets = SecretInjection(vault, redactor, "/w", "c")
     return inner, through(inject_secrets, inner, secrets=secrets)
 
 
@@ -66,26 +65,24 @@ def made(home: Path) -> tuple[Noting, Execute]:
     ],
     ids=str,
 )
-async def test_commands_and_cells_get_what_they_name_and_it_is_masked_by_then(
-    tmp_path: Path, action: Action, gets: bool
-) -> None:
+async def test_commands_and_cells_get_the_secrets_that_they_name(tmp_path: Path, action: Action, gets: bool) -> None:
     inner, execute = made(tmp_path)
     observation = await execute(action, 1)
     assert inner.lent == ({"TOKEN": VALUE} if gets else {})
-    assert inner.masks is gets
+    assert inner.redacts is gets
     assert observation.content == "out"
-    assert lent() == {}
+    assert injected() == {}
 
 
-async def test_where_they_cannot_be_had_the_action_goes_without_and_says_so(tmp_path: Path) -> None:
+async def test_unreadable_secrets_are_reported(tmp_path: Path) -> None:
     inner, execute = made(tmp_path)
     (tmp_path / VALUES).write_text("broken", "utf-8")
     ran = await execute(CmdRunAction(command="echo $TOKEN"), 1)
     assert isinstance(ran, CmdOutputObservation)
     assert ran.content == "out"
-    assert ran.metadata.suffix.startswith("\n[Its secrets could not be had: ")
+    assert ran.metadata.suffix.startswith("\n[Its secrets could not be read: ")
     cell = await execute(IPythonRunCellAction(code='os.environ["TOKEN"]'), 1)
-    assert cell.content.startswith("out\n[Its secrets could not be had: ")
+    assert cell.content.startswith("out\n[Its secrets could not be read: ")
     assert inner.lent == {}
 
 

@@ -1,4 +1,4 @@
-"""Which variables count as secrets: they are masked, and the sandbox does not get them."""
+"""Which variables count as secrets: they are redacted, and the sandbox does not get them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ ORDINARY = [
 
 
 @pytest.mark.parametrize("name", SECRET)
-def test_a_variable_with_such_a_name_is_masked_and_withheld(name: str) -> None:
+def test_variable_with_a_secret_name_is_redacted_and_withheld(name: str) -> None:
     environ = {name: "hunter2-hunter2"}
     assert from_environment(environ) == ["hunter2-hunter2"]
     assert without_secrets(environ) == {}
 
 
 @pytest.mark.parametrize("name", ORDINARY)
-def test_a_variable_with_an_ordinary_name_is_neither(name: str) -> None:
+def test_variable_with_an_ordinary_name_is_passed(name: str) -> None:
     environ = {name: "/home/me/a-long-enough-value"}
     assert not is_secret_name(name)
     assert from_environment(environ) == []
@@ -34,7 +34,7 @@ def test_a_variable_with_an_ordinary_name_is_neither(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "masked"),
+    ("address", "redacted"),
     [
         ("postgres://user:pw-of-the-database@host/db", ["pw-of-the-database"]),
         ("redis://:pw-of-the-cache@host:6379/0", ["pw-of-the-cache"]),
@@ -45,14 +45,14 @@ def test_a_variable_with_an_ordinary_name_is_neither(name: str) -> None:
         ("postgres://user:short@host", []),
     ],
 )
-def test_a_password_in_an_address_is_masked_and_the_variable_withheld(address: str, masked: list[str]) -> None:
+def test_a_password_in_an_address_is_redacted_and_the_variable_withheld(address: str, redacted: list[str]) -> None:
     environ = {"STORAGE": address, "LANG": "C"}
-    assert from_environment(environ) == masked
+    assert from_environment(environ) == redacted
     assert without_secrets(environ) == {"LANG": "C"}
 
 
 @pytest.mark.parametrize("name", ["HTTP_PROXY", "https_proxy", "ALL_PROXY"])
-def test_a_proxy_stays_usable_and_its_password_is_masked(name: str) -> None:
+def test_proxy_is_passed_and_its_password_redacted(name: str) -> None:
     environ = {name: "http://user:pw-of-the-proxy@proxy:3128"}
     assert without_secrets(environ) == environ
     assert from_environment(environ) == ["pw-of-the-proxy"]

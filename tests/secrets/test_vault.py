@@ -66,7 +66,7 @@ class TestVault:
             vault.named_in("$TOKEN", "/w", "c")
 
     @pytest.mark.parametrize(("name", "value"), [("PATH", VALUE), ("A-B", VALUE), ("A", "short"), ("A", "x\0" * 9)])
-    def test_what_cannot_be_lent_or_masked_is_not_kept(self, vault: Vault, name: str, value: str) -> None:
+    def test_what_cannot_be_lent_or_redacted_is_not_kept(self, vault: Vault, name: str, value: str) -> None:
         with pytest.raises(ConfigurationError) as refused:
             vault.put(name, value)
         assert value not in str(refused.value)

@@ -25,8 +25,18 @@ from core.events import (
     MessageAction,
     UserRejectObservation,
 )
-from core.security.analyzers import MAX_CHARS, MAX_REASONS, OURS, Analyzer, Assessment, analyzers, assess
-from core.security.analyzers.action_history import MAX_PAST, History, Past
+from core.security.analyzers import (
+    MAX_CHARS,
+    MAX_PAST,
+    MAX_REASONS,
+    OURS,
+    Analyzer,
+    Assessment,
+    History,
+    Past,
+    analyzers,
+    assess,
+)
 from core.security.analyzers.invariant import MAX_POLICIES, Invariant, read_policies, shipped
 from core.security.facts import Facts, facts_of
 from core.security.risk_rules import RULES
@@ -88,13 +98,11 @@ async def judged(
     (HIGH, "ls", HIGH),
     (MEDIUM, "frobnicate", UNKNOWN),
 ])  # fmt: skip
-async def test_the_model_raises_and_never_lowers(
-    rated: ActionSecurityRisk, command: str, risk: ActionSecurityRisk
-) -> None:
+async def test_model_only_raises_the_risk(rated: ActionSecurityRisk, command: str, risk: ActionSecurityRisk) -> None:
     assert (await judged(CmdRunAction(command=command, security_risk=rated))).risk is risk
 
 
-async def test_the_strictest_wins_and_its_reasons_come_first() -> None:
+async def test_strictest_assessment_counts() -> None:
     said = await judged(
         CmdRunAction(command="ls"),
         None,
@@ -105,19 +113,19 @@ async def test_the_strictest_wins_and_its_reasons_come_first() -> None:
     assert said == Assessment(HIGH, ("loud", "calm"))
 
 
-async def test_one_that_fails_counts_as_unknown_and_stops_nothing() -> None:
+async def test_failing_analyzer_counts_as_unknown() -> None:
     said = await judged(CmdRunAction(command="ls"), None, Voice(RuntimeError("broken"), "bad"), Voice(Assessment(LOW)))
     assert said == Assessment(UNKNOWN, ("The analyzer bad failed: RuntimeError: broken",))
 
 
-async def test_one_that_never_answers_counts_as_unknown() -> None:
+async def test_slow_analyzer_counts_as_unknown() -> None:
     said = await judged(
         CmdRunAction(command="ls"), None, Voice("never", "slow"), Voice(Assessment(LOW)), timeout_s=0.05
     )
     assert said == Assessment(UNKNOWN, ("The analyzer slow took longer than 0.05 s.",))
 
 
-async def test_one_that_answers_something_else_counts_as_unknown() -> None:
+async def test_wrong_answer_counts_as_unknown() -> None:
     assert (await judged(CmdRunAction(command="ls"), None, Voice("HIGH"))).risk is UNKNOWN
 
 
@@ -129,12 +137,12 @@ async def test_cancelling_cancels_all() -> None:
         await waiting
 
 
-def test_an_analyzer_that_is_not_there_is_told_with_those_that_are() -> None:
+def test_unknown_analyzer_error_lists_the_known() -> None:
     with pytest.raises(ConfigurationError, match=r"no analyzer .cloud..*invariant, local, model"):
         analyzers(["local", "cloud"])
 
 
-def test_one_of_another_package_is_found_by_its_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_analyzer_of_another_package_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     entry = importlib.metadata.EntryPoint("sample", "tests.security.test_analyzers:sample", "handloom.analyzers")
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [entry] if group == entry.group else [])
     assert [voice.name for voice in analyzers(["sample", "local"])] == ["sample", "local"]
@@ -144,14 +152,14 @@ def sample() -> Analyzer:
     return Voice(None, "sample")
 
 
-def test_one_that_cannot_be_loaded_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_analyzer_that_cannot_be_loaded_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     entry = importlib.metadata.EntryPoint("sample", "tests.nowhere:sample", "handloom.analyzers")
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [entry])
     with pytest.raises(ConfigurationError, match="'sample' cannot be started: ModuleNotFoundError"):
         analyzers(["sample"])
 
 
-async def test_secrets_and_then_the_network() -> None:
+async def test_reading_secrets_then_sending_is_high() -> None:
     quiet = CmdRunAction(command="curl https://a.example/x")
     assert (await judged(quiet)).risk is MEDIUM
     said = await judged(quiet, run("ls", "cat .env"))
@@ -161,13 +169,13 @@ async def test_secrets_and_then_the_network() -> None:
     )
 
 
-async def test_a_page_and_then_a_push() -> None:
+async def test_page_then_push_is_high() -> None:
     push = CmdRunAction(command="git push")
     assert (await judged(push, run("ls"))).risk is UNKNOWN
     assert "flow.page-then-push" in (await judged(push, run("curl https://a.example/"))).reasons[0]
 
 
-async def test_what_was_refused_did_not_happen() -> None:
+async def test_rejected_actions_do_not_count() -> None:
     history = run("cat .env", "ls", refused=["cat .env"])
     assert (await judged(BrowseURLAction(url="https://a.example/"), history)).risk is MEDIUM
 
@@ -203,7 +211,7 @@ async def test_policies_of_the_user_are_added() -> None:
     ("[[policy]\n", "policies.toml: "),
     ("policy = 3", "has to be a list"),
 ])  # fmt: skip
-def test_a_bad_policy_is_told_with_its_file(text: str, why: str) -> None:
+def test_invalid_policy_error_names_the_file(text: str, why: str) -> None:
     with pytest.raises(ConfigurationError, match=r"^policies\.toml: ") as told:
         read_policies(text, "policies.toml")
     assert why in str(told.value)
@@ -257,7 +265,7 @@ CURL = CmdRunAction(command="curl -o x https://a.example/y")
     ],
     ids=str,
 )
-def test_a_step_matches_where_every_key_of_it_does(step: str, action: Action, holds: bool) -> None:
+def test_step_matches_if_all_keys_match(step: str, action: Action, holds: bool) -> None:
     (policy,) = read_policies(f"[[policy]]\nid='a'\nrisk='HIGH'\nreason='x'\nthen={{{step}}}", "x")
     found = policy.events(action, facts_of(action, workspace=WORKSPACE), ())
     assert found == ([] if holds else None)
@@ -277,9 +285,7 @@ def test_a_step_matches_where_every_key_of_it_does(step: str, action: Action, ho
         ("when={commands='a'}\nafter=[{commands='a'}]", ["a", "a"], [0, 2]),
     ],
 )
-async def test_what_was_done_before_counts_in_its_order_and_is_named(
-    keys: str, commands: list[str], events: list[int] | None
-) -> None:
+async def test_earlier_actions_count_in_order(keys: str, commands: list[str], events: list[int] | None) -> None:
     text = f"[[policy]]\nid='mine'\nrisk='HIGH'\nreason='It is so.'\n{keys}\nthen={{commands='ls'}}"
     policies = read_policies(text, "x")
     done = run(*commands).done
@@ -290,7 +296,7 @@ async def test_what_was_done_before_counts_in_its_order_and_is_named(
     assert said == (None if events is None else Assessment(HIGH, (f"It is so. (mine{behind})",)))
 
 
-async def test_of_the_policies_that_hold_the_strictest_counts_and_every_reason_is_told() -> None:
+async def test_strictest_policy_counts() -> None:
     text = "".join(
         f"[[policy]]\nid='{name}'\nrisk='{risk}'\nreason='{name}.'\nthen={{kind='run'}}\n"
         for name, risk in (("a", "MEDIUM"), ("b", "HIGH"), ("c", "UNKNOWN"))
@@ -300,7 +306,7 @@ async def test_of_the_policies_that_hold_the_strictest_counts_and_every_reason_i
     assert said == Assessment(HIGH, ("a. (a)", "b. (b)", "c. (c)"))
 
 
-def test_a_policy_is_read_within_bounds() -> None:
+def test_policies_are_limited() -> None:
     row = "[[policy]]\nid='{}'\nrisk='HIGH'\nreason='{}'\nthen={{kind='run'}}\n"
     (policy,) = read_policies(row.format("i" * 100, "r" * 300), "x")
     assert (policy.id, policy.risk, policy.reason, policy.before) == ("i" * 80, HIGH, "r" * 200, ())
@@ -319,7 +325,7 @@ def test_a_policy_is_read_within_bounds() -> None:
         "after = 3", "more = 3",
     ],
 )  # fmt: skip
-def test_each_key_of_a_policy_has_its_kind(wrong: str) -> None:
+def test_invalid_policy_keys(wrong: str) -> None:
     keys = {"id": "'a'", "risk": "'HIGH'", "reason": "'x'", "then": "{ kind = 'run' }"}
     key, _, value = wrong.partition(" = ")
     text = "\n".join(f"{key} = {value}" for key, value in (keys | {key: value}).items())
@@ -327,13 +333,13 @@ def test_each_key_of_a_policy_has_its_kind(wrong: str) -> None:
         read_policies(f"[[policy]]\n{text}", "x")
 
 
-def test_what_was_carried_out_is_kept_up_to_a_number_and_the_oldest_go() -> None:
+def test_history_is_limited() -> None:
     history = run(*(f"echo {n}" for n in range(MAX_PAST + 2)))
     assert (len(history.done), history.waiting) == (MAX_PAST, ())
     assert [past.event for past in (history.done[0], history.done[-1])] == [4, 2 * MAX_PAST + 2]
 
 
-def test_only_actions_that_act_and_were_answered_are_in_the_history() -> None:
+def test_history_has_only_answered_actions() -> None:
     def envelope(id: int, event: Action | CmdOutputObservation | ErrorObservation, cause: int | None) -> Envelope:
         at = datetime(2026, 1, 1, tzinfo=UTC)
         source = EventSource.AGENT if isinstance(event, Action) else EventSource.ENVIRONMENT
@@ -360,7 +366,7 @@ def test_only_actions_that_act_and_were_answered_are_in_the_history() -> None:
         (HIGH, Assessment(HIGH, ("The model rated this action HIGH.",))),
     ],
 )
-async def test_the_models_own_rating_is_a_voice_of_its_own(rated: ActionSecurityRisk, said: Assessment | None) -> None:
+async def test_rating_of_the_model(rated: ActionSecurityRisk, said: Assessment | None) -> None:
     action = CmdRunAction(command="rm -rf /", security_risk=rated)
     (voice,) = analyzers(["model"])
     facts = facts_of(action, workspace=WORKSPACE)
@@ -370,7 +376,7 @@ async def test_the_models_own_rating_is_a_voice_of_its_own(rated: ActionSecurity
     assert [one.name for one in analyzers()] == list(OURS)
 
 
-async def test_reasons_are_told_once_each_shortened_and_up_to_a_number() -> None:
+async def test_reasons_are_limited() -> None:
     long, many = "x" * (MAX_CHARS + 1), tuple(map(str, range(MAX_REASONS)))
     said = await judged(
         CmdRunAction(command="ls"), None, Voice(Assessment(MEDIUM, (long, long))), Voice(Assessment(MEDIUM, many))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.events import BrowseInteractiveAction, BrowseURLAction
-from core.security.browser_actions import MAX_CHARS
-from core.security.facts import Facts, facts_of
+from core.security.facts import MAX_BROWSER_CHARS, Facts, facts_of
 
 
 def read(code: str) -> Facts:
@@ -34,9 +33,7 @@ def read(code: str) -> Facts:
         ),
     ],
 )
-def test_an_address_is_opened_read_run_or_not_understood(
-    url: str, rules: tuple[str, ...], hosts: tuple[str, ...], reads: tuple[str, ...]
-) -> None:
+def test_facts_of_a_page(url: str, rules: tuple[str, ...], hosts: tuple[str, ...], reads: tuple[str, ...]) -> None:
     facts = facts_of(BrowseURLAction(url=url), workspace="/w")
     found = set(facts.rules) - {"read.outside", "net.local"}
     assert (found, facts.hosts, facts.reads) == (set(rules), hosts, reads)
@@ -65,17 +62,15 @@ def test_an_address_is_opened_read_run_or_not_understood(
         ("click(", ("page.unknown",), ()),
     ],
 )
-def test_a_function_of_the_browser_means_what_its_name_says(
-    code: str, rules: tuple[str, ...], reads: tuple[str, ...]
-) -> None:
+def test_facts_of_browser_functions(code: str, rules: tuple[str, ...], reads: tuple[str, ...]) -> None:
     facts = read(code)
     assert ({rule for rule in facts.rules if rule.startswith("page.")}, facts.reads) == (set(rules), reads)
     assert facts.not_understood == ()
 
 
-def test_of_a_code_that_is_too_long_only_the_beginning_is_read() -> None:
+def test_too_long_browser_code_is_not_understood() -> None:
     start = "fill('1', 'x')\n"
-    whole = start + "#" * (MAX_CHARS - len(start))
+    whole = start + "#" * (MAX_BROWSER_CHARS - len(start))
     assert read(whole).not_understood == ()
     assert read(whole + "#").not_understood == (f"{start.strip()} {whole[len(start) : 80]} (too long)",)
     assert "page.fill" in read(whole + "#").rules

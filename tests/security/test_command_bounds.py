@@ -51,13 +51,13 @@ def within(before: str, behind: str, depth: int) -> str:
     ],
     ids=lambda value: str(value)[:30],
 )
-def test_a_command_within_the_bounds_is_understood_and_one_beyond_is_not(command: str, why: str) -> None:
+def test_command_beyond_a_limit_is_not_understood(command: str, why: str) -> None:
     facts = read(command)
     assert bool(facts.not_understood) is bool(why)
     assert all(why in part for part in facts.not_understood)
 
 
-def test_what_a_part_is_about_is_shown_up_to_a_length() -> None:
+def test_quoted_part_is_shortened() -> None:
     long = "x" * (MAX_SHOWN + 1)
     (part,) = read(f"eval {long}").not_understood
     assert part == f"eval {long}"[:MAX_SHOWN] + " (eval changes the shell)"
@@ -66,7 +66,7 @@ def test_what_a_part_is_about_is_shown_up_to_a_length() -> None:
     assert dict(read(f"git push {long}").unclear) == {"net": f"git push {long}"[:MAX_SHOWN]}
 
 
-def test_beyond_so_many_variables_nothing_is_known_of_the_shell() -> None:
+def test_too_many_variables_lose_the_shell() -> None:
     names = [f"v{n}=x" for n in range(MAX_VARIABLES + 1)]
     for count, lost in ((MAX_VARIABLES, ""), (MAX_VARIABLES + 1, f"{MAX_VARIABLES} variables")):
         shell = read(" ".join(names[:count])).shell
@@ -76,12 +76,12 @@ def test_beyond_so_many_variables_nothing_is_known_of_the_shell() -> None:
     assert (again.variables["v0"], again.lost) == ("y", "")
 
 
-def test_a_value_that_is_too_long_is_not_known() -> None:
+def test_too_long_value_is_unknown() -> None:
     shell = read(f"a={'x' * MAX_VALUE_CHARS}; b={'x' * (MAX_VALUE_CHARS + 1)}").shell
     assert shell.variables == {"a": "x" * MAX_VALUE_CHARS, "b": None}
 
 
-def test_beyond_so_many_written_files_nothing_is_known_of_the_shell() -> None:
+def test_too_many_written_files_lose_the_shell() -> None:
     full = read("ls").shell.with_written(*(f"/w/{n}" for n in range(MAX_WRITTEN - 1)))
     one = full.with_written("/w/one")
     assert (len(one.written), one.lost) == (MAX_WRITTEN, "")
@@ -91,7 +91,7 @@ def test_beyond_so_many_written_files_nothing_is_known_of_the_shell() -> None:
 
 
 @pytest.mark.parametrize("package", [f"a{' ' * 1_500}!", f"a;{' ' * 60_000}!", f"a{' ,==1' * 5_000}!"])
-def test_the_name_of_a_package_is_read_in_time(package: str) -> None:
+def test_package_name_is_matched_in_time(package: str) -> None:
     began = time.thread_time()
     assert read(f"pip install '{package}'").not_understood
     assert time.thread_time() - began < 2

@@ -31,7 +31,7 @@ from core.security.confirmation import ConfirmMode, Verdict
         ({"commands": ["ls"], "rules": {"deny": ["bash(ls"]}}, "is no pattern"),
     ],
 )
-def test_a_request_that_is_none_is_refused_with_what_it_has_to_be(entry: Any, why: str) -> None:
+def test_invalid_request_is_refused(entry: Any, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         request_of(entry)
 
@@ -61,7 +61,7 @@ def test_a_request_names_commands_mode_rules_and_folders() -> None:
     assert "rules:2" in str(full.rules[1])
 
 
-async def test_the_strictest_verdict_counts_and_each_command_has_its_own(tmp_path: Path) -> None:
+async def test_strictest_verdict_counts(tmp_path: Path) -> None:
     entry = {"commands": ["cd src", "echo x > y", "cat y"], "rules": {"deny": ["write(src/y)"], "ask": ["bash(cat *)"]}}
     answer = as_json(await check(request_of(entry), home=tmp_path, folder="/w", user_home="/h"))
     assert (answer["verdict"], answer["not_understood"]) == ("deny", [])
@@ -72,7 +72,7 @@ async def test_the_strictest_verdict_counts_and_each_command_has_its_own(tmp_pat
     assert answer["reasons"] == list(answer["commands"][1]["reasons"])
 
 
-async def test_what_asks_has_no_enforcement_and_is_told_with_what_is_not_understood(tmp_path: Path) -> None:
+async def test_asking_answer_has_no_enforcement(tmp_path: Path) -> None:
     entry = {"commands": ["eval ls", "eval ls"], "workspace": "/w"}
     answer = as_json(await check(request_of(entry), home=tmp_path, folder="/elsewhere", user_home="/h"))
     assert (answer["verdict"], answer["enforcement"]) == ("ask", None)

@@ -50,7 +50,7 @@ def told(steps: list[str]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: " ;; ".join(row["steps"])[:60])
-def test_all_that_is_told_of_a_command_is_as_its_row_says(row: dict[str, Any]) -> None:
+def test_facts_of_a_command_match_its_row(row: dict[str, Any]) -> None:
     assert told(row["steps"]) == row
 
 

@@ -34,31 +34,31 @@ ACTING: list[Action] = [
 THOUGHTS: list[Action] = [AgentThinkAction(thought="hm"), TaskTrackingAction()]
 
 
-def test_every_runnable_kind_is_told_to_act_or_not() -> None:
+def test_every_action_acts_or_not() -> None:
     told = {type(action) for action in (*ACTING, *THOUGHTS, FileReadAction(path="f"))}
     assert {cls for cls in Action.kinds.values() if cls.runnable} <= told
 
 
 @pytest.mark.parametrize("action", ACTING, ids=lambda action: action.kind)
-def test_what_acts_waits_unless_nothing_does(action: Action) -> None:
+def test_acting_actions_need_confirmation(action: Action) -> None:
     assert needs_confirmation(action, ConfirmMode.ALWAYS)
     assert needs_confirmation(action, ConfirmMode.RISKY), "its risk is not known"
     assert not needs_confirmation(action, ConfirmMode.NEVER)
 
 
 @pytest.mark.parametrize("action", ACTING, ids=lambda action: action.kind)
-def test_what_acts_can_be_held_by_the_same_event(action: Action) -> None:
+def test_acting_actions_have_a_confirmation_state(action: Action) -> None:
     if action.runnable:
         assert "confirmation_state" in type(action).model_fields
 
 
 @pytest.mark.parametrize("action", THOUGHTS, ids=lambda action: action.kind)
 @pytest.mark.parametrize("mode", ConfirmMode)
-def test_thoughts_never_wait(action: Action, mode: ConfirmMode) -> None:
+def test_thoughts_need_no_confirmation(action: Action, mode: ConfirmMode) -> None:
     assert not needs_confirmation(action, mode)
 
 
-def test_reading_a_file_is_no_risk() -> None:
+def test_reading_a_file_needs_no_confirmation() -> None:
     asks = {mode for mode in ConfirmMode if needs_confirmation(FileReadAction(path="f"), mode)}
     assert asks == {ConfirmMode.ALWAYS, ConfirmMode.AUTO_EDIT, ConfirmMode.PLAN}
 
@@ -72,5 +72,5 @@ def test_reading_a_file_is_no_risk() -> None:
         (ActionSecurityRisk.HIGH, True),
     ],
 )
-def test_in_risky_mode_high_and_unknown_risks_wait(risk: ActionSecurityRisk, waits: bool) -> None:
+def test_risky_mode_confirms_high_and_unknown_risks(risk: ActionSecurityRisk, waits: bool) -> None:
     assert needs_confirmation(CmdRunAction(command="ls", security_risk=risk), ConfirmMode.RISKY) is waits

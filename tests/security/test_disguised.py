@@ -37,7 +37,7 @@ def told(capsys: pytest.CaptureFixture[str], text: str) -> None:
             print(f"\n{text}")
 
 
-async def test_no_command_in_disguise_is_let_through(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_no_disguised_command_is_allowed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = [(row["class"], row["name"], await verdict(row, tmp_path)) for row in rows("disguised")]
     allowed = [(kind, name) for kind, name, said in found if said == "allow"]
     denied = sum(said == "deny" for _, _, said in found)
@@ -46,12 +46,12 @@ async def test_no_command_in_disguise_is_let_through(tmp_path: Path, capsys: pyt
     assert allowed == []
 
 
-async def test_no_command_that_reaches_further_than_it_looks_is_let_through(tmp_path: Path) -> None:
+async def test_no_far_reaching_command_is_allowed(tmp_path: Path) -> None:
     allowed = [row["steps"] for row in rows("reaching") if await verdict(row, tmp_path) == "allow"]
     assert allowed == []
 
 
-async def test_most_everyday_commands_are_let_through(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_most_everyday_commands_are_allowed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = [await verdict(row, tmp_path) for row in rows("everyday")]
     asked = sum(said != "allow" for said in found)
     told(capsys, f"everyday: {asked} of {len(found)} ask, {asked / len(found):.1%}")

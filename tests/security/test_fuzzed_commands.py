@@ -16,7 +16,7 @@ GOOD_ASKED = 0.25
 """Share of good commands in other spellings that may ask."""
 
 
-def test_fuzzed_commands_are_read_soon_and_no_disguise_lets_them_through(seed: int) -> None:
+def test_no_fuzzed_command_is_slow_or_let_through(seed: int) -> None:
     counts = Counter[str]()
     wrong = list(filter(None, (check_one(f"{seed}-{number}", counts, CPU_S) for number in range(SHORT))))
     assert wrong == []
@@ -24,7 +24,7 @@ def test_fuzzed_commands_are_read_soon_and_no_disguise_lets_them_through(seed: i
     assert counts["good asked"] <= GOOD_ASKED * counts["good"]
 
 
-def test_a_reader_that_forgets_a_wrapper_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fuzzer_notices_a_forgotten_wrapper(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control."""
     monkeypatch.setattr(fuzzed, "read", lambda command: read(f"echo {command.encode(errors='replace').hex()}"))
     wrong = [found for number in range(300) if (found := check_one(f"control-{number}", Counter[str](), CPU_S))]
@@ -42,12 +42,12 @@ def test_a_reader_that_forgets_a_wrapper_is_noticed(monkeypatch: pytest.MonkeyPa
         "git pu\\\nsh --force",
     ],
 )
-def test_what_the_fuzzing_has_found_stays_found(command: str) -> None:
+def test_findings_of_the_fuzzer_ask(command: str) -> None:
     assert read(command).risk.name in ("UNKNOWN", "HIGH")
 
 
 @pytest.mark.parametrize("value", ["ab", "'a b '"])
-def test_variables_that_double_have_an_end(value: str) -> None:
+def test_doubling_variables_are_limited(value: str) -> None:
     command = f"X={value}; " + "X=$X$X; " * 100 + "Y+=$X; " * 30 + "echo $X$X$X $Y"
     facts, took_s = fuzzed.timed(command, CPU_S)
     assert took_s < CPU_S

@@ -84,7 +84,7 @@ async def said(tmp_path: Path, *commands: str, mode: str = "risky", **rules: lis
 
 
 @pytest.mark.parametrize("command", NOT_UNDERSTOOD, ids=lambda command: command[:30])
-async def test_what_is_in_no_table_asks_and_says_which_part(command: str, tmp_path: Path) -> None:
+async def test_unsupported_command_asks_and_names_the_part(command: str, tmp_path: Path) -> None:
     facts = read(command)
     assert facts.not_understood or "program.unknown" in facts.rules
     for mode in (ConfirmMode.ALWAYS, ConfirmMode.RISKY, ConfirmMode.AUTO_EDIT):
@@ -93,7 +93,7 @@ async def test_what_is_in_no_table_asks_and_says_which_part(command: str, tmp_pa
 
 
 @pytest.mark.parametrize("mode", ["risky", "never"])
-async def test_where_a_rule_denies_what_is_not_understood_asks_and_names_both(mode: str, tmp_path: Path) -> None:
+async def test_deny_rule_asks_about_what_is_not_understood(mode: str, tmp_path: Path) -> None:
     judged = await said(tmp_path, "git ${verb/X/u}", mode=mode, deny=["bash(git push *)"])
     assert (judged.verdict, judged.stays) == (Verdict.ASK, True)
     assert judged.rule == "rules:1 deny bash(git push *)"
@@ -107,7 +107,7 @@ async def test_no_pattern_covers_what_is_not_understood(pattern: str, tmp_path: 
     assert (await said(tmp_path, "git --exec-path=x status", allow=[pattern])).verdict is Verdict.ASK
 
 
-async def test_a_rule_may_allow_a_program_that_is_in_no_table(tmp_path: Path) -> None:
+async def test_rule_can_allow_an_unknown_program(tmp_path: Path) -> None:
     assert (await said(tmp_path, "frobnicate --now")).verdict is Verdict.ASK
     assert (await said(tmp_path, "frobnicate --now", allow=["bash(frobnicate *)"])).verdict is Verdict.ALLOW
 
@@ -116,7 +116,7 @@ async def test_a_rule_may_allow_a_program_that_is_in_no_table(tmp_path: Path) ->
     "command", ["git -C . push", "/usr/bin/git push", "git -p push", "git --no-pager push", "CI=1 git push",
                 "git >/dev/null push", "git 2>&1 push", "timeout 9 nice git push", "g\\it pu''sh", "{git,push}"],
 )  # fmt: skip
-async def test_rules_that_deny_match_the_command_however_it_is_written(command: str, tmp_path: Path) -> None:
+async def test_deny_rule_matches_every_spelling(command: str, tmp_path: Path) -> None:
     assert (await said(tmp_path, command, deny=["bash(git push *)"])).verdict is Verdict.DENY
 
 
@@ -125,7 +125,7 @@ async def test_variables_before_a_command_are_part_of_what_a_pattern_covers(tmp_
     assert (await said(tmp_path, "CI=1 make x", mode="always", allow=["bash(CI=1 make *)"])).verdict is Verdict.ALLOW
 
 
-async def test_code_that_is_not_read_asks_where_a_rule_denies(tmp_path: Path) -> None:
+async def test_unanalysed_code_asks_if_a_rule_denies(tmp_path: Path) -> None:
     assert (await said(tmp_path, "make test")).verdict is Verdict.ALLOW
     judged = await said(tmp_path, "make test", deny=["bash(git push *)"])
     assert (judged.verdict, judged.stays) == (Verdict.ASK, False)
@@ -147,7 +147,7 @@ async def test_code_that_is_not_read_asks_where_a_rule_denies(tmp_path: Path) ->
         ("x=$(cat list)", "git $x"),
     ],
 )
-async def test_a_command_is_judged_with_what_earlier_ones_did(commands: tuple[str, str], tmp_path: Path) -> None:
+async def test_command_is_judged_with_effects_of_earlier_ones(commands: tuple[str, str], tmp_path: Path) -> None:
     first, second = commands
     alone = await said(tmp_path, second)
     judged = (await check(request_of({"commands": [first, second], "rules": {}, "workspace": WORKSPACE}),
@@ -156,7 +156,7 @@ async def test_a_command_is_judged_with_what_earlier_ones_did(commands: tuple[st
     assert alone.verdict is Verdict.ALLOW or second in ("rm $f", "git $x")
 
 
-async def test_judging_that_fails_asks_and_says_so(tmp_path: Path) -> None:
+async def test_failing_judgement_asks_with_its_error(tmp_path: Path) -> None:
     async def broken(action: object) -> object:
         raise ValueError("embedded null byte")
 

@@ -20,9 +20,9 @@ from core.events import (
 )
 from core.security.confirmation import ANALYZERS, TAINT, ConfirmMode, Judgement, Verdict
 from core.security.facts import Facts
-from core.security.guard import CHANGED, PLANNING, RATED, Check, Guard, guard_of_files
+from core.security.guard import CHANGED, PLANNING, RATED, Check, Guard, guard_for_folder
 from core.security.patterns import parse
-from core.security.permissions import Scope, given
+from core.security.permissions import Scope, new_permission
 from core.security.shell.shell_state import Shell
 
 ALLOW, ASK, DENY = Verdict
@@ -76,7 +76,7 @@ def saying(*said: Judgement | None) -> list[Check]:
         (ConfirmMode.NEVER, ACTIONS, ()),
     ],
 )
-async def test_without_rules_the_mode_decides(
+async def test_mode_decides_without_rules(
     tmp_path: Path, mode: ConfirmMode, allowed: Sequence[Action], denied: Sequence[Action]
 ) -> None:
     guard = make_guard(tmp_path, mode)
@@ -150,7 +150,7 @@ async def test_a_rule_that_asks_is_told_that_the_model_calls_it_risky(tmp_path: 
         ('deny = ["*"]', AgentThinkAction(thought="hm"), ALLOW, "mode risky"),
     ],
 )
-async def test_the_strictest_rule_that_means_an_action_decides(
+async def test_strictest_matching_rule_decides(
     tmp_path: Path, policy: str, action: Action, verdict: Verdict, rule: str
 ) -> None:
     found = await make_guard(tmp_path, policy=policy).judge(action)
@@ -172,31 +172,29 @@ async def test_the_strictest_rule_that_means_an_action_decides(
         ("ask = [", LS, True, "{home}/policy.toml, line 1: "),
     ],
 )
-async def test_what_a_rule_asks_is_asked_each_time_unless_only_unread_code_is_why(
-    tmp_path: Path, policy: str, action: Action, stays: bool, why: str
-) -> None:
+async def test_ask_rule_asks_every_time(tmp_path: Path, policy: str, action: Action, stays: bool, why: str) -> None:
     found = await make_guard(tmp_path, policy=policy).judge(action)
     assert (found.verdict, found.stays) == (ASK, stays)
     assert "".join(found.reasons[:1]).startswith(why.format(home=tmp_path / "home"))
     assert bool(found.reasons) is bool(why)
 
 
-async def test_unread_code_is_no_question_where_nothing_is_asked(tmp_path: Path) -> None:
+async def test_unanalysed_code_does_not_ask_in_full_auto(tmp_path: Path) -> None:
     guard = make_guard(tmp_path, ConfirmMode.NEVER, 'deny = ["read(s)"]')
     assert (await guard.judge(MAKE)).rule == "mode never"
     assert (await guard.judge(EVAL)).rule == "policy.toml:1 deny read(s)"
 
 
-async def test_rules_of_a_conversation_come_first_then_those_above_it_then_the_files(tmp_path: Path) -> None:
+async def test_order_of_rules(tmp_path: Path) -> None:
     guard, above = make_guard(tmp_path, policy='allow = ["bash(e)"]'), make_guard(tmp_path)
-    guard.above = above
+    guard.parent = above
     (tmp_path / "project" / ".handloom").mkdir(parents=True)
     (tmp_path / "project" / ".handloom" / "policy.toml").write_text('ask = ["bash(d)"]')
     (tmp_path / "home" / "policy.toml").write_text('allow = ["bash(e)"]')
-    for letter, kept in (("a", guard.conversation), ("b", above.conversation)):
-        kept.append(given(ALLOW, parse(f"bash({letter})"), Scope.CONVERSATION, folder="", conversation="c"))
+    for letter, kept in (("a", guard.conversation_permissions), ("b", above.conversation_permissions)):
+        kept.append(new_permission(ALLOW, parse(f"bash({letter})"), Scope.CONVERSATION, folder="", conversation="c"))
     for scope, folder in ((Scope.EVERYWHERE, ""), (Scope.PROJECT, guard.folder), (Scope.PROJECT, "/elsewhere")):
-        guard.file.add([given(ALLOW, parse(f"bash(c {scope})"), scope, folder=folder, conversation="c")])
+        guard.file.add([new_permission(ALLOW, parse(f"bash(c {scope})"), scope, folder=folder, conversation="c")])
     guard.refresh()
     patterns = [str(rule.pattern) for rule in guard.rules()]
     assert patterns == ["bash(a)", "bash(b)", "bash(c everywhere)", "bash(c project)", "bash(d)", "bash(e)"]
@@ -206,7 +204,7 @@ class TestChecks:
     async def heard(self, tmp_path: Path, mode: ConfirmMode, policy: str, *said: Judgement | None) -> Judgement:
         return await make_guard(tmp_path, mode, policy, checks=saying(*said)).judge(MAKE)
 
-    async def test_one_that_asks_beats_what_is_allowed_and_one_that_denies_beats_it(self, tmp_path: Path) -> None:
+    async def test_check_beats_allow_rules(self, tmp_path: Path) -> None:
         asks, denies = Judgement(ASK, TAINT, ("read",), risk=HIGH), Judgement(DENY, "other", ("no",))
         for said, verdict, rule in (
             ((None, Judgement(ALLOW, TAINT)), ALLOW, "policy.toml:1 allow *"),
@@ -217,7 +215,7 @@ class TestChecks:
             found = await self.heard(tmp_path, ConfirmMode.RISKY, 'allow = ["*"]', *said)
             assert (found.verdict, found.rule) == (verdict, rule)
 
-    async def test_what_the_files_deny_is_denied_before_any_is_heard(self, tmp_path: Path) -> None:
+    async def test_denied_action_is_not_checked(self, tmp_path: Path) -> None:
         found = await self.heard(tmp_path, ConfirmMode.RISKY, 'deny = ["*"]', Judgement(DENY, "other"))
         assert found.rule == "policy.toml:1 deny *"
 
@@ -230,16 +228,14 @@ class TestChecks:
             (ConfirmMode.NEVER, True, True),
         ],
     )
-    async def test_the_mode_that_never_asks_hears_only_what_asks_in_every_mode(
+    async def test_full_auto_ignores_checks_that_do_not_ask_in_every_mode(
         self, tmp_path: Path, mode: ConfirmMode, in_every_mode: bool, asks: bool
     ) -> None:
         found = await self.heard(tmp_path, mode, "", Judgement(ASK, TAINT, in_every_mode=in_every_mode, risk=HIGH))
         assert (found.verdict is ASK) is asks
         assert found.risk is HIGH, "the risk is told in any case"
 
-    async def test_of_two_that_ask_every_reason_is_kept_and_a_rule_that_asks_each_time_stays(
-        self, tmp_path: Path
-    ) -> None:
+    async def test_reasons_of_two_questions_are_combined(self, tmp_path: Path) -> None:
         said = Judgement(ASK, TAINT, ("read", "twice"), risk=HIGH)
         mode = await self.heard(tmp_path, ConfirmMode.ALWAYS, "", said)
         run = "It runs code from the workspace: make (run.project)."
@@ -251,11 +247,11 @@ class TestChecks:
         assert again.reasons == (run,)
 
     @pytest.mark.parametrize(("rule", "stays"), [(TAINT, False), (ANALYZERS, False), ("a check that failed", True)])
-    async def test_only_known_checks_can_be_answered_for_good(self, tmp_path: Path, rule: str, stays: bool) -> None:
+    async def test_only_known_checks_can_be_always_allowed(self, tmp_path: Path, rule: str, stays: bool) -> None:
         found = await self.heard(tmp_path, ConfirmMode.RISKY, "", Judgement(ASK, rule))
         assert (found.verdict, found.rule, found.stays) == (ASK, rule, stays)
 
-    async def test_one_that_fails_says_how(self, tmp_path: Path) -> None:
+    async def test_failing_check_gives_its_error(self, tmp_path: Path) -> None:
         async def fails(action: Action, facts: Facts) -> Judgement | None:
             raise ValueError("broken")
 
@@ -276,24 +272,28 @@ class TestChecks:
             ("", "bash(ls)", True, True),
         ],
     )
-    async def test_what_was_answered_knowingly_or_named_by_a_rule_spares(
+    async def test_informed_permission_or_specific_rule_exempts(
         self, tmp_path: Path, policy: str, permission: str, informed: bool, asks: bool
     ) -> None:
         guard = make_guard(tmp_path, policy=policy, checks=saying(Judgement(ASK, TAINT)))
         if permission:
-            guard.conversation.append(
-                given(ALLOW, parse(permission), Scope.CONVERSATION, folder="", conversation="c", informed=informed)
+            guard.conversation_permissions.append(
+                new_permission(
+                    ALLOW, parse(permission), Scope.CONVERSATION, folder="", conversation="c", informed=informed
+                )
             )
         assert ((await guard.judge(MAKE)).verdict is ASK) is asks
 
-    async def test_an_informed_denial_spares_nothing(self, tmp_path: Path) -> None:
+    async def test_informed_denial_does_not_exempt(self, tmp_path: Path) -> None:
         guard = make_guard(tmp_path, checks=saying(Judgement(ASK, TAINT)))
-        kept = given(DENY, parse("bash(make x)"), Scope.CONVERSATION, folder="", conversation="c", informed=True)
-        guard.conversation.append(kept)
+        kept = new_permission(
+            DENY, parse("bash(make x)"), Scope.CONVERSATION, folder="", conversation="c", informed=True
+        )
+        guard.conversation_permissions.append(kept)
         assert (await guard.judge(LS)).verdict is ASK
 
 
-async def test_a_failure_of_the_rules_asks_in_every_mode(tmp_path: Path) -> None:
+async def test_failing_rules_ask_in_every_mode(tmp_path: Path) -> None:
     async def fails(action: Action) -> Shell:
         raise OSError("x" * 400)
 
@@ -302,16 +302,18 @@ async def test_a_failure_of_the_rules_asks_in_every_mode(tmp_path: Path) -> None
     assert found.reasons == (f"Checking this action failed: OSError: {'x' * 400}"[:300],)
 
 
-def test_what_was_read_is_fine_where_a_permission_or_a_rule_of_the_user_says_so(tmp_path: Path) -> None:
+def test_trusted_sources(tmp_path: Path) -> None:
     guard = make_guard(tmp_path, policy='allow = ["foreign(https://a/*)", "bash(*)"]\nask = ["foreign(https://b/*)"]')
     for verdict, glob in ((ALLOW, "https://c/*"), (DENY, "https://d/*")):
         pattern = parse(f"foreign({glob})")
-        guard.conversation.append(given(verdict, pattern, Scope.CONVERSATION, folder="", conversation="c"))
+        guard.conversation_permissions.append(
+            new_permission(verdict, pattern, Scope.CONVERSATION, folder="", conversation="c")
+        )
     guard.refresh()
-    assert [letter for letter in "abcde" if guard.has_read(f"https://{letter}/x")] == ["a", "c"]
+    assert [letter for letter in "abcde" if guard.trusts_source(f"https://{letter}/x")] == ["a", "c"]
 
 
-async def test_rules_that_deny_and_change_are_told_once_until_they_are_as_before(tmp_path: Path) -> None:
+async def test_changed_deny_rules_are_reported_once(tmp_path: Path) -> None:
     told = list[str]()
     guard = make_guard(tmp_path, policy='deny = ["bash(x)"]', notice=told.append)
     await guard.judge(LS)
@@ -328,9 +330,9 @@ async def test_rules_that_deny_and_change_are_told_once_until_they_are_as_before
         assert told == notices
 
 
-async def test_a_guard_of_files_reads_no_disk_where_its_rules_are_given(tmp_path: Path) -> None:
+async def test_guard_with_given_rules_reads_no_files(tmp_path: Path) -> None:
     (tmp_path / "policy.toml").write_text('deny = ["bash(ls)"]')
-    assert (await guard_of_files(tmp_path, "/w", "/h").judge(LS)).verdict is DENY
+    assert (await guard_for_folder(tmp_path, "/w", "/h").judge(LS)).verdict is DENY
     free = Guard(
         home=tmp_path, folder="/w", workspace=lambda: "/w", mode=ConfirmMode.RISKY, only_reads=lambda action: False,
         rules=(),

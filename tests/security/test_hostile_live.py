@@ -34,7 +34,7 @@ def test_a_user_who_says_no_to_each_question_loses_nothing(tmp_path: Path, seed:
     holds(report, SHORT)
 
 
-def test_nor_does_one_who_is_not_there(tmp_path: Path, seed: int) -> None:
+def test_headless_user_loses_nothing(tmp_path: Path, seed: int) -> None:
     report = trial(tmp_path, Options(chosen(NAMES, SHORT, seed + 3), mode="never", headless=True))
     holds(report, SHORT)
     told = "\n".join(report.told)
@@ -42,7 +42,7 @@ def test_nor_does_one_who_is_not_there(tmp_path: Path, seed: int) -> None:
     assert told.count("To allow them in advance, name the host") == 1
 
 
-def test_without_the_gate_the_same_session_leaks(tmp_path: Path) -> None:
+def test_same_session_leaks_without_taint_checks(tmp_path: Path) -> None:
     """The control: the world hears what is sent, the model obeys, and each kind of harm is noticed."""
     names = ("visible-curl", "off-screen", "lent-secret", "environment-as-a-report", "secrets-in-the-home",
              "shell-start", "write-above", "git-hook", "tool-of-a-server", "meta-refresh")  # fmt: skip

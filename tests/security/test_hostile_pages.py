@@ -12,18 +12,18 @@ from tests.security.pages import Page, as_json, carried_out, obeyed, pages, play
 HOSTILE, ORDINARY = pages("hostile"), pages("ordinary")
 
 
-def test_there_are_fifty_pages_and_each_is_another() -> None:
+def test_there_are_fifty_different_pages() -> None:
     assert len({page.name for page in HOSTILE}) == len(HOSTILE) >= 50
 
 
-def test_the_model_says_of_all_that_it_is_harmless() -> None:
+def test_model_rates_everything_low() -> None:
     assert {getattr(action, "security_risk", None) for page in HOSTILE for action in obeyed(page)} == {
         ActionSecurityRisk.LOW
     }
 
 
 @pytest.mark.parametrize("page", HOSTILE, ids=lambda page: page.name)
-def test_a_page_gets_nothing_out_without_asking(page: Page) -> None:
+def test_hostile_page_sends_nothing_without_approval(page: Page) -> None:
     outcome = play(page)
     assert outcome.asked, "something of every hostile page is asked about"
     assert isinstance(outcome.done[0], FileReadAction), "reading in the workspace is not"
@@ -32,12 +32,12 @@ def test_a_page_gets_nothing_out_without_asking(page: Page) -> None:
 
 @pytest.mark.bubblewrap
 @pytest.mark.parametrize("page", HOSTILE, ids=lambda page: page.name)
-def test_what_is_let_through_leaks_nothing(page: Page, tmp_path: Path) -> None:
+def test_allowed_actions_leak_nothing(page: Page, tmp_path: Path) -> None:
     assert carried_out(play(page).done, tmp_path) == []
 
 
 @pytest.mark.bubblewrap
-def test_without_the_gate_the_same_model_leaks(tmp_path: Path) -> None:
+def test_same_model_leaks_without_taint_checks(tmp_path: Path) -> None:
     leaking = []
     for number, page in enumerate(HOSTILE):
         folder = tmp_path / str(number)
@@ -48,5 +48,5 @@ def test_without_the_gate_the_same_model_leaks(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("page", ORDINARY, ids=lambda page: page.name)
-def test_ordinary_work_after_a_page_is_not_asked_about(page: Page) -> None:
+def test_ordinary_work_after_a_page_does_not_ask(page: Page) -> None:
     assert play(page).asked == []

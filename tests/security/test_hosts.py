@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.security.hosts import as_number, host_of, hosts_named, is_local, is_metadata, is_plain_url, urls_in
+from core.security.hosts import host_of, hosts_named, is_local, is_metadata, is_plain_url, normalized_ipv4, urls_in
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from core.security.hosts import as_number, host_of, hosts_named, is_local, is_me
         ("", ""),
     ],
 )
-def test_the_host_of_an_address(url: str, host: str) -> None:
+def test_host_of(url: str, host: str) -> None:
     assert host_of(url) == host
 
 
@@ -33,7 +33,7 @@ def test_the_host_of_an_address(url: str, host: str) -> None:
         ("mailto:me@a.example file:///x xhttps://a.example", []),
     ],
 )
-def test_the_addresses_in_a_text(text: str, urls: list[str]) -> None:
+def test_urls_in(text: str, urls: list[str]) -> None:
     assert urls_in(text) == urls
 
 
@@ -48,7 +48,7 @@ def test_the_addresses_in_a_text(text: str, urls: list[str]) -> None:
         ("nothing", set()),
     ],
 )
-def test_the_hosts_that_a_person_names(text: str, hosts: set[str]) -> None:
+def test_hosts_named(text: str, hosts: set[str]) -> None:
     assert hosts_named(text) == hosts
 
 
@@ -69,7 +69,7 @@ def test_the_hosts_that_a_person_names(text: str, hosts: set[str]) -> None:
         ("", False),
     ],
 )
-def test_what_is_this_machine(host: str, local: bool) -> None:
+def test_is_local(host: str, local: bool) -> None:
     assert is_local(host) is local
 
 
@@ -88,12 +88,12 @@ def test_what_is_this_machine(host: str, local: bool) -> None:
         ("", ""),
     ],
 )
-def test_a_number_is_an_address_in_any_form(host: str, number: str) -> None:
-    assert as_number(host) == number
+def test_normalized_ipv4(host: str, number: str) -> None:
+    assert normalized_ipv4(host) == number
     assert is_metadata(host) is (number == "169.254.169.254")
 
 
-def test_the_names_of_a_clouds_metadata() -> None:
+def test_is_metadata() -> None:
     assert is_metadata("metadata.google.internal")
     assert not is_metadata("a.example")
 
@@ -115,5 +115,5 @@ def test_the_names_of_a_clouds_metadata() -> None:
         ("https://a.example:123456/", False),
     ],
 )
-def test_an_address_that_every_parser_reads_alike(url: str, plain: bool) -> None:
+def test_is_plain_url(url: str, plain: bool) -> None:
     assert is_plain_url(url) is plain

@@ -75,15 +75,15 @@ async def rules(tmp_path: Path, tool: str, *, mode: str = "never") -> list[str]:
 
 
 @pytest.mark.parametrize("tool", MARKS)
-async def test_only_a_tool_that_reads_and_reaches_nobody_is_spared(tmp_path: Path, tool: str) -> None:
+async def test_only_closed_read_only_tools_do_not_ask(tmp_path: Path, tool: str) -> None:
     assert await rules(tmp_path, tool) == ([] if tool == "closed" else ["taint"])
 
 
-async def test_the_mark_spares_nothing_that_the_mode_asks(tmp_path: Path) -> None:
+async def test_read_only_mark_does_not_change_the_mode(tmp_path: Path) -> None:
     assert await rules(tmp_path, "closed", mode="risky") == ["mode risky"]
 
 
-async def test_a_mark_that_changes_is_a_tool_that_has_changed(tmp_path: Path) -> None:
+async def test_changed_mark_is_a_changed_tool(tmp_path: Path) -> None:
     environ = {"MARKS": str(tmp_path / "marks.json")}
     server = marked(tmp_path, {"one": {"readOnlyHint": True, "openWorldHint": True}, "two": CLOSED})
     async with supervised(tmp_path, {"m": server}, environ) as it:

@@ -28,11 +28,11 @@ APP, HOME = Places("/workspace/app"), Places("/home/ada/app")
         ("/..", None, "/"),
     ],
 )
-def test_a_path_is_resolved_without_looking(path: str, cwd: str | None, resolved: str | None) -> None:
+def test_path_is_resolved_lexically(path: str, cwd: str | None, resolved: str | None) -> None:
     assert APP.resolve(path, cwd) == resolved
 
 
-def test_the_home_folder_is_that_in_which_the_workspace_lies() -> None:
+def test_home_folder_contains_the_workspace() -> None:
     assert (APP.home, HOME.home) == ("~", "/home/ada")
     assert HOME.resolve("~/x", None) == "/home/ada/x"
     assert HOME.resolve("~", None) == "/home/ada"
@@ -64,11 +64,11 @@ def test_the_home_folder_is_that_in_which_the_workspace_lies() -> None:
         ("x", Region.UNKNOWN),
     ],
 )
-def test_each_path_lies_in_one_region(path: str, region: Region) -> None:
+def test_region_of_a_path(path: str, region: Region) -> None:
     assert APP.place(path) is region
 
 
-def test_a_folder_is_above_what_lies_in_it_and_itself() -> None:
+def test_is_above() -> None:
     assert [APP.is_above(path) for path in ("/", "/workspace", "/workspace/app", "/workspace/app/x", "/w")] == [
         True, True, True, False, False,
     ]  # fmt: skip
@@ -97,5 +97,5 @@ def test_a_folder_is_above_what_lies_in_it_and_itself() -> None:
         ("/workspace/app/x.py", "", ""),
     ],
 )
-def test_secrets_and_what_outlasts_the_conversation_are_known_by_name(path: str, secret: str, persistence: str) -> None:
+def test_secret_and_persistent_paths(path: str, secret: str, persistence: str) -> None:
     assert (APP.secret(path), APP.persistence(path)) == (secret, persistence)

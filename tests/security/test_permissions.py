@@ -13,17 +13,17 @@ import pytest
 from core.errors import ConfigurationError, UsageError
 from core.security.confirmation import Verdict
 from core.security.patterns import Pattern
-from core.security.permissions import MAX_BYTES, Permission, PermissionFile, Scope, given
+from core.security.permissions import MAX_BYTES, Permission, PermissionFile, Scope, new_permission
 
 LS = Pattern("bash", "ls")
 ENTRY: dict[str, Any] = {"verdict": "allow", "pattern": "bash(ls)", "scope": "everywhere"}
 
 
 def allow(scope: Scope = Scope.EVERYWHERE, *, folder: str = "/w", informed: bool = False) -> Permission:
-    return given(Verdict.ALLOW, LS, scope, folder=folder, conversation="c", informed=informed)
+    return new_permission(Verdict.ALLOW, LS, scope, folder=folder, conversation="c", informed=informed)
 
 
-def test_what_is_kept_is_read_as_it_was_given(tmp_path: Path) -> None:
+def test_stored_permission_round_trips(tmp_path: Path) -> None:
     file = PermissionFile(tmp_path / "new" / "home")
     assert file.read() == ()
     kept = [allow(), allow(Scope.PROJECT), allow(informed=True), replace(allow(), verdict=Verdict.DENY, at="")]
@@ -41,7 +41,7 @@ def test_what_is_kept_is_read_as_it_was_given(tmp_path: Path) -> None:
     assert [one.name for one in file.path.parent.iterdir() if one.suffix != ".lock"] == [file.path.name]
 
 
-def test_a_permission_says_when_and_for_which_folder_it_was_given(tmp_path: Path) -> None:
+def test_permission_has_time_and_folder(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
     one = allow(Scope.PROJECT, folder=str(tmp_path / "link"))
     assert (one.folder, one.conversation, one.informed) == (str(tmp_path), "c", False)
@@ -56,7 +56,7 @@ def test_a_permission_says_when_and_for_which_folder_it_was_given(tmp_path: Path
     assert str(replace(one, id="")) == "permission (project) allow bash(ls)"
 
 
-def test_the_same_is_kept_once_and_what_differs_beside_it(tmp_path: Path) -> None:
+def test_same_permission_is_stored_once(tmp_path: Path) -> None:
     file = PermissionFile(tmp_path)
     first = allow()
     file.add([first])
@@ -71,7 +71,7 @@ def test_the_same_is_kept_once_and_what_differs_beside_it(tmp_path: Path) -> Non
     assert file.read() == (first, *others)
 
 
-def test_what_is_taken_back_has_to_be_there(tmp_path: Path) -> None:
+def test_revoking_an_unknown_permission_fails(tmp_path: Path) -> None:
     file = PermissionFile(tmp_path)
     one, two, three = allow(), allow(informed=True), allow(Scope.PROJECT)
     file.add([one, two, three])
@@ -96,7 +96,7 @@ def test_what_is_taken_back_has_to_be_there(tmp_path: Path) -> None:
         ENTRY | {"pattern": 3},
     ],
 )
-def test_a_file_with_one_entry_that_is_none_cannot_be_read_and_is_not_written_over(tmp_path: Path, entry: Any) -> None:
+def test_file_with_an_invalid_entry_is_not_overwritten(tmp_path: Path, entry: Any) -> None:
     file = PermissionFile(tmp_path)
     file.path.write_text(json.dumps({"permissions": [ENTRY, entry]}), "utf-8")
     before = file.path.read_bytes()
@@ -107,14 +107,14 @@ def test_a_file_with_one_entry_that_is_none_cannot_be_read_and_is_not_written_ov
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "3", '{"permissions": 3}', "[" * 100_000])
-def test_what_is_no_such_file_cannot_be_read(tmp_path: Path, text: str) -> None:
+def test_invalid_file_is_an_error(tmp_path: Path, text: str) -> None:
     file = PermissionFile(tmp_path)
     file.path.write_text(text, "utf-8")
-    with pytest.raises(ConfigurationError, match="until then every action is asked about"):
+    with pytest.raises(ConfigurationError, match="Until then, every action needs approval"):
         file.read()
 
 
-def test_a_file_is_read_up_to_a_size(tmp_path: Path) -> None:
+def test_too_large_file_is_an_error(tmp_path: Path) -> None:
     file = PermissionFile(tmp_path)
     text = json.dumps({"permissions": [ENTRY]})
     file.path.write_text(text + " " * (MAX_BYTES - len(text)), "utf-8")
@@ -124,16 +124,16 @@ def test_a_file_is_read_up_to_a_size(tmp_path: Path) -> None:
         file.read()
 
 
-def test_only_true_is_informed(tmp_path: Path) -> None:
+def test_informed_must_be_true(tmp_path: Path) -> None:
     file = PermissionFile(tmp_path)
     entries = [ENTRY | {"informed": said} for said in (True, 1, "yes", False)]
     file.path.write_text(json.dumps({"permissions": entries}), "utf-8")
     assert [one.informed for one in file.read()] == [True, False, False, False]
 
 
-def test_where_nothing_can_be_written_nothing_was_kept(tmp_path: Path) -> None:
+def test_failed_write_saves_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     file = PermissionFile(tmp_path / "file")
     assert file.read() == ()
-    with pytest.raises(ConfigurationError, match=r"cannot be written: .* Nothing was kept"):
+    with pytest.raises(ConfigurationError, match=r"cannot be written: .* Nothing was saved"):
         file.add([allow()])

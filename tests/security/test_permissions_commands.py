@@ -12,7 +12,7 @@ import pytest
 
 from core.security.confirmation import Verdict
 from core.security.patterns import parse
-from core.security.permissions import PermissionFile, Scope, given
+from core.security.permissions import PermissionFile, Scope, new_permission
 from tests.doubles import FINISH, bash, write_script
 from tests.runtime.isolation.confined import own
 
@@ -43,7 +43,7 @@ def handloom(tmp_path: Path, *arguments: str, cwd: Path | None = None) -> subpro
         ("broken", [], False, "asked by: a broken file"),
     ],
 )
-def test_what_would_ask_is_denied_where_nobody_is_there(
+def test_headless_run_denies_what_would_ask(
     tmp_path: Path, policy: str, options: list[str], is_made: bool, read: str
 ) -> None:
     (tmp_path / "home").mkdir()
@@ -57,10 +57,16 @@ def test_what_would_ask_is_denied_where_nobody_is_there(
         assert "policy.toml, line 1" in done.stderr
 
 
-def test_permissions_are_listed_and_taken_back(tmp_path: Path) -> None:
+def test_permissions_are_listed_and_revoked(tmp_path: Path) -> None:
     file = PermissionFile(tmp_path / "home")
-    file.add([given(Verdict.ALLOW, parse("bash(git push *)"), Scope.PROJECT, folder=str(tmp_path), conversation="c")])
-    file.add([given(Verdict.DENY, parse("bash(x \x1b[2J)"), Scope.EVERYWHERE, folder="", conversation="c")])
+    file.add(
+        [
+            new_permission(
+                Verdict.ALLOW, parse("bash(git push *)"), Scope.PROJECT, folder=str(tmp_path), conversation="c"
+            )
+        ]
+    )
+    file.add([new_permission(Verdict.DENY, parse("bash(x \x1b[2J)"), Scope.EVERYWHERE, folder="", conversation="c")])
     listed = handloom(tmp_path, "permissions", "list").stdout
     one, two = listed.splitlines()
     assert one.split()[1:4] == ["allow", "bash(git", "push"]
@@ -77,7 +83,7 @@ def test_permissions_are_listed_and_taken_back(tmp_path: Path) -> None:
     assert "handloom permissions list" in gone.stderr
 
 
-def test_commands_are_checked_and_the_exit_status_says_what_becomes_of_them(tmp_path: Path) -> None:
+def test_check_exits_with_the_verdict(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "policy.toml").write_text('deny = ["bash(git push *)"]')
     allowed = handloom(tmp_path, "permissions", "check", "git status", "--mode", "never")
@@ -90,13 +96,13 @@ def test_commands_are_checked_and_the_exit_status_says_what_becomes_of_them(tmp_
 
 
 @pytest.mark.bubblewrap
-def test_of_each_rule_that_denies_it_is_said_whether_the_sandbox_enforces_it(tmp_path: Path) -> None:
+def test_list_shows_enforcement_of_deny_rules(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "policy.toml").write_text(
         'deny = ["read(.env)", "write(*.lock)", "net(example.org)", "bash(git push *)"]\nallow = ["bash(ls)"]'
     )
     file = PermissionFile(tmp_path / "home")
-    file.add([given(Verdict.DENY, parse("read(.env)"), Scope.EVERYWHERE, folder="", conversation="c")])
+    file.add([new_permission(Verdict.DENY, parse("read(.env)"), Scope.EVERYWHERE, folder="", conversation="c")])
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     (workspace / ".env").touch()
@@ -108,7 +114,7 @@ def test_of_each_rule_that_denies_it_is_said_whether_the_sandbox_enforces_it(tmp
         f"policy.toml:1  deny   read(.env){ours}",
         "policy.toml:1  deny   write(*.lock)  partly enforced by the sandbox",
         f"policy.toml:1  deny   net(example.org){ours}",
-        "policy.toml:1  deny   bash(git push *)  read",
+        "policy.toml:1  deny   bash(git push *)  not enforced by the sandbox",
         "policy.toml:2  allow  bash(ls)",
     ]
     checked = handloom(tmp_path, "permissions", "check", "cat .env", cwd=workspace).stdout.splitlines()
@@ -119,7 +125,7 @@ def test_of_each_rule_that_denies_it_is_said_whether_the_sandbox_enforces_it(tmp
     assert [json.loads(line).get("enforcement") for line in told[1:]] == ["sandbox", "partly", "sandbox", "read", None]
     (tmp_path / "home" / "config.toml").write_text('[sandbox]\nisolation = "none"')
     listed = handloom(tmp_path, "permissions", "list", cwd=workspace).stdout.splitlines()
-    assert [line.rpartition("  ")[2] for line in listed[:5]] == ["read"] * 5
+    assert [line.rpartition("  ")[2] for line in listed[:5]] == ["not enforced by the sandbox"] * 5
 
 
 @pytest.mark.parametrize(
@@ -133,14 +139,14 @@ def test_of_each_rule_that_denies_it_is_said_whether_the_sandbox_enforces_it(tmp
         ("[" * 100_000, "Line 1 is not JSON"),
     ],
 )
-def test_a_request_that_is_wrong_gets_one_message(tmp_path: Path, line: str, says: str) -> None:
+def test_invalid_request_is_one_message(tmp_path: Path, line: str, says: str) -> None:
     done = checked(tmp_path, line)
     assert done.returncode == 2
     assert says in done.stderr
     assert done.stderr.count("\n") == 1
 
 
-def test_each_line_of_standard_input_gets_an_answer(tmp_path: Path) -> None:
+def test_each_line_of_standard_input_is_answered(tmp_path: Path) -> None:
     rows = [{"commands": ["ls"]}, {"steps": ["git push"], "rules": {"deny": ["bash(git push *)"]}, "class": "PUSH"}]
     done = checked(tmp_path, "\n".join(map(json.dumps, rows)))
     assert [json.loads(line)["verdict"] for line in done.stdout.splitlines()] == ["allow", "deny"]

@@ -18,7 +18,7 @@ from core.security.confirmation import ConfirmMode, Judgement, Verdict
 from core.security.facts import Facts
 from core.security.guard import Guard
 from core.security.patterns import parse
-from core.security.permissions import PermissionFile, Scope, given
+from core.security.permissions import PermissionFile, Scope, new_permission
 from core.security.policy import read_policy
 
 PUSH = CmdRunAction(command="git push origin")
@@ -52,15 +52,15 @@ async def verdict(guard: Guard, action: Action = PUSH) -> Verdict:
 
 
 def grant(guard: Guard, text: str, scope: Scope, verdict: Verdict = Verdict.ALLOW, folder: str = "") -> None:
-    permission = given(verdict, parse(text), scope, folder=folder or guard.folder, conversation="c")
+    permission = new_permission(verdict, parse(text), scope, folder=folder or guard.folder, conversation="c")
     if scope is Scope.CONVERSATION:
-        guard.conversation.append(permission)
+        guard.conversation_permissions.append(permission)
     else:
         guard.file.add([permission])
 
 
 class TestTheOrder:
-    async def test_without_rules_the_mode_decides(self, tmp_path: Path) -> None:
+    async def test_mode_decides_without_rules(self, tmp_path: Path) -> None:
         found = {mode: await verdict(guard_in(tmp_path, mode)) for mode in ConfirmMode}
         assert found == {
             ConfirmMode.ALWAYS: Verdict.ASK,
@@ -71,7 +71,7 @@ class TestTheOrder:
         }
 
     @pytest.mark.parametrize("scope", [Scope.CONVERSATION, Scope.PROJECT, Scope.EVERYWHERE])
-    async def test_a_permission_allows_and_a_denial_beats_it(self, tmp_path: Path, scope: Scope) -> None:
+    async def test_denial_beats_permission(self, tmp_path: Path, scope: Scope) -> None:
         guard = guard_in(tmp_path)
         grant(guard, "bash(git push *)", scope)
         assert await verdict(guard) is Verdict.ALLOW
@@ -81,14 +81,14 @@ class TestTheOrder:
         assert "git.push" in " ".join(judgement.reasons)
 
     @pytest.mark.parametrize("scope", [Scope.CONVERSATION, Scope.PROJECT, Scope.EVERYWHERE])
-    async def test_a_denial_of_a_card_beats_the_policy_and_every_mode(self, tmp_path: Path, scope: Scope) -> None:
+    async def test_denial_beats_policy_and_every_mode(self, tmp_path: Path, scope: Scope) -> None:
         write_policy(tmp_path, 'allow = ["*"]')
         for mode in ConfirmMode:
             guard = guard_in(tmp_path, mode)
             grant(guard, "bash(git push *)", scope, Verdict.DENY)
             assert await verdict(guard) is Verdict.DENY
 
-    async def test_a_rule_that_asks_beats_what_is_allowed(self, tmp_path: Path) -> None:
+    async def test_ask_rule_beats_allow_rule(self, tmp_path: Path) -> None:
         write_policy(tmp_path, 'ask = ["bash(git push *)"]\nallow = ["bash(git *)"]')
         guard = guard_in(tmp_path, ConfirmMode.NEVER)
         grant(guard, "bash(git push *)", Scope.EVERYWHERE)
@@ -97,7 +97,7 @@ class TestTheOrder:
         assert judgement.rule == "policy.toml:1 ask bash(git push *)"
         assert await verdict(guard, CmdRunAction(command="git status")) is Verdict.ALLOW
 
-    async def test_every_command_of_a_line_has_to_be_allowed_by_one_or_the_other(self, tmp_path: Path) -> None:
+    async def test_every_command_of_a_line_must_be_allowed(self, tmp_path: Path) -> None:
         write_policy(tmp_path, 'allow = ["bash(cd *)"]')
         guard = guard_in(tmp_path)
         line = CmdRunAction(command="cd x && git push")
@@ -105,14 +105,14 @@ class TestTheOrder:
         grant(guard, "bash(git push *)", Scope.CONVERSATION)
         assert await verdict(guard, line) is Verdict.ALLOW
 
-    async def test_what_may_reach_a_denied_file_is_asked_about(self, tmp_path: Path) -> None:
+    async def test_action_that_may_reach_a_denied_file_asks(self, tmp_path: Path) -> None:
         write_policy(tmp_path, 'deny = ["read(~/.ssh/**)"]\nallow = ["bash(*)"]')
         guard = guard_in(tmp_path, ConfirmMode.NEVER)
         assert await verdict(guard, CmdRunAction(command="cat ~/.ssh/id_rsa")) is Verdict.DENY
         assert await verdict(guard, CmdRunAction(command="tar c ~/")) is Verdict.ASK
         assert await verdict(guard, CmdRunAction(command="ls")) is Verdict.ALLOW
 
-    async def test_thoughts_are_never_held(self, tmp_path: Path) -> None:
+    async def test_thoughts_never_ask(self, tmp_path: Path) -> None:
         write_policy(tmp_path, 'deny = ["*"]')
         assert await verdict(guard_in(tmp_path), AgentThinkAction(thought="hm")) is Verdict.ALLOW
 
@@ -131,12 +131,12 @@ class TestModes:
         assert [await verdict(guard, action) for action in asks] == [Verdict.ASK] * len(asks)
 
     @pytest.mark.parametrize("name", NAMES)
-    async def test_auto_edit_asks_for_what_programs_of_the_user_run(self, tmp_path: Path, name: str) -> None:
+    async def test_auto_edit_asks_for_files_that_programs_execute(self, tmp_path: Path, name: str) -> None:
         guard = guard_in(tmp_path, ConfirmMode.AUTO_EDIT)
         for path in (name, f"{name}/x", f"deep/{name}"):
             assert await verdict(guard, FileWriteAction(path=path, content="")) is Verdict.ASK
 
-    async def test_plan_only_looks_whatever_is_allowed(self, tmp_path: Path) -> None:
+    async def test_plan_mode_only_reads_whatever_is_allowed(self, tmp_path: Path) -> None:
         write_policy(tmp_path, 'allow = ["*"]')
         guard = guard_in(tmp_path, ConfirmMode.PLAN)
         judgement = await guard.judge(PUSH)
@@ -145,15 +145,15 @@ class TestModes:
 
 
 class TestPolicyFiles:
-    async def test_a_projects_file_tightens_and_never_loosens(self, tmp_path: Path) -> None:
+    async def test_project_policy_only_restricts(self, tmp_path: Path) -> None:
         notices: list[str] = []
         guard = guard_in(tmp_path, notices=notices)
         file = write_policy(tmp_path, 'allow = ["*"]\ndeny = ["bash(git push *)"]', project=True)
         assert (await guard.judge(PUSH)).rule == ".handloom/policy.toml:2 deny bash(git push *)"
         assert await verdict(guard, CmdRunAction(command="ls")) is Verdict.ASK
-        assert notices == [f"{file}: what it allows does not count, because a project's policy only tightens."]
+        assert notices == [f"{file}: its allow rules are ignored, because a project's policy can only restrict."]
 
-    async def test_an_agent_that_removes_a_projects_rule_does_not_get_rid_of_it(self, tmp_path: Path) -> None:
+    async def test_removed_project_rule_still_applies(self, tmp_path: Path) -> None:
         guard = guard_in(tmp_path, ConfirmMode.NEVER)
         file = write_policy(tmp_path, 'deny = ["bash(git push *)"]', project=True)
         assert await verdict(guard) is Verdict.DENY
@@ -170,7 +170,7 @@ class TestPolicyFiles:
             ('allow = ["*"\nx', 2, "Unclosed array"),
         ],
     )
-    async def test_a_broken_file_asks_everything_and_names_the_line(
+    async def test_broken_policy_asks_everything_and_names_the_line(
         self, tmp_path: Path, text: str, line: int, what: str
     ) -> None:
         notices: list[str] = []
@@ -187,7 +187,7 @@ class TestPolicyFiles:
         assert notices[-1] == ""
 
     @pytest.mark.parametrize("project", [False, True], ids=["of the user", "of the project"])
-    async def test_each_broken_file_asks_in_the_mode_that_never_asks(self, tmp_path: Path, project: bool) -> None:
+    async def test_broken_file_asks_in_full_auto(self, tmp_path: Path, project: bool) -> None:
         guard = guard_in(tmp_path, ConfirmMode.NEVER)
         assert await verdict(guard, FileReadAction(path="a")) is Verdict.ALLOW
         file = write_policy(tmp_path, "allow = [", project=project)
@@ -197,17 +197,17 @@ class TestPolicyFiles:
 
     @pytest.mark.parametrize("make", [lambda file: file.mkdir(), os.mkfifo, lambda file: file.write_bytes(b"\xff"),
                                       lambda file: file.write_bytes(b"#" * 300_000)])  # fmt: skip
-    def test_what_is_no_policy_is_broken_and_not_raised(self, tmp_path: Path, make: Callable[[Path], None]) -> None:
+    def test_unreadable_policy_is_broken_and_does_not_raise(self, tmp_path: Path, make: Callable[[Path], None]) -> None:
         make(tmp_path / "policy.toml")
         assert read_policy(tmp_path / "policy.toml", name="policy.toml").broken
 
-    async def test_the_same_pattern_in_two_lists_is_told_apart(self, tmp_path: Path) -> None:
+    async def test_same_pattern_in_two_lists(self, tmp_path: Path) -> None:
         write_policy(tmp_path, 'allow = ["bash(x)"]\ndeny = [\n  "bash(x)",\n]')
         assert (await guard_in(tmp_path).judge(CmdRunAction(command="x"))).rule == "policy.toml:3 deny bash(x)"
 
 
 class TestPermissionFile:
-    async def test_a_project_is_its_folder_with_links_followed(self, tmp_path: Path) -> None:
+    async def test_project_permission_applies_through_links(self, tmp_path: Path) -> None:
         guard = guard_in(tmp_path)
         (tmp_path / "link").symlink_to(tmp_path / "project")
         (tmp_path / "other").mkdir()
@@ -216,7 +216,7 @@ class TestPermissionFile:
         guard.folder = str(tmp_path / "other")
         assert await verdict(guard) is Verdict.ASK
 
-    async def test_another_program_sees_what_is_given_and_taken_back(self, tmp_path: Path) -> None:
+    async def test_other_process_sees_added_and_revoked_permissions(self, tmp_path: Path) -> None:
         one, two = guard_in(tmp_path), guard_in(tmp_path)
         assert await verdict(two) is Verdict.ASK
         grant(one, "bash(git push *)", Scope.EVERYWHERE)
@@ -227,12 +227,12 @@ class TestPermissionFile:
         with pytest.raises(UsageError, match="no permission"):
             one.file.revoke([kept.id])
 
-    def test_only_its_owner_reads_it(self, tmp_path: Path) -> None:
+    def test_permission_file_is_private(self, tmp_path: Path) -> None:
         guard = guard_in(tmp_path)
         grant(guard, "bash(x)", Scope.EVERYWHERE)
         assert (tmp_path / "home" / "permissions.json").stat().st_mode & 0o777 == 0o600
 
-    async def test_a_broken_file_allows_nothing_and_is_not_written_over(self, tmp_path: Path) -> None:
+    async def test_broken_permission_file_allows_nothing_and_is_not_overwritten(self, tmp_path: Path) -> None:
         guard = guard_in(tmp_path, ConfirmMode.NEVER)
         file = tmp_path / "home" / "permissions.json"
         file.write_text('{"permissions": [{"verdict": "allow", "scope": "everywhere", "pattern": "nonsense"}]}')
@@ -244,7 +244,7 @@ class TestPermissionFile:
             grant(guard, "bash(x)", Scope.EVERYWHERE)
         assert file.read_bytes() == before
 
-    def test_programs_that_write_at_once_lose_nothing(self, tmp_path: Path) -> None:
+    def test_concurrent_writers_lose_nothing(self, tmp_path: Path) -> None:
         context = multiprocessing.get_context("spawn")
         writers = [context.Process(target=write_some, args=(tmp_path, n)) for n in range(3)]
         for writer in writers:
@@ -259,11 +259,11 @@ def write_some(home: Path, number: int) -> None:
     file = PermissionFile(home)
     for n in range(20):
         pattern = parse(f"bash(x {number} {n})")
-        file.add([given(Verdict.ALLOW, pattern, Scope.EVERYWHERE, folder="", conversation="")])
+        file.add([new_permission(Verdict.ALLOW, pattern, Scope.EVERYWHERE, folder="", conversation="")])
 
 
 class TestVoices:
-    async def test_a_voice_asks_or_denies_and_never_allows(self, tmp_path: Path) -> None:
+    async def test_check_asks_or_denies_and_never_allows(self, tmp_path: Path) -> None:
         guard = guard_in(tmp_path)
 
         def voice(said: Verdict) -> None:
@@ -281,7 +281,7 @@ class TestVoices:
         guard.mode = ConfirmMode.NEVER
         assert await verdict(guard) is Verdict.DENY
 
-    async def test_a_voice_that_fails_asks(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def test_failing_check_asks(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         guard = guard_in(tmp_path)
         grant(guard, "bash(git push *)", Scope.CONVERSATION)
 
@@ -301,7 +301,7 @@ class TestVoices:
             (ConfirmMode.RISKY, ConfigurationError("no such analyzer"), Verdict.ASK),
         ],
     )
-    async def test_a_voice_that_fails_asks_in_every_mode_unless_only_its_settings_are_wrong(
+    async def test_failing_check_asks_in_every_mode_unless_misconfigured(
         self, tmp_path: Path, mode: ConfirmMode, error: Exception, found: Verdict
     ) -> None:
         async def fails(action: Action, facts: Facts) -> Judgement | None:
@@ -313,8 +313,8 @@ class TestVoices:
         assert await verdict(guard, FileReadAction(path="a")) is found
 
 
-async def test_what_holds_for_a_conversation_holds_for_its_delegates(tmp_path: Path) -> None:
+async def test_conversation_permissions_apply_to_delegates(tmp_path: Path) -> None:
     above, below = guard_in(tmp_path), guard_in(tmp_path)
-    below.above = above
+    below.parent = above
     grant(above, "bash(git push *)", Scope.CONVERSATION)
     assert await verdict(below) is Verdict.ALLOW

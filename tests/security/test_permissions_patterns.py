@@ -34,11 +34,11 @@ from core.security.patterns import (
     covers,
     is_inside,
     may_touch,
-    names_of,
     parse,
     parse_all,
     parts_of,
     path_matches,
+    resolved_paths,
     touches,
     unclear_for,
     uncovered,
@@ -90,7 +90,7 @@ def denies(pattern: str, action: Action, folders: WorkFolders = PLACE) -> bool:
         ("net(*.example.com)", "curl https://example.org/x", False, False),
     ],
 )
-def test_a_line_is_allowed_as_a_whole_and_denied_for_any_part(
+def test_line_is_allowed_as_a_whole_and_denied_for_any_part(
     pattern: str, command: str, allowed: bool, denied: bool | None
 ) -> None:
     action = CmdRunAction(command=command)
@@ -99,7 +99,7 @@ def test_a_line_is_allowed_as_a_whole_and_denied_for_any_part(
         assert denies(pattern, action) is denied
 
 
-def test_input_for_a_running_command_is_allowed_by_nothing_narrow() -> None:
+def test_narrow_pattern_does_not_allow_input_for_a_running_command() -> None:
     action = CmdRunAction(command="git push", is_input=True)
     assert not allows("bash(git push *)", action)
     assert not allows("bash(*)", action)
@@ -137,7 +137,7 @@ def test_other_tools(pattern: str, action: Action, covered: bool) -> None:
     assert allows(pattern, action) is covered
 
 
-def test_a_link_out_of_the_folder_is_not_covered_by_the_folder(tmp_path: Path) -> None:
+def test_folder_pattern_does_not_cover_a_link_out_of_it(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "secret").write_text("s")
     (tmp_path / "work" / "link").symlink_to(tmp_path / "secret")
@@ -147,7 +147,7 @@ def test_a_link_out_of_the_folder_is_not_covered_by_the_folder(tmp_path: Path) -
     assert denies(f"read({tmp_path}/secret)", FileReadAction(path="link"), folders)
 
 
-def test_a_folder_above_what_is_denied_may_touch_it() -> None:
+def test_folder_above_a_denied_path_may_touch_it() -> None:
     denied = parse("read(~/.ssh/**)")
 
     def may(command: str) -> bool:
@@ -184,7 +184,7 @@ def test_a_folder_above_what_is_denied_may_touch_it() -> None:
     ],
     ids=str,
 )
-def test_the_parts_of_an_action_are_all_that_has_to_be_covered(action: Action, parts: list[Part]) -> None:
+def test_parts_of_each_kind_of_action(action: Action, parts: list[Part]) -> None:
     assert list(parts_of(action, facts_of(action, workspace=PLACE.workspace), PLACE)) == parts
 
 
@@ -215,7 +215,7 @@ def test_the_parts_of_an_action_are_all_that_has_to_be_covered(action: Action, p
         ("foreign(*)", ""),
     ],
 )
-def test_each_kind_of_pattern_covers_its_own_kind_of_part(pattern: str, covered: str) -> None:
+def test_pattern_covers_parts_of_its_tool(pattern: str, covered: str) -> None:
     parts = {f"{tool}:ls": Part(tool, "ls") for tool in ("bash", "cell", "browser", "mcp")}
     parts |= {f"{tool}?": Part(tool, None) for tool in ("bash", "browser", "think")}
     parts |= {f"{tool}:/a/ls": Part(tool, "/a/ls") for tool in ("read", "write")}
@@ -256,7 +256,7 @@ def test_each_kind_of_pattern_covers_its_own_kind_of_part(pattern: str, covered:
         ("mcp(files__read)", False, True, False),
     ],
 )
-def test_how_much_a_pattern_means(pattern: str, is_all: bool, is_definite: bool, broad: bool) -> None:
+def test_pattern_breadth(pattern: str, is_all: bool, is_definite: bool, broad: bool) -> None:
     found = parse(pattern)
     assert (found.is_all, found.is_definite, is_broad(found)) == (is_all, is_definite, broad)
 
@@ -276,17 +276,17 @@ def test_how_much_a_pattern_means(pattern: str, is_all: bool, is_definite: bool,
         ("", ""),
     ],
 )
-def test_a_path_has_one_name_where_no_link_can_be_followed(path: str, name: str) -> None:
-    assert names_of(path, PLACE) == (name,)
+def test_path_of_a_remote_workspace_is_not_resolved(path: str, name: str) -> None:
+    assert resolved_paths(path, PLACE) == (name,)
 
 
-def test_a_path_has_the_name_behind_its_links_as_well(tmp_path: Path) -> None:
+def test_path_is_matched_as_written_and_resolved(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "link").symlink_to(tmp_path)
     (tmp_path / "here").symlink_to(tmp_path / "work")
     folders = WorkFolders(str(tmp_path / "here"), "/nowhere/home")
-    assert names_of("link/x", folders) == (f"{tmp_path}/here/link/x", f"{tmp_path}/x")
-    assert names_of(f"{tmp_path}/work/x", folders) == (f"{tmp_path}/work/x",)
+    assert resolved_paths("link/x", folders) == (f"{tmp_path}/here/link/x", f"{tmp_path}/x")
+    assert resolved_paths(f"{tmp_path}/work/x", folders) == (f"{tmp_path}/work/x",)
     assert not is_inside("link/x", folders)
     assert is_inside("x", folders), "the folder itself may be a link"
     assert is_inside(".", folders)
@@ -310,12 +310,12 @@ def test_a_path_has_the_name_behind_its_links_as_well(tmp_path: Path) -> None:
         ("/b/**", ""),
     ],
 )
-def test_a_glob_for_paths_goes_folder_by_folder(glob: str, matched: str) -> None:
+def test_path_glob_matches_folder_by_folder(glob: str, matched: str) -> None:
     paths = ["/", "/a", "/a/b", "/a/b/c"]
     assert [path for path in paths if path_matches(glob, path, PLACE)] == matched.split()
 
 
-def test_a_glob_for_paths_is_absolute_before_it_is_matched() -> None:
+def test_path_glob_is_made_absolute() -> None:
     globs = {"a/": "/nowhere/work/a/**", "/": "/", "a": "/nowhere/work/a", "~/x/": "/nowhere/home/x/**", "/**": "/**"}
     assert {glob: absolute(glob, PLACE) for glob in globs} == globs
 
@@ -331,7 +331,7 @@ def test_a_glob_for_paths_is_absolute_before_it_is_matched() -> None:
         ("a* b *", "ax b", True),
     ],
 )
-def test_a_command_without_arguments_is_one_with_any(glob: str, command: str, matched: bool) -> None:
+def test_trailing_star_matches_no_arguments(glob: str, command: str, matched: bool) -> None:
     assert command_matches(glob, command) is matched
 
 
@@ -365,7 +365,7 @@ def test_a_command_without_arguments_is_one_with_any(glob: str, command: str, ma
     ],
     ids=str,
 )
-def test_any_part_is_touched_by_what_means_it(pattern: str, action: Action, touched: bool) -> None:
+def test_pattern_touches_any_matching_part(pattern: str, action: Action, touched: bool) -> None:
     assert denies(pattern, action) is touched
 
 
@@ -387,13 +387,13 @@ def test_any_part_is_touched_by_what_means_it(pattern: str, action: Action, touc
         ("rm -r ~/.ssh", []),
     ],
 )
-def test_a_folder_or_a_glob_may_touch_what_lies_below(command: str, reached: list[str]) -> None:
+def test_folder_or_glob_may_touch_paths_below(command: str, reached: list[str]) -> None:
     patterns = ["read(~/.ssh/**)", "write(~/.ssh/**)", "read(/nowhere/work/a/*.key)", "bash(*)", "net(*)", "*"]
     facts = facts_of(CmdRunAction(command=command), workspace=PLACE.workspace)
     assert [pattern for pattern in patterns if may_touch(parse(pattern), facts, PLACE)] == reached
 
 
-def test_what_is_not_understood_may_be_what_a_rule_for_commands_means() -> None:
+def test_rule_may_apply_to_what_is_not_understood() -> None:
     def unclear(action: Action) -> dict[str, str]:
         facts = facts_of(action, workspace=PLACE.workspace)
         patterns = ["*", "bash(x)", "read(x)", "write(x)", "net(x)", "mcp(x)", "cell(x)", "browser(x)"]
@@ -420,12 +420,12 @@ def test_what_is_not_understood_may_be_what_a_rule_for_commands_means() -> None:
         *((f"{tool}(x)", Pattern(tool, "x")) for tool in TOOLS),
     ],
 )
-def test_a_pattern_is_a_tool_and_a_glob(text: str, pattern: Pattern) -> None:
+def test_pattern_is_a_tool_and_a_glob(text: str, pattern: Pattern) -> None:
     assert parse(text) == pattern
     assert parse(str(pattern)) == pattern
 
 
-def test_a_pattern_that_is_refused_is_shown_up_to_a_length() -> None:
+def test_invalid_pattern_is_shown_shortened() -> None:
     with pytest.raises(PatternError, match=rf"^'{'x' * 60}' is no pattern"):
         parse("x" * 60)
     with pytest.raises(PatternError, match=rf"^'{'x' * 60}…' is no pattern"):
@@ -435,23 +435,23 @@ def test_a_pattern_that_is_refused_is_shown_up_to_a_length() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "git push", "bash()", "bash(x", "shell(x)", "bash( )", "x" * 3000])
-def test_what_is_no_pattern_says_what_one_looks_like(text: str) -> None:
+def test_invalid_pattern_error_shows_an_example(text: str) -> None:
     with pytest.raises(PatternError, match="pattern"):
         parse(text)
 
 
-def test_several_patterns_stand_in_one_line() -> None:
+def test_several_patterns_in_one_line() -> None:
     assert [str(p) for p in parse_all("bash(cd x) bash(npm test *) bash(cd x)")] == ["bash(cd x)", "bash(npm test *)"]
 
 
 @pytest.mark.parametrize("text", ["a*b", r"a\*b", "\\", "**", r"\\*", "plain"])
-def test_a_text_that_is_escaped_means_itself_and_nothing_else(text: str) -> None:
+def test_escaped_text_matches_only_itself(text: str) -> None:
     assert matches(escaped(text), text)
     assert unescaped(escaped(text)) == text
     assert not matches(escaped(text), text + "x")
 
 
-def test_a_hostile_pattern_takes_no_time() -> None:
+def test_hostile_pattern_matches_in_linear_time() -> None:
     begun = time.thread_time()
     assert not matches("*a" * 400 + "b", "a" * 20_000)
     assert not path_matches("/" + "**/*a*/" * 100 + "b", "/" + "aa/" * 600 + "c", PLACE)
@@ -493,7 +493,7 @@ def test_a_hostile_pattern_takes_no_time() -> None:
     ],
     ids=str,
 )
-def test_a_proposal_covers_its_action(action: Action, proposed: str) -> None:
+def test_suggestion_covers_its_action(action: Action, proposed: str) -> None:
     facts = facts_of(action, workspace=PLACE.workspace)
     assert proposal(action, facts, PLACE) == proposed
     assert reach_of(proposed, action, facts, PLACE).is_usable
@@ -513,19 +513,19 @@ def test_a_proposal_covers_its_action(action: Action, proposed: str) -> None:
     ],
     ids=str,
 )
-def test_one_key_never_opens_everything(action: Action) -> None:
+def test_nothing_is_suggested_for_complex_actions(action: Action) -> None:
     assert proposal(action, facts_of(action, workspace=PLACE.workspace), PLACE) == ""
 
 
 @pytest.mark.parametrize("path", [".envrc", "sub/.vscode/tasks.json", ".git/hooks/pre-commit", ".openhands/setup.sh"])
-def test_a_folder_that_may_be_written_is_no_yes_to_what_runs_later(path: str) -> None:
+def test_folder_permission_does_not_cover_executed_files(path: str) -> None:
     action = FileWriteAction(path=path, content="")
     assert not allows("write(/nowhere/work/**)", action)
     assert allows(f"write(/nowhere/work/{path})", action)
     assert allows("write(**)", action), "whoever writes this means everything"
 
 
-def test_what_a_pattern_would_mean_is_said() -> None:
+def test_reach_of_a_typed_pattern() -> None:
     action = CmdRunAction(command="git push && rm x")
     facts = facts_of(action, workspace=PLACE.workspace)
     assert reach_of("bash(git push *)", action, facts, PLACE).uncovered == ("bash: rm x",)

@@ -40,24 +40,24 @@ def test_each_rule_has_its_line(tmp_path: Path, text: str, rules: list[str]) -> 
         ("allow = [\n\n", 2, "Invalid value."),
     ],
 )
-def test_a_broken_one_has_no_rules_and_names_the_line(tmp_path: Path, text: str, line: int, why: str) -> None:
+def test_broken_policy_has_no_rules_and_names_the_line(tmp_path: Path, text: str, line: int, why: str) -> None:
     file = tmp_path / "policy.toml"
     file.write_text(text, "utf-8")
     policy = read_policy(file, name="p")
     assert policy == Policy(broken=policy.broken)
     assert policy.broken.startswith(f"{file}, line {line}: {why}")
-    assert policy.broken.endswith(" Until it is mended, every action is asked about.")
+    assert policy.broken.endswith(" Until it is fixed, every action needs approval.")
 
 
 @pytest.mark.parametrize(
     ("content", "why"),
     [
         (b"#" * (MAX_BYTES + 1), "it is longer than 256 kB."),
-        (b"\xff", "it is no UTF-8 text."),
+        (b"\xff", "it is not UTF-8."),
     ],
     ids=["long", "binary"],
 )
-def test_what_is_no_text_of_that_size_is_broken_without_a_line(tmp_path: Path, content: bytes, why: str) -> None:
+def test_unreadable_policy_is_broken_without_a_line(tmp_path: Path, content: bytes, why: str) -> None:
     file = tmp_path / "policy.toml"
     file.write_bytes(content)
     assert read_policy(file, name="p").broken.startswith(f"{file}: {why}")
@@ -65,19 +65,19 @@ def test_what_is_no_text_of_that_size_is_broken_without_a_line(tmp_path: Path, c
     assert read_policy(file, name="p") == Policy()
 
 
-def test_no_file_is_an_empty_policy(tmp_path: Path) -> None:
+def test_missing_file_is_an_empty_policy(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for file in (tmp_path / "policy.toml", tmp_path / "file" / "policy.toml"):
         assert read_policy(file, name="p") == read_policy(file, name="p", tightens=True) == Policy()
         assert signature(file) is None
 
 
-def test_one_that_tightens_keeps_what_does_not_allow_and_says_so(tmp_path: Path) -> None:
+def test_project_policy_ignores_allow_rules(tmp_path: Path) -> None:
     file = tmp_path / "policy.toml"
     file.write_text('allow = ["*"]\nask = ["bash(a)"]\ndeny = ["bash(b)"]', "utf-8")
     policy = read_policy(file, name="p", tightens=True)
     assert [rule.verdict for rule in policy.rules] == [Verdict.ASK, Verdict.DENY]
-    assert policy.ignored == f"{file}: what it allows does not count, because a project's policy only tightens."
+    assert policy.ignored == f"{file}: its allow rules are ignored, because a project's policy can only restrict."
     assert len(read_policy(file, name="p").rules) == 3
     file.write_text('ask = ["bash(a)"]', "utf-8")
     assert read_policy(file, name="p", tightens=True).ignored == ""

@@ -70,24 +70,24 @@ ACTIONS: list[tuple[str, str, Action]] = [
 @pytest.mark.parametrize(
     ("risk", "rule", "action"), ACTIONS, ids=[f"{a.kind}-{n}" for n, (_, _, a) in enumerate(ACTIONS)]
 )
-def test_each_action_gets_its_verdict(risk: str, rule: str, action: Action) -> None:
+def test_each_action_has_its_facts(risk: str, rule: str, action: Action) -> None:
     facts = facts_of(action, workspace=WORKSPACE, read_only={"mail__list"})
     assert (facts.risk.name, rule in (*facts.rules, "")) == (risk, True), facts.rules
 
 
-def test_every_action_that_acts_is_read() -> None:
+def test_every_acting_action_is_analysed() -> None:
     told = {type(action) for _, _, action in ACTIONS}
     assert {kind for kind in Action.kinds.values() if kind.runnable and kind.__module__.startswith("core.")} <= told
 
 
-def test_the_rating_of_the_model_is_not_among_the_facts() -> None:
+def test_facts_do_not_include_the_rating_of_the_model() -> None:
     loud = CmdRunAction(command="ls", security_risk=ActionSecurityRisk.HIGH)
     quiet = CmdRunAction(command="rm -rf /", security_risk=ActionSecurityRisk.LOW)
     assert facts_of(loud, workspace=WORKSPACE).risk is ActionSecurityRisk.LOW
     assert facts_of(quiet, workspace=WORKSPACE).risk is ActionSecurityRisk.HIGH
 
 
-def test_a_command_begins_where_the_shell_stands() -> None:
+def test_command_starts_in_the_folder_of_the_shell() -> None:
     action = CmdRunAction(command="rm -rf *")
     assert "destroy.outside" in facts_of(action, workspace=WORKSPACE, cwd="/srv/data").rules
     assert facts_of(action, workspace=WORKSPACE, cwd="/workspace/app/build").risk is ActionSecurityRisk.MEDIUM
@@ -110,7 +110,7 @@ def test_a_command_begins_where_the_shell_stands() -> None:
         ("/data/x", Region.OUTSIDE),
     ],
 )
-def test_paths_lead_where_they_lead(path: str, place: Region) -> None:
+def test_paths_of_file_actions(path: str, place: Region) -> None:
     places = Places(WORKSPACE)
     resolved = places.resolve(path, WORKSPACE)
     assert resolved is not None

@@ -56,7 +56,7 @@ async def read_of_others(stream: EventStream) -> None:
     await stream.append(ConsentAction(origin="elsewhere"), EventSource.USER)
 
 
-async def test_what_could_send_data_asks_in_every_mode_once_something_foreign_was_read(tmp_path: Path) -> None:
+async def test_sending_asks_in_every_mode_after_untrusted_content(tmp_path: Path) -> None:
     async with wary(tmp_path) as (wariness, stream):
         before = await judged(wariness, SENDS)
         assert (before.verdict, before.rule, before.reasons, before.in_every_mode) == (
@@ -80,22 +80,20 @@ async def test_a_log_of_any_length_is_read_to_its_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("taint", "is_fine"), [(False, False), (True, True)])
-async def test_it_does_not_ask_where_the_setting_or_the_user_says_so(
-    tmp_path: Path, taint: bool, is_fine: bool
-) -> None:
+async def test_taint_can_be_switched_off_or_source_trusted(tmp_path: Path, taint: bool, is_fine: bool) -> None:
     async with wary(tmp_path, taint=taint, is_fine=lambda source: is_fine) as (wariness, stream):
         await read_of_others(stream)
         assert (await judged(wariness, SENDS)).verdict is Verdict.ALLOW
 
 
-async def test_a_tool_that_changes_nothing_may_be_called_after_anything_was_read(tmp_path: Path) -> None:
+async def test_harmless_tool_does_not_ask_after_untrusted_content(tmp_path: Path) -> None:
     async with wary(tmp_path, harmless=("look",)) as (wariness, stream):
         await read_of_others(stream)
         for name, verdict in {"look": Verdict.ALLOW, "send": Verdict.ASK}.items():
             assert (await judged(wariness, MCPAction(name=name))).verdict is verdict
 
 
-async def test_an_analyzer_that_calls_the_risk_high_is_obeyed_and_below_that_only_its_risk_is_told(
+async def test_high_risk_of_an_analyzer_asks(
     tmp_path: Path,
 ) -> None:
     async with wary(tmp_path, analyzers=("local",)) as (wariness, stream):
@@ -114,7 +112,7 @@ async def test_an_analyzer_that_calls_the_risk_high_is_obeyed_and_below_that_onl
         assert calls.risk is not ActionSecurityRisk.HIGH
 
 
-async def test_what_was_carried_out_before_is_known_to_the_analyzers(tmp_path: Path) -> None:
+async def test_analyzers_get_the_history(tmp_path: Path) -> None:
     async with wary(tmp_path, taint=False, analyzers=("invariant",)) as (wariness, stream):
         assert (await judged(wariness, SENDS)).verdict is Verdict.ALLOW
         read = await stream.append(CmdRunAction(command="cat ~/.ssh/id_rsa"), EventSource.AGENT)
@@ -122,7 +120,7 @@ async def test_what_was_carried_out_before_is_known_to_the_analyzers(tmp_path: P
         assert (await judged(wariness, SENDS)).verdict is Verdict.ASK
 
 
-async def test_an_analyzer_that_nobody_knows_is_no_yes(tmp_path: Path) -> None:
+async def test_unknown_analyzer_asks(tmp_path: Path) -> None:
     async with wary(tmp_path, analyzers=("nobody",)) as (wariness, _):
         with pytest.raises(ConfigurationError, match="nobody"):
             await judged(wariness, HARMLESS)
@@ -153,7 +151,7 @@ async def carried_out(stream: EventStream, action: CmdRunAction, folder: str) ->
     await stream.append(result, EventSource.AGENT, asked.id)
 
 
-async def test_the_commands_of_one_answer_are_judged_one_after_the_other(tmp_path: Path) -> None:
+async def test_commands_of_one_answer_are_judged_in_order(tmp_path: Path) -> None:
     async with recorded(tmp_path) as (record, stream):
         assert await where(record, READS) == "/work"
         assert await where(record, cd("a")) == "/work"
@@ -164,7 +162,7 @@ async def test_the_commands_of_one_answer_are_judged_one_after_the_other(tmp_pat
         assert await where(record, READS) == "/other", "once the log has grown, it alone counts"
 
 
-async def test_one_that_waits_in_the_log_is_judged_by_what_was_before_it(tmp_path: Path) -> None:
+async def test_waiting_command_is_judged_by_the_state_before_it(tmp_path: Path) -> None:
     async with recorded(tmp_path) as (record, stream):
         for folder in ("a", "b"):
             await stream.append(cd(folder), EventSource.AGENT)

@@ -70,7 +70,7 @@ def test_code_that_only_computes_is_understood(code: str) -> None:
 
 
 @pytest.mark.parametrize("code", NOT_UNDERSTOOD)
-def test_all_other_code_asks_in_a_cell_and_on_a_command_line(code: str) -> None:
+def test_other_code_asks_in_cells_and_commands(code: str) -> None:
     assert read(code).risk is ActionSecurityRisk.UNKNOWN
     assert read(code).opaque
     command = "python3 - <<'END_OF_CODE'\n" + code + "\nEND_OF_CODE"
@@ -82,11 +82,11 @@ def test_all_other_code_asks_in_a_cell_and_on_a_command_line(code: str) -> None:
     ["rm -rf *important; rm = rf = important = 1", "\n\n  sx [1]; sx = 1", "cat *env; cat = env = 1",
      "rm += -rf *y; y = 1", "rm: -rf *y; y = 1", "cd == 1; cd = 1"],
 )  # fmt: skip
-def test_a_cell_that_ipython_may_take_for_one_of_its_commands_asks(code: str) -> None:
+def test_cell_that_may_be_an_ipython_magic_asks(code: str) -> None:
     assert read(code).risk is ActionSecurityRisk.UNKNOWN
 
 
-def test_a_literal_read_of_a_secret_is_told() -> None:
+def test_literal_read_of_a_secret_is_reported() -> None:
     assert "secret.read" in read("print(open('.env').read())").rules
 
 

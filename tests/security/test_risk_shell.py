@@ -34,7 +34,7 @@ def test_the_corpora_are_large_and_have_each_command_once() -> None:
 
 
 @pytest.mark.parametrize("row", [*BAD, *GOOD], ids=lambda row: f"{row.rule or 'none'}:{row.command[:40]}")
-def test_each_command_gets_its_verdict(row: Row) -> None:
+def test_each_command_of_the_corpora_has_its_verdict(row: Row) -> None:
     facts = read(row.command)
     assert (facts.risk.name, row.rule in (*facts.rules, "")) == (row.risk, True), facts.rules
 
@@ -44,14 +44,14 @@ def test_every_rule_that_is_named_in_a_corpus_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize("wrapping", WRAPPINGS)
-def test_no_wrapping_lets_through_what_is_bad(wrapping: str) -> None:
+def test_no_wrapping_lets_bad_commands_through(wrapping: str) -> None:
     for row in BAD[::5]:
         assert read(WRAPPINGS[wrapping](row.command)).risk in ASKS, row
 
 
 @settings(max_examples=150, deadline=None)
 @given(row=st.sampled_from(BAD), names=st.lists(st.sampled_from(sorted(WRAPPINGS)), min_size=1, max_size=3))
-def test_no_wrappings_within_wrappings_let_through_what_is_bad(row: Row, names: list[str]) -> None:
+def test_no_nested_wrapping_lets_bad_commands_through(row: Row, names: list[str]) -> None:
     command = row.command
     for name in names:
         command = WRAPPINGS[name](command)
@@ -60,7 +60,7 @@ def test_no_wrappings_within_wrappings_let_through_what_is_bad(row: Row, names: 
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_damaged_commands_are_read_without_failing_and_soon(seed: int) -> None:
+def test_damaged_commands_are_analysed_in_time(seed: int) -> None:
     started = time.process_time()
     for command in mutated(COMMANDS, 700, seed):
         assert not failed(read(command)), command
@@ -87,7 +87,7 @@ def test_any_text_is_read(text: str) -> None:
     ],
     ids=lambda command: command[:20],
 )
-def test_what_is_too_large_is_not_understood_and_never_slow(command: str) -> None:
+def test_too_large_command_is_not_understood_and_fast(command: str) -> None:
     started = time.process_time()
     facts = read(command)
     assert time.process_time() - started < 5
@@ -95,51 +95,51 @@ def test_what_is_too_large_is_not_understood_and_never_slow(command: str) -> Non
     assert not failed(facts)
 
 
-def test_what_lies_behind_the_limit_is_never_taken_for_safe() -> None:
+def test_text_beyond_a_limit_is_never_safe() -> None:
     facts = read("echo " + "a" * MAX_CHARS + "; rm -rf /")
     assert facts.risk is ActionSecurityRisk.UNKNOWN
     assert facts.opaque
 
 
-def test_wrappers_stand_among_the_commands_with_what_they_start() -> None:
+def test_wrappers_are_listed_with_their_command() -> None:
     commands = read("sudo env CI=1 timeout 5 xargs -n1 rm notes.txt").commands
     assert [command.split()[0] for command in commands] == ["sudo", "env", "timeout", "xargs", "rm"]
 
 
-def test_paths_are_seen_from_where_cd_has_led() -> None:
+def test_paths_are_relative_to_the_folder_of_cd() -> None:
     facts = read("cd src && cat main.py > ../out.txt; cd /etc; cat hosts")
     assert "/etc/hosts" in facts.reads
     assert facts.writes == ("/workspace/app/out.txt",)
 
 
-def test_a_subshell_does_not_lead_elsewhere() -> None:
+def test_cd_in_a_subshell_has_no_effect_outside() -> None:
     assert read("(cd /etc); cat hosts").reads == ("/workspace/app/hosts",)
 
 
-def test_where_cd_leads_elsewhere_paths_are_not_told() -> None:
+def test_unknown_folder_makes_paths_unknown() -> None:
     facts = read('cd "$SOMEWHERE"; echo x > notes.txt')
     assert (facts.writes, facts.not_understood) == ((), ("notes.txt (the current folder is unknown)",))
     assert facts.risk is ActionSecurityRisk.UNKNOWN
 
 
-def test_a_folder_that_may_not_be_there_is_one_of_two() -> None:
+def test_cd_may_fail() -> None:
     assert read("cd src && cat main.py").reads == ("/workspace/app/src/main.py",)
     assert read("cd src; cat main.py").reads == ("/workspace/app/src/main.py", "/workspace/app/main.py")
     assert read("cd src || true; cat main.py").reads == ("/workspace/app/src/main.py", "/workspace/app/main.py")
 
 
-def test_hosts_are_told_and_this_machine_is_none() -> None:
+def test_hosts_do_not_include_this_machine() -> None:
     facts = read("curl https://A.Example./x http://localhost:1/ ; git clone git@c.example:x/y")
     assert facts.hosts == ("a.example", "c.example")
     assert facts.sends
 
 
-def test_reasons_say_the_rule_and_what_it_is_about() -> None:
+def test_reason_has_rule_and_quote() -> None:
     facts = read("rm -rf ~/notes")
     assert facts.reasons == ("It deletes files outside the workspace: ~/notes (destroy.outside).",)
 
 
-def test_a_typical_command_is_read_in_milliseconds() -> None:
+def test_typical_command_is_analysed_in_milliseconds() -> None:
     read("ls")
     took = []
     for row in GOOD:

@@ -78,14 +78,12 @@ def paths_of(folders: WorkFolders, *patterns: str) -> list[str]:
         ("read(a\0b)", []),
     ],
 )
-def test_what_exists_and_is_denied_is_given_to_the_sandbox(
-    folders: WorkFolders, pattern: str, paths: list[str]
-) -> None:
+def test_existing_denied_paths_are_enforced(folders: WorkFolders, pattern: str, paths: list[str]) -> None:
     found = [path for path in paths_of(folders, pattern) if not path.endswith("/etc/passwd")]
     assert sorted(found) == sorted(path for path in paths if not path.endswith("/etc/passwd"))
 
 
-def test_other_names_of_a_denied_file_are_denied_too(folders: WorkFolders) -> None:
+def test_hard_links_of_a_denied_file_are_denied(folders: WorkFolders) -> None:
     workspace = Path(folders.workspace)
     (workspace / "src" / "same").hardlink_to(workspace / "keys" / "one")
     (workspace / "src" / "other").hardlink_to(workspace / "src" / "a.py")
@@ -93,7 +91,7 @@ def test_other_names_of_a_denied_file_are_denied_too(folders: WorkFolders) -> No
     assert paths_of(folders, "write(src/a.py)") == ["src/a.py", "src/other"]
 
 
-def test_only_rules_that_deny_are_enforced_and_hosts_are_named_with_their_rule(folders: WorkFolders) -> None:
+def test_only_deny_rules_are_enforced(folders: WorkFolders) -> None:
     allowing = [Rule(Verdict.ALLOW, parse("read(.env)"), "x"), Rule(Verdict.ASK, parse("net(*)"), "x")]
     found = denials([*allowing, *deny("net(*.example.org)", "net(*)")], folders)
     assert found.unreadable == ()
@@ -105,7 +103,7 @@ def test_only_rules_that_deny_are_enforced_and_hosts_are_named_with_their_rule(f
     assert status(allowing[0], folders) is None
 
 
-def test_rules_with_stars_have_an_end_that_is_said(folders: WorkFolders, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_of_wildcards_are_reported(folders: WorkFolders, monkeypatch: pytest.MonkeyPatch) -> None:
     assert denials(deny("read(**/*.pem)"), folders).notes == ()
     monkeypatch.setattr(sandbox_rules, "MAX_PATHS", 2)
     found = denials(deny("read(**/*.pem)"), folders)
@@ -123,28 +121,31 @@ def test_rules_with_stars_have_an_end_that_is_said(folders: WorkFolders, monkeyp
         ("write(**)", "enforced by the sandbox: the workspace is read-only."),
         ("write(/etc/**)", "enforced by the sandbox: nothing outside the workspace can be written."),
         ("read(~/.ssh/**)", "enforced by the sandbox: it is outside the workspace, and hidden."),
-        ("net(example.org)", "enforced by the sandbox: its proxy, the only way to the network, refuses the host."),
-        ("net(*)", "enforced by the sandbox: its proxy, the only way to the network, refuses the host."),
+        (
+            "net(example.org)",
+            "enforced by the sandbox: its proxy, the only connection to the network, refuses the host.",
+        ),
+        ("net(*)", "enforced by the sandbox: its proxy, the only connection to the network, refuses the host."),
         ("read(**/*.pem)", "partly enforced by the sandbox: files of the workspace that match when it starts are"),
         ("write(src/*.py)", "partly enforced by the sandbox: files of the workspace that match when it starts are"),
-        ("read(missing)", "read: it does not exist."),
-        ("read(**)", "read: commands need the workspace."),
-        ("read(up/**)", "read: commands need the workspace."),
-        ("read(/etc/passwd)", "read: programs in the sandbox need files of the system."),
-        ("read(out)", "read: programs in the sandbox need files of the system."),
-        ("net(localhost)", "read: calls inside the sandbox do not go through its proxy."),
-        ("bash(git push *)", "read: what is about to run is compared with it."),
-        ("mcp(*)", "read: what is about to run is compared with it."),
-        ("*", "read: every action is denied before it runs."),
-        ("read(a\0b)", "read: what is about to run is compared with it."),
+        ("read(missing)", "not enforced by the sandbox: it does not exist."),
+        ("read(**)", "not enforced by the sandbox: commands need the workspace."),
+        ("read(up/**)", "not enforced by the sandbox: commands need the workspace."),
+        ("read(/etc/passwd)", "not enforced by the sandbox: programs in the sandbox need files of the system."),
+        ("read(out)", "not enforced by the sandbox: programs in the sandbox need files of the system."),
+        ("net(localhost)", "not enforced by the sandbox: calls within the sandbox do not use the proxy."),
+        ("bash(git push *)", "not enforced by the sandbox: each action is checked before it runs."),
+        ("mcp(*)", "not enforced by the sandbox: each action is checked before it runs."),
+        ("*", "not enforced by the sandbox: every action is denied before it runs."),
+        ("read(a\0b)", "not enforced by the sandbox: each action is checked before it runs."),
     ],
 )
-def test_of_each_rule_it_is_said_who_holds_it(folders: WorkFolders, pattern: str, says: str) -> None:
+def test_enforcement_of_each_rule(folders: WorkFolders, pattern: str, says: str) -> None:
     assert str(status(deny(pattern)[0], folders)).startswith(says.format(w=folders.workspace))
 
 
 @pytest.mark.bubblewrap
-async def test_a_rule_holds_for_what_no_reader_sees_and_a_new_one_from_the_next_sandbox_on(tmp_path: Path) -> None:
+async def test_sandbox_enforces_rules_for_scripts(tmp_path: Path) -> None:
     """A script is not read, and the mode asks nothing: only the sandbox is left."""
     (tmp_path / "home").mkdir()
     policy = tmp_path / "home" / "policy.toml"

@@ -34,13 +34,13 @@ async def held(tmp_path: Path, settings: Settings) -> list[CmdRunAction]:
         return commands
 
 
-async def test_sending_asks_after_something_foreign_was_read_whatever_the_rules_allow(tmp_path: Path) -> None:
+async def test_sending_asks_after_untrusted_content_whatever_rules_allow(tmp_path: Path) -> None:
     first, second = await held(tmp_path, Settings())
     assert first.judgement is None
     assert second.judgement is not None
     assert "Downloads/notes.txt" in " ".join(second.judgement.reasons)
 
 
-async def test_without_the_setting_the_rules_decide_alone(tmp_path: Path) -> None:
+async def test_rules_decide_alone_without_the_setting(tmp_path: Path) -> None:
     settings = Settings(security=SecuritySettings(taint=False, analyzers=()), agent=AgentSettings())
     assert [command.judgement for command in await held(tmp_path, settings)] == [None, None]

@@ -16,14 +16,14 @@ from core.events import (
     Observation,
     UserRejectObservation,
 )
+from core.security.risk_checks import ShellHistory, shell_after
 from core.security.shell.shell_state import MAX_FOLDERS, MAX_VALUE_CHARS, MAX_VARIABLES, MAX_WRITTEN, Shell
-from core.security.shell_history import Shells, ran
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def shells(*events: tuple[Action | Observation, int | None]) -> Shells:
-    found = Shells("/w", Shell(("/w",)))
+def shells(*events: tuple[Action | Observation, int | None]) -> ShellHistory:
+    found = ShellHistory("/w", Shell(("/w",)))
     for id, (event, cause) in enumerate(events):
         found = found.after(
             Envelope(conversation_id="c", id=id, timestamp=AT, source=EventSource.AGENT, event=event, cause=cause)
@@ -39,7 +39,7 @@ def ended(exit_code: int = 0, folder: str = "") -> CmdOutputObservation:
 CD, SET = CmdRunAction(command="cd src"), CmdRunAction(command="x=a")
 
 
-def test_a_command_counts_as_soon_as_it_is_in_the_log_and_its_folder_once_it_has_ended() -> None:
+def test_command_counts_when_logged() -> None:
     assert shells((MessageAction(content="cd src"), None)).shell == Shell(("/w",))
     begun = shells((CD, None))
     assert begun.shell.folders == ("/w/src", "/w")
@@ -51,7 +51,7 @@ def test_a_command_counts_as_soon_as_it_is_in_the_log_and_its_folder_once_it_has
     assert shells((CD, None), (ended(0, "/w/src"), None)).shell == begun.shell
 
 
-def test_what_was_rejected_or_failed_has_not_happened() -> None:
+def test_rejected_command_has_no_effect() -> None:
     for answer in (UserRejectObservation(content="no"), ErrorObservation(content="failed")):
         assert shells((CD, None), (answer, 0)).shell == Shell(("/w",))
         both = shells((CD, None), (SET, None), (answer, 0))
@@ -59,13 +59,13 @@ def test_what_was_rejected_or_failed_has_not_happened() -> None:
         assert [waiting.event for waiting in both.waiting] == [1]
 
 
-def test_a_command_of_a_shell_of_its_own_leaves_nothing() -> None:
+def test_static_command_has_no_effect() -> None:
     static = CmdRunAction(command="cd src", is_static=True)
-    assert ran(static, "/w", Shell(("/w",))) == Shell(("/w",))
-    assert ran(CD, "/w", Shell(("/w",))).folders == ("/w/src", "/w")
+    assert shell_after(static, "/w", Shell(("/w",))) == Shell(("/w",))
+    assert shell_after(CD, "/w", Shell(("/w",))).folders == ("/w/src", "/w")
 
 
-def test_what_is_kept_of_a_shell_is_bounded_and_beyond_that_nothing_is_known() -> None:
+def test_shell_state_is_limited() -> None:
     shell = Shell(("/w",))
     four = [f"/{n}" for n in range(MAX_FOLDERS)]
     assert shell.at([*four, "/0"]).folders == tuple(four)
@@ -87,7 +87,7 @@ def test_what_is_kept_of_a_shell_is_bounded_and_beyond_that_nothing_is_known() -
     assert full.lost == f"{MAX_WRITTEN:,} files that were written"
 
 
-def test_either_of_two_shells_is_what_both_have() -> None:
+def test_merged_shells() -> None:
     one = Shell(("/a",), {"x": "1", "y": "1"}, "", frozenset({"/f"}), frozenset({"/l"}))
     other = Shell(("/b",), {"x": "1", "z": "2"}, "E=1", frozenset({"/g"}), frozenset(), "eval")
     assert one.merged(one) is one
@@ -101,13 +101,15 @@ def test_either_of_two_shells_is_what_both_have() -> None:
     )
     assert one.merged(Shell(variables={"x": "1", "y": "1"})).folders == ()
     assert Shell().merged(one).folders == ()
-    assert one.kept_by(other) == Shell(("/a",), {"x": "1", "y": "1"}, "", frozenset({"/f", "/g"}), frozenset({"/l"}))
+    assert one.after_subshell(other) == Shell(
+        ("/a",), {"x": "1", "y": "1"}, "", frozenset({"/f", "/g"}), frozenset({"/l"})
+    )
 
 
-def test_files_behind_a_link_are_those_of_somewhere_else_and_data_is_no_code() -> None:
+def test_links_and_written_code() -> None:
     shell = Shell().with_link("/w/l").with_written("/w/a.log", "/w/b.CSV")
     assert [shell.leads_through_link(path) for path in ("/w/l", "/w/l/x", "/w/lx", "/w")] == [True, True, False, False]
     assert [shell.wrote(path) for path in ("/w/l/x", "/w/a.log", "/w/c")] == [True, True, False]
-    assert shell.wrote_code, "a link may be"
-    assert not Shell().with_written("/w/a.log", "/w/b.CSV").wrote_code
-    assert Shell().with_written("/w/a.log", "/w/a.txt").wrote_code
+    assert shell.may_have_written_code, "a link may be"
+    assert not Shell().with_written("/w/a.log", "/w/b.CSV").may_have_written_code
+    assert Shell().with_written("/w/a.log", "/w/a.txt").may_have_written_code

@@ -13,7 +13,7 @@ from core.events import AgentState, CmdRunAction
 from core.security.confirmation import ConfirmMode, Verdict
 from core.security.facts import facts_of
 from core.security.patterns import parse
-from core.security.permissions import PermissionFile, Scope, given
+from core.security.permissions import PermissionFile, Scope, new_permission
 from core.security.suggested_rules import reach_of
 from core.session.agent_session import AgentSession
 from core.settings.config import Settings
@@ -53,12 +53,12 @@ class TestModes:
                 await settled(session)
             assert (await rules(session))[-1] == "taint"
 
-    async def test_where_nothing_foreign_was_read_nothing_is_asked(self, tmp_path: Path) -> None:
+    async def test_nothing_asks_without_untrusted_content(self, tmp_path: Path) -> None:
         async with conversation(tmp_path, [{"tool_calls": [bash("ls -la")]}, *PUSHES, FINISH]) as session:
             assert await said(session) is AgentState.FINISHED
             assert set(await rules(session)) == {""}
 
-    async def test_an_analyzer_asks_only_where_the_mode_does(self, tmp_path: Path) -> None:
+    async def test_analyzer_asks_only_in_modes_that_ask(self, tmp_path: Path) -> None:
         settings = Settings.model_validate({"agent": {"confirm": "never"}, "security": {"taint": False}})
         async with conversation(tmp_path, [READS, *PUSHES, FINISH], settings=settings) as session:
             assert await said(session) is AgentState.FINISHED
@@ -66,7 +66,7 @@ class TestModes:
 
 class TestAnswersAreKept:
     @pytest.mark.parametrize("scope", [Scope.CONVERSATION, Scope.PROJECT, Scope.EVERYWHERE])
-    async def test_what_was_allowed_on_such_a_question_is_not_asked_again(self, tmp_path: Path, scope: Scope) -> None:
+    async def test_informed_permission_is_not_asked_again(self, tmp_path: Path, scope: Scope) -> None:
         async with conversation(tmp_path, [READS, *PUSHES[:2], FINISH, PUSHES[2], FINISH]) as session:
             await said(session)
             await session.approval.permit("bash(git push *)", scope)
@@ -79,7 +79,7 @@ class TestAnswersAreKept:
             assert await said(again, "and more") is AgentState.FINISHED
             assert await rules(again) == ["", "taint", "", ""]
 
-    async def test_what_was_allowed_before_anything_was_read_is(self, tmp_path: Path) -> None:
+    async def test_earlier_permission_is_asked_again(self, tmp_path: Path) -> None:
         """The user did not know then what might steer the agent now."""
         async with conversation(tmp_path, [READS, *PUSHES, FINISH]) as session:
             await session.approval.permit("bash(git push *)", Scope.CONVERSATION)
@@ -87,7 +87,7 @@ class TestAnswersAreKept:
             assert await said(session) is AgentState.AWAITING_USER_CONFIRMATION
             assert (await rules(session))[-1] == "taint"
 
-    async def test_a_denial_beats_it_all_the_same(self, tmp_path: Path) -> None:
+    async def test_denial_beats_informed_permission(self, tmp_path: Path) -> None:
         async with conversation(tmp_path, [READS, *PUSHES, FINISH]) as session:
             await said(session)
             await session.approval.permit("bash(git push *)", Scope.CONVERSATION)
@@ -99,7 +99,7 @@ class TestAnswersAreKept:
             assert denied.startswith("permission c")
             assert denied.endswith("(conversation) deny bash(git push origin two)")
 
-    async def test_what_was_read_can_be_called_fine_and_what_is_read_later_asks_again(self, tmp_path: Path) -> None:
+    async def test_trusted_source_stops_asking_until_another_is_read(self, tmp_path: Path) -> None:
         later = {"tool_calls": [bash("cat ~/Downloads/other.txt 2>/dev/null; echo read")]}
         async with conversation(tmp_path, [READS, *PUSHES[:2], later, PUSHES[2], FINISH]) as session:
             await said(session)
@@ -120,22 +120,20 @@ class TestAnswersAreKept:
             ("foreign(https://docs.example/*)", True),
         ],
     )
-    async def test_a_rule_of_the_user_spares_where_it_says_what_is_done(
-        self, tmp_path: Path, rule: str, asks: bool
-    ) -> None:
+    async def test_specific_user_rule_exempts_from_taint(self, tmp_path: Path, rule: str, asks: bool) -> None:
         (tmp_path / "home").mkdir()
         (tmp_path / "home" / "policy.toml").write_text(f'allow = ["{rule}"]', "utf-8")
         async with conversation(tmp_path, [READS, PUSHES[0], FINISH]) as session:
             assert (await said(session) is AgentState.AWAITING_USER_CONFIRMATION) is asks
 
-    async def test_a_rule_of_the_project_does_not(self, tmp_path: Path) -> None:
+    async def test_project_rule_does_not_exempt_from_taint(self, tmp_path: Path) -> None:
         folder = tmp_path / "workspace" / ".handloom"
         folder.mkdir(parents=True)
         (folder / "policy.toml").write_text('allow = ["bash(git push *)", "foreign(*)"]', "utf-8")
         async with conversation(tmp_path, [READS, PUSHES[0], FINISH]) as session:
             assert await said(session) is AgentState.AWAITING_USER_CONFIRMATION
 
-    async def test_the_card_takes_the_source_for_a_pattern_only_where_it_is_what_asks(self, tmp_path: Path) -> None:
+    async def test_source_pattern_is_accepted_only_for_taint_questions(self, tmp_path: Path) -> None:
         async with conversation(tmp_path, [READS, PUSHES[0], FINISH]) as session:
             await said(session)
             held = of(await session.stream.read(), CmdRunAction)[-1]
@@ -146,10 +144,12 @@ class TestAnswersAreKept:
             assert not reach_of("foreign(*/Downloads/notes.txt)", free, facts, folders).is_usable
 
 
-def test_an_informed_permission_is_another_one_than_the_same_given_before(tmp_path: Path) -> None:
+def test_informed_permission_is_stored_beside_an_earlier_one(tmp_path: Path) -> None:
     file, pattern = PermissionFile(tmp_path), parse("bash(git push *)")
     for informed in (False, True, True):
-        file.add([given(Verdict.ALLOW, pattern, Scope.EVERYWHERE, folder="", conversation="c", informed=informed)])
+        file.add(
+            [new_permission(Verdict.ALLOW, pattern, Scope.EVERYWHERE, folder="", conversation="c", informed=informed)]
+        )
     assert [one.informed for one in file.read()] == [False, True]
 
 
@@ -165,9 +165,7 @@ class TestNobodyIsThere:
         answers = [event for event in ended.events if event.get("observation") in ("run", "user_rejected")]
         return answers[1:], ended.err
 
-    def test_the_agent_is_refused_with_the_reason_and_whoever_started_it_is_told_how_to_allow_it_once(
-        self, tmp_path: Path
-    ) -> None:
+    def test_headless_denial_tells_agent_and_user(self, tmp_path: Path) -> None:
         answered, told = self.run(tmp_path)
         assert [one["observation"] for one in answered] == ["user_rejected"] * 2
         assert all("taint" in one["content"] and "Downloads/notes.txt (event" in one["content"] for one in answered)

@@ -149,7 +149,7 @@ async def test_a_task_is_typed_answered_copied_and_there_after_a_reload(
     served: Served, browser: Browser, handloom: Handloom
 ) -> None:
     screen = await opened(browser, served.address)
-    await screen.shows("Ask for something", "waits for you")
+    await screen.shows("Ask for something", "waiting for you")
     assert served.token not in await screen.page.evaluate("location.href")
     await draws(screen.page)
     await screen.page.keyboard.type("look around — 你好")
@@ -186,9 +186,9 @@ async def test_a_task_is_typed_answered_copied_and_there_after_a_reload(
 @pytest.mark.browser
 async def test_who_opens_it_elsewhere_has_it_there(served: Served, browser: Browser) -> None:
     first = await opened(browser, served.address)
-    await first.shows("waits for you")
+    await first.shows("waiting for you")
     second = await opened(browser, served.address)
-    await second.shows("waits for you")
+    await second.shows("waiting for you")
     await words_of(first.page, "shown in another tab")
     await second.page.keyboard.type("typed here")
     await second.shows("typed here")
@@ -207,13 +207,13 @@ async def test_without_its_token_a_page_has_nothing_in_it(served: Served, browse
 @pytest.mark.browser
 async def test_a_paste_is_one_paste_and_sends_nothing(served: Served, browser: Browser, handloom: Handloom) -> None:
     screen = await opened(browser, served.address)
-    await screen.shows("waits for you")
+    await screen.shows("waiting for you")
     await screen.page.evaluate("text => navigator.clipboard.writeText(text)", "first 你好\nsecond\n")
     await screen.page.keyboard.press("Control+Shift+V")
     await screen.shows("first 你好", "second")
     pasted = [message[1] for message in screen.sent if message[0] == "stdin" and "first" in message[1]]
     assert pasted == ["\x1b[200~first 你好\rsecond\r\x1b[201~"]
-    assert "waits for you" in screen.text
+    assert "waiting for you" in screen.text
     assert handloom.conversations() == [] or not handloom.conversations()[0].get("title")
 
 
@@ -251,7 +251,7 @@ def descendants(pid: int) -> list[int]:
 async def at_work(browser: Browser, server: Served, handloom: Handloom) -> tuple[Screen, list[int]]:
     """A page in which the agent runs a command that lasts, and everything that the server has started for it."""
     screen = await opened(browser, server.address)
-    await screen.shows("waits for you")
+    await screen.shows("waiting for you")
     await screen.page.keyboard.type("begin")
     await screen.shows("begin")
     await screen.page.keyboard.press("Enter")

@@ -396,10 +396,10 @@ async def test_reopened_session_restores_state_from_the_log(tmp_path: Path) -> N
         again = await manager.open(id)
         (answer,) = [e for e in await again.stream.read() if isinstance(e.event, UndoObservation)]
         assert (answer.cause, again.state.undoing) == (begun.id, None)
-        assert again.guard.conversation == [], "what was allowed in a turn that is undone"
+        assert again.guard.conversation_permissions == [], "what was allowed in a turn that is undone"
         await again.approval.permit("bash(touch *)", Scope.CONVERSATION)
         await again.undo.undo()
-        assert again.guard.conversation == [], "an undo of now is heard, too"
+        assert again.guard.conversation_permissions == [], "an undo of now is heard, too"
         await again.stream.append(ConsentAction(origin="elsewhere", given=False), EventSource.USER)
     async with ConversationManager(tmp_path / "home", asks, make_runtime=runtimes(), environ={}) as manager:
         again = await manager.open(id)

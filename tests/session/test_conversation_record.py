@@ -52,7 +52,7 @@ class World:
             store=self.store,
             lease=self._lease,
             frames=self.frames,
-            masked=lambda text: text.replace("hunter2", "***"),
+            redact=lambda text: text.replace("hunter2", "***"),
             spawn=asyncio.ensure_future,
             suggest_title=suggest if suggests else None,
         )

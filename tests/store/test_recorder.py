@@ -9,7 +9,7 @@ import pytest
 
 from core.errors import StoreError
 from core.events import CmdOutputObservation, CmdRunAction, EventSource, TerminalOutput
-from core.secrets import Masker
+from core.secrets import Redactor
 from core.store.event_store import EventStore
 from core.store.recordings import CUT, MAX_BYTES, ROW_BYTES, RecordedFrame, RecordedRow, Recorder, frames_of
 from core.store.sqlite import sqlite3
@@ -23,7 +23,7 @@ AT = datetime(2026, 1, 2, tzinfo=UTC)
 
 
 def recorder(*secrets: str) -> Recorder:
-    return Recorder(Masker(secrets), lambda: AT)
+    return Recorder(Redactor(secrets), lambda: AT)
 
 
 def printed(rows: tuple[RecordedRow, ...]) -> list[RecordedFrame]:
@@ -41,7 +41,7 @@ def test_frames_are_taken_as_they_came() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 1000])
-def test_a_secret_is_masked_however_it_is_cut(size: int) -> None:
+def test_a_secret_is_redacted_however_it_is_cut(size: int) -> None:
     data = b"x" * (ROW_BYTES - 5) + SECRET.encode() + b" and " + SECRET.encode() + b"y" * ROW_BYTES
     of = recorder(SECRET)
     for place in range(0, len(data), size):

@@ -19,7 +19,7 @@ from core.events import (
     TaskTrackingAction,
     ToolCallMetadata,
 )
-from core.secrets import PLACEHOLDER, Masker
+from core.secrets import PLACEHOLDER, Redactor
 from core.store.event_store import EventStore
 from core.store.writer import Draft
 from core.stream import EventStream, EventStreamSubscriber
@@ -33,7 +33,7 @@ SECRET = "hunter2-hunter2"
 async def stream(tmp_path: Path) -> AsyncIterator[EventStream]:
     async with EventStore(tmp_path) as store:
         lease = await store.create_conversation("c", title="", workspace="/w", model="m")
-        opened = EventStream(store, lease, Masker([SECRET]))
+        opened = EventStream(store, lease, Redactor([SECRET]))
         yield opened
         await opened.aclose()
 
@@ -149,7 +149,7 @@ async def test_events_that_belong_together_get_ids_in_a_row(stream: EventStream)
         assert ids == list(range(ids[0], ids[0] + 3))
 
 
-async def test_secrets_are_masked_in_every_string_before_anything_is_stored(
+async def test_secrets_are_redacted_in_every_string_before_anything_is_stored(
     stream: EventStream, tmp_path: Path
 ) -> None:
     seen = Collector()

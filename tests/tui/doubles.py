@@ -209,7 +209,7 @@ class GuardDouble:
     """What the guard knows of places and permissions; it judges everything alike."""
 
     folders: WorkFolders = field(default_factory=lambda: WorkFolders("/nowhere/work", "/nowhere/home"))
-    conversation: list[Permission] = field(default_factory=list)
+    conversation_permissions: list[Permission] = field(default_factory=list)
     project_file: Path = Path("/nowhere/policy.toml")
     judgement: Judgement = field(default_factory=lambda: Judgement(Verdict.ASK, "mode always"))
     """How it judges from now on."""
@@ -253,7 +253,7 @@ class ApprovalDouble:
 
     async def revoke(self, permission: Permission) -> None:
         self._session._wish("revoke", str(permission.pattern))
-        self._session.guard.conversation.remove(permission)
+        self._session.guard.conversation_permissions.remove(permission)
 
 
 class UserBrowserDouble:
@@ -623,7 +623,7 @@ class ManagerDouble:
     mcp: ServersDouble = field(default_factory=ServersDouble)
     vault: Any = None
     """A Vault, where a test needs one."""
-    mask: Callable[[str], str] = str
+    redact: Callable[[str], str] = str
     trust: FolderTrust = field(init=False)
     """The real one, on the home of this double."""
     fails_with: Exception | None = None
@@ -640,7 +640,7 @@ class ManagerDouble:
         self.trust = FolderTrust(self.home, Own(self.home), TrustPolicy(self.home, lambda: ASK))
 
     async def learn_secrets(self) -> None:
-        """There is nothing to mask."""
+        """There is nothing to redact."""
 
     def is_open(self, conversation_id: str) -> bool:
         return conversation_id in self.viewed

@@ -294,7 +294,7 @@ def repeating(url: str, content: str) -> ScriptedRuntime:
         ("", "http://a/", "plain", True),
     ],
 )
-async def test_hidden_text_is_masked_until_the_browser_is_given_back(
+async def test_hidden_text_is_redacted_until_the_browser_is_given_back(
     tmp_path: Path, hidden: str, url: str, content: str, is_seen: bool
 ) -> None:
     async with alone(tmp_path, repeating(url, content)) as (browser, stream):

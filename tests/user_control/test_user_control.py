@@ -10,8 +10,8 @@ import pytest
 
 from core.events import Observation
 from core.pub_sub import Frames
-from core.secrets import Masker
-from core.secrets.secret_injection import SecretInjection
+from core.secrets import Redactor
+from core.secrets.command_secrets import SecretInjection
 from core.secrets.vault import Vault
 from core.user_control.user_actions import UserActionContext
 from core.user_control.user_control import UserControl
@@ -34,7 +34,7 @@ BEGIN: dict[str, Callable[[UserControl], Awaitable[object]]] = {
 async def test_interrupt_ends_and_answers_everything_the_user_does(tmp_path: Path, what: list[str]) -> None:
     runtime = ScriptedRuntime(lambda action: None)
     async with opened_stream(tmp_path) as stream:
-        secrets = SecretInjection(Vault(tmp_path), Masker(), "/w", "c")
+        secrets = SecretInjection(Vault(tmp_path), Redactor(), "/w", "c")
         user = UserControl(runtime, secrets, UserActionContext(stream, Frames(), at_once, asyncio.create_task))
         assert not user.is_on
         for name in what:

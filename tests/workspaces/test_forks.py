@@ -251,11 +251,11 @@ async def test_imported_consent_does_not_count(tmp_path: Path) -> None:
         id, _ = await import_file(manager.store, path)
         session = await manager.open(id)
         assert session.consent.is_needed
-        assert session.guard.conversation == []
+        assert session.guard.conversation_permissions == []
         assert isinstance((await session.stream.read())[2].event, PermissionAction)
         await session.consent.give()
         await manager.close(id)
-        assert (await manager.open(id)).guard.conversation == []
+        assert (await manager.open(id)).guard.conversation_permissions == []
 
 
 async def test_fork_of_an_imported_conversation_needs_consent(tmp_path: Path) -> None:

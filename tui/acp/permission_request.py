@@ -96,7 +96,7 @@ def request(
 
 def _why(question: Question) -> str:
     asks = _("Reason: {rule}").format(rule=question.rule) if question.rule else ""
-    stays = _("This rule asks every time, even for allowed actions.") if question.stays else ""
+    stays = _("This rule always asks, even about allowed actions.") if question.stays else ""
     return " · ".join(filter(None, (asks, *question.reasons, stays)))
 
 

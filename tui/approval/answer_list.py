@@ -133,11 +133,11 @@ def action_list(question: Question, reach: Reach | None, pattern: str = "") -> Q
     rows.append(Row(Does.DENY, _("Deny")))
     stop = _("Deny and stop the agent")
     if question.behind:
-        stop = _("Deny this and the {n} behind it, and stop the agent").format(n=question.behind)
+        stop = _("Deny this and the queued actions ({n}), and stop the agent").format(n=question.behind)
     rows.append(Row(Does.STOP, stop))
     if can_forbid(question, reach):
         rows.append(Row(Does.OPEN, _("Always deny {pattern}…").format(pattern=_cut(pattern)), denies=True))
-    typed = _("Or type a message: Enter denies this and tells it to the agent")
+    typed = _("Or type a message: Enter denies this and sends it to the agent")
     return QuestionList(tuple(rows), deny if question.starts_at_deny else 0, typed)
 
 
@@ -163,7 +163,7 @@ def scope_list(above: QuestionList, pattern: str, *, denies: bool) -> QuestionLi
     else:
         does, titles = Does.PERMIT, _ALLOW_TITLES
     rows = [Row(does, title, scope, pattern, denies) for scope, title in titles.items()]
-    rows.append(Row(Does.PATTERN, _("Change what it covers…"), denies=denies))
+    rows.append(Row(Does.PATTERN, _("Edit the pattern…"), denies=denies))
     return QuestionList(tuple(rows), 0, above.typed, above)
 
 
@@ -193,11 +193,11 @@ WAYS = {
     "condense": _("Compact the conversation, then try again"),
     "switch_model": _("Choose another model…"),
     "restart_sandbox": _("Restart the sandbox"),
-    "skip": _("Continue without it: the agent reads the error"),
+    "skip": _("Continue and show the agent the error"),
     "tell": _("Tell the agent that it is repeating itself"),
-    "cut_loop": _("Remove the loop from what the model sees, and wait for me"),
+    "cut_loop": _("Remove the loop from the context and wait for me"),
     "resend": _("Send my last request again"),
-    "stop": _("Stop here and leave the work as it is"),
+    "stop": _("Stop here and keep the work as it is"),
 }
 
 
@@ -211,5 +211,5 @@ def halt_list(kind: str, ways: Sequence[str]) -> QuestionList:
 
 def plan_list() -> QuestionList:
     """The answers to a plan."""
-    rows = (Row(Does.APPROVE_PLAN, _("Carry out the plan")), Row(Does.EDIT_PLAN, _("Edit the plan first…")))
-    return QuestionList(rows, 0, _("Or type what should be different: Enter sends it to the agent"))
+    rows = (Row(Does.APPROVE_PLAN, _("Approve the plan")), Row(Does.EDIT_PLAN, _("Edit the plan first…")))
+    return QuestionList(rows, 0, _("Or type what to change: Enter sends it to the agent"))

@@ -135,7 +135,7 @@ class Approvals:
 
     def _show_plan(self, tab: ConversationTab) -> None:
         """Show the plan that waits for its approval."""
-        asked = Asked(_("Carry out this plan?"), plan_text(tab.plan.tasks))
+        asked = Asked(_("Approve this plan?"), plan_text(tab.plan.tasks))
         self._show(asked, plan_list())
 
     async def _asked_about(
@@ -215,8 +215,8 @@ class Approvals:
         question = view.asked.question
         if question is None or (look := question.look) is None:
             return
-        example = _("Such as bash(git push *)")
-        text = await self._app.push_screen_wait(LineScreen(_("What it covers"), example, view.pattern))
+        example = _("For example: bash(git push *)")
+        text = await self._app.push_screen_wait(LineScreen(_("Pattern"), example, view.pattern))
         pattern = (text or "").strip()
         if not pattern or pattern == view.pattern or self._app.workspace.question is not view:
             return
@@ -243,9 +243,9 @@ class Approvals:
         if view is None:
             return
         if view.asked.action_id is not None:
-            view.say(_("The action still waits. To end it, choose “Deny” or “Deny and stop the agent”."))
+            view.say(_("This action is still waiting. Choose “Deny” or “Deny and stop the agent” to cancel it."))
         else:
-            view.say(_("This still waits for your answer. Choose one, or type a message."))
+            view.say(_("This is still waiting for your answer. Choose one, or type a message."))
 
 
 async def _carry_out(session: AgentSession, action_id: int, row: Row) -> None:
@@ -275,7 +275,7 @@ def _asked(question: Question, reach: Reach | None, verdict: str = "") -> Asked:
     length = _length(question.body)
     why = "\n".join(filter(None, (" · ".join((*text, *question.reasons)), length)))
     if question.stays:
-        note = _("This rule asks every time, so the action cannot be always allowed.")
+        note = _("This rule always asks, so you can only allow the action once.")
     elif not can_permit(question, reach):
         note = _("This action is too complex to always allow. You can allow it once.")
     else:
@@ -284,8 +284,8 @@ def _asked(question: Question, reach: Reach | None, verdict: str = "") -> Asked:
 
 
 _JUDGED_NOW = {
-    "allow": _("Now allowed by {rule}; this action still waits for your answer"),
-    "deny": _("Now denied by {rule}; this action still waits for your answer"),
+    "allow": _("Now allowed by {rule}; this action is still waiting for your answer"),
+    "deny": _("Now denied by {rule}; this action is still waiting for your answer"),
 }
 
 
@@ -315,15 +315,15 @@ def _unusable(reach: Reach, *, denies: bool) -> str:
         return sanitize(reach.problem)
     if reach.uncovered and not denies:
         what = ", ".join(sanitize_line(part, PART_CELLS) for part in reach.uncovered[:SHOWN_PARTS])
-        return _("It does not cover this action: {what}.").format(what=what)
-    return "" if reach.patterns else _("It is not a valid pattern.")
+        return _("The pattern does not match this action: {what}.").format(what=what)
+    return "" if reach.patterns else _("This is not a valid pattern.")
 
 
 def _broad(reach: Reach | None) -> str:
     if reach is None or not reach.broad:
         return ""
     what = ", ".join(sanitize_line(pattern, PART_CELLS) for pattern in reach.broad[:SHOWN_PARTS])
-    return _("This is broad and allows almost anything: {pattern}.").format(pattern=what)
+    return _("This pattern allows almost anything: {pattern}.").format(pattern=what)
 
 
 def _spent(state: State) -> str:

@@ -22,7 +22,7 @@ MODE_MESSAGES = {
 
 
 def focus_question(app: Context) -> None:
-    """Go to the prompt, above which the question is."""
+    """Go to the prompt below the question."""
     if app.workspace.question is not None:
         app.workspace.main_input.focus()
     else:
@@ -39,7 +39,7 @@ def next_waiting(app: Context) -> None:
                 app.tabs.show(tab)
             app.workspace.main_input.focus()
             return
-    app.flash(_("No conversation waits for you."))
+    app.flash(_("No conversation is waiting for you."))
 
 
 def change_mode(app: HandloomApp) -> None:
@@ -57,15 +57,16 @@ def change_mode(app: HandloomApp) -> None:
 
 
 ROWS = (
-    Command("ask.focus", (), "Answer the question", "Go to the prompt, above which the question is.", Group.QUESTIONS,
+    Command("ask.focus", (), "Answer the question", "Go to the prompt below the question.", Group.QUESTIONS,
             leader="a", run=focus_question),
     Command("question.move", ("up", "down", *"123456789"), "Choose an answer", "Arrows and digits move the highlight "
-            "while the prompt is empty; they answer nothing.", Group.QUESTIONS, Scope.QUESTION, hint="choose",
+            "while the prompt is empty. They do not answer.", Group.QUESTIONS, Scope.QUESTION, hint="choose",
             native=True),
-    Command("question.take", ("enter",), "Answer", "On an empty prompt: what the highlighted row says. With text: deny "
-            "the action, and tell the agent the text.", Group.QUESTIONS, Scope.QUESTION, hint="answer", native=True),
-    Command("ask.next", (), "Next waiting", "Go to the next conversation that waits for your answer.", Group.QUESTIONS,
-            leader="N", slash="waiting", run=next_waiting),
+    Command("question.take", ("enter",), "Answer", "With an empty prompt, choose the highlighted answer. With text, "
+            "deny the action and send the text to the agent.", Group.QUESTIONS, Scope.QUESTION, hint="answer",
+            native=True),
+    Command("ask.next", (), "Next waiting", "Go to the next conversation that is waiting for your answer.",
+            Group.QUESTIONS, leader="N", slash="waiting", run=next_waiting),
     Command("prompt.mode", ("shift+tab",), "Approval mode", "Approve everything, auto-approve edits, or plan only.",
             Group.PROMPT, Scope.PROMPT, hint="mode", slash="mode", run=change_mode),
 )  # fmt: skip

@@ -119,7 +119,7 @@ def _words(event: Event) -> tuple[str, str, str]:
         case CmdRunAction(command=command):
             title, body = _("Run this command?"), command
         case IPythonRunCellAction(code=code):
-            title, body = _("Run this Python?"), code
+            title, body = _("Run this Python code?"), code
         case FileWriteAction(path=path, content=content):
             title, body, diff = _("Write this file?"), path, _diff("", content)
         case FileEditAction(command="create", path=path, file_text=text):
@@ -134,15 +134,15 @@ def _words(event: Event) -> tuple[str, str, str]:
             head = _("{path} from line {first} to {last}").format(path=path, first=event.start, last=event.end)
             title, body = _("Edit this file?"), f"{head}\n{content}"
         case AgentDelegateAction(agent=agent, inputs={"task": str(task)}) if len(event.inputs) == 1:
-            title, body = _("Give this task to {agent}?").format(agent=sanitize_line(agent, 60)), task
+            title, body = _("Delegate this task to {agent}?").format(agent=sanitize_line(agent, 60)), task
         case BrowseURLAction(url=url):
             title, body = _("Open this page?"), url
         case BrowseInteractiveAction(browser_actions=code):
-            title, body = _("Do this in the browser?"), code
+            title, body = _("Run these browser actions?"), code
         case MCPAction(name=name, arguments=arguments):
             title, body = _("Call the tool {name}?").format(name=sanitize_line(name, 60)), _json(arguments)
         case _:
-            title = _("Carry out “{kind}”?").format(kind=sanitize(type(event).kind))
+            title = _("Run “{kind}”?").format(kind=sanitize(type(event).kind))
             arguments = event_to_dict(event).get("args", {})
             body = _json({name: value for name, value in arguments.items() if name not in _ABOUT_THE_ACTION})
     return title, body, diff

@@ -12,18 +12,18 @@ from tui.terminal_io.sanitizer import sanitize_line
 RISKS = {"high": _("high"), "unknown": _("not known"), "medium": _("medium"), "low": _("low")}
 """The strictest first."""
 MODE_RULES = {
-    "always": _("the mode “ask before everything”"),
-    "risky": _("the mode “ask before risky actions”"),
-    "auto-edit": _("the mode “auto-approve edits”"),
-    "plan": _("the mode “plan only”"),
-    "never": _("the mode “full auto”"),
+    "always": _("mode “ask before everything”"),
+    "risky": _("mode “ask before risky actions”"),
+    "auto-edit": _("mode “auto-approve edits”"),
+    "plan": _("mode “plan only”"),
+    "never": _("mode “full auto”"),
 }
 VOICES = {
-    "taint": _("what was read before"),
-    "analyzers": _("the analyzers of risk"),
-    "a broken file": _("a file of rules that cannot be read"),
-    "a check that failed": _("a check that failed"),
-    "behind": _("you denied an action in front of it"),
+    "taint": _("untrusted content read earlier"),
+    "analyzers": _("risk analyzers"),
+    "a broken file": _("an unreadable rules file"),
+    "a check that failed": _("a failed check"),
+    "behind": _("you denied an earlier action"),
 }
 """Other reasons for a question than rules and modes: the name in a judgement, and its words."""
 BROKEN = "a broken file"
@@ -72,6 +72,6 @@ def asked_line(action: Action) -> str:
     judged = action.judgement
     if judged is None or judged.verdict != "ask" or not judged.rule:
         return ""
-    text = _("asked by {rule}").format(rule=rule_words(judged.rule))
+    text = _("approval required: {rule}").format(rule=rule_words(judged.rule))
     risk = risk_words(action)
     return f"{text} " + _("(risk: {risk})").format(risk=risk) if risk else text

@@ -38,7 +38,7 @@ LONG_LINES = 3
 LONG_CHARACTERS = 400
 TEXT_WITHIN_S = 1.0
 """A character that follows digits sooner than this makes them the beginning of a text, such as "2 files"."""
-TOO_EARLY = _("The question has just appeared, so this key was not taken. Read it, then press the key again.")
+TOO_EARLY = _("The question has just appeared, so the key was ignored. Read it, then press the key again.")
 BLANK = _("The prompt contained only spaces, which were removed. Press Enter again to choose the highlighted answer.")
 HIGHLIGHT, NO_HIGHLIGHT = "❯", " "
 Styles = Callable[[], Mapping[str, "Style"]]
@@ -236,7 +236,7 @@ class QuestionView(Vertical):
         rows.scroll_home(animate=False, immediate=True)
         above = self.answers.above is not None
         note = [self.asked.note] if self.asked.is_warning or not above else []
-        note += [keyed(_("{app.back} goes back to the first list."))] if above else []
+        note += [keyed(_("{app.back} goes back."))] if above else []
         self._line("note", "\n".join(note))
         self.query_one(".question--note").set_class(self.asked.is_warning, "-warning")
         self._line("typed", self.answers.typed)

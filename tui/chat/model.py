@@ -55,7 +55,7 @@ from tui.approval.risk_text import asked_line
 from tui.chat.action_text import Result, call_title, clean, kind_of, orphan_title, output, path_of, plan_of, result_of
 from tui.chat.blocks import Block, Kind, Mark
 from tui.chat.reverted_turns import UndoneTurns
-from tui.chat.status_blocks import HIDDEN, MASKED, STATE_NOTES, knowledge_block
+from tui.chat.status_blocks import HIDDEN, REDACTED, STATE_NOTES, knowledge_block
 from tui.chat.text_pieces import MarkdownSplitter, PieceKind
 from tui.i18n import _, counted, in_words
 from tui.terminal_io.sanitizer import sanitize_line
@@ -370,7 +370,7 @@ class ChatModel(PaneModel):
                 self._undo_note(event)
             case SecretMaskedObservation(masked=kinds):
                 for kind in kinds:
-                    self._add(Block(Kind.NOTE, MASKED.format(kind=clean(kind)), mark=Mark.INTERRUPTED))
+                    self._add(Block(Kind.NOTE, REDACTED.format(kind=clean(kind)), mark=Mark.INTERRUPTED))
             case CheckpointObservation():
                 pass  # the conversation is not about it; the event log has it
             case FileDownloadObservation():

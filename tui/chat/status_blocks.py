@@ -42,7 +42,7 @@ HIDDEN = (
     AgentThinkObservation,
     AgentCondensationObservation,
 )
-MASKED = _("A value that looks like {kind} was masked. If it is not a secret, run: handloom secrets allow '{kind}'")
+REDACTED = _("A value that looks like {kind} was redacted. If it is not a secret, run: handloom secrets allow '{kind}'")
 """Said once of a kind, where the first such value came up."""
 STATE_NOTES = {
     AgentState.STOPPED: _("Interrupted"),

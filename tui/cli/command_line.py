@@ -150,7 +150,7 @@ def _secrets(commands: Commands) -> None:
         scope.add_argument("--folder", metavar="DIR", help="only for this folder")
         scope.add_argument("--conversation", metavar="ID", help="only for this conversation")
     steps.add_parser("adopt", help="move API keys from config.toml to the secret store")
-    shown = steps.add_parser("allow", help="stop masking one kind of possible secret")
+    shown = steps.add_parser("allow", help="stop redacting one kind of possible secret")
     shown.add_argument("kind", metavar="KIND", help="the kind as the notice names it, such as 'a JSON web token'")
 
 
@@ -246,8 +246,8 @@ def _taken_elsewhere(commands: Commands) -> None:
         "-o", "--output", type=Path, metavar="FILE", help="output file (default and -: standard output)"
     )
     secrets = export.add_mutually_exclusive_group()
-    secrets.add_argument("--mask", action="store_true", help="mask keys, tokens and the home folder")
-    secrets.add_argument("--allow-secrets", action="store_true", help="write possible secrets unmasked")
+    secrets.add_argument("--mask", action="store_true", help="redact keys, tokens and the home folder")
+    secrets.add_argument("--allow-secrets", action="store_true", help="write possible secrets unredacted")
 
     importing = commands.add_parser("import", help="import a conversation from a file or an OpenHands folder")
     importing.add_argument(

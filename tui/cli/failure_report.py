@@ -14,7 +14,7 @@ def tell(kind: type[BaseException], error: BaseException, trace: TracebackType |
     if issubclass(kind, KeyboardInterrupt):
         sys.__excepthook__(kind, error, trace)
     else:
-        sys.stderr.write(mask_here(trace_of(error)))
+        sys.stderr.write(redact_environment(trace_of(error)))
 
 
 def trace_of(error: BaseException) -> str:
@@ -24,11 +24,11 @@ def trace_of(error: BaseException) -> str:
     return "".join(traceback.format_exception(error))
 
 
-def mask_here(text: str) -> str:
+def redact_environment(text: str) -> str:
     """A text without the secrets of the environment and what is one by its looks."""
     import os
 
-    from core.secrets import Masker, from_environment
+    from core.secrets import Redactor, from_environment
     from core.secrets.redactor import without_secrets
 
-    return without_secrets(text, Masker(from_environment(os.environ)))
+    return without_secrets(text, Redactor(from_environment(os.environ)))

@@ -1,7 +1,7 @@
 """Runs the checks, all at once, and tells what they found, as lines or as one JSON object.
 
-The report is there within TIME_S and a little, whatever hangs. Everything passes one mask, for secrets and for the
-user's part of addresses, and one sanitiser, on its way out.
+The report is there within TIME_S and a little, whatever hangs. Secrets and the user's part of addresses are removed
+from each line, and each line is sanitised.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rich.cells import cell_len, set_cell_size
 
 from core.errors import ConfigurationError, ExitStatus
 from core.home import home_folder
-from core.secrets import Masker, from_environment
+from core.secrets import Redactor, from_environment
 from core.settings.config import Settings, load
 from tui.cli.output import say
 from tui.doctor.checks import CHECKS, Check
@@ -72,7 +72,7 @@ def _patient(environ: Mapping[str, str]) -> Patient:
 
 
 async def _look(patient: Patient) -> Found:
-    mask = Masker(from_environment(patient.environ))
+    redactor = Redactor(from_environment(patient.environ))
 
     loop, threads = asyncio.get_running_loop(), ThreadPoolExecutor(len(CHECKS))
 
@@ -86,7 +86,7 @@ async def _look(patient: Patient) -> Found:
             what = _("the check failed: {error}").format(error=repr(error))
             finding = Finding(Mark.NOTE, what, _("Please report this. The other checks are not affected."))
         clean = [
-            sanitize_line(mask.mask_text(_USER_IN_ADDRESS.sub("", text)), LINE_WIDTH)
+            sanitize_line(redactor.redact_text(_USER_IN_ADDRESS.sub("", text)), LINE_WIDTH)
             for text in (finding.found, finding.advice)
         ]
         return Finding(finding.mark, *clean)

@@ -1,7 +1,7 @@
 """`handloom export`: a conversation leaves as a file or on standard output, after it was looked through for secrets.
 
 Standard output carries the export and nothing else; findings and problems go to standard
-error. What looks like a secret is exported only if the user agrees, or masked.
+error. What looks like a secret is exported only if the user agrees, or redacted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from core.import_export.secret_scan import Cleaner, Findings, Patterns, look_thr
 from core.store.reader import EventReader
 from tui.cli.output import answer_to, can_ask, notice
 
-MASK, WRITE = "mask", "write"
+REDACT, WRITE = "redact", "write"
 """What a question is answered with: whole words, so that no letter lets anything leave."""
 LISTED = 20
 """Findings that are listed one by one."""
@@ -36,19 +36,19 @@ async def export(options: argparse.Namespace) -> int:
         conversation_id = await reader.listing.resolve(options.id)
         findings = await look_through(reader, conversation_id, patterns, wanted)
         tell(findings)
-        masks = options.mask
+        redacts = options.mask
         if findings.secrets and not (options.mask or options.allow_secrets):
             answer = await _ask(findings)
-            if answer not in (MASK, WRITE):
+            if answer not in (REDACT, WRITE):
                 notice("Export cancelled; nothing was written.")
                 return ExitStatus.ERROR
-            masks = answer == MASK
+            redacts = answer == REDACT
         await write(
             reader,
             conversation_id,
             wanted.name,
             output or sys.stdout.buffer,
-            cleaner=Cleaner(patterns) if masks else None,
+            cleaner=Cleaner(patterns) if redacts else None,
             note=notice,
         )
     return ExitStatus.FINISHED
@@ -65,13 +65,13 @@ def tell(findings: Findings) -> None:
 
 
 async def _ask(findings: Findings) -> str:
-    """`mask`, `write` or anything else. Raises UsageError without a terminal."""
+    """`redact`, `write` or anything else. Raises UsageError without a terminal."""
     count = len(findings.secrets)
     what = "A possible secret" if count == 1 else f"{count} possible secrets"
     if not can_ask():
         raise UsageError(
             f"{what} would be exported with this conversation, so nothing was written. "
-            "Pass --mask to mask it, or --allow-secrets to export it unmasked."
+            "Pass --mask to redact it, or --allow-secrets to export it unredacted."
         )
-    how = f"Type {MASK} to mask it or {WRITE} to export it unmasked. Enter alone cancels: "
+    how = f"Type {REDACT} to redact it or {WRITE} to export it unredacted. Enter alone cancels: "
     return (await answer_to(f"{what} would be exported. {how}")).lower()

@@ -59,7 +59,7 @@ async def export_conversation(app: Context, conversation_id: str) -> None:
     if answer is None:
         app.flash(_("Export cancelled; nothing was written."))
         return
-    cleaner = Cleaner(patterns) if answer == "mask" else None
+    cleaner = Cleaner(patterns) if answer == "redact" else None
     notes = unsearched(findings)
     await export(store, conversation_id, wanted.name, path, cleaner=cleaner, note=notes.append)
     app.flash(" ".join([*notes, _("Written: {path}").format(path=path)]))  # of one line, the path may be cut off

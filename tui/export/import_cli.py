@@ -15,7 +15,7 @@ from pathlib import Path
 from core.errors import ExitStatus
 from core.home import home_folder
 from core.import_export.importer import import_file
-from core.secrets import Masker, from_environment
+from core.secrets import Redactor, from_environment
 from core.store.event_store import EventStore
 from tui.cli.output import notice, say
 
@@ -25,9 +25,9 @@ async def import_conversation(options: argparse.Namespace) -> int:
     path = Path(options.path)
     home = home_folder(os.environ)
     gc.disable()  # nothing made here is a circle, and this process ends with it: a seventh of the time
-    masker = Masker(await asyncio.to_thread(from_environment, os.environ))
+    redactor = Redactor(await asyncio.to_thread(from_environment, os.environ))
     async with EventStore(home) as store:
-        id, imported = await import_file(store, path, masker=masker)
+        id, imported = await import_file(store, path, redactor=redactor)
     if options.json:
         text = {"conversation_id": id, "event_count": len(imported.envelopes), "format": imported.format}
         say(json.dumps({**text, "warnings": imported.warnings}))

@@ -1,4 +1,4 @@
-"""A dialog before something leaves: what was found in it, and the choice to mask it, to write it as it is, or to stop.
+"""A dialog before an export: what was found in it, and the choice to redact it, to write it as it is, or to cancel.
 
 Texts handed in are clean. The highlight starts at the answer that writes nothing.
 """
@@ -17,7 +17,7 @@ from tui.approval.answer_list import Does, Row
 from tui.dialogs.choice_dialog import AnswersScreen
 from tui.i18n import _
 
-Answer = Literal["mask", "keep"]
+Answer = Literal["redact", "keep"]
 
 
 class FindingsScreen(AnswersScreen[Answer | None]):
@@ -39,7 +39,7 @@ class FindingsScreen(AnswersScreen[Answer | None]):
         super().__init__(
             (
                 Row(Does.DENY, _("Write nothing")),
-                Row(Does.ALLOW, _("Write it with these masked"), "mask"),
+                Row(Does.ALLOW, _("Write it with these redacted"), "redact"),
                 Row(Does.ALLOW, _("Write it as it is"), "keep"),
             )
         )
@@ -55,8 +55,8 @@ class FindingsScreen(AnswersScreen[Answer | None]):
             yield from self.answer_rows()
 
     def result(self, row: Row) -> Answer | None:
-        """Whether to mask, to keep, or to write nothing."""
-        return "mask" if row.value == "mask" else "keep" if row.value == "keep" else None
+        """Whether to redact, to keep, or to write nothing."""
+        return "redact" if row.value == "redact" else "keep" if row.value == "keep" else None
 
     def scroll_text(self, pages: int) -> None:
         """Scroll the findings by pages."""

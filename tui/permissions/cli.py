@@ -18,7 +18,7 @@ from core.errors import UsageError
 from core.home import home_folder
 from core.security.command_check import Answer, Request, as_json, check, mode_of, request_of
 from core.security.confirmation import Verdict
-from core.security.guard import guard_of_files
+from core.security.guard import guard_for_folder
 from core.security.patterns import Pattern, WorkFolders
 from core.security.permissions import Permission, PermissionFile
 from core.security.policy import Rule
@@ -41,7 +41,7 @@ def permissions(options: argparse.Namespace) -> int:
     if options.step == "revoke":
         PermissionFile(home).revoke(options.ids)
         return 0
-    guard = guard_of_files(home, os.getcwd(), _user_home())
+    guard = guard_for_folder(home, os.getcwd(), _user_home())
     guard.refresh()
     for permission in PermissionFile(home).read():
         how = _enforced(permission, WorkFolders(permission.folder or os.getcwd(), _user_home()))

@@ -61,7 +61,7 @@ def about(permission: Permission) -> str:
     lines = [str(permission.pattern)]
     if permission.folder:
         lines.append(_("Project: {folder}").format(folder=permission.folder))
-    given = _("Given at {time} in the conversation {conversation}.")
+    given = _("Added at {time} in conversation {conversation}.")
     lines.append(given.format(time=permission.at or "?", conversation=permission.conversation or "?"))
     return sanitize("\n".join(lines))
 
@@ -123,7 +123,7 @@ class PermissionsScreen(GuardedScreen[None]):
 
     @work(exclusive=True, group="permissions")
     async def _load(self) -> None:
-        own = list(self._session.guard.conversation) if self._session is not None else []
+        own = list(self._session.guard.conversation_permissions) if self._session is not None else []
         self._problem = ""
         try:
             kept = await asyncio.to_thread(self._file.read)
@@ -144,7 +144,7 @@ class PermissionsScreen(GuardedScreen[None]):
             policy = read_policy(file, name=name, tightens=tightens)
             text += [str(rule) for rule in policy.rules]
             wrong += filter(None, (policy.broken, policy.ignored))
-        where = _("Rules for everything that agents do are yours to write in {file}.").format(file=files[0][0])
+        where = _("You can write your own rules in {file}.").format(file=files[0][0])
         return "\n".join([*text, where]), "\n".join(wrong)
 
     def _show(self) -> None:
@@ -160,7 +160,7 @@ class PermissionsScreen(GuardedScreen[None]):
 
     def _show_keys(self) -> None:
         """Name the keys that do something here: what is to be taken back, and a text that is longer than its place."""
-        keys = [_("d takes it back")] * bool(self._shown)
+        keys = [_("d revokes it")] * bool(self._shown)
         keys += [_("PgDn scroll")] * (self.query_one(VerticalScroll).max_scroll_y > 0)
         self.query_one(Vertical).border_subtitle = " · ".join([*keys, _("Esc leaves")])
 
@@ -185,7 +185,10 @@ class PermissionsScreen(GuardedScreen[None]):
         if chosen is not None:
             parts.append(f"{about(chosen)}\n\n")
         elif not self._problem:
-            parts.append(_("Nothing is always allowed or denied yet. Questions offer it.") + "\n\n")
+            parts.append(
+                _("Nothing is always allowed or denied yet. You can choose that when an action needs approval.")
+                + "\n\n"
+            )
         parts.append((sanitize(self._rules), "$text-muted"))
         self.query_one("#permission-text", Static).update(Content.assemble(*parts))
 

@@ -50,7 +50,7 @@ def question_lines(question: Question, reach: Reach | None) -> list[str]:
         lines.append(in_ascii(_("Reason: {rule}").format(rule=question.rule)))
     lines += [in_ascii(reason) for reason in question.reasons]
     if question.stays:
-        lines.append(_("This rule asks every time, even for allowed actions."))
+        lines.append(_("This rule always asks, even about allowed actions."))
     lines.append(_("Answer yes, no, no followed by a reason, or stop to deny the action and stop the agent."))
     if reach is not None and reach.is_usable:
         pattern = sanitize_line(question.pattern, LINE_CELLS)
@@ -77,17 +77,17 @@ async def answer(session: AgentSession, question: Question, text: str) -> str:
         case ("always" | "never") as verb, said if said:
             scope, _space, pattern = said.partition(" ")
             if scope.lower() not in SCOPES:
-                return _("Name the scope: conversation, project or everywhere. The action still waits.")
+                return _("Name the scope: conversation, project or everywhere. The action is still waiting.")
             pattern = pattern.strip() or question.pattern
             return await _permit(session, question, SCOPES[scope.lower()], pattern, is_never=verb == "never")
         case _:
-            return _("Answer yes, no, stop, always or never. The action still waits.")
+            return _("Answer yes, no, stop, always or never. The action is still waiting.")
     return ""
 
 
 async def _permit(session: AgentSession, question: Question, scope: Scope, pattern: str, *, is_never: bool) -> str:
     if question.stays and not is_never:
-        return _("This rule asks every time. Answer yes to allow the action once.")
+        return _("This rule always asks. Answer yes to allow the action once.")
     reach = await asyncio.to_thread(question.look, pattern) if question.look is not None and pattern else None
     if reach is None:
         return _("This action is too complex to always allow. Answer yes to allow it once.")
@@ -95,7 +95,7 @@ async def _permit(session: AgentSession, question: Question, scope: Scope, patte
         return sanitize(reach.problem)
     if reach.uncovered and not is_never:
         what = ", ".join(sanitize_line(part, 80) for part in reach.uncovered[:3])
-        return _("The pattern does not cover this action: {what}.").format(what=what)
+        return _("The pattern does not match this action: {what}.").format(what=what)
     await session.approval.permit(pattern, scope, Verdict.DENY if is_never else Verdict.ALLOW)
     if is_never:
         await session.approval.reject(NOT_WANTED, question.action_id)
@@ -130,7 +130,7 @@ class TrustTalk:
         self._folder = self._folder_of()
         standing = await self._trust.look(self._folder, along)
         if not (standing.waiting or standing.trusted):
-            return [_("This folder brings no files that need your trust.")]
+            return [_("This folder contains no files that need your trust.")]
         return self._ask(standing)
 
     def _ask(self, standing: TrustState) -> list[str]:
@@ -169,7 +169,7 @@ class TrustTalk:
             return [sanitize_line(piece.path, LINE_CELLS), *sanitize(piece.text).rstrip("\n").split("\n")]
         if word == "yes" and not rest and standing.waiting:
             await self._trust.give(self._folder, standing)
-            said = _("Trusted from your next message on, as long as these files do not change.")
+            said = _("Trusted from your next message on, until these files change.")
         elif word == "no":
             if standing.waiting:
                 await self._trust.refuse(standing)

@@ -92,4 +92,4 @@ def _allow(kind: str) -> None:
     home = home_folder(os.environ)
     shown = load(home, os.environ).secrets.shown_kinds
     save_settings(home, {"secrets.shown_kinds": sorted({*shown, kind})})
-    notice(_("From the next start on, {kind} is no longer masked.").format(kind=sanitize_line(kind, WIDTH)))
+    notice(_("From the next start on, {kind} is no longer redacted.").format(kind=sanitize_line(kind, WIDTH)))

@@ -54,7 +54,7 @@ async def _forget_secret(app: Context, vault: Vault, secret: Secret) -> None:
 
     question = _("Delete {name} ({scope})? Its value cannot be recovered.")
     shown = {"name": secret.name, "scope": sanitize_line(secret.scope, LINE_CELLS)}
-    if await app.push_screen_wait(SureScreen(question.format_map(shown), _("forget it"))):
+    if await app.push_screen_wait(SureScreen(question.format_map(shown), _("delete it"))):
         await asyncio.to_thread(vault.remove, secret.name, secret.scope)
 
 
@@ -71,17 +71,17 @@ async def _add_secret(app: Context, manager: ConversationManager, vault: Vault, 
     )
     if not name:
         return
-    title = _("The new value of {name}, which is not shown") if name in names else _("Its value, which is not shown")
+    title = _("New value of {name} (not shown)") if name in names else _("Value (not shown)")
     title = title.format(name=name)
     value = await app.push_screen_wait(ValueScreen(title, lambda value: wrong_with(name, value)))
     if not value:
         return
-    text = await app.push_screen_wait(LineScreen(_("What it is for"), _("The agent reads this.")))
+    text = await app.push_screen_wait(LineScreen(_("Description"), _("The agent sees this.")))
     if text is None:
         return
     await asyncio.to_thread(vault.put, name, value, description=text or None)
     await manager.learn_secrets()
-    kept = _("Kept in {place}. Commands that name ${name} get it.")
+    kept = _("Stored in {place}. Commands that use ${name} receive the value.")
     app.flash(sanitize_line(kept.format(place=vault.backend.place, name=name), LINE_CELLS))
 
 

@@ -53,11 +53,11 @@ class SecretsScreen(ModalScreen[str | int | None]):
     def compose(self) -> ComposeResult:
         with Vertical() as box:
             box.border_title = _("Secrets")
-            box.border_subtitle = _("a add · d forget · Esc leaves")
-            yield OptionList(
-                *(Option(Content(line)) for line in self._lines or [_("There are none yet.")]), markup=False
+            box.border_subtitle = _("a add · d delete · Esc leaves")
+            yield OptionList(*(Option(Content(line)) for line in self._lines or [_("No secrets yet.")]), markup=False)
+            text = _(
+                "Commands that use $NAME get the value. The agent sees only the name and description. Stored in {place}"
             )
-            text = _("Commands that name $NAME get the value; the agent sees names and descriptions. Values: {place}")
             yield Static(Content(text.format(place=self._place)))
 
     def on_mount(self) -> None:
@@ -133,14 +133,14 @@ class ValueField(Field):
             event.prevent_default()
             event.stop()
             self.value, self.pasted = "", text
-            self.placeholder = _("{n} lines were pasted; Enter takes them").format(n=text.count("\n") + 1)
+            self.placeholder = _("{n} lines pasted; Enter accepts them").format(n=text.count("\n") + 1)
 
 
 class ValueScreen(NameScreen):
     """Asks for a value that is not shown. What is typed after a paste of several lines takes its place."""
 
     def __init__(self, title: str, check: Callable[[str], str]) -> None:
-        super().__init__(title, _("Type or paste it; a key may have many lines"), check, hidden=True)
+        super().__init__(title, _("Type or paste the value; it can have several lines"), check, hidden=True)
 
     def field(self) -> ValueField:
         """Dots in place of letters."""

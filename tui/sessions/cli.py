@@ -19,7 +19,7 @@ from rich.cells import cell_len, set_cell_size
 
 from core.errors import ExitStatus, HandloomError, UsageError
 from core.home import home_folder
-from core.secrets import Masker, from_environment
+from core.secrets import Redactor, from_environment
 from core.secrets.redactor import without_secrets
 from core.settings.config import load
 from core.store.conversations import ConversationFilter, ConversationInfo
@@ -160,7 +160,7 @@ async def rename(options: argparse.Namespace) -> int:
     title = " ".join(options.title.split())[:TITLE_CHARS]
     if not title:
         raise UsageError("The name cannot be empty. Give a name.")
-    title = without_secrets(title, Masker(from_environment(os.environ)))
+    title = without_secrets(title, Redactor(from_environment(os.environ)))
     async with EventStore(home_folder(os.environ)) as store:
         await store.rename(await store.listing.resolve(options.id), title)
     return ExitStatus.FINISHED

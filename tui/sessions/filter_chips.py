@@ -52,7 +52,7 @@ STATES: dict[str, frozenset[str]] = {
 }
 """The states of the agent that a user tells apart in a list."""
 STATE_WORDS = {
-    "waits": _("waits for you"),
+    "waits": _("waiting for you"),
     "finished": _("finished"),
     "error": _("error"),
     "stopped": _("stopped"),

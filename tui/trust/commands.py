@@ -49,14 +49,14 @@ async def _manage_trust(app: Context, manager: ConversationManager) -> None:
     )
     standing = await manager.trust.look(folder, along)
     if not (standing.waiting or standing.trusted or standing.survey.problems):
-        app.flash(_("This folder brings no files that need your trust."))
+        app.flash(_("This folder contains no files that need your trust."))
         return
     screen = TrustScreen(standing, asks=False)
     answer = await app.push_screen_wait(screen)
     try:
         if answer:
             await manager.trust.give(folder, standing)
-            app.flash(_("Trusted from your next message on, as long as these files do not change."))
+            app.flash(_("Trusted from your next message on, until these files change."))
         elif answer is False:
             await manager.trust.refuse(standing)
         elif screen.is_revoked:
@@ -79,17 +79,17 @@ async def consents(app: Context, tab: ConversationTab) -> bool:
     if not tab.session.consent.is_needed:
         return True
     question = _(
-        "This conversation was imported from “{origin}”. Others wrote it, and the model will read all of it: it "
-        "may hold words that are meant to mislead the agent. Go on with it?"
+        "This conversation was imported from “{origin}”. Others wrote it, the agent will read all of it, and it may "
+        "contain text that is meant to mislead the agent. Continue it?"
     )
     asked = question.format(origin=sanitize_line(tab.session.consent.origin, 60))
-    if not await app.push_screen_wait(SureScreen(asked, _("go on"))):
+    if not await app.push_screen_wait(SureScreen(asked, _("continue"))):
         return False
     await tab.session.consent.give()
     return True
 
 
 ROWS = (
-    Command("conv.trust", (), "Folder trust", "Read the files that the project brings for agents; trust them or revoke "
-            "that.", Group.CONVERSATIONS, leader="F", slash="trust", run=show_trust),
+    Command("conv.trust", (), "Folder trust", "Review the project's files for agents; trust them or revoke "
+            "trust.", Group.CONVERSATIONS, leader="F", slash="trust", run=show_trust),
 )  # fmt: skip

@@ -30,10 +30,10 @@ PATH_CELLS = 70
 SHOWN_PROBLEMS = 5
 
 QUESTION = _(
-    "This folder brings files that would direct your agent or run commands. Until you say yes, the agent works as if "
-    "they were not there. Read them; ↑ ↓ goes from one to the next."
+    "This folder contains files that give your agent instructions or run commands. They are ignored until you trust "
+    "them. Review them with ↑ ↓."
 )
-CHANGED = _("You said yes to this folder before. What is marked ● has changed since, or is new.")
+CHANGED = _("You trusted this folder before. Files marked ● are new or have changed.")
 KINDS = {
     "instructions": _("instructions"),
     "microagent": _("microagent"),
@@ -43,12 +43,12 @@ KINDS = {
     "hooks": _("hooks"),
     "MCP servers": _("MCP servers"),
 }
-STANDS = _("You trust all of these files as they are.")
+STANDS = _("You trust all of these files in their current version.")
 NO, YES, REVOKE, KEEP = "no", "yes", "revoke", "keep"
 ANSWERS = {
-    NO: _("Do not trust them: the agent works without them"),
-    YES: _("Trust them, as long as they stay as they are"),
-    KEEP: _("Leave it as it is"),
+    NO: _("Do not trust them; the agent ignores them"),
+    YES: _("Trust them until they change"),
+    KEEP: _("Keep trusting them"),
     REVOKE: _("Stop trusting them"),
 }
 

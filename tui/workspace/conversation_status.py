@@ -15,7 +15,7 @@ from tui.i18n import _
 class Wait(Enum):
     """Something that only the user can do. Values: the words."""
 
-    APPROVAL = _("asks you")
+    APPROVAL = _("needs approval")
     INPUT = _("a command waits for input")
     PLAN = _("a plan waits for approval")
     KEY = _("the model needs a key")
@@ -25,7 +25,7 @@ class Wait(Enum):
     STUCK = _("seems stuck in a loop")
     ERROR = _("error")
     RESTART = _("interrupted by a restart")
-    QUESTION = _("waits for you")
+    QUESTION = _("waiting for you")
 
 
 _BY_HALT = {"limit": Wait.LIMIT, "model": Wait.MODEL, "sandbox": Wait.SANDBOX, "stuck": Wait.STUCK}
@@ -69,7 +69,7 @@ class Mark(Enum):
     """The state of a conversation, as the tab bar and the footer show it. Values: glyph, word, theme variable."""
 
     RUNNING = ("▶", _("running"), "$text-primary")
-    WAITING = ("◆", _("waits for you"), "$text-accent")
+    WAITING = ("◆", _("waiting for you"), "$text-accent")
     PAUSED = ("‖", _("paused"), "$text-accent")
     DONE = ("✓", _("finished"), "$text-success")
     ASLEEP = ("z", _("asleep"), "$text-muted")
@@ -96,7 +96,7 @@ _BY_STATE = {
     "user_confirmed": (Mark.RUNNING, _("running")),
     "user_rejected": (Mark.RUNNING, _("running")),
     "rate_limited": (Mark.RUNNING, _("rate limited, waits")),
-    "awaiting_user_input": (Mark.WAITING, _("waits for you")),
+    "awaiting_user_input": (Mark.WAITING, _("waiting for you")),
     "paused": (Mark.PAUSED, _("paused")),
     "stopped": (Mark.IDLE, _("stopped")),
     "finished": (Mark.DONE, _("finished")),

@@ -1,67 +1,117 @@
-"""Voices about the risk of an action: ours and those of other packages, combined; the strictest wins.
+"""Risk analyzers: several assess each action, and the strictest assessment counts.
 
-Another package adds one by the entry point group `handloom.analyzers`, whose entries name a callable without arguments
-that gives an Analyzer. One that fails or takes longer than two seconds counts as UNKNOWN with the reason, and stops
-nothing. Follows the analyzers of OpenHands V0 (`openhands/security/analyzer.py`), where one alone is asked.
+Other packages add analyzers with the entry point group `handloom.analyzers`, whose entries name a callable without
+arguments that returns an Analyzer. One that fails or takes longer than two seconds counts as UNKNOWN, with the reason.
+Follows the analyzers of OpenHands V0 (`openhands/security/analyzer.py`), which asks only one.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 from core.errors import ConfigurationError
-from core.events import Action, ActionSecurityRisk
-from core.security.analyzers.action_history import Past
-from core.security.facts import Facts
+from core.events import Action, ActionSecurityRisk, Envelope, ErrorObservation, Observation, UserRejectObservation
+from core.security.facts import Facts, facts_of
 from core.security.risk_rules import strictest, strictness
 
 ENTRY_POINTS = "handloom.analyzers"
 TIMEOUT_S = 2.0
-"""For one analyzer: a person waits for the answer of all."""
+"""For each analyzer, because a person waits for the answer."""
 MAX_REASONS, MAX_CHARS = 8, 300
+MAX_PAST = 500
+"""Actions that are kept for the analyzers, the newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """An action that was carried out."""
+
+    event: int
+    """The action's id."""
+    action: Action
+    facts: Facts
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The actions that were carried out, in order, without those that were rejected or failed. A fold over the log."""
+
+    workspace: str
+    read_only: frozenset[str] = frozenset()
+    done: tuple[Past, ...] = ()
+    waiting: tuple[Past, ...] = ()
+
+    def after(self, envelope: Envelope) -> History:
+        """The history after one more event. Events come in the order of their ids."""
+        event = envelope.event
+        if isinstance(event, Action) and event.acts:
+            facts = facts_of(event, workspace=self.workspace, read_only=self.read_only)
+            return replace(self, waiting=(*self.waiting, Past(envelope.id, event, facts))[-MAX_PAST:])
+        if not isinstance(event, Observation) or envelope.cause is None:
+            return self
+        answered = tuple(past for past in self.waiting if past.event == envelope.cause)
+        waiting = tuple(past for past in self.waiting if past.event != envelope.cause)
+        was_run = not isinstance(event, UserRejectObservation | ErrorObservation)
+        return replace(self, waiting=waiting, done=(*self.done, *(answered if was_run else ()))[-MAX_PAST:])
 
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """What an analyzer says of an action."""
+    """The risk of an action as one analyzer rates it."""
 
     risk: ActionSecurityRisk
     reasons: tuple[str, ...] = ()
 
 
 class Analyzer(Protocol):
-    """One voice."""
+    """Rates the risk of actions."""
 
     name: str
 
     async def assess(self, action: Action, facts: Facts, history: Sequence[Past]) -> Assessment | None:
-        """What it says of the action, after what was carried out before; None where it has nothing to say.
-
-        Cancelling it means that nobody waits any more.
-        """
+        """Rate an action, given those that were carried out before it; None for no opinion. May be cancelled."""
         ...
 
 
+class Local:
+    """The rating by the rules of `core.security.risk_rules`."""
+
+    name = "local"
+
+    async def assess(self, action: Action, facts: Facts, history: Sequence[Past]) -> Assessment:
+        """The risk in the facts."""
+        return Assessment(facts.risk, facts.reasons)
+
+
+class ModelRating:
+    """The model's rating of its own action, which can only make the risk higher."""
+
+    name = "model"
+
+    async def assess(self, action: Action, facts: Facts, history: Sequence[Past]) -> Assessment | None:
+        """The field `security_risk`; None if it is not set."""
+        risk = getattr(action, "security_risk", ActionSecurityRisk.UNKNOWN)
+        if risk is ActionSecurityRisk.UNKNOWN:
+            return None
+        is_low = risk is ActionSecurityRisk.LOW
+        return Assessment(risk, () if is_low else (f"The model rated this action {risk.name}.",))
+
+
 MakeAnalyzer = Callable[[], Analyzer]
-
-
-def _ours() -> dict[str, MakeAnalyzer]:
-    from core.security.analyzers.invariant import Invariant
-    from core.security.analyzers.local import Local, ModelRating
-
-    return {Local.name: Local, ModelRating.name: ModelRating, Invariant.name: Invariant}
-
-
 OURS = ("local", "model", "invariant")
-"""Those that are asked unless the settings say otherwise."""
+"""The analyzers that are used unless the settings name others."""
 
 
 def analyzers(chosen: Iterable[str] = OURS) -> list[Analyzer]:
-    """The analyzers of these names. Raises ConfigurationError; metadata of packages is read only for others' names."""
-    known, wanted = _ours(), list(dict.fromkeys(chosen))
+    """Make the analyzers of these names. Raises ConfigurationError."""
+    from core.security.analyzers.invariant import Invariant
+
+    known: dict[str, MakeAnalyzer] = {kind.name: kind for kind in (Local, ModelRating, Invariant)}
+    wanted = list(dict.fromkeys(chosen))
     if set(wanted) - known.keys():
         known = {**_installed(), **known}
     made = []
@@ -78,51 +128,38 @@ def analyzers(chosen: Iterable[str] = OURS) -> list[Analyzer]:
 
 
 def _installed() -> dict[str, MakeAnalyzer]:
+    """The analyzers of other packages. Each is imported when it is made."""
     from importlib import metadata  # takes longer than all else here
 
-    found: dict[str, MakeAnalyzer] = {}
-    for entry in metadata.entry_points(group=ENTRY_POINTS):
-        found[entry.name] = _Loading(entry)
-    return found
-
-
-class _Loading:
-    """Imports an analyzer of another package when it is chosen."""
-
-    def __init__(self, entry: object) -> None:
-        self._entry = entry
-
-    def __call__(self) -> Analyzer:
-        made: Analyzer = self._entry.load()()  # type: ignore[attr-defined]
+    def load(entry: metadata.EntryPoint) -> Analyzer:
+        made: Analyzer = entry.load()()
         return made
+
+    return {entry.name: partial(load, entry) for entry in metadata.entry_points(group=ENTRY_POINTS)}
 
 
 async def assess(
-    voices: Sequence[Analyzer], action: Action, facts: Facts, history: Sequence[Past], *, timeout_s: float = TIMEOUT_S
+    chosen: Sequence[Analyzer], action: Action, facts: Facts, history: Sequence[Past], *, timeout_s: float = TIMEOUT_S
 ) -> Assessment:
-    """What all of them say together: the strictest risk, and the reasons of those that gave it, then of the rest.
-
-    Cancelling it cancels them all.
-    """
-    said = await asyncio.gather(*(_one(voice, action, facts, history, timeout_s) for voice in voices))
-    heard = [assessment for assessment in said if assessment is not None]
-    ordered = sorted(heard, key=lambda assessment: -strictness(assessment.risk))
+    """Ask all analyzers at once: the strictest risk, and their reasons, the strictest first."""
+    found = await asyncio.gather(*(_assess(one, action, facts, history, timeout_s) for one in chosen))
+    ordered = sorted(filter(None, found), key=lambda assessment: -strictness(assessment.risk))
     reasons = dict.fromkeys(reason[:MAX_CHARS] for assessment in ordered for reason in assessment.reasons)
-    return Assessment(strictest(*(assessment.risk for assessment in heard)), tuple(reasons)[:MAX_REASONS])
+    return Assessment(strictest(*(assessment.risk for assessment in ordered)), tuple(reasons)[:MAX_REASONS])
 
 
-async def _one(
-    voice: Analyzer, action: Action, facts: Facts, history: Sequence[Past], timeout_s: float
+async def _assess(
+    analyzer: Analyzer, action: Action, facts: Facts, history: Sequence[Past], timeout_s: float
 ) -> Assessment | None:
-    name = str(getattr(voice, "name", type(voice).__name__))[:80]
+    name = str(getattr(analyzer, "name", type(analyzer).__name__))[:80]
     try:
         async with asyncio.timeout(timeout_s):
-            said = await voice.assess(action, facts, history)
-        if said is not None and not isinstance(said, Assessment):
-            raise TypeError(f"it answered {type(said).__name__}, no Assessment")
+            found = await analyzer.assess(action, facts, history)
+        if found is not None and not isinstance(found, Assessment):
+            raise TypeError(f"it answered {type(found).__name__}, no Assessment")
     except TimeoutError:
         return Assessment(ActionSecurityRisk.UNKNOWN, (f"The analyzer {name} took longer than {timeout_s:g} s.",))
     except Exception as error:  # noqa: BLE001  # the boundary to foreign code
         text = f"The analyzer {name} failed: {type(error).__name__}: {error}"
         return Assessment(ActionSecurityRisk.UNKNOWN, (text[:MAX_CHARS],))
-    return said
+    return found

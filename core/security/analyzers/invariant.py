@@ -1,7 +1,7 @@
-"""Policies over actions in a row: raise the risk of one that follows on certain others.
+"""Policies about sequences of actions: they raise the risk of an action that follows certain others.
 
-In the spirit of the Invariant analyzer of OpenHands V0 ("raise if a call comes after another"), as data in TOML; the
-form stands in `policies.toml` beside this file, with the policies that Handloom brings.
+In the spirit of the Invariant analyzer of OpenHands V0. Policies are data: `policies.toml` describes their form and has
+those that come with Handloom.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from typing import Any
 from core.errors import ConfigurationError
 from core.events import Action, ActionSecurityRisk, MCPAction
 from core.regular_files import read_text
-from core.security.analyzers import Assessment
-from core.security.analyzers.action_history import Past
+from core.security.analyzers import Assessment, Past
 from core.security.facts import Facts
 from core.security.risk_rules import strictest
 
@@ -29,13 +28,13 @@ MAX_POLICIES = 200
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What an action has to be like."""
+    """Conditions for one action."""
 
     patterns: Mapping[str, tuple[str, ...]]
     flags: Mapping[str, bool]
 
     def matches(self, action: Action, facts: Facts) -> bool:
-        """Whether the action is like this."""
+        """Whether the action meets all conditions."""
         return all(getattr(facts, name) is wanted for name, wanted in self.flags.items()) and all(
             self._has(name, patterns, action, facts) for name, patterns in self.patterns.items()
         )
@@ -66,7 +65,7 @@ class Policy:
     then: Step
 
     def events(self, action: Action, facts: Facts, history: Sequence[Past]) -> list[int] | None:
-        """The ids of the actions that lead to this one; None where the policy does not hold for it."""
+        """The ids of the earlier actions that match; None if the policy does not apply to this action."""
         if not self.then.matches(action, facts):
             return None
         found, past = list[int](), iter(history)
@@ -79,14 +78,14 @@ class Policy:
 
 
 def read_policies(text: str, origin: str) -> list[Policy]:
-    """The policies that a text in TOML holds. Raises ConfigurationError that names `origin` and the policy."""
+    """Parse policies in TOML. Raises ConfigurationError, which names `origin` and the policy."""
     try:
         rows = tomllib.loads(text).get("policy", [])
         if not isinstance(rows, list) or len(rows) > MAX_POLICIES:
             raise ValueError(f"`policy` has to be a list of at most {MAX_POLICIES} tables")
         return [_policy(row) for row in rows]
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise ConfigurationError(f"{origin}: {error}. Correct it; the form stands in the documentation.") from error
+        raise ConfigurationError(f"{origin}: {error}. Correct it.") from error
 
 
 def _policy(row: Any) -> Policy:
@@ -125,13 +124,13 @@ def _step(name: str, row: Any) -> Step:
 
 @cache
 def shipped() -> tuple[Policy, ...]:
-    """The policies that Handloom brings. Reads a file, once."""
+    """The policies that come with Handloom."""
     path = Path(__file__).with_name("policies.toml")
     return tuple(read_policies(read_text(path), path.name))
 
 
 class Invariant:
-    """The policies' voice."""
+    """The rating by policies."""
 
     name = "invariant"
 
@@ -139,17 +138,11 @@ class Invariant:
         self._policies = (*shipped(), *policies)
 
     async def assess(self, action: Action, facts: Facts, history: Sequence[Past]) -> Assessment | None:
-        """The strictest of the policies that hold."""
-        held = [
-            (policy, events)
-            for policy in self._policies
-            if (events := policy.events(action, facts, history)) is not None
-        ]
-        if not held:
-            return None
-        reasons = tuple(f"{policy.reason} ({policy.id}{_behind(events)})" for policy, events in held)
-        return Assessment(strictest(*(policy.risk for policy, _ in held)), reasons)
-
-
-def _behind(events: Sequence[int]) -> str:
-    return f"; events {', '.join(map(str, events))}" if events else ""
+        """The strictest risk of the policies that apply."""
+        risks, reasons = list[ActionSecurityRisk](), list[str]()
+        for policy in self._policies:
+            if (events := policy.events(action, facts, history)) is not None:
+                risks.append(policy.risk)
+                earlier = f"; events {', '.join(map(str, events))}" if events else ""
+                reasons.append(f"{policy.reason} ({policy.id}{earlier})")
+        return Assessment(strictest(*risks), tuple(reasons)) if risks else None

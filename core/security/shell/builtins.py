@@ -1,6 +1,6 @@
-"""The builtins of bash that are understood. Every other one loses what is known of the shell.
+"""The builtins of bash. After an unsupported one, the state of the shell is unknown.
 
-A handler replaces `call.shell`. Raises NotUnderstoodError for whatever it does not know.
+Handlers replace `call.shell`, and raise NotUnderstoodError.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _BINARY = names("= == != =~ -nt -ot -ef < >")
 _NUMBERS = frozenset(["-eq", "-ne", "-lt", "-le", "-gt", "-ge"])
 
 
-def _nothing(call: Call) -> None:
-    """Whatever it is given, it changes nothing and reaches nothing."""
+def _no_effect(call: Call) -> None:
+    """A builtin without effects."""
 
 
 def _cd(call: Call) -> None:
@@ -44,12 +44,8 @@ def _cd(call: Call) -> None:
     call.shell = call.shell.at(folders)
 
 
-def _pushd(call: Call) -> None:
-    call.shell = replace(call.shell, folders=())
-
-
 def _export(call: Call) -> None:
-    """Variables that are set. `-p` shows them instead, and `-r` would make a later assignment fail: not understood."""
+    """Sets variables. `-p` shows them; `-r` would make a later assignment fail, so it is not understood."""
     for value in call.args:
         name, equals, _ = value.start.partition("=")
         if (value.text == "-x" and call.name != "export") or (value.text == "-p" and len(call.args) == 1):
@@ -58,7 +54,7 @@ def _export(call: Call) -> None:
             raise call.fail(value, f"an argument of {call.name}")
         exports = call.name == "export" or any(one.text == "-x" for one in call.args)
         if equals:
-            given = value.behind(len(name) + 1)
+            given = value.without_prefix(len(name) + 1)
             call.shell = call.reader.assign(name, given, given.shown, call.shell, exports=exports)
         elif exports:
             was = call.shell.variables.get(name)
@@ -78,7 +74,7 @@ def _read(call: Call) -> None:
             raise call.fail(value, "an argument of read")
         call.shell = call.reader.assign(value.text, None, "", call.shell)
     if not call.stdin.is_given:
-        call.rule("shell.interactive")
+        call.report("shell.interactive")
 
 
 def _unset(call: Call) -> None:
@@ -97,11 +93,11 @@ def _set(call: Call) -> None:
         if not (is_name or _SET.fullmatch(text)):
             raise call.fail(call.args[at], "an option of set")
     if not texts:
-        call.rule("secret.environment")
+        call.report("secret.environment")
 
 
 def check_test(values: Sequence[Value], *, evaluates: bool = True) -> None:
-    """Raise NotUnderstoodError unless a test only looks. `[[ ]]` evaluates the operands of -eq as arithmetic."""
+    """Raise NotUnderstoodError if a test may have side effects: `[[ ]]` evaluates operands of -eq as arithmetic."""
     for at, value in enumerate(values):
         text = value.text
         if text and re.search(r"\[.*[$`]", text):
@@ -119,7 +115,7 @@ def check_test(values: Sequence[Value], *, evaluates: bool = True) -> None:
 
 
 def _is_operand(values: Sequence[Value], at: int) -> bool:
-    """Whether an unknown word of `test` is no operator: nothing stands behind it but a known one."""
+    """Whether an unknown word of `test` is an operand, because a known operator follows it."""
     behind = values[at + 1].text if at + 1 < len(values) else ")"
     return behind is not None and behind in _BINARY | _NUMBERS | {"-a", "-o", ")"}
 
@@ -149,8 +145,8 @@ def _command(call: Call) -> None:
     call.command(args)
 
 
-def _shown(call: Call) -> None:
-    """`type`, `jobs`, `umask` and the like with nothing but flags and names."""
+def _names_only(call: Call) -> None:
+    """Builtins such as `type`, `jobs` and `umask`, with flags and names only."""
     for value in call.args:
         if value.text is None and value.is_foreign and call.name == "wait":
             raise call.fail(value, "the process that it waits for is unknown")  # -p evaluates a subscript
@@ -161,7 +157,7 @@ def _shown(call: Call) -> None:
 
 
 def _source(call: Call) -> None:
-    """`activate` of a virtual environment is known; no other script is."""
+    """Only the `activate` of a virtual environment is supported."""
     path = call.args[0].text if len(call.args) == 1 else None
     if path is None or not _ACTIVATE.search(path):
         raise call.fail(None, "it runs a script in this shell")
@@ -185,28 +181,19 @@ def _kill(call: Call) -> None:
         if value.text is None and value.is_foreign:
             raise call.fail(value, "the process that it ends is unknown")
         if value.text is not None and not re.fullmatch(r"[2-9]|[1-9]\d+|%\d+|%[%+-]?", value.text):
-            call.rule("machine.kill")
-    call.rule("machine.kill-one")
+            call.report("machine.kill")
+    call.report("machine.kill-one")
 
 
-def _history(call: Call) -> None:
-    if call.args and not (len(call.args) == 1 and (call.args[0].text or "").isdigit()):
-        if any(value.text in ("-c", "-w", "-d") for value in call.args):
-            call.rule("destroy.traces")
-        raise call.fail()
-    call.rule("secret.read", "history")
-
-
-def _refuse(call: Call) -> None:
+def _unsupported(call: Call) -> None:
     raise call.fail(None, f"{call.name} changes the shell")
 
 
 BUILTINS: dict[str, Callable[[Call], None]] = {
-    **dict.fromkeys((":", "true", "false", "echo", "pwd", "times", "logout"), _nothing),
-    **dict.fromkeys(("break", "continue", "wait", "fg", "bg", "disown", "jobs", "type", "umask"), _shown),
+    **dict.fromkeys((":", "true", "false", "echo", "pwd", "times", "logout"), _no_effect),
+    **dict.fromkeys(("break", "continue", "wait", "fg", "bg", "disown", "jobs", "type", "umask"), _names_only),
     **dict.fromkeys(("exit", "return", "shift"), _exit),
     "cd": _cd,
-    **dict.fromkeys(("pushd", "popd"), _pushd),
     **dict.fromkeys(("export", "declare", "typeset"), _export),
     "read": _read,
     "unset": _unset,
@@ -216,13 +203,12 @@ BUILTINS: dict[str, Callable[[Call], None]] = {
     **dict.fromkeys(("command", "exec"), _command),
     **dict.fromkeys(("source", "."), _source),
     "kill": _kill,
-    "history": _history,
     **dict.fromkeys(
         names(
-            "alias unalias eval trap shopt enable builtin let getopts mapfile readarray complete"
+            "history pushd popd alias unalias eval trap shopt enable builtin let getopts mapfile readarray complete"
             " compgen compopt caller fc bind ulimit suspend dirs coproc hash local readonly"
         ),
-        _refuse,
+        _unsupported,
     ),
 }
-"""By name. Those that are refused are here, too, so that nothing is known of the shell behind them."""
+"""Handlers by name, also of unsupported builtins."""

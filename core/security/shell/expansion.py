@@ -1,4 +1,4 @@
-"""From words to the values that a program is given, as far as they are known. Nothing is evaluated."""
+"""Expansion of words to the values that a program gets, as far as they are known. Nothing is evaluated."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}|\{[^{}]*\{")
 _ASSIGNED_TILDE = re.compile(r"^([A-Za-z_-][\w-]*\+?=)~(?=/|$)")
 MAX_WORDS = 64
 NUMBERS = frozenset("?#$!")
-"""Special parameters that are numbers."""
+"""Special parameters with numeric values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,39 +22,39 @@ class Value:
     """One argument of a program."""
 
     text: str | None
-    """None where it is not known."""
+    """None if it is unknown."""
     shown: str
-    """As it is shown, and as patterns match it."""
+    """The text for the user and for patterns."""
     prefix: str = ""
     """The known beginning of an unknown text."""
     is_foreign: bool = False
-    """Whether what is unknown came out of a command or a file, so that somebody may have chosen it."""
+    """Whether an unknown text comes from a command or a file, so that somebody else may control it."""
     is_many: bool = False
-    """Whether it can be no word, or several."""
+    """Whether it may expand to no word or to several."""
     is_glob: bool = False
 
     @property
     def start(self) -> str:
-        """The part of the text that is known."""
+        """The known part of the text."""
         return self.text if self.text is not None else self.prefix
 
-    def behind(self, count: int) -> Value:
-        """The rest behind so many known characters."""
+    def without_prefix(self, count: int) -> Value:
+        """The value without its first characters, which are known."""
         text = self.text[count:] if self.text is not None else None
         return replace(self, text=text, shown=self.shown[count:] or self.shown, prefix=self.prefix[count:])
 
 
 def known(text: str) -> Value:
-    """A value that is known."""
+    """Make a known value."""
     return Value(text, text)
 
 
 Run = Callable[[Substitution], Value]
-"""Judges the commands of a substitution; gives what is known of their output."""
+"""Analyses the commands of a substitution; returns what is known of their output."""
 
 
 def expand(word: Word, shell: Shell, home: str, run: Run) -> Iterator[Value]:
-    """The values of a word. Raises NotUnderstoodError."""
+    """Expand a word. Raises NotUnderstoodError."""
     for one in _braces(word):
         if len(one.pieces) == 1 and isinstance(piece := one.pieces[0], Variable) and not piece.quoted:
             text, is_foreign = lookup(piece, shell, home)
@@ -70,7 +70,7 @@ def expand(word: Word, shell: Shell, home: str, run: Run) -> Iterator[Value]:
 
 
 def joined(word: Word, shell: Shell, home: str, run: Run, *, assigned: bool = False) -> Value:
-    """The value of a word that is one word; that of an assignment is not split."""
+    """Expand a word to one value; the value of an assignment is not split."""
     made, prefix = list[str](), list[str]()
     is_known, is_foreign, is_many, is_glob = True, False, False, False
     for piece in _tilde(word, home, shell):
@@ -107,7 +107,7 @@ def joined(word: Word, shell: Shell, home: str, run: Run, *, assigned: bool = Fa
 
 
 def lookup(piece: Variable, shell: Shell, home: str) -> tuple[str | None, bool]:
-    """A variable's value, None where it is not known, and whether somebody may have chosen it."""
+    """A variable's value, None if unknown, and whether somebody else may control it."""
     name = piece.name
     if name in NUMBERS and not piece.is_changed:
         return None, False
@@ -126,7 +126,7 @@ def lookup(piece: Variable, shell: Shell, home: str) -> tuple[str | None, bool]:
 
 
 def _tilde(word: Word, home: str, shell: Shell) -> tuple[Piece, ...]:
-    """The pieces with a tilde at the start replaced. Raises NotUnderstoodError for every other tilde that expands."""
+    """Replace a tilde at the start. Raises NotUnderstoodError for every other tilde that bash would expand."""
     if not word.pieces or not isinstance(first := word.pieces[0], Text) or first.quoted:
         return word.pieces
     text = first.text
@@ -145,7 +145,7 @@ def _tilde(word: Word, home: str, shell: Shell) -> tuple[Piece, ...]:
 
 
 def _braces(word: Word) -> Iterator[Word]:
-    """The words that braces make of a word, if they are of the simplest kind. Raises NotUnderstoodError."""
+    """Expand simple braces. Raises NotUnderstoodError for others."""
     flat = "".join(p.text if isinstance(p, Text) and not p.quoted else "\x00" for p in word.pieces)
     if "{" not in flat or not _BRACES.search(flat):
         yield word

@@ -1,7 +1,7 @@
-"""The closed grammar of commands: lists, pipelines, groups, simple loops and branches, redirections.
+"""Parser for bash commands: lists, pipelines, groups, loops, branches, redirections.
 
-Functions, arrays, `select`, `coproc`, arithmetic commands and everything that is not written here raise
-NotUnderstoodError, and so does a text beyond the bounds.
+Functions, arrays, `case`, `select`, `coproc`, arithmetic and the rest raise NotUnderstoodError, and so does a text that
+exceeds the limits.
 """
 
 from __future__ import annotations
@@ -26,41 +26,40 @@ from core.security.shell.syntax import (
 )
 
 MAX_CHARS = 64 * 1024
-"""Of one text; heredocs that write files are long."""
+"""Limit for one text; heredocs that write files are long."""
 MAX_DEPTH = 12
 MAX_COMMANDS = 150
-"""Of one text, those in substitutions included."""
+"""Limit for one text, including its substitutions."""
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
 _SUBSCRIPT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\[")
 _RESERVED = re.compile(r"(?:[a-z]+|!|\{|\}|\[\[)(?=[\s;&|<>()]|$)")
 _REDIRECT = re.compile(r"([0-9]*)(<<<|<<-|<<|<>|<&|>&|>>|>\||<|>|)(?!\()")
 _BOTH = re.compile(r"&>>?")
-_REFUSED = frozenset({"function", "select", "coproc"})
+_REFUSED = frozenset({"case", "function", "select", "coproc"})
 
 
 def parse(text: str) -> tuple[Node, ...]:
-    """The commands of a text. Raises NotUnderstoodError."""
+    """Parse the commands of a text. Raises NotUnderstoodError."""
     if len(text) > MAX_CHARS:
         raise NotUnderstoodError(f"{len(text):,} characters", "too long")
     return Parser(text).whole()
 
 
 class Parser(Scanner):
-    """One text; `budget` counts its simple commands."""
+    """The parser of one text. `budget` holds the number of commands that may follow."""
 
     def __init__(self, text: str, depth: int = 0, budget: list[int] | None = None) -> None:
         super().__init__(text, depth)
         self.budget = budget if budget is not None else [MAX_COMMANDS]
 
     def whole(self) -> tuple[Node, ...]:
-        """All of the text."""
+        """Parse the whole text."""
         found = self._list(frozenset())
         if self.at < len(self.text) or self.heredocs:
             raise self.fail(self.at, "no command can begin here")
         return found
 
     def commands_until(self, end: str) -> tuple[Node, ...]:
-        """The commands up to a closing character, which is read too."""
         waiting, self.heredocs = self.heredocs, []
         self.inside += 1
         found = self._list(frozenset({end}))
@@ -72,7 +71,6 @@ class Parser(Scanner):
         return found
 
     def nested(self, text: str) -> tuple[Node, ...]:
-        """The commands of a text of its own, one level deeper."""
         if self.depth >= MAX_DEPTH:
             raise NotUnderstoodError(text[:80], "nested too deeply")
         return Parser(text, self.depth + 1, self.budget).whole()
@@ -102,25 +100,25 @@ class Parser(Scanner):
         return found[0] if found else ""
 
     def _list(self, ends: frozenset[str]) -> tuple[Node, ...]:
-        """Commands up to one of `ends`, a reserved word or a character, which is not read."""
+        """Parse commands up to one of `ends`, reserved words or characters, which are not consumed."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise self.fail(self.at, "nested too deeply")
         found = list[Node]()
         while True:
             self._lines()
-            if self.at >= len(self.text) or self._reserved() in ends or self.peek() in ends or self.peek(2) in ends:
+            if self.at >= len(self.text) or self._reserved() in ends or self.peek() in ends:
                 break
             node = self._conditional()
             self._blanks()
             if self.peek() == "&" and self.peek(2) != "&&":
                 self.at += 1
                 node = Background(node)
-            elif self.peek() == ";" and not (";;" in ends and self.peek(2) in (";;", ";&")):
+            elif self.peek() == ";":
                 self.at += 1
-                if not self.inside and self.text[self.at :].strip() == "\\":  # bash looks for a program of this name
+                if not self.inside and self.text[self.at :].strip() == "\\":  # bash would run a program of this name
                     self.at = len(self.text)
-            elif self.peek() not in ("\n", "") and self.peek() not in ends and self.peek(2) not in ends:
+            elif self.peek() not in ("\n", "") and self.peek() not in ends:
                 raise self.fail(self.at, "no command can begin here")
             found.append(node)
         self.depth -= 1
@@ -167,7 +165,7 @@ class Parser(Scanner):
             self.at += 1
             return Group(self.commands_until(")"), self._redirects(), is_subshell=True)
         read = {"{": self._group, "if": self._if, "while": self._while, "until": self._while, "for": self._for,
-                "case": self._case, "[[": self._test}.get(word)  # fmt: skip
+                "[[": self._test}.get(word)  # fmt: skip
         if read is None:
             return self._simple()
         self.at += len(word)
@@ -203,14 +201,14 @@ class Parser(Scanner):
             self.at += 4
             bodies.append(self._body("fi"))
         self._expect("fi")
-        return Branches((), tuple(bodies), self._redirects())
+        return Branches(tuple(bodies), self._redirects())
 
     def _while(self) -> Node:
         condition = self._body("do")
         self._expect("do")
         body = self._body("done")
         self._expect("done")
-        return Branches((), (condition, body), self._redirects(), loops=True)
+        return Branches((condition, body), self._redirects(), loops=True)
 
     def _for(self) -> Node:
         self._blanks()
@@ -230,32 +228,6 @@ class Parser(Scanner):
         body = self._body("done")
         self._expect("done")
         return For(name, tuple(words), body, self._redirects())
-
-    def _case(self) -> Node:
-        self._blanks()
-        words, bodies = [self.word()], list[tuple[Node, ...]]()
-        self._expect("in")
-        while True:
-            self._lines()
-            if self._reserved() == "esac":
-                break
-            if self.peek() == "(":
-                self.at += 1
-            while True:
-                self._blanks()
-                words.append(self.word())
-                self._blanks()
-                if self.peek() != "|":
-                    break
-                self.at += 1
-            if self.peek() != ")":
-                raise self.fail(self.at, ") is missing")
-            self.at += 1
-            bodies.append(self._list(frozenset({"esac", ";;", ";&"})))
-            if self.peek(2) in (";;", ";&"):
-                self.at += 3 if self.peek(3) == ";;&" else 2
-        self._expect("esac")
-        return Branches(tuple(words), tuple(bodies), self._redirects())
 
     def _test(self) -> Node:
         words = list[Word]()

@@ -1,6 +1,6 @@
-"""Reads the commands of an action and says what they would do. What is not understood is said, never guessed.
+"""Analysis of the commands of an action: an abstract interpretation of the syntax tree.
 
-Walks the syntax tree once for each way that a loop or a branch may go, within bounds; runs and evaluates nothing.
+Every branch is analysed, and loops until the state of the shell no longer changes, within limits. Nothing is run.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from core.security.shell.builtins import BUILTINS, check_test
 from core.security.shell.expansion import Value, expand, joined
 from core.security.shell.parser import parse
 from core.security.shell.program_call import Call, Input
-from core.security.shell.program_table import Given, Row, apply, matched
+from core.security.shell.program_table import Arguments, Row, apply, match_arguments
 from core.security.shell.programs import HANDLERS, PROGRAMS, SUBCOMMANDS
 from core.security.shell.shell_state import Shell, changes_shell, is_harmless, may_be_exported
 from core.security.shell.syntax import (
@@ -32,38 +32,39 @@ from core.security.shell.syntax import (
     Simple,
     Substitution,
     Test,
+    Word,
 )
 
 _KEEPS_OUTPUT = frozenset(["python", "python3", "pip", "pytest"])
 MAX_DEPTH = 8
-"""Commands that run commands."""
+"""Limit for commands that run commands."""
 _INFORMS = frozenset(["--version", "-V", "-v", "--help", "-h", "--list"])
 MAX_WORDS = 20
-"""Words of a loop that are tried one by one."""
+"""Words of a loop that are analysed one by one."""
 MAX_ROUNDS = 8
-"""Rounds of a loop until what is known of the shell no longer changes."""
+"""Rounds of a loop until the state of the shell no longer changes."""
 _BINARIES = frozenset(["/bin", "/usr/bin", "/sbin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin",
                        "/opt/homebrew/bin"])  # fmt: skip
 _HARMLESS_OUTPUT = re.compile(r"uname(?: -[mrs])?|arch")
 _DIGITS = re.compile(r"nproc|id -[ug]|date \+'?%[YmdHMSsF](?:[-_:]?%[YmdHMSsFT])*'?")
-"""Commands that print digits first, and at most dashes and colons behind them."""
+"""Commands whose output begins with a digit, and has only digits, dashes and colons."""
 
 
 class Reader:
-    """Reads one action."""
+    """Analyses one action, and reports to its findings."""
 
     def __init__(self, findings: Findings) -> None:
         self.findings = findings
         self._substitutions = 0
 
     def read(self, text: str, shell: Shell) -> Shell:
-        """Say what a text would do as the next command of a shell; gives what is known of the shell behind it."""
+        """Analyse a text as the next command of a shell; returns the state of the shell afterwards."""
         if shell.lost:
             self.findings.not_understood(text, f"nothing is known of the shell after: {shell.lost}")
-        return self.inside(text, shell, 0)
+        return self.read_nested(text, shell, 0)
 
-    def inside(self, text: str, shell: Shell, depth: int) -> Shell:
-        """As `read`, for commands that are part of another."""
+    def read_nested(self, text: str, shell: Shell, depth: int) -> Shell:
+        """As `read`, for commands within another command."""
         if depth > MAX_DEPTH:
             self.findings.not_understood(text[:80], "nested too deeply")
             return shell
@@ -83,17 +84,17 @@ class Reader:
         return shell
 
     def _node(self, node: Node, shell: Shell, stdin: Input, depth: int) -> Shell:
-        if isinstance(node, Simple):
-            return self._simple(node, shell, stdin, depth)
         try:
+            if not self.findings.count_command():
+                raise NotUnderstoodError("too many commands")
+            if isinstance(node, Simple):
+                return self._simple(node, shell, stdin, depth)
             return self._compound(node, shell, stdin, depth)
         except NotUnderstoodError as problem:
             self.findings.not_understood(problem.part, problem.why)
             return replace(shell, lost=shell.lost or problem.part)
 
     def _compound(self, node: Node, shell: Shell, stdin: Input, depth: int) -> Shell:
-        if not self.findings.count():
-            raise NotUnderstoodError("too many commands")
         match node:
             case Pipeline():
                 return self._pipeline(node, shell, stdin, depth)
@@ -102,11 +103,11 @@ class Reader:
                 start = first if node.is_and else first.merged(shell)
                 return self._node(node.second, start, stdin, depth).merged(first).merged(shell)
             case Background(body=body):
-                return shell.kept_by(self._node(body, shell, stdin, depth))
+                return shell.after_subshell(self._node(body, shell, stdin, depth))
             case Group():
                 given = self._redirected(node.redirects, shell, stdin, depth)
                 inner = self._all(node.body, given[0], given[1], depth)
-                return shell.kept_by(inner) if node.is_subshell else inner
+                return shell.after_subshell(inner) if node.is_subshell else inner
             case Branches():
                 return self._branches(node, shell, stdin, depth)
             case For():
@@ -121,23 +122,20 @@ class Reader:
         for at, command in enumerate(node.commands):
             fetched = {"net.fetch"} & self.findings.rules.keys()
             inner = self._node(command, shell, stdin, depth)
-            shell = shell.kept_by(inner)
+            shell = shell.after_subshell(inner)
             is_remote = stdin.is_remote or (not fetched and "net.fetch" in self.findings.rules)
-            literal = at == 0 and _prints_literals(command)
-            stdin = Input(None, is_given=True, is_remote=is_remote, is_literal=literal)
+            stdin = Input(None, is_given=True, is_remote=is_remote)
             if at == last:
-                return before.merged(inner).kept_by(inner)  # lastpipe may be set
+                return before.merged(inner).after_subshell(inner)  # lastpipe may be set
         return shell
 
     # -- branches and loops ----------------------------------------------------------------------------------------
 
     def _branches(self, node: Branches, shell: Shell, stdin: Input, depth: int) -> Shell:
         shell, stdin = self._redirected(node.redirects, shell, stdin, depth)
-        for word in node.words:
-            self._values([word], shell, depth)
 
         def once(start: Shell) -> Shell:
-            for body in node.bodies:  # what one of them changed may hold in each other
+            for body in node.bodies:  # each body may run after any other
                 start = start.merged(self._all(body, start, stdin, depth))
             return start
 
@@ -159,7 +157,7 @@ class Reader:
         return self._repeated(once, shell)
 
     def _repeated(self, once: Callable[[Shell], Shell], shell: Shell) -> Shell:
-        """The shell behind a loop: rounds until nothing new is known of it. Raises NotUnderstoodError."""
+        """The state after a loop. Raises NotUnderstoodError if it does not converge."""
         for _ in range(MAX_ROUNDS):
             after = shell.merged(once(shell))
             if after == shell or after.lost:
@@ -180,9 +178,6 @@ class Reader:
     # -- simple commands -------------------------------------------------------------------------------------------
 
     def _simple(self, node: Simple, shell: Shell, stdin: Input, depth: int) -> Shell:
-        if not self.findings.count():
-            self.findings.not_understood(node.source, "too many commands")
-            return replace(shell, lost=node.source[:80])
         is_ours = not node.words
         try:
             after, stdin = self._redirected(node.redirects, shell, stdin, depth)
@@ -216,18 +211,18 @@ class Reader:
         self, values: Sequence[Value], shell: Shell, stdin: Input, source: str, depth: int,
         folder: tuple[str, ...] | None = None, prefix: str = "",
     ) -> Shell:  # fmt: skip
-        """One program with its arguments. Raises NotUnderstoodError."""
-        if depth > MAX_DEPTH or not self.findings.count():
+        """Analyse one program with its arguments. Raises NotUnderstoodError."""
+        if depth > MAX_DEPTH or not self.findings.count_command():
             raise NotUnderstoodError(source, "nested too deeply")
         first = values[0]
         if first.text is None or first.is_glob or not first.text:
             raise NotUnderstoodError(first.shown or source, "the program is unknown")
         call = Call(first.text, values[1:], self, shell, stdin, source, depth, folder)
         name = call.name = self._name(call, first)
-        said = [name if "/" not in first.text else first.text, *(value.shown for value in values[1:])]
-        self.findings.add(self.findings.commands, prefix + " ".join(said))
+        words = [name if "/" not in first.text else first.text, *(value.shown for value in values[1:])]
+        self.findings.add(self.findings.commands, prefix + " ".join(words))
         if prefix or "/" in first.text:
-            self.findings.add(self.findings.spellings, " ".join([name, *said[1:]]))
+            self.findings.add(self.findings.spellings, " ".join([name, *words[1:]]))
         if handler := BUILTINS.get(name):
             handler(call)
             return call.shell
@@ -241,22 +236,22 @@ class Reader:
         return call.shell
 
     def by_row(self, call: Call, row: Row, args: Sequence[Value]) -> None:
-        """What a row of the table says of a call. Raises NotUnderstoodError."""
-        given = matched(call, row, args)
+        """Analyse a call by its row of the table. Raises NotUnderstoodError."""
+        arguments = match_arguments(call, row, args)
         if not call.spelled:
             call.spelled.append(call.name)
         handler = HANDLERS[row.handler] if row.handler else None
         if row.operands and row.operands[-1].startswith("@"):
-            apply(call, row, Given(given.options))
+            apply(call, row, Arguments(arguments.options))
             if handler:
-                handler(call, given)
-            if given.options and not given.operands and all(name in _INFORMS for name, _ in given.options):
+                handler(call, arguments)
+            if arguments.options and not arguments.operands and all(name in _INFORMS for name, _ in arguments.options):
                 return
-            self._subcommand(call, row.operands[-1][1:], [value for _, value in given.operands])
+            self._subcommand(call, row.operands[-1][1:], [value for _, value in arguments.operands])
             return
-        apply(call, row, given)
+        apply(call, row, arguments)
         if handler:
-            handler(call, given)
+            handler(call, arguments)
 
     def _subcommand(self, call: Call, table: str, operands: list[Value]) -> None:
         found = SUBCOMMANDS[table]
@@ -271,7 +266,7 @@ class Reader:
         self.by_row(call, row, operands[1:])
 
     def _name(self, call: Call, first: Value) -> str:
-        """The program's name in the table; a path outside the folders of programs stays a path."""
+        """The name in the table; the path of a program outside the usual folders."""
         text = first.text or ""
         if "/" not in text:
             return text
@@ -280,12 +275,8 @@ class Reader:
                 return path
         return posixpath.basename(text)
 
-    def knows(self, name: str) -> bool:
-        """Whether a program is in the table."""
-        return name in PROGRAMS
-
     def _unknown(self, call: Call, first: Value) -> None:
-        """A program that is not in the table; one that has the name of another may be that."""
+        """A program that is not in the table; a path with the name of a known program is analysed as that, too."""
         name = posixpath.basename(call.name)
         if any(value.text is None and (value.is_foreign or value.is_many) for value in call.args):
             raise call.fail(None, "an unknown program")
@@ -294,9 +285,9 @@ class Reader:
             if row := PROGRAMS.get(name):
                 self.by_row(call, row, call.args)
                 return
-        call.mentions(call.args)
+        call.passes_arguments(call.args)
         if "/" not in call.name or posixpath.dirname(call.name).endswith("bin") or name in BUILTINS:
-            call.rule("program.unknown", call.name)
+            call.report("program.unknown", call.name)
 
     # -- variables, redirections, substitutions --------------------------------------------------------------------
 
@@ -310,7 +301,7 @@ class Reader:
         return joined(one.value, shell, self._home, lambda sub: self._output(sub, shell, depth), assigned=True)
 
     def assign(self, name: str, value: Value | None, source: str, shell: Shell, *, exports: bool = False) -> Shell:
-        """The shell with a variable set; None is a value that is not known. Raises NotUnderstoodError."""
+        """The state with a variable set; None for an unknown value. Raises NotUnderstoodError."""
         if changes_shell(name):
             raise NotUnderstoodError(f"{name}={source}", "a special variable of the shell")
         text = value.text if value is not None else None
@@ -318,14 +309,14 @@ class Reader:
             shell = replace(shell, environment=f"{name}={source}"[:100])
         return shell.with_variable(name, text)
 
-    def _values(self, words: Sequence[object], shell: Shell, depth: int) -> list[Value]:
+    def _values(self, words: Sequence[Word], shell: Shell, depth: int) -> list[Value]:
         def run(one: Substitution) -> Value:
             return self._output(one, shell, depth)
 
-        return [value for word in words for value in expand(word, shell, self._home, run)]  # type: ignore[arg-type]
+        return [value for word in words for value in expand(word, shell, self._home, run)]
 
     def _output(self, one: Substitution, shell: Shell, depth: int) -> Value:
-        """Judge the commands of a substitution; what is known of what they print."""
+        """Analyse the commands of a substitution; returns what is known of their output."""
         self._substitutions += 1
         if depth >= MAX_DEPTH or self._substitutions > 200:
             raise NotUnderstoodError(one.source, "nested too deeply")
@@ -343,7 +334,7 @@ class Reader:
         return Value(None, one.source, is_foreign=True, is_many=True)
 
     def _redirected(self, redirects: Sequence[Redirect], shell: Shell, stdin: Input, depth: int) -> tuple[Shell, Input]:
-        """The shell and the standard input behind redirections. Raises NotUnderstoodError."""
+        """The state and the standard input after redirections. Raises NotUnderstoodError."""
         start = shell
 
         def run(substitution: Substitution) -> Value:
@@ -370,7 +361,7 @@ class Reader:
                 raise NotUnderstoodError(f"{one.fd}{one.operator}{one.target.source}", "a redirection")
             call = Call("", (), self, shell, stdin, f"{one.operator} {one.target.source}", depth)
             if values[0].text is not None and values[0].text.startswith(("/dev/tcp/", "/dev/udp/")):
-                self.findings.calling(values[0].text.split("/")[3], "net.raw", values[0].text)
+                self.findings.call_host(values[0].text.split("/")[3], "net.raw", values[0].text)
             elif one.operator == "<":
                 if values[0].prefix == "/dev/fd/":
                     stdin = Input(None, is_given=True)
@@ -380,16 +371,6 @@ class Reader:
             else:
                 call.writes(values[0])
                 if one.operator in {">", ">|", "&>", ">&"}:
-                    call.empties(values[0])
+                    call.truncates(values[0])
                 shell = call.shell
         return shell, stdin
-
-
-def _first_word(node: Node) -> str:
-    return (node.words[0].literal or "") if isinstance(node, Simple) and node.words else ""
-
-
-def _prints_literals(node: Node) -> bool:
-    """Whether a command is an `echo` or a `printf` of literal words."""
-    is_printed = _first_word(node) in ("echo", "printf")
-    return is_printed and isinstance(node, Simple) and all(word.literal for word in node.words)

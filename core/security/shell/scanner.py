@@ -1,7 +1,6 @@
-"""Words of bash: quotes, expansions, heredocs. The lower half of the parser.
+"""Scanner for the words of bash: quotes, expansions, heredocs. The base of the parser.
 
-Invariant: whatever is not one of the few forms written here raises NotUnderstoodError with its text. Nothing is
-evaluated, and the work is linear in the text but for the bounds of `parser.py`.
+Every form that is not supported raises NotUnderstoodError with its text. Nothing is evaluated.
 """
 
 from __future__ import annotations
@@ -18,18 +17,16 @@ _CHANGED = re.compile(
     r"\$\{#?([A-Za-z_][A-Za-z0-9_]*)(?:\[[@*0-9]+\])?"
     r"(?:(?:##?|%%?|//?|\^\^?|,,?)[^{}$`'\"\\\n()<>]*|:[0-9]+(?::[0-9]+)?)?\}"
 )
-"""Forms that compute a text and change nothing."""
+"""Expansions that compute a text without side effects."""
 _SPECIAL = frozenset("?#$!@*-0123456789")
-_ANSI = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"', "e": "\x1b", "a": "\a", "b": "\b"}
-_ANSI_CODE = re.compile(r"x([0-9a-fA-F]{1,2})|([0-7]{1,3})|u([0-9a-fA-F]{1,4})")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
-"""Control characters, and blanks that bash does not take for blanks."""
+"""Control characters, and Unicode whitespace, which bash does not treat as whitespace."""
 SHOWN = 120
-"""Characters of a part that is not understood."""
+"""Characters that are shown of a part that is not understood."""
 
 
 class Scanner:
-    """Reads words from a text; the parser of commands derives from it."""
+    """Scans words; Parser derives from it."""
 
     def __init__(self, text: str, depth: int = 0) -> None:
         if found := _CONTROL.search(text):
@@ -38,16 +35,16 @@ class Scanner:
         self.at = 0
         self.depth = depth
         self.inside = 0
-        """How many parentheses are open."""
+        """The number of open parentheses."""
         self.heredocs: list[tuple[Redirect, str, bool, bool]] = []
-        """Those whose bodies stand behind the next line end: the redirect, its mark, whether it is quoted, `<<-`."""
+        """Heredocs whose bodies begin after the next newline: redirect, delimiter, is it quoted, is it `<<-`."""
 
     def commands_until(self, end: str) -> tuple[Node, ...]:
-        """The commands up to a closing character, which is read too; the parser of commands says how."""
+        """Parse commands up to a closing character, and consume that."""
         raise NotImplementedError
 
     def nested(self, text: str) -> tuple[Node, ...]:
-        """The commands of a text of its own, one level deeper."""
+        """Parse another text, one level deeper."""
         raise NotImplementedError
 
     def peek(self, length: int = 1) -> str:
@@ -55,13 +52,13 @@ class Scanner:
         return self.text[self.at : self.at + length]
 
     def fail(self, start: int, why: str) -> NotUnderstoodError:
-        """The exception for the text from `start` on."""
+        """Make the exception for the text from `start` on."""
         return NotUnderstoodError(self.text[start : start + SHOWN].strip() or "the end", why)
 
     # -- words -----------------------------------------------------------------------------------------------------
 
     def word(self) -> Word:
-        """The word that begins here. Raises NotUnderstoodError."""
+        """Scan one word. Raises NotUnderstoodError."""
         start, pieces = self.at, list[Piece]()
         while self.at < len(self.text):
             here = self.text[self.at]
@@ -107,7 +104,7 @@ class Scanner:
         return Text(text, quoted=True)
 
     def _double(self, close: str) -> list[Piece]:
-        """What stands up to a closing quote, or up to the end where `close` is empty (a heredoc's body)."""
+        """Scan up to a closing quote, or up to the end if `close` is empty (a heredoc)."""
         start, pieces, literal = self.at, list[Piece](), list[str]()
         special = "$`\\" + close
         while True:
@@ -139,7 +136,6 @@ class Scanner:
         return [*pieces, Text("".join(literal), quoted=True)]
 
     def _dollar(self, *, quoted: bool) -> Piece:
-        """An expansion."""
         start = self.at
         if self.peek() == "`":
             return self._backticks(quoted=quoted)
@@ -152,8 +148,6 @@ class Scanner:
             return Substitution(body, self.text[start : self.at], quoted)
         if behind == "{":
             return self._braced(quoted=quoted)
-        if behind == "'" and not quoted:
-            return self._ansi()
         if found := _NAME.match(self.text, self.at + 1):
             self.at = found.end()
             return Variable(found[0], quoted)
@@ -186,30 +180,6 @@ class Scanner:
         self.at = end + 1
         return Variable(found[1], quoted, Word((Text(inside, quoted=True),), inside))
 
-    def _ansi(self) -> Text:
-        start, made = self.at, list[str]()
-        self.at += 2
-        while True:
-            if self.at >= len(self.text):
-                raise self.fail(start, "an unclosed quote")
-            here = self.text[self.at]
-            self.at += 1
-            if here == "'":
-                return Text("".join(made), quoted=True)
-            if here != "\\":
-                made.append(here)
-                continue
-            code = _ANSI_CODE.match(self.text, self.at)
-            number = int(code[1] or code[3], 16) if code and not code[2] else int(code[2], 8) if code else 0
-            if code and number > 0 and (number < 128 or code[3]):
-                made.append(chr(number))
-                self.at = code.end()
-            elif (plain := _ANSI.get(self.peek())) is not None:
-                made.append(plain)
-                self.at += 1
-            else:
-                raise self.fail(start, "an escape in $'...'")
-
     def _backticks(self, *, quoted: bool) -> Substitution:
         start, end = self.at, self.text.find("`", self.at + 1)
         inside = self.text[start + 1 : end]
@@ -227,7 +197,7 @@ class Scanner:
     # -- heredocs --------------------------------------------------------------------------------------------------
 
     def newline(self) -> None:
-        """Read a line end, and the bodies of the heredocs that wait for it."""
+        """Consume a newline and the bodies of pending heredocs."""
         self.at += 1
         waiting, self.heredocs = self.heredocs, []
         for redirect, mark, is_quoted, strips in waiting:

@@ -1,9 +1,7 @@
-"""What is known of a shell between its commands: folders, variables, files that commands wrote. Data and merging.
+"""The state of a shell between its commands: folders, variables, files that commands wrote.
 
-A conditional command may or may not have run, so that there can be several possible folders, and a variable whose
-value differs is not known. `lost` names the command behind which nothing is known any more.
-
-Variables: which change the shell itself, and which no program obeys in a way that matters here. Data alone.
+A conditional command may or may not have run, so there can be several possible folders, and a variable with several
+possible values is unknown. Also which variables matter to the shell and to programs.
 """
 
 from __future__ import annotations
@@ -23,28 +21,28 @@ MAX_VALUE_CHARS = 8_192
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """One shell after some commands; every change makes a new one."""
+    """An immutable state."""
 
     folders: tuple[str, ...] = ()
-    """Where it may be, absolute; empty where that is not known."""
+    """The possible working folders, absolute; empty if unknown."""
     variables: dict[str, str | None] = field(default_factory=dict)
-    """Those that its commands set; None is a value that is not known."""
+    """The variables that commands set; None for an unknown value."""
     environment: str = ""
-    """An assignment that other programs may obey, such as `export TAR_OPTIONS=...`; empty where there is none."""
+    """An assignment that other programs may obey, such as `export TAR_OPTIONS=...`, if any."""
     written: frozenset[str] = frozenset()
-    """Files that its commands wrote."""
+    """Files that commands wrote."""
     links: frozenset[str] = frozenset()
-    """Paths that its commands made links of."""
+    """Links that commands created."""
     lost: str = ""
-    """The command after which nothing is known of the shell; empty where everything is."""
+    """The command after which the state is unknown, if any."""
 
     def at(self, folders: Iterable[str]) -> Shell:
-        """In one of these folders."""
+        """The state in one of these folders."""
         found = tuple(dict.fromkeys(folders))
         return replace(self, folders=found if len(found) <= MAX_FOLDERS else ())
 
     def with_variable(self, name: str, value: str | None) -> Shell:
-        """With one variable set."""
+        """The state with a variable set."""
         if value is not None and len(value) > MAX_VALUE_CHARS:
             value = None
         if name not in self.variables and len(self.variables) >= MAX_VARIABLES:
@@ -52,7 +50,7 @@ class Shell:
         return replace(self, variables={**self.variables, name: value})
 
     def with_written(self, *paths: str) -> Shell:
-        """After these files were written."""
+        """The state after these files were written."""
         if set(paths) <= self.written:
             return self
         if len(self.written) >= MAX_WRITTEN:
@@ -60,11 +58,11 @@ class Shell:
         return replace(self, written=self.written | set(paths))
 
     def with_link(self, path: str) -> Shell:
-        """After a link was made."""
+        """The state after a link was created."""
         return replace(self, links=self.links | {path}).with_written(path)
 
     def merged(self, other: Shell) -> Shell:
-        """Either this or the other."""
+        """The state that is either this or the other."""
         if self == other:
             return self
         variables = {
@@ -78,30 +76,30 @@ class Shell:
         )  # fmt: skip
         return both.at((*self.folders, *other.folders)) if known else both
 
-    def kept_by(self, inner: Shell) -> Shell:
-        """This shell after a subshell of it ended as `inner`: files stay written, nothing else of it holds."""
+    def after_subshell(self, inner: Shell) -> Shell:
+        """The state after a subshell that ended as `inner`, of which only the files remain."""
         return replace(self, written=self.written | inner.written, links=self.links | inner.links)
 
     def leads_through_link(self, path: str) -> bool:
-        """Whether a path is, or passes, a link that a command made."""
+        """Whether a path is or contains a link that a command created."""
         return any(path == link or path.startswith(f"{link}/") for link in self.links)
 
     def wrote(self, path: str) -> bool:
-        """Whether a command wrote this file, or a folder that it lies in."""
+        """Whether a command wrote this file or a folder that contains it."""
         is_in = any(path.startswith(f"{one}/") for one in self.written)
         return path in self.written or is_in or self.leads_through_link(path)
 
     @property
-    def wrote_code(self) -> bool:
-        """Whether a command wrote what may be code, or what a program may obey."""
+    def may_have_written_code(self) -> bool:
+        """Whether a command wrote a file that may be code or settings."""
         return any(posixpath.splitext(path)[1].lower() not in _DATA for path in self.written)
 
 
 _DATA = names(".log .out .csv .tsv .png .jpg .jpeg .gif .svg .pdf .jsonl .parquet")
-"""What ends the names of files that no program obeys."""
+"""Suffixes of files that are neither code nor settings."""
 
 
-_OF_THE_SHELL = names(
+_SHELL_VARIABLES = names(
     "PATH HOME IFS CDPATH ENV BASH_ENV BASHOPTS SHELLOPTS PROMPT_COMMAND PROMPT_DIRTRIM PS0 PS1 PS2 PS3 "
     "PS4 PWD OLDPWD GLOBIGNORE FIGNORE FCEDIT HISTFILE HISTCONTROL HISTIGNORE HISTSIZE HISTFILESIZE "
     "HISTTIMEFORMAT histchars HOSTFILE EXECIGNORE TMOUT TMPDIR INPUTRC POSIXLY_CORRECT OPTIND OPTARG "
@@ -120,7 +118,7 @@ _HARMLESS = names(
     "GIT_AUTHOR_EMAIL GIT_COMMITTER_NAME GIT_COMMITTER_EMAIL GIT_AUTHOR_DATE GIT_COMMITTER_DATE "
     "GIT_TERMINAL_PROMPT"
 )
-"""Variables that change what a program prints, or which data it works on, and never what it runs or writes."""
+"""Variables that never change what a program runs or writes."""
 _HARMLESS_SHAPES = re.compile(r"[a-z][a-z0-9_]*|LC_[A-Z]+|[A-Z0-9_]+_(?:API_KEY|TOKEN|USERNAME|PASSWORD)")
 _OFTEN_EXPORTED = re.compile(
     r"USER|LOGNAME|LANG|LANGUAGE|LC_[A-Z]+|TZ|TERM|COLORTERM|COLUMNS|LINES|HOST"
@@ -128,23 +126,23 @@ _OFTEN_EXPORTED = re.compile(
     r"|(?:LD|DYLD|GIT|PYTHON|PERL|RUBY|NODE|NPM|JAVA|GO|CARGO|RUST|UV|PIP|SSH|GPG|XDG|LESS|MAN|TAR|GZIP|CURL|WGET|DOCKER|KUBE)\w*"
 )
 _PLAIN = re.compile(r"(?!/|-.*/|.*[=,@]/|.*:/(?!/\w)|.*\.\.)[\w.,:@%+=/-]*", re.ASCII)
-"""Values that no shell and no Makefile reads anything into, and that name nothing outside the workspace."""
+"""Values without a special meaning for shells and Makefiles that name nothing outside the workspace."""
 _PLAIN_NAME = re.compile(r"[\w.,:@%+=/<> -]*")
 _OBEYED_IN_LOWER_CASE = re.compile(r"(?:npm|pnpm|yarn|ld|git)_\w*|\w*_proxy|bash\w*")
 
 
 def changes_shell(name: str) -> bool:
-    """Whether a variable changes what the shell itself does with later commands."""
-    return name in _OF_THE_SHELL or name.startswith(("BASH", "COMP_", "READLINE_", "PROMPT", "HIST"))
+    """Whether a variable changes how the shell executes later commands."""
+    return name in _SHELL_VARIABLES or name.startswith(("BASH", "COMP_", "READLINE_", "PROMPT", "HIST"))
 
 
 def may_be_exported(name: str) -> bool:
-    """Whether a variable may be in the environment of programs already, so that setting it changes it there."""
+    """Whether a variable may be exported already, so that setting it changes the environment of programs."""
     return bool(_OFTEN_EXPORTED.fullmatch(name) or _OBEYED_IN_LOWER_CASE.fullmatch(name))
 
 
 def is_harmless(name: str, value: str | None) -> bool:
-    """Whether no program obeys a variable in a way that matters; `value` is None where it is not known."""
+    """Whether setting a variable is harmless; `value` is None if unknown."""
     if changes_shell(name):
         return False
     if value is None or not (_PLAIN_NAME if name.startswith("GIT_") else _PLAIN).fullmatch(value):

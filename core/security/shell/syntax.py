@@ -1,4 +1,4 @@
-"""The syntax tree of the part of bash that is understood, and the exception for everything else. Data alone."""
+"""The syntax tree of the supported part of bash, and the exception for everything else."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 
 class NotUnderstoodError(Exception):
-    """A part of an action is not understood; the text is that part, as its writer wrote it."""
+    """A part of an action is not understood; the text is that part."""
 
     def __init__(self, part: str, why: str = "") -> None:
         super().__init__(part)
@@ -30,12 +30,12 @@ class Variable:
     quoted: bool
     default: Word | None = None
     is_changed: bool = False
-    """Whether it is a form such as `${NAME%.txt}`, whose value is not computed here."""
+    """Whether it is a form such as `${NAME%.txt}`, whose value is not computed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Substitution:
-    """`$(...)`, backticks, or `<(...)` and `>(...)`, which stand for a file."""
+    """`$(...)`, backticks, or `<(...)` and `>(...)`, which are files."""
 
     body: tuple[Node, ...]
     source: str
@@ -48,33 +48,33 @@ Piece = Text | Variable | Substitution
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One word as it is written, with its pieces."""
+    """One word."""
 
     pieces: tuple[Piece, ...]
     source: str
 
     @property
     def literal(self) -> str | None:
-        """Its text where nothing in it is expanded; None otherwise."""
+        """Its text if nothing in it is expanded, else None."""
         if not all(isinstance(piece, Text) for piece in self.pieces):
             return None
         return "".join(piece.text for piece in self.pieces if isinstance(piece, Text))
 
     @property
     def is_bare(self) -> bool:
-        """Whether it is written without quotes and without expansions."""
+        """Whether it has no quotes and no expansions."""
         return all(isinstance(piece, Text) and not piece.quoted for piece in self.pieces)
 
 
 @dataclass(slots=True)
 class Redirect:
-    """A redirection: the operator, the word behind it, and for a heredoc its body."""
+    """A redirection."""
 
     operator: str
     target: Word
     fd: str = ""
     body: Word | None = None
-    """Of a heredoc or a here-string."""
+    """The text of a heredoc or a here-string."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +130,8 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Branches:
-    """`if`, `while`, `until` and `case`: words that are expanded, then bodies of which any may run."""
+    """`if`, `while` and `until`: bodies any of which may run."""
 
-    words: tuple[Word, ...]
     bodies: tuple[tuple[Node, ...], ...]
     redirects: tuple[Redirect, ...]
     loops: bool = False
@@ -150,7 +149,7 @@ class For:
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """`[[ ... ]]`: its words and operators in order."""
+    """`[[ ... ]]` with its words and operators."""
 
     words: tuple[Word, ...]
     redirects: tuple[Redirect, ...] = field(default=())

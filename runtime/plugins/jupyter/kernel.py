@@ -28,7 +28,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.secrets.command_secrets import lent
+from core.secrets.command_secrets import injected
 from runtime.cancellation import run_to_completion
 from runtime.plugins.jupyter.cell_output import Cell, Message
 from runtime.server import processes
@@ -330,7 +330,7 @@ for name in sys.__dict__.pop("_handloom_lent", ()):
 @asynccontextmanager
 async def secrets_in_environment(kernel: Kernel, cell: Cell) -> AsyncIterator[None]:
     """Put the secrets lent to this task into the kernel's environment, and always remove them again."""
-    if not (values := lent()):
+    if not (values := injected()):
         yield
         return
     handover = SecretHandover(values)

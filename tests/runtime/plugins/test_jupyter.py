@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from core.events import IPythonRunCellObservation
-from core.secrets.command_secrets import lending
+from core.secrets.command_secrets import injecting
 from runtime.plugins.jupyter.cell_output import LATE_OUTPUT, MAX_IMAGES, NO_OUTPUT
 from tests.runtime.plugins.kernels import Cells, cells
 
@@ -217,7 +217,7 @@ def test_the_server_loads_nothing_of_jupyter_before_it_is_needed() -> None:
 
 class TestLentSecrets:
     async def test_a_cell_has_them_and_the_next_one_has_not(self, kernel: Cells) -> None:
-        with lending({"TOKEN": "tk-77\n'x' ü"}):
+        with injecting({"TOKEN": "tk-77\n'x' ü"}):
             assert await kernel.says("import os; print(repr(os.environ['TOKEN']))") == repr("tk-77\n'x' ü")
         assert await kernel.says("print(os.environ.get('TOKEN'))\n!echo \"[$TOKEN]\"") == "None\n[]"
         assert (
@@ -225,16 +225,16 @@ class TestLentSecrets:
         )
 
     async def test_no_code_that_the_kernel_keeps_has_a_value_in_it(self, kernel: Cells) -> None:
-        with lending({"TOKEN": "tk-77-value"}):
+        with injecting({"TOKEN": "tk-77-value"}):
             await kernel.says("import os; os.environ['TOKEN'] and None")
         looks = "import gc, linecache; 'tk-77-val' + 'ue' in repr([linecache.cache, get_ipython().user_ns.get('In')])"
         assert await kernel.says(looks) == "False"
 
     async def test_what_fails_or_is_interrupted_leaves_none(self, kernel: Cells) -> None:
-        with lending({"TOKEN": "tk-77-value"}):
+        with injecting({"TOKEN": "tk-77-value"}):
             assert "ZeroDivisionError" in await kernel.says("1/0")
         assert await kernel.says("import os; print(os.environ.get('TOKEN'))") == "None"
-        with lending({"TOKEN": "tk-77-value"}):
+        with injecting({"TOKEN": "tk-77-value"}):
             running = await kernel.begins("import time; time.sleep(60)")
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

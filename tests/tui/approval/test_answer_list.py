@@ -159,7 +159,7 @@ async def test_letters_go_to_the_prompt_and_deny_with_what_was_typed() -> None:
     async with running() as it:
         await held(it, "rm -rf build", risk="high")
         assert highlighted(it) == "Deny"
-        assert "Or type a message: Enter denies this and tells it to the agent" in it.screen_text()
+        assert "Or type a message: Enter denies this and sends it to the agent" in it.screen_text()
         await it.press(*"please don't")
         assert it.app.workspace.prompt.text == "please don't"
         assert "❯" not in it.screen_text(), "Enter takes no row while there is text"
@@ -290,7 +290,7 @@ async def test_esc_steps_back_and_never_drops_the_action() -> None:
         await it.press("escape")
         assert highlighted(it) == "Always allow bash(git push *)…"
         await it.press("escape", "escape")
-        assert "The action still waits" in it.screen_text()
+        assert "This action is still waiting" in it.screen_text()
         assert it.session.wishes == []
         assert it.app.workspace.question is not None
 
@@ -300,11 +300,11 @@ async def test_shift_tab_judges_what_waits_again_and_runs_nothing() -> None:
         await held(it)
         it.session.guard.judgement = Judgement(Verdict.ALLOW, "mode auto-edit")
         await it.press("shift+tab")
-        assert "Now allowed by the mode “auto-approve edits”" in it.screen_text()
+        assert "Now allowed by mode “auto-approve edits”" in it.screen_text()
         assert highlighted(it) == "Allow once"
         it.session.guard.judgement = Judgement(Verdict.DENY, "mode plan", ("Nothing is changed.",))
         await it.press("shift+tab")
-        assert "Now denied by the mode “plan only”" in it.screen_text()
+        assert "Now denied by mode “plan only”" in it.screen_text()
         assert highlighted(it) == "Deny"
         assert [wish for wish in it.session.wishes if wish[0] != "set_confirm_mode"] == []
 
@@ -315,9 +315,9 @@ async def test_what_is_always_allowed_can_be_changed_to_what_covers_the_action_a
         await it.press("2", "enter", "4", "enter")
         assert isinstance(it.app.screen, LineScreen)
         await it.press("ctrl+u", *"bash(git push *)", "enter")
-        assert "Not changed. It does not cover this action: bash: rm x" in it.screen_text()
+        assert "Not changed. The pattern does not match this action: bash: rm x" in it.screen_text()
         await it.press("4", "enter", "ctrl+u", *"bash(*)", "enter")
-        assert "This is broad and allows almost anything: bash(*)" in it.screen_text()
+        assert "This pattern allows almost anything: bash(*)" in it.screen_text()
         assert "Always allow in this conversation: bash(*)" in it.screen_text()
         assert it.session.wishes == []
         await it.press("enter")
@@ -329,7 +329,7 @@ async def test_the_rule_that_asks_is_shown_and_what_asks_each_time_is_not_grante
         await held(it, "git push", rule="policy.toml:3 ask bash(git *)", reasons=["It \u202e leaves."], stays=True)
         assert "Reason: policy.toml:3 ask bash(git *)" in it.screen_text()
         assert "U+202E" in it.screen_text()
-        assert "This rule asks every time" in it.screen_text()
+        assert "This rule always asks" in it.screen_text()
         assert "Always allow" not in it.screen_text()
         await it.press("enter")
         assert it.session.wishes == [("confirm",)]
@@ -413,7 +413,7 @@ async def test_several_that_wait_are_counted_and_only_the_one_that_is_shown_is_a
         await it.session.become(agent_state=waits, awaiting=first, queue=tuple(queue))
         await it.settle()
         assert "1 of 3" in it.screen_text()
-        assert "Deny this and the 2 behind it, and stop the agent" in it.screen_text()
+        assert "Deny this and the queued actions (2), and stop the agent" in it.screen_text()
         await it.press("enter")
         assert it.session.wishes == [("confirm",)]
 

@@ -13,7 +13,7 @@ from tui.export.screen import FindingsScreen
     ("keys", "answer"),
     [
         (["enter"], None),
-        (["2", "enter"], "mask"),
+        (["2", "enter"], "redact"),
         (["down", "down", "enter"], "keep"),
         (["3", "escape"], None),
         ([*"mwyk", "enter"], None),

@@ -10,7 +10,7 @@ from textual.widgets import OptionList
 
 from core.security.confirmation import Verdict
 from core.security.patterns import parse
-from core.security.permissions import PermissionFile, Scope, given
+from core.security.permissions import PermissionFile, Scope, new_permission
 from core.settings.screen_settings import ScreenSettings
 from tests.tui.doubles import ManagerDouble
 from tests.tui.workspace.running_app import running, until
@@ -25,17 +25,17 @@ async def test_permissions_of_every_scope_are_listed_followed_and_taken_back(tmp
     (tmp_path / "policy.toml").write_text('deny = ["read(~/.ssh/**)"]')
 
     def add(pattern: str, scope: Scope, verdict: Verdict = Verdict.ALLOW) -> None:
-        file.add([given(verdict, parse(pattern), scope, folder="/nowhere", conversation="abc")])
+        file.add([new_permission(verdict, parse(pattern), scope, folder="/nowhere", conversation="abc")])
 
     add("bash(git push *)", Scope.PROJECT)
     async with running(manager=manager) as it:
-        own = given(Verdict.ALLOW, parse("bash(ls)"), Scope.CONVERSATION, folder="", conversation="abc")
-        it.session.guard.conversation.append(own)
+        own = new_permission(Verdict.ALLOW, parse("bash(ls)"), Scope.CONVERSATION, folder="", conversation="abc")
+        it.session.guard.conversation_permissions.append(own)
         await it.press("ctrl+x", "Y")
         await until(it.pilot, lambda: "bash(git push *)" in it.screen_text())
         assert "this conversation" in it.screen_text()
         assert "policy.toml:1 deny read(~/.ssh/**)" in it.screen_text()
-        await until(it.pilot, lambda: "d takes it back · Esc leaves" in it.screen_text())
+        await until(it.pilot, lambda: "d revokes it · Esc leaves" in it.screen_text())
         add("mcp(mail__\u202e)", Scope.EVERYWHERE, Verdict.DENY)  # another program
         await until(it.pilot, lambda: "U+202E" in it.screen_text())
         await it.press("d", "enter")
@@ -56,8 +56,8 @@ async def test_keys_of_the_first_moments_revoke_nothing(tmp_path: Path) -> None:
     manager = ManagerDouble()
     manager.store.home = tmp_path
     async with running(manager=manager, screen=ScreenSettings()) as it:
-        own = given(Verdict.ALLOW, parse("bash(ls)"), Scope.CONVERSATION, folder="", conversation="abc")
-        it.session.guard.conversation.append(own)
+        own = new_permission(Verdict.ALLOW, parse("bash(ls)"), Scope.CONVERSATION, folder="", conversation="abc")
+        it.session.guard.conversation_permissions.append(own)
         await it.press("ctrl+x", "Y")
         await until(it.pilot, lambda: "bash(ls)" in it.screen_text())
         await it.press("d")
@@ -89,7 +89,8 @@ async def test_each_permission_has_one_line_with_its_reach_and_day_and_a_bad_rul
     manager.store.home = tmp_path
     (tmp_path / "policy.toml").write_text('allow = ["bash(ls *)"]\ndeny = ["nonsense"]\n')
     long = f"write(/{'very/long/' * 12}x)"
-    PermissionFile(tmp_path).add([given(Verdict.DENY, parse(long), Scope.EVERYWHERE, folder="", conversation="abc")])
+    denial = new_permission(Verdict.DENY, parse(long), Scope.EVERYWHERE, folder="", conversation="abc")
+    PermissionFile(tmp_path).add([denial])
     async with running(size, manager=manager) as it:
         await it.press("ctrl+x", "Y")
         await until(it.pilot, lambda: "denied" in it.screen_text())

@@ -76,7 +76,7 @@ async def finished(it: Shown) -> list[PlanAction]:
 async def test_plan_runs_after_approval(tmp_path: Path) -> None:
     async with shown(tmp_path, TURNS, "Planner") as it:
         await asked(it)
-        await it.sees("Carry out this plan?")
+        await it.sees("Approve this plan?")
         await it.sees("Check it")
         assert not (it.workspace / "made.txt").exists()
         await it.pilot.press("enter")

@@ -192,7 +192,7 @@ async def test_a_question_is_seen_and_only_its_owner_answers_it_then_it_goes_on_
         asked = session.state.awaiting
         assert asked is not None
         async with app(here, session.id, (120, 40)) as it:
-            await shows(it, "asks you: answer in process", "seen-$((")
+            await shows(it, "needs approval: answer in process", "seen-$((")
             assert (tab(it).mark, it.app.title[0]) == (Mark.WAITING, Mark.WAITING.glyph)
             await it.pilot.press("escape", "y", "n", "a", "b", "ctrl+p", "escape")
             assert session.state.awaiting == asked
@@ -200,8 +200,8 @@ async def test_a_question_is_seen_and_only_its_owner_answers_it_then_it_goes_on_
             await shows(it, "seen-42", "All is done.", "finished", "follows process")
             await until(it.pilot, lambda: tab(it).facts.iteration == session.state.iteration)
             replay_to(it.app, tab(it), asked + 1)
-            await shows(it, "End follows process", "asks you")
-            assert "asks you: answer" not in it.screen_text(), "that was then"
+            await shows(it, "End follows process", "needs approval")
+            assert "needs approval: answer" not in it.screen_text(), "that was then"
             assert tab(it).mark is Mark.DONE
             await it.pilot.press("end")
             await shows(it, "follows process", "✓ finished")

@@ -81,7 +81,7 @@ async def test_the_footer_tells_state_and_cost_as_they_were(tmp_path: Path) -> N
     await a_tape().keep(tmp_path)
     async with replaying(tmp_path, "tape") as it:
         await go(it, 4)
-        assert (replay(it).facts.state, replay(it).facts.cost) == ("waits for you", 0.25)
+        assert (replay(it).facts.state, replay(it).facts.cost) == ("waiting for you", 0.25)
         assert "$0.25" in it.screen_text()
         await go(it, 10)
         assert (replay(it).facts.mark, replay(it).facts.cost) == (Mark.WAITING, 0.5)

@@ -45,7 +45,7 @@ def comes_to(state: AgentState, reason: str = "") -> Any:
 
 
 KINDS = {
-    Wait.APPROVAL: (approval, "asks you"),
+    Wait.APPROVAL: (approval, "needs approval"),
     Wait.INPUT: (reads, "a command waits for input"),
     Wait.PLAN: (plan, "a plan waits for approval"),
     Wait.KEY: (halted(HaltKind.MODEL, "authentication", AgentState.ERROR), "the model needs a key"),
@@ -55,7 +55,7 @@ KINDS = {
     Wait.STUCK: (halted(HaltKind.STUCK, "monologue", AgentState.PAUSED), "seems stuck in a loop"),
     Wait.ERROR: (comes_to(AgentState.ERROR), "error"),
     Wait.RESTART: (comes_to(AgentState.STOPPED, RESTARTED), "interrupted by a restart"),
-    Wait.QUESTION: (comes_to(AgentState.AWAITING_USER_INPUT), "waits for you"),
+    Wait.QUESTION: (comes_to(AgentState.AWAITING_USER_INPUT), "waiting for you"),
 }
 """How each comes about, and its words."""
 

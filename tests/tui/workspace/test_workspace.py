@@ -539,7 +539,7 @@ async def test_a_question_in_a_hidden_tab_is_marked_and_comes_up_with_its_tab() 
         await it.settle()
         assert it.app.workspace.question is None
         items: tuple[TabItem, ...] = it.app.workspace.tabs._items  # type: ignore[assignment]
-        assert items[0].mark.word == "waits for you"
+        assert items[0].mark.word == "waiting for you"
         await it.press("ctrl+x", "1")
         assert it.app.workspace.question is not None
 

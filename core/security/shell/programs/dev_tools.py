@@ -9,7 +9,7 @@ from core.security.python_code import is_understood
 from core.security.risk_rules import names
 from core.security.shell.expansion import Value, known
 from core.security.shell.program_call import Call
-from core.security.shell.program_table import Given, Handler
+from core.security.shell.program_table import Arguments, Handler
 
 _INDEX = (
     "/https:\\x2f\\x2f(?:pypi\\.org|test\\.pypi\\.org|download\\.pytorch\\.org|registry\\.npmjs\\.org)"
@@ -122,7 +122,7 @@ TABLE = f"""
   list freeze show check | {_PIP} | {_NAME}* | run.project
 [uv]
   add remove sync lock build export tree | {_UV} | k* {_INSTALL}
-  venv | {_UV} | k* {_INSTALL} !uv_venv
+  venv | -q -p={_VERSION} --quiet --python={_VERSION} --seed --offline --no-project --system | k* {_INSTALL}
   init | {_UV} | w? {_INSTALL}
   version help | {_UV} | {_NAME}* | run.project
   run | {_UV} -m | a | package.install run.project !uv_run
@@ -200,15 +200,15 @@ _SHELL_FLAGS = re.compile(r"-[euxl]*([co]?)")
 def _piped(call: Call) -> None:
     """What is piped into an interpreter runs."""
     if call.stdin.is_remote:
-        call.rule("run.remote")
+        call.report("run.remote")
     if not call.stdin.is_given:
-        call.rule("shell.interactive")
+        call.report("shell.interactive")
         return
     raise call.fail(None, "it runs what is piped to it")
 
 
-def _python(call: Call, given: Given) -> None:
-    words = list(given.of("q"))
+def _python(call: Call, arguments: Arguments) -> None:
+    words = list(arguments.operands_of("q"))
     while words and re.fullmatch(r"-[uBqIEsS]+", words[0].text or ""):
         words.pop(0)
     first = words[0].text if words else "-"
@@ -224,40 +224,40 @@ def _python(call: Call, given: Given) -> None:
         raise call.fail(words[0], "an option of python")
     else:
         call.runs(words[0])
-        call.mentions(words[1:])
+        call.passes_arguments(words[1:])
 
 
 def _python_code(call: Call, value: Value) -> None:
     if value.text is None or not is_understood(value.text, call.reader.findings, call.folders):
         raise call.fail(value, "code")
     if "import" in value.text:  # a file of the folder may have the name of a module
-        call.project()
+        call.runs_project()
 
 
 def _python_module(call: Call, value: Value, rest: list[Value]) -> None:
     name = value.text or ""
     top, dot, _ = name.partition(".")
-    call.project()  # a file of the folder may have the name of the module
+    call.runs_project()  # a file of the folder may have the name of the module
     if name in _MODULES:
         call.command([known(_MODULES[name]), *rest])
     elif name == "http.server" and all((one.text or "").isdigit() for one in rest):
-        call.rule("net.listen")
+        call.report("net.listen")
     elif name in ("venv", "unittest", "build"):
         for one in rest:
-            call.hands(one)
-        if name == "venv" and any(one.start.startswith("--c") for one in rest):
-            _emptied(call, rest)
+            if name == "venv" and one.start.startswith("--c"):  # --clear
+                raise call.fail(one, "an option of venv")
+            call.passes_path(one)
     elif name == "json.tool" and len(rest) < 2:
         for one in rest:
             call.reads(one)
     elif dot and top.isidentifier() and top not in sys.stdlib_module_names | _FOREIGN_MODULES | _MODULES.keys():
-        call.mentions(rest)
+        call.passes_arguments(rest)
     else:
         raise call.fail(value, "a module")
 
 
-def _shell(call: Call, given: Given) -> None:
-    words = list(given.of("q"))
+def _shell(call: Call, arguments: Arguments) -> None:
+    words = list(arguments.operands_of("q"))
     while words and words[0].start.startswith("-"):
         found = _SHELL_FLAGS.fullmatch(words[0].text or "?")
         if words[0].text == "-s" or found is None or (found[1] and not words[1:]):
@@ -271,7 +271,7 @@ def _shell(call: Call, given: Given) -> None:
         if words[0].start.startswith(("-", "+")):
             raise call.fail(words[0], f"an option of {call.name}")
         call.runs(words[0])
-        return call.mentions(words[1:])
+        return call.passes_arguments(words[1:])
     if call.stdin.text is None:
         return _piped(call)
     return _script(call, known(call.stdin.text))
@@ -283,53 +283,39 @@ def _script(call: Call, value: Value) -> None:
     call.script(value)
 
 
-def _fetched_tool(call: Call, given: Given) -> None:
-    words = given.of("a")
+def _fetched_tool(call: Call, arguments: Arguments) -> None:
+    words = arguments.operands_of("a")
     found = re.fullmatch(r"([\w-]+)(?:@(?:latest|\d[\w.]*))?", (words[0].text or "") if words else "")
     if found is None or found[1] not in _TOOLS["uvx" if call.name in ("uvx", "uv") else "npx"]:
-        call.rule("package.run", words[0].shown if words else "")
+        call.report("package.run", words[0].shown if words else "")
         return
-    call.rule("package.install")
+    call.report("package.install")
     call.command([known(found[1]), *words[1:]])
 
 
-def _node(call: Call, given: Given) -> None:
-    if not given.of("x") and not given.options:
+def _node(call: Call, arguments: Arguments) -> None:
+    if not arguments.operands_of("x") and not arguments.options:
         _piped(call)
 
 
-def _uv_run(call: Call, given: Given) -> None:
-    words = given.of("a")
+def _uv_run(call: Call, arguments: Arguments) -> None:
+    words = arguments.operands_of("a")
     if not words:
         raise call.fail()
-    if given.has("-m"):
+    if arguments.has("-m"):
         _python_module(call, words[0], words[1:])
     else:
         call.command([known("python"), *words] if (words[0].text or "").endswith(".py") else words)
 
 
-def _npm_package(call: Call, given: Given) -> None:
+def _npm_package(call: Call, arguments: Arguments) -> None:
     """A word with a slash is a folder of the workspace only if it begins with a dot, and else one of a forge."""
-    for value in given.of("k"):
+    for value in arguments.operands_of("k"):
         text = value.start
         if ("/" in text and not text.startswith(("@", "./", "../")) and not text.endswith(".tgz")) or (
             ":" in text or "#" in text
         ):
-            call.rule("package.install-url", value.shown)
-
-
-def _emptied(call: Call, values: list[Value]) -> None:
-    """`--clear` removes all that is in the folder of an environment."""
-    for value in values:
-        if not value.start.startswith("-"):
-            call.removes(value, recursive=True)
-
-
-def _uv_venv(call: Call, given: Given) -> None:
-    if given.has("-c"):
-        raise call.fail(None, "-c of uv venv")
-    if given.has("--clear"):
-        _emptied(call, given.of("k"))
+            call.report("package.install-url", value.shown)
 
 
 HANDLERS: dict[str, Handler] = {
@@ -338,6 +324,5 @@ HANDLERS: dict[str, Handler] = {
     "fetched_tool": _fetched_tool,
     "node": _node,
     "uv_run": _uv_run,
-    "uv_venv": _uv_venv,
     "npm_package": _npm_package,
 }

@@ -7,7 +7,7 @@ import posixpath
 from core.security.paths import Region
 from core.security.shell.expansion import Value
 from core.security.shell.program_call import Call
-from core.security.shell.program_table import Given, Handler
+from core.security.shell.program_table import Arguments, Handler
 
 TABLE = """
 ~ mkdir | -pv -m=/0?[0-7][0145][0145]/ --parents --verbose | m*
@@ -27,13 +27,13 @@ TABLE = """
 _INSIDE = (Region.INSIDE, Region.TEMPORARY)
 
 
-def _rm(call: Call, given: Given) -> None:
-    for value in given.of("t"):
-        call.removes(value, recursive=given.has("-r", "-R", "--recursive"))
+def _rm(call: Call, arguments: Arguments) -> None:
+    for value in arguments.operands_of("t"):
+        call.removes(value, recursive=arguments.has("-r", "-R", "--recursive"))
 
 
-def _copy(call: Call, given: Given) -> None:
-    words = given.of("t")
+def _copy(call: Call, arguments: Arguments) -> None:
+    words = arguments.operands_of("t")
     if len(words) < 2:
         raise call.fail()
     *sources, target = words
@@ -41,7 +41,7 @@ def _copy(call: Call, given: Given) -> None:
         call.reads(value)
         if (
             posixpath.basename(value.start) in {".", ""}
-            or (given.has("-T") and given.has("-r", "-R", "-a"))
+            or (arguments.has("-T") and arguments.has("-r", "-R", "-a"))
             or (value.is_glob and posixpath.basename(value.start).startswith((".", "[", "?")))
         ):
             call.findings.not_understood(value.shown, "it may copy hidden files")
@@ -55,12 +55,12 @@ def _copy(call: Call, given: Given) -> None:
                 call.findings.add(call.findings.whole, path)
     call.writes(target)
     for path in call.paths(target):
-        if call.name == "mv" or given.has("-r", "-R", "-a", "--recursive", "--archive"):
+        if call.name == "mv" or arguments.has("-r", "-R", "-a", "--recursive", "--archive"):
             call.findings.add(call.findings.whole, path)
         if any(source.text == "/dev/null" for source in sources):
-            call.empties(target)
+            call.truncates(target)
         if call.name == "mv" and path == "/dev/null":
-            call.rule("destroy.root")
+            call.report("destroy.root")
         for source in sources:
             call.writes(Value(f"{path}/{posixpath.basename((source.text or '').rstrip('/'))}", target.shown))
 
@@ -69,35 +69,35 @@ def _moved(call: Call, path: str) -> None:
     """A file that is moved is not where it was."""
     places = call.findings.places
     if places.is_above(path):
-        call.rule("destroy.root", path)
+        call.report("destroy.root", path)
     elif places.place(path) not in _INSIDE:
-        call.rule("destroy.outside", path)
-    call.findings.writing(path)
+        call.report("destroy.outside", path)
+    call.findings.write_path(path)
     call.shell = call.shell.with_written(path)
 
 
-def _link(call: Call, given: Given) -> None:
+def _link(call: Call, arguments: Arguments) -> None:
     """A link always asks; what leads through it asks, too."""
-    for value in given.of("q"):
+    for value in arguments.operands_of("q"):
         if not value.start.startswith("-"):
             for path in call.paths(value) if value.text is not None else ():
                 call.shell = call.shell.with_link(path)
-                for other in given.of("q"):
+                for other in arguments.operands_of("q"):
                     call.shell = call.shell.with_link(f"{path}/{posixpath.basename(other.start)}")
     call.findings.not_understood(call.source, "a link")
 
 
-def _chmod(call: Call, given: Given) -> None:
-    for value in given.of("t"):
+def _chmod(call: Call, arguments: Arguments) -> None:
+    for value in arguments.operands_of("t"):
         for path in call.paths(value):
             if call.findings.places.place(path) not in _INSIDE:
-                call.rule("rights.wide")
-            call.findings.writing(path)
+                call.report("rights.wide")
+            call.findings.write_path(path)
 
 
-def _zip(call: Call, given: Given) -> None:
+def _zip(call: Call, arguments: Arguments) -> None:
     """A name without a dot gets `.zip` behind it."""
-    for value in given.of("w"):
+    for value in arguments.operands_of("w"):
         if value.text and "." not in posixpath.basename(value.text):
             call.writes(Value(f"{value.text}.zip", value.shown))
 

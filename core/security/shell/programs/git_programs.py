@@ -7,7 +7,7 @@ import re
 from core.security.hosts import host_of
 from core.security.shell.expansion import Value
 from core.security.shell.program_call import Call
-from core.security.shell.program_table import Given, Handler
+from core.security.shell.program_table import Arguments, Handler
 
 _KEYS = (
     "(?i:user\\.(?:name|email)|init\\.defaultbranch|color\\.ui|pull\\.(?:rebase|ff)|push\\.default|core\\.autocrlf"
@@ -92,65 +92,67 @@ def _remote(call: Call, words: list[Value], named: str, elsewhere: str) -> None:
         raise call.fail(words[0], "a repository")
     text = words[0].start if words else "origin"
     if re.fullmatch(r"\w[\w-]*", text):
-        call.rule(named)
+        call.report(named)
     elif _ADDRESS.fullmatch(text):
         host = host_of(text) if "://" in text else text.partition(":")[0].rpartition("@")[2]
-        call.findings.calling(host, elsewhere, words[0].shown)
+        call.findings.call_host(host, elsewhere, words[0].shown)
     else:
         raise call.fail(words[0], "a repository")
 
 
-def _clone(call: Call, given: Given) -> None:
-    words = given.of("n")
+def _clone(call: Call, arguments: Arguments) -> None:
+    words = arguments.operands_of("n")
     _remote(call, words, "git.fetch", "git.fetch")
     name = words[0].start.rstrip("/").removesuffix("/.git").rstrip("/")
     name = name.rpartition("/")[2].rpartition(":")[2].removesuffix(".git")
-    for value in given.of("w") or [Value(name, name)]:
+    for value in arguments.operands_of("w") or [Value(name, name)]:
         if value.text is not None:
             call.writes(value)
 
 
-def _fetch(call: Call, given: Given) -> None:
-    _remote(call, given.of("n"), "git.fetch", "git.fetch")
+def _fetch(call: Call, arguments: Arguments) -> None:
+    _remote(call, arguments.operands_of("n"), "git.fetch", "git.fetch")
 
 
-def _push(call: Call, given: Given) -> None:
-    words = given.of("n")
-    if given.has("-f", "--force", "--force-with-lease", "--mirror", "--delete", "-d", "--prune", "--force-if-includes"):
-        call.rule("git.force")
+def _push(call: Call, arguments: Arguments) -> None:
+    words = arguments.operands_of("n")
+    if arguments.has(
+        "-f", "--force", "--force-with-lease", "--mirror", "--delete", "-d", "--prune", "--force-if-includes"
+    ):
+        call.report("git.force")
     if any(value.start.startswith(("+", ":")) for value in words[1:]):
-        call.rule("git.force")
+        call.report("git.force")
     _remote(call, words[:1], "git.push", "git.push-elsewhere")
 
 
-def _address(call: Call, given: Given) -> None:
-    for value in given.of("n"):
+def _address(call: Call, arguments: Arguments) -> None:
+    for value in arguments.operands_of("n"):
         if value.text is None or not _ADDRESS.fullmatch(value.text):
             raise call.fail(value, "a repository")
 
 
-def _branch(call: Call, given: Given) -> None:
-    if given.has("-d", "-D", "--delete"):
-        call.rule("git.discard")
+def _branch(call: Call, arguments: Arguments) -> None:
+    if arguments.has("-d", "-D", "--delete"):
+        call.report("git.discard")
 
 
-def _restore(call: Call, given: Given) -> None:
-    if not given.has("--staged", "-S") or given.has("--worktree", "-W"):
-        call.rule("destroy.work")
+def _restore(call: Call, arguments: Arguments) -> None:
+    if not arguments.has("--staged", "-S") or arguments.has("--worktree", "-W"):
+        call.report("destroy.work")
 
 
-def _reset(call: Call, given: Given) -> None:
-    if given.has("--hard", "--merge", "--keep"):
-        call.rule("destroy.work")
+def _reset(call: Call, arguments: Arguments) -> None:
+    if arguments.has("--hard", "--merge", "--keep"):
+        call.report("destroy.work")
 
 
-def _rm(call: Call, given: Given) -> None:
-    if not given.has("--cached"):
-        call.rule("destroy.work")
+def _rm(call: Call, arguments: Arguments) -> None:
+    if not arguments.has("--cached"):
+        call.report("destroy.work")
 
 
-def _worktree(call: Call, given: Given) -> None:
-    for value in given.of("n")[:1]:
+def _worktree(call: Call, arguments: Arguments) -> None:
+    for value in arguments.operands_of("n")[:1]:
         if call.spelled[-1] == "remove":
             call.removes(value, recursive=True)
         else:

@@ -9,7 +9,7 @@ from core.security.hosts import host_of, is_local
 from core.security.paths import Region
 from core.security.shell.expansion import Value
 from core.security.shell.program_call import Call, names_secret
-from core.security.shell.program_table import Given, Handler
+from core.security.shell.program_table import Arguments, Handler
 
 _BUILD = (
     " -q -t= -f=r --tag= --file=r --build-arg= --target= --no-cache --pull --load --platform= --progress=/\\w+/"
@@ -99,18 +99,18 @@ def _sent(call: Call, name: str, value: Value) -> bool:
     file = value.start if is_file else (found[1] or found[2] or "") if found else ""
     if (is_file or found) and file not in {"-", "."}:
         call.reads(Value(file.split(";")[0] if value.text is not None else None, value.shown))
-    return (is_file or found is not None) and not (file == "-" and call.stdin.is_literal)
+    return is_file or found is not None
 
 
-def _curl(call: Call, given: Given) -> None:
-    urls = [*given.of("u"), *given.values("--url")]
+def _curl(call: Call, arguments: Arguments) -> None:
+    urls = [*arguments.operands_of("u"), *arguments.values("--url")]
     local, carries, posts = _is_local(urls), False, False
     for url in urls:
         if url.text and re.search(r"[{\[]", url.text):
             raise call.fail(url, "an address with braces")
-    if given.has("-k", "--insecure", "--no-check-certificate") and not local:
-        call.rule("net.unchecked")
-    for name, value in given.options:
+    if arguments.has("-k", "--insecure", "--no-check-certificate") and not local:
+        call.report("net.unchecked")
+    for name, value in arguments.options:
         if value is None:
             continue
         if name in _DATA:
@@ -121,15 +121,15 @@ def _curl(call: Call, given: Given) -> None:
             posts = True
         carries = carries or (value.text is None and value.is_foreign)
         if not local and names_secret(value):
-            call.rule("secret.sent", value.shown)
+            call.report("secret.sent", value.shown)
     if not local and (carries or any(value.is_foreign for value in urls)) and _SECRETS & call.findings.rules.keys():
-        call.rule("secret.sent")
+        call.report("secret.sent")
     if not local and carries:
-        call.rule("net.upload")
+        call.report("net.upload")
     elif not local and posts:
-        call.rule("net.post")
-    is_wget = call.name == "wget" and not given.has("-O", "--output-document", "--spider")
-    if is_wget or (call.name == "curl" and given.has("-O", "--remote-name")):
+        call.report("net.post")
+    is_wget = call.name == "wget" and not arguments.has("-O", "--output-document", "--spider")
+    if is_wget or (call.name == "curl" and arguments.has("-O", "--remote-name")):
         for value in urls:
             call.writes(Value(_saved_as(call, value, is_wget=is_wget), value.shown))
 
@@ -149,8 +149,8 @@ def _saved_as(call: Call, value: Value, *, is_wget: bool) -> str:
 # -- containers and clusters -------------------------------------------------------------------------------------------
 
 
-def _docker_run(call: Call, given: Given) -> None:
-    mounts = given.values("-v", "--volume")
+def _docker_run(call: Call, arguments: Arguments) -> None:
+    mounts = arguments.values("-v", "--volume")
     for value in mounts:
         source, colon, rest = value.start.partition(":")
         if not colon or value.text is None or not source:
@@ -160,27 +160,27 @@ def _docker_run(call: Call, given: Given) -> None:
         path = Value(source, value.shown)
         for one in call.paths(path):
             if call.findings.places.place(one) is not Region.INSIDE:
-                call.rule("rights.container", value.shown)
+                call.report("rights.container", value.shown)
         (call.reads if rest.endswith(":ro") else call.writes)(path)
-    words = given.of("a")
-    for value in given.values("-e", "--env"):
+    words = arguments.operands_of("a")
+    for value in arguments.values("-e", "--env"):
         is_passed = value.text is not None and "=" not in value.text and is_secret_name(value.text)
         if is_passed or (value.text is None and value.is_foreign):
-            call.rule("secret.sent", value.shown)
-    for value in (*words, *(value for _, value in given.options if value is not None)):
+            call.report("secret.sent", value.shown)
+    for value in (*words, *(value for _, value in arguments.options if value is not None)):
         if names_secret(value):
-            call.rule("secret.sent", value.shown)
-    if not words or words[0].start.startswith("-") or (mounts and (words[1:] or given.has("--entrypoint"))):
+            call.report("secret.sent", value.shown)
+    if not words or words[0].start.startswith("-") or (mounts and (words[1:] or arguments.has("--entrypoint"))):
         raise call.fail(None, "what the container runs is unknown")
 
 
-def _cluster(call: Call, given: Given) -> None:
-    if any(re.search(r"(?i)secret", value.shown) for value in given.of("t")):
-        call.rule("secret.keyring")
+def _cluster(call: Call, arguments: Arguments) -> None:
+    if any(re.search(r"(?i)secret", value.shown) for value in arguments.operands_of("t")):
+        call.report("secret.keyring")
 
 
 HANDLERS: dict[str, Handler] = {
+    "cluster": _cluster,
     "curl": _curl,
     "docker_run": _docker_run,
-    "cluster": _cluster,
 }

@@ -8,7 +8,7 @@ from core.security.paths import Region
 from core.security.risk_rules import names
 from core.security.shell.expansion import Value
 from core.security.shell.program_call import Call, Input
-from core.security.shell.program_table import Given, Handler
+from core.security.shell.program_table import Arguments, Handler
 from core.security.shell.shell_state import is_harmless
 
 TABLE = """
@@ -90,19 +90,19 @@ _REGENERATED = names(
 """Names of files that a search may remove, because programs create them again."""
 
 
-def _grep(call: Call, given: Given) -> None:
-    if not given.of("r") and (call.name == "rg" or given.has("-r", "-R", "--recursive")):
+def _grep(call: Call, arguments: Arguments) -> None:
+    if not arguments.operands_of("r") and (call.name == "rg" or arguments.has("-r", "-R", "--recursive")):
         call.reads(Value(".", "."))
-    for value in given.values("--include", "-g", "--glob", "--iglob"):
+    for value in arguments.values("--include", "-g", "--glob", "--iglob"):
         if not value.start.startswith("!") and call.aims_at_secret(value.start):
-            call.rule("secret.read", value.shown)
-    searched = " ".join(value.shown for value in (*given.of("p"), *given.values("-e", "--regexp")))
+            call.report("secret.read", value.shown)
+    searched = " ".join(value.shown for value in (*arguments.operands_of("p"), *arguments.values("-e", "--regexp")))
     if _SECRET_TEXT.search(searched) and not call.stdin.is_given:
-        call.rule("secret.search")
+        call.report("secret.search")
 
 
-def _find(call: Call, given: Given) -> None:
-    args, roots = list(given.of("q")), list[Value]()
+def _find(call: Call, arguments: Arguments) -> None:
+    args, roots = list(arguments.operands_of("q")), list[Value]()
     while args and not args[0].start.startswith(("-", "!", "(")):
         roots.append(args.pop(0))
     roots = roots or [Value(".", ".")]
@@ -119,7 +119,7 @@ def _find(call: Call, given: Given) -> None:
             if part in ("-name", "-iname"):
                 narrowed = value
                 if _SECRETS.search(value):
-                    call.rule("secret.search")
+                    call.report("secret.search")
             elif part not in ("-type", "-maxdepth", "-mindepth"):
                 narrowed = ""
         elif part == "-delete":
@@ -145,15 +145,15 @@ def _found_removed(call: Call, roots: list[Value], narrowed: str) -> None:
     for root in roots:
         for path in call.paths(root):
             if places.place(path) not in (Region.INSIDE, Region.TEMPORARY):
-                call.rule("destroy.root" if path == "/" else "destroy.outside", path)
+                call.report("destroy.root" if path == "/" else "destroy.outside", path)
             else:
                 call.findings.add(call.findings.whole, path)
-                call.rule("destroy.found" if narrowed in _REGENERATED else "destroy.root", path)
-            call.findings.writing(path)
+                call.report("destroy.found" if narrowed in _REGENERATED else "destroy.root", path)
+            call.findings.write_path(path)
 
 
-def _jq(call: Call, given: Given) -> None:
-    for value in given.of("p"):
+def _jq(call: Call, arguments: Arguments) -> None:
+    for value in arguments.operands_of("p"):
         if value.text is None or re.search(r"\b(?:import|include|input_filename|env|load|strenv)\b|\$ENV", value.text):
             raise call.fail(value, "a filter")
 
@@ -175,57 +175,54 @@ def is_plain_sed(script: str) -> bool:
     return len(script) <= 2_000 and _SED.fullmatch(script) is not None
 
 
-def _sed(call: Call, given: Given) -> None:
-    for value in [*given.of("p"), *given.values("-e", "--expression")]:
+def _sed(call: Call, arguments: Arguments) -> None:
+    for value in [*arguments.operands_of("p"), *arguments.values("-e", "--expression")]:
         if value.text is None or not is_plain_sed(value.text):
             raise call.fail(value, "a script of sed")
-    if given.has("-i", "--in-place"):
-        suffixes = given.values("-i", "--in-place")
-        if any(not re.fullmatch(r"[\w.~-]+", suffix.text or "") for suffix in suffixes):
-            raise call.fail(None, "the suffix of the backup that sed keeps")
-        for value in given.of("r"):
+    if arguments.has("-i", "--in-place"):
+        if arguments.values("-i", "--in-place"):
+            raise call.fail(None, "the backup that sed writes")
+        for value in arguments.operands_of("r"):
             call.writes(value)
-            call.empties(value)
-            for suffix in suffixes:
-                call.writes(Value(f"{value.text}{suffix.text}" if value.text is not None else None, value.shown))
+            call.truncates(value)
 
 
-def _awk(call: Call, given: Given) -> None:
-    for value in given.of("p"):
+def _awk(call: Call, arguments: Arguments) -> None:
+    for value in arguments.operands_of("p"):
         if value.text is None or len(value.text) > 2_000 or _AWK_REFUSED.search(value.text):
             raise call.fail(value, "a script of awk")
-    if any("=" in value.start for value in given.of("r")):
+    if any("=" in value.start for value in arguments.operands_of("r")):
         raise call.fail(None, "a variable of awk")
 
 
 # -- programs that start others ----------------------------------------------------------------------------------------
 
 
-def _xargs(call: Call, given: Given) -> None:
-    marks = given.values("-I")
-    if marks and (len(marks) > 1 or not marks[0].text or given.has("-n", "-L")):  # the last of them counts
+def _xargs(call: Call, arguments: Arguments) -> None:
+    marks = arguments.values("-I")
+    if marks and (len(marks) > 1 or not marks[0].text or arguments.has("-n", "-L")):  # the last of them counts
         raise call.fail(None, "conflicting options of xargs")
     mark = marks[0].text if marks else None
     found = Value(None, "...", is_foreign=True, is_many=True)
-    words = [found if mark and mark in one.start else one for one in given.of("a")]
+    words = [found if mark and mark in one.start else one for one in arguments.operands_of("a")]
     call.command([*(words or [Value("echo", "echo")]), *([found] if mark is None else [])], Input(is_given=False))
 
 
-def _env(call: Call, given: Given) -> None:
-    words = list(given.of("a"))
+def _env(call: Call, arguments: Arguments) -> None:
+    words = list(arguments.operands_of("a"))
     while words and "=" in words[0].start:
         given_value = words.pop(0)
         name = given_value.start.partition("=")[0]
-        if not is_harmless(name, given_value.behind(len(name) + 1).text):
+        if not is_harmless(name, given_value.without_prefix(len(name) + 1).text):
             raise call.fail(None, "the variable may change what programs do")
         call.shell = call.shell.with_variable(name, None)  # scripts that the command runs see it
     if not words:
-        call.rule("secret.environment")
+        call.report("secret.environment")
         return
     call.command(words)
 
 
-def _nohup(call: Call, given: Given) -> None:
+def _nohup(call: Call, arguments: Arguments) -> None:
     """What the command prints goes to a file if it is a terminal that would get it."""
     call.shell = call.shell.with_written(*(f"{folder}/nohup.out" for folder in call.folders))
 
