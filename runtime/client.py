@@ -38,11 +38,23 @@ from runtime.protocol import (
     usage_of,
 )
 
+T = TypeVar("T")
+
 MAX_LISTED = 2_000
 """The most names taken from one folder; the rest is dropped."""
 MAX_LISTING_BYTES = 1024 * 1024
-PACKED_BYTES = 64 * 1024
+ARCHIVE_OVERHEAD_BYTES = 64 * 1024
 """How much longer than its file an archive may be."""
+CONNECT_TIMEOUT_S = 10.0
+ALIVE_TIMEOUT_S = 5.0
+"""A healthy server answers within a millisecond; one on a machine that swaps, within seconds."""
+_QUERY_TIMEOUT = aiohttp.ClientTimeout(total=ALIVE_TIMEOUT_S)
+_GONE = "The sandbox has ended ({reason}). Send a message to start a new one; files in the workspace are kept."
+_OTHER_SERVER = "another server answers in its place"
+_OTHER_VERSION = (
+    "The sandbox uses protocol version {theirs} and this Handloom version {ours}. Use a sandbox of the same "
+    "Handloom: rebuild its image, or install the version that it was built with."
+)
 
 
 class TooLongError(ValueError):
@@ -75,7 +87,7 @@ def only_file(archive: bytes, max_bytes: int) -> bytes | None:
     """Return the only file of a zip, or None if it has none. Raises TooLongError, ValueError."""
     try:
         with zipfile.ZipFile(io.BytesIO(archive)) as packed:
-            files = [one for one in packed.infolist() if not one.is_dir()]
+            files = [entry for entry in packed.infolist() if not entry.is_dir()]
             if not files:
                 return None
             with packed.open(files[0]) as file:
@@ -89,20 +101,6 @@ def only_file(archive: bytes, max_bytes: int) -> bytes | None:
 
 def _is_name(name: str) -> bool:
     return name.isprintable() and name not in ("", ".", "..") and "/" not in name and len(name.encode()) <= 255
-
-
-T = TypeVar("T")
-
-CONNECT_TIMEOUT_S = 10.0
-ALIVE_TIMEOUT_S = 5.0
-"""A healthy server answers within a millisecond; one on a machine that swaps, within seconds."""
-_ASKED = aiohttp.ClientTimeout(total=ALIVE_TIMEOUT_S)
-_GONE = "The sandbox has ended ({reason}). Send a message to start a new one; files in the workspace are kept."
-_ANOTHER = "another server answers in its place"
-_OTHER_VERSION = (
-    "The sandbox uses protocol version {theirs} and this Handloom version {ours}. Use a sandbox of the same "
-    "Handloom: rebuild its image, or install the version that it was built with."
-)
 
 
 class ActionExecutionClient:
@@ -123,7 +121,7 @@ class ActionExecutionClient:
     ) -> None:
         connector = aiohttp.UnixConnector(uds) if uds is not None else aiohttp.TCPConnector(ssl=tls or True)
         self._url = url.rstrip("/")
-        self._answers: set[aiohttp.ClientResponse] = set()
+        self._responses: set[aiohttp.ClientResponse] = set()
         """Responses that are being read."""
         self._instance: str | None = None
         """The instance ID of the server that answered first, or None if none has answered or it sends no ID."""
@@ -147,87 +145,87 @@ class ActionExecutionClient:
         timeout = aiohttp.ClientTimeout(total=ALIVE_TIMEOUT_S)
         try:
             async with self._request("GET", "/alive", timeout=timeout) as response:
-                self._recognise(response)
+                self._check_server(response)
                 return response.status == 200
         except (aiohttp.ClientError, TimeoutError, RuntimeUnavailableError):
             return False
 
     async def server_info(self) -> dict[str, Any]:
         """Return uptime, idle time, resources and protocol version. Raises RuntimeUnavailableError."""
-        return await self._asked("/server_info", dict)
+        return await self._get_json("/server_info", dict)
 
     async def usage(self, limits: tuple[str, ...] = ()) -> SandboxUsage:
         """Return the resource usage of the whole sandbox, with `limits` added. Raises RuntimeUnavailableError."""
-        return await self._asked("/server_info", lambda info: usage_of(info, limits))
+        return await self._get_json("/server_info", lambda info: usage_of(info, limits))
 
     async def jobs(self) -> list[Job]:
         """Return the processes that commands started and that still run, oldest first. Raises
         RuntimeUnavailableError.
         """
-        return await self._asked("/jobs", jobs_of)
+        return await self._get_json("/jobs", jobs_of)
 
     async def list_folder(self, path: str) -> list[str]:
         """Return the names in a folder; see core.protocols.Runtime. Raises RuntimeUnavailableError."""
         try:
-            async with self._request("POST", "/list_files", json={"path": path}, timeout=_ASKED) as response:
-                self._recognise(response)
+            async with self._request("POST", "/list_files", json={"path": path}, timeout=_QUERY_TIMEOUT) as response:
+                self._check_server(response)
                 response.raise_for_status()
                 return names_in(await bounded(response, MAX_LISTING_BYTES))
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-            raise self._lost(error) from error
+            raise self._connection_error(error) from error
 
     async def read_file(self, path: str, max_bytes: int) -> bytes | None:
         """Return the content of a file; see core.protocols.Runtime. Raises UsageError, RuntimeUnavailableError."""
         try:
             params = {"path": path}
-            async with self._request("GET", "/download_files", params=params, timeout=_ASKED) as response:
-                self._recognise(response)
+            async with self._request("GET", "/download_files", params=params, timeout=_QUERY_TIMEOUT) as response:
+                self._check_server(response)
                 if 400 <= response.status < 500:
                     return None
                 response.raise_for_status()
-                return only_file(await bounded(response, max_bytes + PACKED_BYTES), max_bytes)
+                return only_file(await bounded(response, max_bytes + ARCHIVE_OVERHEAD_BYTES), max_bytes)
         except TooLongError as error:
             raise UsageError(f"more than {max_bytes // 1024} KB. Shorten it.") from error
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-            raise self._lost(error) from error
+            raise self._connection_error(error) from error
 
     async def end_job(self, pid: int) -> None:
         """End a job and its child processes. Raises UsageError if there is no such job, RuntimeUnavailableError."""
         try:
             async with self._request("DELETE", f"/jobs/{pid}") as response:
-                self._recognise(response)
+                self._check_server(response)
                 if response.status == 404:
                     raise UsageError(f"The job {pid} has ended.")
                 if response.status != 200:
-                    raise RuntimeUnavailableError(await refusal(response))
+                    raise RuntimeUnavailableError(await refusal_message(response))
         except aiohttp.ClientError as error:
-            raise self._lost(error) from error
+            raise self._connection_error(error) from error
 
-    async def at_terminal(self, what: str, said: bytes | dict[str, int]) -> None:
+    async def send_to_terminal(self, request: str, content: bytes | dict[str, int]) -> None:
         """Send keys (`input`) or a size (`resize`) to the terminal, or end the user's turn (`give_back`).
 
         Raises UsageError if the sandbox refuses it, RuntimeUnavailableError.
         """
-        body: dict[str, Any] = {"json": said} if isinstance(said, dict) else {"data": said}
+        body: dict[str, Any] = {"json": content} if isinstance(content, dict) else {"data": content}
         try:
-            async with self._request("POST", f"/terminal/{what}", timeout=_ASKED, **body) as response:
-                self._recognise(response)
+            async with self._request("POST", f"/terminal/{request}", timeout=_QUERY_TIMEOUT, **body) as response:
+                self._check_server(response)
                 if response.status in (409, 413):
                     raise UsageError((await response.text())[:500])
                 if response.status != 200:
-                    raise RuntimeUnavailableError(await refusal(response))
+                    raise RuntimeUnavailableError(await refusal_message(response))
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise self._lost(error) from error
+            raise self._connection_error(error) from error
 
-    async def _asked(self, path: str, read: Callable[[Any], T]) -> T:
-        """Get a JSON answer and parse it. Raises RuntimeUnavailableError."""
+    async def _get_json(self, path: str, read: Callable[[Any], T]) -> T:
+        """Raises RuntimeUnavailableError."""
         try:
-            async with self._request("GET", path, timeout=_ASKED) as response:
-                self._recognise(response)
+            async with self._request("GET", path, timeout=_QUERY_TIMEOUT) as response:
+                self._check_server(response)
                 response.raise_for_status()
                 return read(await response.json())
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-            raise self._lost(error) from error
+            raise self._connection_error(error) from error
 
     async def execute(self, action: Action, action_id: int, on_frame: Callable[[Frame], None]) -> Observation:
         """Carry out one action; frames are passed to `on_frame` as they arrive.
@@ -238,53 +236,52 @@ class ActionExecutionClient:
         body = io.BytesIO(encode_request(action, action_id))
         try:
             async with self._request("POST", "/execute_action", data=body, headers=headers) as response:
-                self._recognise(response)
+                self._check_server(response)
                 if response.status != 200:
-                    raise RuntimeUnavailableError(await refusal(response))
+                    raise RuntimeUnavailableError(await refusal_message(response))
                 observation = await self._read(response, on_frame)
         except (aiohttp.ClientError, ProtocolError) as error:
-            raise self._lost(error) from error
+            raise self._connection_error(error) from error
         if observation is None:
-            raise self._lost("its answer ended without an observation")
+            raise self._connection_error("its answer ended without an observation")
         return observation
 
     async def _read(
         self,
         response: aiohttp.ClientResponse,
         on_frame: Callable[[Frame], None],
-        on_sign_of_life: Callable[[], None] = lambda: None,
+        on_data: Callable[[], None] = lambda: None,
     ) -> Observation | None:
         """Pass on the frames of an answer and return the observation at its end, or None if it ends without one.
 
-        `on_sign_of_life` is called for all data; an empty line is nothing but a sign of life. Raises ClientError,
+        `on_data` is called for all data; an empty line is nothing but a sign of life. Raises ClientError,
         ProtocolError.
         """
         lines = LineSplitter()
-        self._answers.add(response)
+        self._responses.add(response)
         try:
             async for data in response.content.iter_any():
-                on_sign_of_life()
+                on_data()
                 for line in filter(None, lines.feed(data)):
-                    said = decode_line(line)
-                    if isinstance(said, Observation):
-                        return said
-                    on_frame(said)
+                    decoded = decode_line(line)
+                    if isinstance(decoded, Observation):
+                        return decoded
+                    on_frame(decoded)
         except BaseException:
             response.close()
             raise
         finally:
-            self._answers.discard(response)
+            self._responses.discard(response)
         return None
 
     def _request(self, method: str, path: str, **options: Any) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-        """Make a request to this server, without following redirects."""
+        """Make a request without following redirects."""
         return self._session.request(method, self._url + path, allow_redirects=False, **options)
 
-    def _lost(self, reason: object) -> RuntimeUnavailableError:
-        """Return the error for a server that cannot be reached or breaks off."""
+    def _connection_error(self, reason: object) -> RuntimeUnavailableError:
         return RuntimeUnavailableError(_GONE.format(reason=reason))
 
-    def _recognise(self, response: aiohttp.ClientResponse) -> None:
+    def _check_server(self, response: aiohttp.ClientResponse) -> None:
         """Raise RuntimeUnavailableError for an answer from another server than the first, or of another version.
 
         Requests name the server that they are meant for, so another server has carried out nothing.
@@ -295,7 +292,7 @@ class ActionExecutionClient:
             self._instance = instance
             self._session.headers[INSTANCE_HEADER] = instance
         if instance != self._instance:
-            raise RuntimeUnavailableError(_GONE.format(reason=_ANOTHER))
+            raise RuntimeUnavailableError(_GONE.format(reason=_OTHER_SERVER))
 
     def _check_version(self, response: aiohttp.ClientResponse) -> None:
         theirs = response.headers.get(VERSION_HEADER, str(PROTOCOL_VERSION))
@@ -303,42 +300,42 @@ class ActionExecutionClient:
             raise RuntimeUnavailableError(_OTHER_VERSION.format(theirs=theirs[:20], ours=PROTOCOL_VERSION))
 
     async def watch_page(self) -> AsyncGenerator[PageShown, None]:
-        """The page in the browser as it changes, at most five times a second, until the server ends.
+        """Yield the page in the browser when it changes, at most five times a second, until the server ends.
 
-        A reader who is slow skips pictures. Pictures are made for as long as somebody reads: close the generator, or
-        cancel its reader. Raises UsageError where there is no browser, RuntimeUnavailableError.
+        A slow reader misses pictures. Close the generator or cancel its reader to stop them. Raises UsageError if there
+        is no browser, RuntimeUnavailableError.
         """
         try:
             async with aclosing(self._pages()) as pages:
                 async for page in pages:
                     yield page
         except (aiohttp.ClientError, ProtocolError) as error:
-            raise self._lost(error) from error
+            raise self._connection_error(error) from error
 
     async def _pages(self) -> AsyncGenerator[PageShown, None]:
-        """`watch_page` over one connection. Raises ClientError and ProtocolError, too."""
+        """`watch_page` over one connection. Also raises ClientError and ProtocolError."""
         lines = LineSplitter()
         async with self._request("GET", "/browser/stream") as response:
-            self._recognise(response)
+            self._check_server(response)
             if response.status == 404:
                 raise UsageError("This sandbox has no browser. Start it with the plugin `browser`.")
             if response.status != 200:
-                raise RuntimeUnavailableError(await refusal(response))
+                raise RuntimeUnavailableError(await refusal_message(response))
             async for data in response.content.iter_any():
                 for line in lines.feed(data):
-                    if isinstance(said := decode_line(line), PageShown):
-                        yield said
+                    if isinstance(page := decode_line(line), PageShown):
+                        yield page
                 if self._session.closed:  # closed while the caller processed the page
                     return
 
     async def aclose(self) -> None:
-        """Close the connections; whoever waits for an observation gets RuntimeUnavailableError. May be called twice."""
-        for response in self._answers:
+        """Close the connections; `execute` raises RuntimeUnavailableError. May be called twice."""
+        for response in self._responses:
             response.close()  # otherwise its reader would wait for ever
         await self._session.close()
 
 
-async def refusal(response: aiohttp.ClientResponse) -> str:
+async def refusal_message(response: aiohttp.ClientResponse) -> str:
     """Return the error message for an answer whose status is not 200."""
     detail = (await response.text())[:500]
     return f"The sandbox refused the action with status {response.status}: {detail}. Restart the runtime."

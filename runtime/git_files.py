@@ -5,8 +5,8 @@ which only have patterns, and never the folder's own `.git`, whose settings coul
 tracked are therefore not listed.
 
 git opens every `.gitignore` and `.gitattributes` that it finds, and would wait for ever at a FIFO of that name. While
-git runs, `released` opens each FIFO briefly for writing, so that git reads an empty file and continues. Folders are
-searched for FIFOs only if git takes longer than usual. Links are not followed.
+git runs, `unblock_pipes` opens each FIFO briefly for writing, so that git reads an empty file and continues. Folders
+are searched for FIFOs only if git takes longer than usual. Links are not followed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-PATIENCE_S = 0.2
+FIRST_PAUSE_S = 0.2
 """git lists most workspaces in less."""
 PAUSE_S = 0.005
 """Between two attempts to open known FIFOs."""
@@ -31,7 +31,7 @@ _WRITE = os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXE
 
 
 @contextmanager
-def released(folder: str) -> Iterator[None]:
+def unblock_pipes(folder: str) -> Iterator[None]:
     """While this context is open, FIFOs below the folder do not block a git that reads its patterns."""
     is_done = threading.Event()
     thread = threading.Thread(target=_release, args=(folder, is_done), name="git-pipes", daemon=True)
@@ -44,16 +44,16 @@ def released(folder: str) -> Iterator[None]:
 
 
 def _release(folder: str, is_done: threading.Event) -> None:
-    pause_s = PATIENCE_S
+    pause_s = FIRST_PAUSE_S
     while not is_done.wait(pause_s):
         pipes = []
         for pipe in _pipes(folder, is_done):
             pipes.append(pipe)
-            _open_for_an_instant(pipe)
+            _open_briefly(pipe)
         attempts = int(SEARCH_EVERY_S / PAUSE_S) if pipes else 0
         for _ in range(attempts):  # git opens the same file several times, then the next one
             for pipe in pipes:
-                _open_for_an_instant(pipe)
+                _open_briefly(pipe)
             if is_done.wait(PAUSE_S):
                 return
         pause_s = PAUSE_S if pipes else SEARCH_EVERY_S
@@ -61,21 +61,21 @@ def _release(folder: str, is_done: threading.Event) -> None:
 
 def _pipes(folder: str, is_done: threading.Event) -> Iterator[str]:
     """Yield FIFOs with such a name. Ends early when git has ended."""
-    waiting = [folder]
-    while waiting and not is_done.is_set():
-        above = waiting.pop()
+    queue = [folder]
+    while queue and not is_done.is_set():
+        above = queue.pop()
         try:
             with os.scandir(above) as entries:
                 for entry in entries:
                     if entry.name in _NAMES and stat.S_ISFIFO(entry.stat(follow_symlinks=False).st_mode):
                         yield entry.path
                     elif entry.name != ".git" and entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
+                        queue.append(entry.path)
         except OSError:
             continue
 
 
-def _open_for_an_instant(pipe: str) -> None:
+def _open_briefly(pipe: str) -> None:
     """Unblock a process that waits for a writer, if there is one."""
     try:
         opened = os.open(pipe, _WRITE)
@@ -94,19 +94,19 @@ MAX_REPOSITORIES = 100
 
 def git_files(folder: Path) -> list[str] | None:
     """Return the paths of a folder's files, relative to it; None if git cannot list them. Blocks."""
-    with tempfile.TemporaryDirectory(prefix="handloom-git-") as ours:
+    with tempfile.TemporaryDirectory(prefix="handloom-git-") as repository:
         for name in ("objects", "refs"):
-            Path(ours, name).mkdir()
-        Path(ours, "HEAD").write_text("ref: refs/heads/none\n")
+            Path(repository, name).mkdir()
+        Path(repository, "HEAD").write_text("ref: refs/heads/none\n")
         names: list[str] = []
-        waiting = [""]
+        queue = [""]
         for _ in range(MAX_REPOSITORIES):
-            if not waiting:
+            if not queue:
                 break
-            below = waiting.pop(0)
-            if (told := _listed(ours, folder / below)) is not None:
-                names += [below + name for name in told if not name.endswith("/")]
-                waiting += [below + name for name in told if name.endswith("/")]
+            below = queue.pop(0)
+            if (output := _listed(repository, folder / below)) is not None:
+                names += [below + name for name in output if not name.endswith("/")]
+                queue += [below + name for name in output if name.endswith("/")]
             elif not below:
                 return None
     return names
@@ -116,8 +116,8 @@ def _listed(repository: str, folder: Path) -> list[str] | None:
     """Return files, and nested repositories with a trailing slash."""
     file = folder / ".git" / "info" / "exclude"  # the repository's private patterns
     excludes = [f"--exclude-from={file}"] if file.is_file() else []
-    told = _git(repository, folder, "ls-files", "-z", "--others", "--exclude-standard", *excludes)
-    return None if told is None else told.decode("utf-8", "surrogateescape").split("\0")[:-1]
+    output = _git(repository, folder, "ls-files", "-z", "--others", "--exclude-standard", *excludes)
+    return None if output is None else output.decode("utf-8", "surrogateescape").split("\0")[:-1]
 
 
 def _git(repository: str, folder: Path, *arguments: str) -> bytes | None:
@@ -137,10 +137,10 @@ def _git(repository: str, folder: Path, *arguments: str) -> bytes | None:
             ending.start()
             try:
                 assert process.stdout is not None
-                with released(str(folder)):
-                    told = process.stdout.read(MAX_BYTES)
+                with unblock_pipes(str(folder)):
+                    output = process.stdout.read(MAX_BYTES)
                 process.stdout.close()
-                return told if process.wait() == 0 or len(told) == MAX_BYTES else None
+                return output if process.wait() == 0 or len(output) == MAX_BYTES else None
             finally:
                 ending.cancel()
     except OSError:

@@ -1,15 +1,14 @@
-"""The wire between Handloom and a sandbox. Pure functions of bytes and events: no sockets, no clock.
+"""The wire format between Handloom and a sandbox. Pure functions of bytes and events: no sockets, no clock.
 
-`POST /execute_action` takes `{"action": {"action": "run", "args": {...}, "timeout": 10, "id": 7}}`. The secrets
-that one command may have stand beside it, `"secrets": {"NAME": "value"}`, and nobody keeps or logs them. The
-answer is one observation in V0 form as JSON; where the caller accepts `application/x-ndjson`, it is frames
-while the action runs, one JSON object a line, and the observation as the last line. Closing the response is
-the interrupt, but for a request that names itself by RESUME_HEADER: its action goes on, and so do its lines, an
-empty one where there is nothing new for a while. `GET /actions/{token}?after=N` reads on after frame N, and
-`DELETE /actions/{token}` interrupts it and forgets its answer.
+`POST /execute_action` takes `{"action": {"action": "run", "args": {...}, "timeout": 10, "id": 7}}`, and beside it the
+secrets for this command, `"secrets": {"NAME": "value"}`, which are neither stored nor logged. The answer is one
+observation in V0 form as JSON. For callers that accept `application/x-ndjson` it is frames while the action runs, one
+JSON object per line, and the observation as the last line. Closing the response interrupts the action, except for a
+request with RESUME_HEADER: its action and its lines continue, with an empty line if there is nothing new for a while.
+`GET /actions/{token}?after=N` continues after frame N, and `DELETE /actions/{token}` interrupts the action and deletes
+its answer.
 
-Everything that is decoded here was written by the other side and may be hostile: what does not fit raises
-ProtocolError and nothing else.
+Everything decoded here may be hostile: invalid data raises ProtocolError and nothing else.
 """
 
 from __future__ import annotations
@@ -93,11 +92,11 @@ def decode_request(body: bytes) -> tuple[Action, int]:
 
 def decode_secrets(body: bytes) -> Mapping[str, str]:
     """Return the secrets of a request by name. Raises ProtocolError, whose text contains no values."""
-    said = _decode(body).get("secrets", {}) if b'"secrets"' in body else {}
-    if not isinstance(said, dict) or not all(isinstance(value, str) for value in said.values()):
+    secrets = _decode(body).get("secrets", {}) if b'"secrets"' in body else {}
+    if not isinstance(secrets, dict) or not all(isinstance(value, str) for value in secrets.values()):
         raise ProtocolError("'secrets' must be an object of strings")
     try:
-        return validated(said)
+        return validated(secrets)
     except ValueError as error:
         raise ProtocolError(str(error)) from None
 

@@ -22,6 +22,7 @@ from runtime.shortage_messages import with_note
 
 if TYPE_CHECKING:
     from runtime.client import ActionExecutionClient
+    from runtime.isolation.workspace_guard import WorkspaceGuard
 
 
 class ServerRuntime(ABC):
@@ -38,11 +39,13 @@ class ServerRuntime(ABC):
     def __init__(self) -> None:
         self._limits: tuple[str, ...] = ()
         """The resource limits of the sandbox, as text for the user."""
+        self._guard: WorkspaceGuard | None = None
+        """The guard of the workspace, if the sandbox mounts a folder of this machine."""
         self._client: ActionExecutionClient | None = None
         self._starting = asyncio.Lock()
         self._started = asyncio.Condition()
 
-    # -- the launcher's ----------------------------------------------------------------------------------------------
+    # -- implemented by launchers ------------------------------------------------------------------------------------
 
     @abstractmethod
     async def _open(self, say: Say) -> ActionExecutionClient:
@@ -52,34 +55,26 @@ class ServerRuntime(ABC):
     async def _shut(self) -> None:
         """Undo what `_open` did, however far it got. The client is already closed."""
 
-    async def _revived(self) -> bool:
+    async def _revive(self) -> bool:
         """Try to bring back a server that did not answer; return whether that worked."""
         return False
 
-    async def _fallen(self) -> str:
-        """Return why the sandbox must not be used any more although it runs, or an empty string."""
-        return ""
-
-    async def _moved_aside(self) -> list[str]:
-        """Move aside files made by the action that programs on the host would run; return a line for each."""
-        return []
-
-    async def _carry_out(
+    async def _execute(
         self, client: ActionExecutionClient, action: Action, action_id: int, on_frame: Callable[[Frame], None]
     ) -> Observation:
         return await client.execute(action, action_id, on_frame)
 
-    async def _remarks(self) -> list[str]:
+    async def _notes(self) -> list[str]:
         """Return notes to append to the output of the command that just ended; empty strings are ignored."""
         return []
 
-    # -- life --------------------------------------------------------------------------------------------------------
+    # -- start and end -----------------------------------------------------------------------------------------------
 
     async def start(self, say: Say = silently) -> None:
         """Start the server unless it runs. Raises RuntimeUnavailableError; may then be called again."""
         async with self._starting:
             if self._client is not None and (
-                await self._client.alive() or (await self._revived() and await self._client.alive())
+                await self._client.alive() or (await self._revive() and await self._client.alive())
             ):
                 return
             await run_to_completion(self._end())
@@ -107,20 +102,21 @@ class ServerRuntime(ABC):
             await client.aclose()
         await self._shut()
 
-    # -- what it is asked --------------------------------------------------------------------------------------------
+    # -- requests ----------------------------------------------------------------------------------------------------
 
     async def execute(self, action: Action, action_id: int, on_frame: Callable[[Frame], None]) -> Observation:
         """Carry out one action. Raises RuntimeUnavailableError if the server is not running; see `start`."""
         if self._client is None:
             raise RuntimeUnavailableError("The runtime is not running. Start it first.")
-        if fallen := await self._fallen():
+        guard = self._guard
+        if guard is not None and (broken := await asyncio.to_thread(guard.broken_protection)):
             await self.aclose()
-            raise RuntimeUnavailableError(f"{fallen}. The sandbox was ended; the next action starts a new one.")
+            raise RuntimeUnavailableError(f"{broken}. The sandbox was ended; the next action starts a new one.")
         try:
-            observation = await self._carry_out(self._client, action, action_id, on_frame)
+            observation = await self._execute(self._client, action, action_id, on_frame)
         finally:
-            moved = await self._moved_aside()
-        for line in (*moved, *await self._remarks()):
+            moved = await asyncio.to_thread(guard.move_aside) if guard is not None else []
+        for line in (*moved, *await self._notes()):
             observation = with_note(observation, line)
         return observation
 
@@ -134,9 +130,15 @@ class ServerRuntime(ABC):
         """Return an empty list: the workspace is not copied back."""
         return []
 
+    async def left_behind(self) -> list[str]:
+        """Return a line for each new file in the workspace that the user's programs would execute."""
+        return await asyncio.to_thread(self._guard.left_behind) if self._guard is not None else []
+
     async def put_back(self, name: str) -> str:
-        """Restore a file that was moved aside; see core.protocols.Runtime."""
-        raise UsageError("No file was moved aside in this sandbox.")
+        """Restore the name of a file that was moved aside; see core.protocols.Runtime."""
+        if self._guard is None:
+            raise UsageError("No file was moved aside in this sandbox.")
+        return await asyncio.to_thread(self._guard.put_back, name)
 
     async def list_folder(self, path: str) -> list[str]:
         """Return the names in a folder of the sandbox; see core.protocols.Runtime."""
@@ -180,15 +182,12 @@ class ServerRuntime(ABC):
 
     async def type_keys(self, keys: bytes) -> None:
         """Send keys to the terminal. Raises UsageError if no program takes them, RuntimeUnavailableError."""
-        await self._at_terminal("input", keys)
+        await self._running.send_to_terminal("input", keys)
 
     async def resize_terminal(self, rows: int, columns: int) -> None:
         """Set the size of the terminal. Raises RuntimeUnavailableError."""
-        await self._at_terminal("resize", {"rows": rows, "columns": columns})
+        await self._running.send_to_terminal("resize", {"rows": rows, "columns": columns})
 
     async def give_terminal_back(self) -> None:
         """End the action with which the user took over the terminal. Raises RuntimeUnavailableError."""
-        await self._at_terminal("give_back", b"")
-
-    async def _at_terminal(self, what: str, said: bytes | dict[str, int]) -> None:
-        await self._running.at_terminal(what, said)
+        await self._running.send_to_terminal("give_back", b"")

@@ -13,6 +13,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import Self
 
 from core.errors import CheckpointError
 
@@ -29,13 +30,15 @@ class UnreadableError(Exception):
 
 
 class WorkspaceFiles:
-    """The files below a folder, which is held open until `close`. Raises OSError if it cannot be opened."""
+    """The files below a folder, which is open until the context is left. Raises OSError if it cannot be opened."""
 
     def __init__(self, folder: str) -> None:
         self._root = os.open(folder, _FOLDER & ~os.O_NOFOLLOW)
 
-    def close(self) -> None:
-        """Close the folder."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
         os.close(self._root)
 
     def read(self, path: str, max_bytes: int) -> tuple[int, bytes] | None:
@@ -67,7 +70,7 @@ class WorkspaceFiles:
 
     @contextmanager
     def moving(self, stage: str, aside: str) -> Iterator[Moving]:
-        """Write files, all or none: unless `is_whole` is set at the end, everything is undone.
+        """Write files, all or none: unless `is_final` is set at the end, everything is undone.
 
         `stage` is the name of the staging folder, `aside` the suffix for files that are in the way. Raises OSError, and
         CheckpointError if the undo fails.
@@ -78,8 +81,8 @@ class WorkspaceFiles:
             yield moving
         finally:
             try:
-                if not moving.is_whole:
-                    moving.take_back()
+                if not moving.is_final:
+                    moving.undo()
             except OSError as error:
                 raise CheckpointError(
                     f"The restore stopped halfway and could not be undone ({error.strerror or error}). "
@@ -118,7 +121,7 @@ class WorkspaceFiles:
                 except FileNotFoundError:
                     if not make:
                         raise
-                    following = _made(folder, part)
+                    following = _make_folder(folder, part)
                 os.close(folder)
                 folder = following
             yield folder, name
@@ -137,10 +140,10 @@ class Moving:
         self._files = files
         self._stage = stage
         self._aside = aside
-        self._back: list[Callable[[], None]] = []
-        self.kept: list[str] = []
+        self._undo_steps: list[Callable[[], None]] = []
+        self.renamed: list[str] = []
         """Files that were in the way, by their new path."""
-        self.is_whole = False
+        self.is_final = False
         """Set by the caller when the changes are final."""
 
     def put(self, number: int, mode: int, content: bytes) -> None:
@@ -154,14 +157,14 @@ class Moving:
 
     def remove(self, path: str) -> None:
         """Remove a file or link and folders that become empty; a missing one is ignored. Raises OSError."""
-        old = f"{self._stage}/old-{len(self._back)}"
+        old = f"{self._stage}/old-{len(self._undo_steps)}"
         try:
             self._rename(path, old)
         except OSError as error:
             if error.errno not in _GONE:
                 raise
             return
-        self._back.append(lambda: self._rename(old, path))
+        self._undo_steps.append(lambda: self._rename(old, path))
         while "/" in path:
             path = path.rpartition("/")[0]
             try:
@@ -175,45 +178,45 @@ class Moving:
 
         An existing file is replaced atomically if `is_known`, else it is renamed.
         """
-        for above in _above(path):
-            self._clear_way(above, for_folder=True)
+        for above in _parents(path):
+            self._move_obstacle(above, for_folder=True)
         if not is_known:
-            self._clear_way(path)
-        old, waiting = f"{self._stage}/old-{len(self._back)}", f"{self._stage}/{number}"
+            self._move_obstacle(path)
+        old, waiting = f"{self._stage}/old-{len(self._undo_steps)}", f"{self._stage}/{number}"
         with self._files.folder_of(path, make=True) as (folder, name):
             there = _status(folder, name)
             if there is not None and stat.S_ISDIR(there.st_mode):
-                self._clear_way(path)
+                self._move_obstacle(path)
                 there = None
             with self._files.folder_of(old) as (stage, kept):
                 if mode != LINK:
-                    _take_over(there, os.fstat(folder), mode, str(number), stage)
+                    _copy_permissions(there, os.fstat(folder), mode, str(number), stage)
                 if there is not None:
                     os.link(name, kept, src_dir_fd=folder, dst_dir_fd=stage, follow_symlinks=False)
                 os.replace(str(number), name, src_dir_fd=stage, dst_dir_fd=folder)
-        self._back.append(lambda: self._rename(*((old, path) if there is not None else (path, waiting))))
+        self._undo_steps.append(lambda: self._rename(*((old, path) if there is not None else (path, waiting))))
 
-    def take_back(self) -> None:
+    def undo(self) -> None:
         """Undo everything. Raises OSError if that fails."""
-        while self._back:
-            self._back.pop()()
+        while self._undo_steps:
+            self._undo_steps.pop()()
 
-    def _clear_way(self, path: str, *, for_folder: bool = False) -> None:
+    def _move_obstacle(self, path: str, *, for_folder: bool = False) -> None:
         """Rename what is in the way; with `for_folder`, unless it is a folder."""
         with suppress(FileNotFoundError), self._files.folder_of(path) as (folder, name):
             there = _status(folder, name)
             if there is None or (for_folder and stat.S_ISDIR(there.st_mode)):
                 return
             os.rename(name, name + self._aside, src_dir_fd=folder, dst_dir_fd=folder)
-            self.kept.append(path + self._aside)
-            self._back.append(lambda: self._rename(path + self._aside, path))
+            self.renamed.append(path + self._aside)
+            self._undo_steps.append(lambda: self._rename(path + self._aside, path))
 
     def _rename(self, one: str, other: str) -> None:
         with self._files.folder_of(one) as (source, old), self._files.folder_of(other, make=True) as (target, new):
             os.rename(old, new, src_dir_fd=source, dst_dir_fd=target)
 
 
-def _above(path: str) -> list[str]:
+def _parents(path: str) -> list[str]:
     """Return the parent folders of a path, top first."""
     parts = path.split("/")
     return ["/".join(parts[:length]) for length in range(1, len(parts))]
@@ -245,7 +248,7 @@ def _content(folder: int, name: str, max_bytes: int) -> tuple[int, bytes]:
         return (PROGRAM if found.st_mode & stat.S_IXUSR else FILE), data
 
 
-def _made(folder: int, name: str) -> int:
+def _make_folder(folder: int, name: str) -> int:
     above = os.fstat(folder)
     os.mkdir(name, 0o777, dir_fd=folder)
     made = os.open(name, _FOLDER, dir_fd=folder)
@@ -254,7 +257,7 @@ def _made(folder: int, name: str) -> int:
     return made
 
 
-def _take_over(old: os.stat_result | None, above: os.stat_result, mode: int, new: str, waiting: int) -> None:
+def _copy_permissions(old: os.stat_result | None, above: os.stat_result, mode: int, new: str, waiting: int) -> None:
     """Give a new file the permissions of the one it replaces, else those of a new file of the folder's owner."""
     if old is not None and stat.S_ISREG(old.st_mode):
         bits = stat.S_IMODE(old.st_mode) & 0o777

@@ -27,12 +27,10 @@ WATCHED = (
         "runtime.reconnecting_client",
         "runtime.local.local_runtime",
         "runtime.protocol",
-        "runtime.environment",
     ),
     *(
         "runtime.health_check",
         "runtime.remote.remote_runtime",
-        "runtime.remote.remote_address",
         "runtime.server_runtime",
     ),
 )
@@ -41,8 +39,8 @@ ALLOWED = (
     # One line of the log, about a failure, to a terminal.
     ("logging/__init__.py", frozenset({"emit"})),
     # A folder and a key of 64 bytes under /tmp. In a thread, a start that is cancelled would leave the key behind.
-    ("runtime/local/local_runtime.py", frozenset({"_bound", "_write_key"})),
-    ("runtime/isolation/session_folder.py", frozenset({"__init__"})),
+    ("runtime/local/local_runtime.py", frozenset({"_bind", "_write_key"})),
+    ("runtime/isolation/confinement.py", frozenset({"_create"})),
 )
 """File and functions in which the loop may wait for the disk, and why."""
 

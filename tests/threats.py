@@ -52,7 +52,7 @@ THREATS = (
             "tests/acp/test_hostile.py::test_a_line_that_is_too_long_is_left_out_whole",
             "tests/acp/test_hostile.py::test_pictures_and_sounds_that_are_none_are_refused",
             "tests/acp/test_hostile.py::test_nothing_but_messages_is_on_standard_output",
-            "tests/acp/test_told.py::TestToolCalls::test_a_large_edit_is_asked_about_whole",
+            "tests/acp/test_updates.py::TestToolCalls::test_a_large_edit_is_asked_about_whole",
         ),
     ),
     Threat(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return the exit status. The terminal is restored."""
-    sys.excepthook = failure_report.tell
+    sys.excepthook = failure_report.report_exception
     options = parser().parse_args(arguments)
     if options.version:
         from importlib.metadata import version
@@ -85,7 +85,7 @@ def _acp(options: argparse.Namespace) -> int:
     import asyncio
 
     _set_language_and_keys()
-    from tui.acp.serve import serve
+    from tui.acp.server import serve
     from tui.cli.options import StartOptions
 
     start = StartOptions(os.getcwd(), options.model, runtime=options.runtime, trusts=options.trust)

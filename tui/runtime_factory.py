@@ -69,7 +69,7 @@ class Runtimes:
         return runtime
 
     def _create(self, workspace: str) -> Runtime:
-        from runtime.isolation.session_folder import remove_abandoned
+        from runtime.isolation.confinement import remove_abandoned
 
         settings = self._settings()
         remove_abandoned()
@@ -91,7 +91,7 @@ class Runtimes:
         """
         from core.security.guard import guard_for_folder
         from runtime.isolation.confinement import Confinement
-        from runtime.isolation.isolated_program import words
+        from runtime.isolation.isolated_program import command_prefix
 
         settings = self._settings()
         isolation, is_contained = isolation_of(settings.sandbox, self._home), settings.runtime == "docker"
@@ -100,7 +100,7 @@ class Runtimes:
         workspace = Path(folder).resolve()
         why = Confinement(workspace, replace(isolation, kind="auto")).why_open
         if not why:
-            return words(workspace, isolation, guard_for_folder(self._home, str(workspace)).denials())
+            return command_prefix(workspace, isolation, guard_for_folder(self._home, str(workspace)).denials())
         if isolation.kind == "bubblewrap" or is_contained:
             raise RuntimeUnavailableError(
                 f"This workspace's server cannot be isolated: {why}. To run it on this machine as you, name it under "
@@ -186,12 +186,11 @@ def _is_elsewhere(settings: Settings) -> bool:
 
 def _remote(settings: RemoteSettings, environ: Mapping[str, str]) -> Runtime:
     """Raises ConfigurationError."""
-    from runtime.remote.remote_address import key_from, parsed
-    from runtime.remote.remote_runtime import RemoteRuntime
+    from runtime.remote.remote_runtime import RemoteRuntime, parse_address, read_key
 
     return RemoteRuntime(
-        parsed(settings.url),
-        lambda: key_from(environ, settings.key_env, settings.key_file),
+        parse_address(settings.url),
+        lambda: read_key(environ, settings.key_env, settings.key_file),
         ca_file=settings.ca_file,
         working_dir=settings.working_dir,
         patience_s=settings.patience_s,

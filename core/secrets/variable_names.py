@@ -58,3 +58,8 @@ def from_environment(environ: Mapping[str, str]) -> list[str]:
     for value in environ.values():
         found.update(dict.fromkeys(passwords_in(value)))
     return [value for value in found if len(value) >= MIN_LENGTH]
+
+
+def without_secret_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a sandbox: commands can print it, and the model sees the output."""
+    return {name: value for name, value in environ.items() if not is_secret(name, value)}

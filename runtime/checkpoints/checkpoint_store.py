@@ -74,7 +74,7 @@ class WorkspaceCheckpoints:
     def __init__(self, home: Path, workspace: str, conversation_id: str) -> None:
         self._workspace = os.path.realpath(workspace)
         self._folder = _store_of(home, workspace)
-        self._excluded = _below(self._workspace, os.path.realpath(home))
+        self._excluded = _relative_path(self._workspace, os.path.realpath(home))
         self._ref = f"refs/checkpoints/{conversation_id}"
         self._turn = asyncio.Lock()
         self._last: tuple[str, Checkpoint] | None = None
@@ -88,7 +88,7 @@ class WorkspaceCheckpoints:
 
         Raises CheckpointError, which says what to do. Cancelling leaves the store unchanged.
         """
-        return await self._apart(lambda git: self._take(git, label))
+        return await self._in_thread(lambda git: self._take(git, label))
 
     async def changes(self, one: str, other: str) -> list[FileChange]:
         """Return how the files of two checkpoints differ. Raises CheckpointError."""
@@ -98,7 +98,7 @@ class WorkspaceCheckpoints:
             git.require(other)
             return git.changes(one, other)
 
-        return await self._apart(compare)
+        return await self._in_thread(compare)
 
     async def read(self, checkpoint: str, path: str, max_bytes: int) -> bytes | None:
         """Return a file's content in a checkpoint, or None if it is not there. Raises CheckpointError, also if it is
@@ -113,14 +113,14 @@ class WorkspaceCheckpoints:
             with git.contents() as contents:
                 return contents.read(entry.id, max_bytes)
 
-        return await self._apart(look)
+        return await self._in_thread(look)
 
     async def amend(self, checkpoint: str, contents: Mapping[str, bytes | None], label: str) -> Checkpoint:
         """Make another checkpoint with these files replaced, or removed if the content is None.
 
         Executable bits are kept. The workspace is not touched. Raises CheckpointError.
         """
-        return await self._apart(lambda git: self._amend(git, checkpoint, contents, label))
+        return await self._in_thread(lambda git: self._amend(git, checkpoint, contents, label))
 
     async def restore(self, checkpoint: str, paths: Sequence[str] | None = None) -> Restored:
         """Restore the workspace, or only these paths, from a checkpoint.
@@ -129,15 +129,15 @@ class WorkspaceCheckpoints:
         otherwise, nothing has changed. Cancelling before the first file is moved into place changes nothing; later, the
         restore is completed.
         """
-        return await self._apart(lambda git: self._restore(git, checkpoint, paths))
+        return await self._in_thread(lambda git: self._restore(git, checkpoint, paths))
 
     async def unpack(self, checkpoint: str, folder: str) -> None:
         """Write all files of a checkpoint into another folder, which is empty or missing. Raises CheckpointError."""
-        await self._apart(lambda git: self._unpack(git, checkpoint, folder))
+        await self._in_thread(lambda git: self._unpack(git, checkpoint, folder))
 
     async def list(self) -> list[Checkpoint]:
         """Return this conversation's checkpoints, oldest first. Raises CheckpointError."""
-        return await self._apart(lambda git: [_read(kept) for kept in git.kept(self._ref)])
+        return await self._in_thread(lambda git: [_read(kept) for kept in git.kept(self._ref)])
 
     async def prune(self, max_bytes: int = MAX_STORE_BYTES) -> int:
         """Delete the workspace's oldest checkpoints, of all conversations, until the store is small enough; return how
@@ -145,7 +145,7 @@ class WorkspaceCheckpoints:
 
         The newest always stays. Raises CheckpointError.
         """
-        return await self._apart(lambda git: _prune(git, max_bytes))
+        return await self._in_thread(lambda git: _prune(git, max_bytes))
 
     async def delete(self) -> None:
         """Delete this conversation's checkpoints; the store is removed with the workspace's last one.
@@ -162,7 +162,7 @@ class WorkspaceCheckpoints:
             else:
                 git.tidy()
 
-        await self._apart(forget)
+        await self._in_thread(forget)
 
     # -- taking ------------------------------------------------------------------------------------------------------
 
@@ -229,7 +229,7 @@ class WorkspaceCheckpoints:
 
     # -- one at a time, in a thread ----------------------------------------------------------------------------------
 
-    async def _apart(self, work: Callable[[ShadowGit], T]) -> T:
+    async def _in_thread(self, work: Callable[[ShadowGit], T]) -> T:
         """Run `work` in a thread. Cancelling ends git, waits for the thread, and is then raised."""
         stop = _Stop()
         async with self._turn:
@@ -262,7 +262,7 @@ class WorkspaceCheckpoints:
             lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX)
-                if _is_at(lock, path):
+                if _is_same_file(lock, path):
                     return lock
             except BaseException:
                 os.close(lock)
@@ -271,13 +271,10 @@ class WorkspaceCheckpoints:
 
     @contextmanager
     def _opened(self, folder: str) -> Iterator[WorkspaceFiles]:
-        files = WorkspaceFiles(folder)
-        try:
+        with WorkspaceFiles(folder) as files:
             for stage in files.stages(STAGE):
                 files.clear(stage)
             yield files
-        finally:
-            files.close()
 
 
 class _Stop:
@@ -355,11 +352,11 @@ def _write(
                 moving.remove(path)
         for number, change in enumerate(writes):
             moving.place(number, change.path, wanted[change.path].mode, is_known=change.kind is ChangeKind.CHANGED)
-        moving.is_whole = True
-    return sorted({*kept, *ignored, *moving.kept})
+        moving.is_final = True
+    return sorted({*kept, *ignored, *moving.renamed})
 
 
-def _is_at(fd: int, path: Path) -> bool:
+def _is_same_file(fd: int, path: Path) -> bool:
     """Return whether an open file is still the one at a path."""
     try:
         return os.path.samestat(os.fstat(fd), os.stat(path, follow_symlinks=False))
@@ -390,10 +387,10 @@ def _prune(git: ShadowGit, max_bytes: int) -> int:
 
 
 def _read(kept: KeptCommit) -> Checkpoint:
-    told = json.loads(kept.message)
-    return Checkpoint(**{**told, "id": kept.id, "skipped": tuple(told["skipped"])})
+    data = json.loads(kept.message)
+    return Checkpoint(**{**data, "id": kept.id, "skipped": tuple(data["skipped"])})
 
 
-def _below(folder: str, inner: str) -> list[str]:
+def _relative_path(folder: str, inner: str) -> list[str]:
     """Return a list with the path of `inner` relative to `folder`, or an empty list if it is outside."""
     return [inner[len(folder) + 1 :]] if inner.startswith(folder.rstrip("/") + "/") else []

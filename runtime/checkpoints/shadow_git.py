@@ -24,7 +24,7 @@ from typing import IO
 
 from core.checkpoints.model import ChangeKind, FileChange
 from core.errors import CheckpointError
-from runtime.git_files import released
+from runtime.git_files import unblock_pipes
 
 QUERY_TIMEOUT_S = 30.0
 """Listing 100,000 files takes one second."""
@@ -119,15 +119,15 @@ class ShadowGit:
 
     def changed_paths(self, excluded: Sequence[str]) -> list[str]:
         """Return the paths that may differ from the index, sorted, without new ignored files."""
-        found = {told[2:] for told in self._listed("", "-t", "--modified", "--deleted", excluded=excluded)}
+        found = {output[2:] for output in self._listed("", "-t", "--modified", "--deleted", excluded=excluded)}
         found |= {
             f"{path}/" for path in found if self._is_repository(path)
         }  # git does not report this for a former file
-        waiting = [path for path in found if path.endswith("/")]
-        while waiting:  # a nested repository, which git would store as a mere reference
-            found.discard(folder := waiting.pop())
-            below = {folder + told for told in self._listed(folder, excluded=excluded)}
-            waiting += [path for path in below if path.endswith("/") and path != folder]
+        queue = [path for path in found if path.endswith("/")]
+        while queue:  # a nested repository, which git would store as a mere reference
+            found.discard(folder := queue.pop())
+            below = {folder + output for output in self._listed(folder, excluded=excluded)}
+            queue += [path for path in below if path.endswith("/") and path != folder]
             found |= below - {folder}
         return sorted(path for path in found if not path.endswith("/"))
 
@@ -157,8 +157,8 @@ class ShadowGit:
                 file.write_bytes(content)
             data = os.fsencode("".join(f"./{path}\0" for path in paths))  # so that no path looks like a pattern
             command, environ = ("check-ignore", "-z", "--stdin", "--no-index"), {"GIT_LITERAL_PATHSPECS": "0"}
-            told = self._run(*command, data=data, work_tree=top, environ=environ, also=(1,))
-            return {path.removeprefix("./") for path in _texts(told)}
+            output = self._run(*command, data=data, work_tree=top, environ=environ, also=(1,))
+            return {path.removeprefix("./") for path in _texts(output)}
 
     # -- objects -----------------------------------------------------------------------------------------------------
 
@@ -217,8 +217,8 @@ class ShadowGit:
     def kept(self, ref: str) -> list[KeptCommit]:
         """Return the commits under a ref, oldest first."""
         form = "--format=%(refname) %(objectname) %(contents)%00"
-        told = self._run("for-each-ref", form, ref).decode("utf-8", "surrogateescape")
-        lines = (part.lstrip("\n") for part in told.split("\0"))
+        output = self._run("for-each-ref", form, ref).decode("utf-8", "surrogateescape")
+        lines = (part.lstrip("\n") for part in output.split("\0"))
         found = [KeptCommit(*line.split(" ", 2)) for line in lines if line]
         return sorted(found, key=lambda kept: kept.ref.rpartition("/")[2])
 
@@ -234,8 +234,8 @@ class ShadowGit:
 
     def disk_bytes(self) -> int:
         """Return the size of all objects."""
-        told = dict(line.split(": ") for line in self._run("count-objects", "-v").decode().splitlines())
-        return 1024 * (int(told["size"]) + int(told["size-pack"]))
+        output = dict(line.split(": ") for line in self._run("count-objects", "-v").decode().splitlines())
+        return 1024 * (int(output["size"]) + int(output["size-pack"]))
 
     def require(self, id: str) -> None:
         """Raise CheckpointError if there is no such commit."""
@@ -318,7 +318,7 @@ class ShadowGit:
         try:
             if self._is_cancelled:
                 child.kill()
-            with child, released(work_tree) if work_tree else nullcontext():
+            with child, unblock_pipes(work_tree) if work_tree else nullcontext():
                 try:
                     yield child
                 except BaseException:
@@ -331,8 +331,8 @@ class ShadowGit:
     def _finish(self, child: subprocess.Popen[bytes], what: str, data: bytes, *, also: Sequence[int] = ()) -> bytes:
         out, err = child.communicate(data) if not (child.stdin and child.stdin.closed) else _drained(child)
         if child.returncode not in (0, *also):
-            said = err.decode("utf-8", "replace").strip().rpartition("\n")[2] or "it was ended, or took too long"
-            raise CheckpointError(f"The checkpoint failed: git {what}: {said}.")
+            reason = err.decode("utf-8", "replace").strip().rpartition("\n")[2] or "it was ended, or took too long"
+            raise CheckpointError(f"The checkpoint failed: git {what}: {reason}.")
         return out
 
 

@@ -9,72 +9,67 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar
+
+import requests
+from docker import DockerClient, errors
 
 from core.errors import RuntimeUnavailableError
 from runtime.docker.engine import engine_gone
-
-if TYPE_CHECKING:
-    import docker
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 Status = Literal["created", "running", "paused", "restarting", "removing", "exited", "dead", "gone"]
-AGAIN_S = 0.2
+RETRY_S = 0.2
 """Delay before a retry, because an engine that has just done the opposite needs a moment."""
-KILLED = (137, 143)
+KILL_STATUSES = (137, 143)
 LOG_LINES = 3
-SETTLES_S = 0.5
+SETTLE_S = 0.5
 """The engine notices a container's end some ten milliseconds after its clients do."""
 PAUSED = "its container was paused from outside"
 
 
-async def call_engine(ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+async def call_engine(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run a blocking call to the engine in a thread. Raises RuntimeUnavailableError and `docker.errors.NotFound`.
 
     Cancelling does not end the call.
     """
-    import requests
-    from docker import errors
-
     try:
-        return await asyncio.to_thread(ask, *args, **kwargs)
+        return await asyncio.to_thread(call, *args, **kwargs)
     except errors.NotFound:
         raise
     except errors.APIError as error:
-        raise RuntimeUnavailableError(refused(str(error.explanation or error))) from error
+        raise RuntimeUnavailableError(refused_message(str(error.explanation or error))) from error
     except (errors.DockerException, requests.RequestException) as error:
         raise engine_gone(error) from error
 
 
-def gone(why: str) -> str:
+def ended_message(why: str) -> str:
     """Return the message to the user about a sandbox that has ended or does not answer."""
     if why == PAUSED:
         return "The sandbox does not answer, because its container was paused from outside. The next action resumes it."
     return f"The sandbox has ended ({why}). Send a message to start a new one; files in the workspace are kept."
 
 
-def refused(said: str) -> str:
+def refused_message(reason: str) -> str:
     """Return the message to the user about a request that the engine has refused."""
-    said = said.strip().rstrip(".")
-    if "no space left on device" in said:
-        return f"The disk of the container engine is full ({said}). Free some of it, then try again."
-    return f"The container engine refused: {said}. Correct the settings of [docker], then try again."
+    reason = reason.strip().rstrip(".")
+    if "no space left on device" in reason:
+        return f"The disk of the container engine is full ({reason}). Free some of it, then try again."
+    return f"The container engine refused: {reason}. Correct the settings of [docker], then try again."
 
 
 class Container:
     """One container. It is found again by its `name`; calls to the engine use its `id`."""
 
-    def __init__(self, client: docker.DockerClient, id: str, name: str) -> None:
+    def __init__(self, client: DockerClient, id: str, name: str) -> None:
         self._client = client
         self.id = id
         self.name = name
 
-    async def inspected(self) -> dict[str, Any] | None:
+    async def inspect(self) -> dict[str, Any] | None:
         """Return the engine's description; None if the container is gone. Raises RuntimeUnavailableError."""
-        from docker import errors
-
         try:
             found: dict[str, Any] = await call_engine(self._client.api.inspect_container, self.id)
         except errors.NotFound:
@@ -83,20 +78,18 @@ class Container:
 
     async def status(self) -> Status:
         """Return the container's status. Raises RuntimeUnavailableError."""
-        found = await self.inspected()
+        found = await self.inspect()
         return "gone" if found is None else found["State"]["Status"]
 
     async def pause(self) -> None:
         """Freeze all its processes. Raises RuntimeUnavailableError."""
-        await self._until("paused", self._client.api.pause)
+        await self._change_status("paused", self._client.api.pause)
 
     async def unpause(self) -> None:
         """Resume all its processes. Raises RuntimeUnavailableError."""
-        await self._until("running", self._client.api.unpause)
+        await self._change_status("running", self._client.api.unpause)
 
-    async def _until(self, status: Status, change: Callable[[str], None]) -> None:
-        from docker import errors
-
+    async def _change_status(self, status: Status, change: Callable[[str], None]) -> None:
         for last in (False, True):
             try:
                 await call_engine(change, self.id)
@@ -107,12 +100,10 @@ class Container:
                     return
                 if last or now not in ("running", "paused"):
                     raise RuntimeUnavailableError(f"Its container is {now}, not {status}. Try again.") from error
-                await asyncio.sleep(AGAIN_S)
+                await asyncio.sleep(RETRY_S)
 
     async def rename(self, name: str) -> None:
         """Rename the container. Raises RuntimeUnavailableError."""
-        from docker import errors
-
         try:
             await call_engine(self._client.api.rename, self.id, name)
         except errors.NotFound as error:
@@ -121,23 +112,21 @@ class Container:
 
     async def remove(self) -> None:
         """Kill its processes and remove it, if it still exists. Raises RuntimeUnavailableError."""
-        from docker import errors
-
         with suppress(errors.NotFound):
             await call_engine(self._client.api.remove_container, self.id, v=True, force=True)
 
-    async def why_gone(self) -> str:
+    async def exit_reason(self) -> str:
         """Return why its server does not answer, for use in brackets. Never raises."""
         try:
-            return await self._why_gone()
+            return await self._exit_reason()
         except RuntimeUnavailableError:
             return "the container engine does not answer: start Docker again"
 
-    async def _why_gone(self) -> str:
-        found = await self.inspected()
+    async def _exit_reason(self) -> str:
+        found = await self.inspect()
         for before, change in ((("running",), "not-running"), (("exited", "removing", "dead"), "removed")):
             if found is not None and found["State"]["Status"] in before:
-                found = await self._after(change)
+                found = await self._inspect_after(change)
         if found is None:
             return "its container was removed from outside"
         state = found["State"]
@@ -148,21 +137,19 @@ class Container:
                 return "its server does not answer"
             case _ if state.get("OOMKilled"):
                 return "its container ran out of memory: raise sandbox.max_memory_mb"
-            case _ if state.get("ExitCode") in KILLED:
+            case _ if state.get("ExitCode") in KILL_STATUSES:
                 return "its container was stopped from outside"
             case _:
-                said = (await self._last_words()) or "it said nothing"
-                return f"its server ended with status {state.get('ExitCode')}: {said}"
+                output = (await self._last_log_line()) or "it printed nothing"
+                return f"its server ended with status {state.get('ExitCode')}: {output}"
 
-    async def _after(self, change: str) -> dict[str, Any] | None:
+    async def _inspect_after(self, change: str) -> dict[str, Any] | None:
         """Give the engine a moment to notice this change, then inspect. Raises RuntimeUnavailableError."""
-        from docker import errors
-
         with suppress(RuntimeUnavailableError, errors.NotFound):
-            await call_engine(self._client.api.wait, self.id, timeout=SETTLES_S, condition=change)
-        return await self.inspected()
+            await call_engine(self._client.api.wait, self.id, timeout=SETTLE_S, condition=change)
+        return await self.inspect()
 
-    async def _last_words(self) -> str:
+    async def _last_log_line(self) -> str:
         with suppress(Exception):  # boundary to an engine that may be failing; the log is only an addition
             log: bytes = await asyncio.to_thread(self._client.api.logs, self.id, tail=LOG_LINES)
             return log.decode("utf-8", "replace").strip().rpartition("\n")[2]

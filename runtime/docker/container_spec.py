@@ -1,6 +1,6 @@
 """The specification of a container: mounts, limits and hardening. Pure.
 
-Two containers with the same specification are interchangeable, which the warm pool relies on. Hardening: no
+Two containers with the same spec are interchangeable, which the warm pool relies on. Hardening: no
 capabilities, no new privileges, a read-only root file system, no network, and limits on memory, processors and
 processes.
 """
@@ -19,15 +19,15 @@ from docker.types import DeviceRequest, LogConfig, Mount
 from runtime.image import SERVER
 from runtime.isolation import protected_paths
 from runtime.isolation.cgroups import Limits
+from runtime.isolation.egress_proxy import PROXY_SOCKET
 
 INSIDE = "/run/handloom"
 """The folder for sockets in the container."""
 SOCKET = "s"
 KEY = "key"
-WAY_OUT = "way-out"
 STATE = "state"
 HOME = "/home/agent"
-HOME_LABEL, SPECIFICATION_LABEL = "handloom.home", "handloom.specification"
+HOME_LABEL, SPECIFICATION_LABEL = "handloom.home", "handloom.spec"
 """HOME_LABEL marks Handloom's containers. Their name says to which conversation they belong, and changes when a spare
 one is used."""
 COURIER_LABEL = "handloom.courier"
@@ -70,7 +70,7 @@ class ContainerOptions:
 
 
 @dataclass(frozen=True)
-class Specification:
+class ContainerSpec:
     """Everything that distinguishes a container, except its name and the folder for its sockets."""
 
     image: str
@@ -81,8 +81,8 @@ class Specification:
     mounts: tuple[protected_paths.Mount, ...] = ()
     """The mounts that protect the workspace, in order."""
     identities: tuple[tuple[int, int], ...] = ()
-    """Device and inode of the mounted files, so that a replaced file makes another specification."""
-    opened: tuple[Path, ...] = ()
+    """Device and inode of the mounted files, so that a replaced file makes another spec."""
+    writable: tuple[Path, ...] = ()
     """Folders outside the workspace that its git needs."""
     readable: tuple[Path, ...] = ()
     hidden: tuple[Path, ...] = ()
@@ -98,7 +98,7 @@ class Specification:
     def placeholders(self) -> protected_paths.Mounts:
         """Return the placeholder files that must exist as long as the container's mounts."""
         made = [mount.path for mount in self.mounts if mount.is_placeholder]
-        return protected_paths.Mounts(placeholders=made, guarded=[mount.path for mount in self.mounts])
+        return protected_paths.Mounts(placeholders=made, mount_points=[mount.path for mount in self.mounts])
 
     @property
     def key(self) -> str:
@@ -113,7 +113,7 @@ class Specification:
             *("--working-dir", str(self.workspace), "--uds", f"{INSIDE}/{SOCKET}", "--key-file", f"{INSIDE}/{KEY}"),
             *("--state-dir", f"{INSIDE}/{STATE}", "--filter-calls", "--idle-exit", f"{self.options.idle_s:g}"),
             *(word for name, most in limits.items() if most is not None for word in (name, str(most))),
-            *(("--proxy", f"{INSIDE}/{WAY_OUT}") if self.allowed_hosts and not self.is_remote else ()),
+            *(("--proxy", f"{INSIDE}/{PROXY_SOCKET}") if self.allowed_hosts and not self.is_remote else ()),
             *self.server_options,
         ]
 
@@ -156,40 +156,41 @@ class Specification:
         }
 
     def _mounts(self, folder: Path) -> list[Mount]:
-        seen = [
+        mounts = [
             _bind(folder / "inside", INSIDE),
             _bind(folder / "passwd", "/etc/passwd", read_only=True),
             _bind(folder / "group", "/etc/group", read_only=True),
             _bind(self.workspace, self.workspace),
-            *(_bind(path, path) for path in self.opened),
+            *(_bind(path, path) for path in self.writable),
             *(_bind(path, path, read_only=True) for path in self.readable),
-            *(_bind(Path(source), target, read_only=not writable) for source, target, writable in self.options.volumes),
+            *self._volume_mounts(),
         ]
-        shown = (self.workspace, *self.opened, *self.readable)
+        shown = (self.workspace, *self.writable, *self.readable)
         hidden = [path for path in self.hidden if any(path.is_relative_to(place) for place in shown)]
-        guards = [_guarded(mount) for mount in self.mounts]
+        guards = [_protecting_mount(mount) for mount in self.mounts]
         targets = {mount["Target"] for mount in guards}  # the engine accepts one mount per target
-        seen = [mount for mount in seen if mount["Target"] not in targets]
-        return [_empty(Path("/sys/kernel")), *seen, *(_empty(path) for path in hidden), *guards]
+        mounts = [mount for mount in mounts if mount["Target"] not in targets]
+        return [_empty(Path("/sys/kernel")), *mounts, *(_empty(path) for path in hidden), *guards]
 
     def _remote_mounts(self, name: str) -> list[Mount]:
-        """Return the mounts for a remote engine: its volumes, and folders of its machine."""
         work, run = volumes(name)
-        named = [
-            _bind(Path(source), target, read_only=not writable) for source, target, writable in self.options.volumes
-        ]
-        return [_empty(Path("/sys/kernel")), _volume(run, INSIDE), _volume(work, self.workspace), *named]
+        kernel = _empty(Path("/sys/kernel"))
+        return [kernel, _volume(run, INSIDE), _volume(work, self.workspace), *self._volume_mounts()]
+
+    def _volume_mounts(self) -> list[Mount]:
+        volumes = self.options.volumes
+        return [_bind(Path(source), target, read_only=not writable) for source, target, writable in volumes]
 
     def courier(self, name: str, labels: Mapping[str, str], folder: str, places: tuple[str, str]) -> dict[str, Any]:
         """Return arguments for a container for file transfer, which has the volumes in these subfolders of `folder`."""
-        seen = volumes(name.removesuffix(COURIER))
+        names = volumes(name.removesuffix(COURIER))
         return {
             "image": self.image,
             "command": ["true"],
             "name": name,
             "labels": dict(labels),
             "network_mode": "none",
-            "mounts": [_volume(volume, f"{folder}/{place}") for volume, place in zip(seen, places, strict=True)],
+            "mounts": [_volume(volume, f"{folder}/{place}") for volume, place in zip(names, places, strict=True)],
         }
 
     def _devices(self) -> list[DeviceRequest] | None:
@@ -209,7 +210,7 @@ def _bind(source: Path, target: str | Path, read_only: bool = False) -> Mount:
     return Mount(str(target), str(source), type="bind", read_only=read_only)
 
 
-def _guarded(mount: protected_paths.Mount) -> Mount:
+def _protecting_mount(mount: protected_paths.Mount) -> Mount:
     if mount.access in ("empty", "hidden folder"):
         return _empty(mount.path, 0o555 if mount.access == "empty" else 0o100)  # no mode at all would be the default
     if mount.access == "hidden file":

@@ -21,13 +21,13 @@ from core.events import Action, Frame, Observation
 from core.sandbox_types import Denials, Say
 from runtime.cancellation import run_to_completion
 from runtime.docker.container import Container
-from runtime.docker.container_launch import Launched
-from runtime.docker.container_spec import WAY_OUT, Specification
+from runtime.docker.container_launch import LaunchedContainer
+from runtime.docker.container_spec import ContainerSpec
 from runtime.docker.sandbox_folder import SandboxFolder
 from runtime.docker.warm_pool import WarmPool
 from runtime.isolation.bubblewrap import sandbox_user
 from runtime.isolation.cgroups import described
-from runtime.isolation.egress_proxy import EgressProcess, egress_process
+from runtime.isolation.egress_proxy import PROXY_SOCKET, EgressProcess, egress_process
 from runtime.isolation.protected_paths import Mounts, ProtectionError, Visibility
 from runtime.isolation.workspace_guard import WorkspaceGuard
 from runtime.server_runtime import ServerRuntime
@@ -51,11 +51,11 @@ class DockerRuntime(ServerRuntime):
         self._working_dir = Path(working_dir).resolve()
         self._options = options
         self._isolation = pool.isolation
-        self._token, self._is_kept = secrets.token_hex(8), False
-        self._guard = WorkspaceGuard(self._working_dir, self._isolation.protected_paths)
-        self._around = AsyncExitStack()
-        self._launched: Launched | None = None
-        self._way_out: EgressProcess | None = None
+        self._token, self._is_persistent = secrets.token_hex(8), False
+        self._guard: WorkspaceGuard = WorkspaceGuard(self._working_dir, self._isolation.protected_paths)
+        self._stack = AsyncExitStack()
+        self._launched: LaunchedContainer | None = None
+        self._egress: EgressProcess | None = None
         self._messages: list[str] = []
         """Lines about the download from a remote engine."""
 
@@ -75,7 +75,6 @@ class DockerRuntime(ServerRuntime):
 
     @property
     def container(self) -> Container:
-        """The container. Only available while there is one."""
         assert self._launched is not None
         return self._launched.container
 
@@ -89,60 +88,49 @@ class DockerRuntime(ServerRuntime):
 
     def keep(self, folder: Path) -> None:
         """Use the sandbox of this name, and reattach to what an earlier process has left of it."""
-        self._token, self._is_kept = folder.name, True
-        self._guard.kept = folder.with_name(f"{folder.name}.before")
-
-    async def left_behind(self) -> list[str]:
-        """Return a line for each new file in the workspace that the user's programs would execute."""
-        return await asyncio.to_thread(self._guard.left_behind)
-
-    async def put_back(self, name: str) -> str:
-        """Restore the name of a file that was moved aside; see core.protocols.Runtime."""
-        return await asyncio.to_thread(self._guard.put_back, name)
-
-    async def _moved_aside(self) -> list[str]:
-        return await asyncio.to_thread(self._guard.move_aside)
+        self._token, self._is_persistent = folder.name, True
+        self._guard.baseline_file = folder.with_name(f"{folder.name}.before")
 
     async def came_back(self) -> list[str]:
         """Return a line for each file that was not copied back from a remote engine as it was there."""
         return list(self._messages)
 
-    async def specified(self) -> Specification:
-        """Return the specification for the workspace as it is now, and hold its mount points from now on.
+    async def specified(self) -> ContainerSpec:
+        """Return the spec for the workspace as it is now, and hold its mount points from now on.
 
         Raises RuntimeUnavailableError.
         """
         image = await self._pool.image()
         return await asyncio.to_thread(self._specified, image)
 
-    def _specified(self, image: str) -> Specification:
+    def _specified(self, image: str) -> ContainerSpec:
         if not self._working_dir.is_dir():
             raise RuntimeUnavailableError(f"The workspace {self._working_dir} is not a folder. Choose another one.")
         isolation = self._isolation
         user = sandbox_user(self._working_dir)
         is_remote = self._pool.access.is_remote
-        sight = Visibility(
+        visibility = Visibility(
             readable=tuple(path.expanduser().resolve() for path in isolation.readable_paths),
             hidden=tuple(path.resolve() for path in isolation.hidden_paths),
         )
         try:
-            self._guard.look()
-            found = Mounts() if is_remote else self._guard.mounts(sight)
-            self._guard.hold(found, user)
+            self._guard.audit()
+            mounts = Mounts() if is_remote else self._guard.mounts(visibility)
+            self._guard.hold(mounts, user)
         except (ProtectionError, OSError) as error:
             raise RuntimeUnavailableError(f"The workspace cannot be protected: {error}.") from error
         denies_all = self._guard.denials.denies_every_host
-        return Specification(
+        return ContainerSpec(
             image=image,
             workspace=self._working_dir,
-            user=_of_image() if is_remote else user or _ourselves(),
+            user=_image_user() if is_remote else user or (os.getuid(), os.getgid()),
             options=replace(self._pool.options, network="none") if denies_all else self._pool.options,
             limits=isolation.limits,
-            mounts=tuple(found.mounts),
+            mounts=tuple(mounts.mounts),
             identities=self._guard.identities(),
-            opened=tuple(found.opened),
-            readable=sight.readable,
-            hidden=sight.hidden,
+            writable=tuple(mounts.writable),
+            readable=visibility.readable,
+            hidden=visibility.hidden,
             allowed_hosts=tuple(isolation.allowed_hosts),
             server_options=(*self._pool.server_options, *self._options),
             is_remote=is_remote,
@@ -150,36 +138,36 @@ class DockerRuntime(ServerRuntime):
         )
 
     async def _open(self, say: Say) -> ActionExecutionClient:
-        specification = await self.specified()
-        self._limits = tuple(described(specification.limits))
-        launched = self._launched = await self._pool.take(self._token, specification, say)
+        spec = await self.specified()
+        self._limits = tuple(described(spec.limits))
+        launched = self._launched = await self._pool.take(self._token, spec, say)
         self._add_messages(launched.messages)
-        if specification.allowed_hosts and specification.is_remote:
+        if spec.allowed_hosts and spec.is_remote:
             say("Allowed hosts do not work with a remote container engine: set docker.network instead")
-        elif specification.allowed_hosts:
-            socket = launched.folder.inside / WAY_OUT
-            hosts, user = specification.allowed_hosts, specification.user if os.getuid() == 0 else None
+        elif spec.allowed_hosts:
+            socket = launched.folder.inside / PROXY_SOCKET
+            hosts, user = spec.allowed_hosts, spec.user if os.getuid() == 0 else None
             denied = self._guard.denials.hosts
-            self._way_out = await self._around.enter_async_context(egress_process(socket, hosts, denied, user))
+            self._egress = await self._stack.enter_async_context(egress_process(socket, hosts, denied, user))
         return launched.client
 
     async def _shut(self) -> None:
         launched, self._launched = self._launched, None
-        await self._around.aclose()
-        self._around = AsyncExitStack()
+        await self._stack.aclose()
+        self._stack = AsyncExitStack()
         if launched is not None:
             launched.is_released = True
             try:
                 self._add_messages(await self._pool.access.end(launched))
             finally:
-                await asyncio.to_thread(self._leave, launched.folder)
+                await asyncio.to_thread(self._release_folder, launched.folder)
         await asyncio.to_thread(self._guard.release)
 
     def _add_messages(self, lines: list[str]) -> None:
         self._messages = list(dict.fromkeys([*self._messages, *lines]))
 
-    def _leave(self, folder: SandboxFolder) -> None:
-        if self._is_kept or folder.is_needed:
+    def _release_folder(self, folder: SandboxFolder) -> None:
+        if self._is_persistent or folder.has_unsaved_work:
             folder.release()
         else:
             folder.remove()
@@ -204,7 +192,7 @@ class DockerRuntime(ServerRuntime):
                 await asyncio.to_thread(self._guard.release, leave=True)
                 await run_to_completion(self._end())
 
-    async def _revived(self) -> bool:
+    async def _revive(self) -> bool:
         """Resume a container that was paused from outside. Returns whether the sandbox may still be used."""
         if self._launched is None:
             return False
@@ -214,26 +202,19 @@ class DockerRuntime(ServerRuntime):
             return True
         return status == "running" and self._pool.access.is_remote
 
-    async def _remarks(self) -> list[str]:
-        return self._way_out.take_denied() if self._way_out is not None else []
+    async def _notes(self) -> list[str]:
+        return self._egress.take_denied() if self._egress is not None else []
 
-    async def _fallen(self) -> str:
-        return await asyncio.to_thread(self._guard.fallen)
-
-    async def _carry_out(
+    async def _execute(
         self, client: ActionExecutionClient, action: Action, action_id: int, on_frame: Callable[[Frame], None]
     ) -> Observation:
         assert self._launched is not None
         return await self._pool.access.execute(self._launched, action, action_id, on_frame)
 
 
-def _of_image() -> tuple[int, int]:
-    """The user of the image, because the sandbox has its own copy of the workspace."""
+def _image_user() -> tuple[int, int]:
+    """Return the user of the image, because the sandbox has its own copy of the workspace."""
     from runtime.image.build_context import User
 
     user = User.of_host()
     return user.uid, user.gid
-
-
-def _ourselves() -> tuple[int, int]:
-    return os.getuid(), os.getgid()

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 import requests.adapters
 import urllib3
-from docker import DockerClient
+from docker import DockerClient, errors, from_env
 from urllib3.connection import HTTPConnection
 
 from core.errors import RuntimeUnavailableError
@@ -33,13 +33,13 @@ OPTIONS = (
     *("-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"),
 )
 DIAL = ("docker", "system", "dial-stdio")
-OLDEST = "1.24"
+OLDEST_API = "1.24"
 """An API version that the SDK supports, used to ask the engine for its version."""
 BASE_URL = "http://engine.invalid:1"
 """The name is never looked up: no connection is made to it."""
 
 
-def command(url: str) -> list[str]:
+def ssh_command(url: str) -> list[str]:
     """Return the command that connects its input and output to the engine at `ssh://[USER@]HOST[:PORT]`.
 
     Raises ValueError for another address.
@@ -52,32 +52,32 @@ def command(url: str) -> list[str]:
     return ["ssh", *OPTIONS, *user, *port, "--", parts.hostname, *DIAL]
 
 
-def client(url: str, within_s: int) -> DockerClient:
+def _ssh_client(url: str, timeout_s: int) -> DockerClient:
     """Return a client of the engine at an ssh address. The caller closes it. Blocks. Raises OSError and SDK errors."""
     try:
-        adapter = _Adapter(command(url), within_s)
+        adapter = _Adapter(ssh_command(url), timeout_s)
     except ValueError as error:
         raise OSError(None, str(error)) from error
     try:
-        version: str = _client(adapter, within_s, OLDEST).api.version(api_version=False)["ApiVersion"]
+        version: str = _make_client(adapter, timeout_s, OLDEST_API).api.version(api_version=False)["ApiVersion"]
     except requests.RequestException:
         adapter.close()
-        _ask_why(url, within_s)
+        _raise_ssh_error(url, timeout_s)
         raise
-    return _client(adapter, within_s, version)
+    return _make_client(adapter, timeout_s, version)
 
 
-def _client(adapter: _Adapter, within_s: int, version: str) -> DockerClient:
-    made = DockerClient(base_url=BASE_URL, version=version, timeout=within_s)
-    made.api.mount("http://", adapter)
-    return made
+def _make_client(adapter: _Adapter, timeout_s: int, version: str) -> DockerClient:
+    docker_client = DockerClient(base_url=BASE_URL, version=version, timeout=timeout_s)
+    docker_client.api.mount("http://", adapter)
+    return docker_client
 
 
-def _ask_why(url: str, within_s: float) -> None:
+def _raise_ssh_error(url: str, timeout_s: float) -> None:
     """Raise OSError with ssh's message if ssh fails."""
     try:
         done = subprocess.run(
-            command(url), stdin=subprocess.DEVNULL, capture_output=True, timeout=within_s, check=False
+            ssh_command(url), stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s, check=False
         )
     except subprocess.TimeoutExpired as error:
         raise OSError(None, str(error)) from error
@@ -89,8 +89,8 @@ def _ask_why(url: str, within_s: float) -> None:
 class _Connection(HTTPConnection):
     """An HTTP connection through the input and output of a process."""
 
-    def __init__(self, command: list[str], within_s: float) -> None:
-        super().__init__("localhost", timeout=within_s)
+    def __init__(self, command: list[str], timeout_s: float) -> None:
+        super().__init__("localhost", timeout=timeout_s)
         self._command = command
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -117,21 +117,21 @@ class _Connection(HTTPConnection):
 
 
 class _Pool(urllib3.HTTPConnectionPool):
-    def __init__(self, command: list[str], within_s: float) -> None:
-        super().__init__("localhost", timeout=within_s, maxsize=4)
+    def __init__(self, command: list[str], timeout_s: float) -> None:
+        super().__init__("localhost", timeout=timeout_s, maxsize=4)
         self._command = command
-        self._within_s = within_s
+        self._timeout_s = timeout_s
 
     def _new_conn(self) -> _Connection:
-        return _Connection(self._command, self._within_s)
+        return _Connection(self._command, self._timeout_s)
 
 
 class _Adapter(requests.adapters.HTTPAdapter):
     """Makes a session of `requests` use processes as connections, whatever the URL."""
 
-    def __init__(self, command: list[str], within_s: float) -> None:
+    def __init__(self, command: list[str], timeout_s: float) -> None:
         super().__init__()
-        self._pool = _Pool(command, within_s)
+        self._pool = _Pool(command, timeout_s)
 
     def get_connection_with_tls_context(self, *args: Any, **kwargs: Any) -> _Pool:
         return self._pool
@@ -144,15 +144,15 @@ class _Adapter(requests.adapters.HTTPAdapter):
         super().close()
 
 
-SYSTEMS_OWN = "unix:///var/run/docker.sock"
+DEFAULT_ADDRESS = "unix:///var/run/docker.sock"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-ANSWER_WITHIN_S = 60
+ANSWER_TIMEOUT_S = 60
 """Timeout for an answer; a busy engine takes seconds to create a container."""
 
 
 def address(host: str = "") -> str:
     """Return the engine's address: `host`, else DOCKER_HOST, else the default socket."""
-    return host or os.environ.get("DOCKER_HOST") or SYSTEMS_OWN
+    return host or os.environ.get("DOCKER_HOST") or DEFAULT_ADDRESS
 
 
 def is_remote(host: str = "") -> bool:
@@ -163,21 +163,19 @@ def is_remote(host: str = "") -> bool:
     return parts.scheme == "ssh" or parts.hostname not in LOOPBACK
 
 
-def connect(host: str = "", within_s: int = ANSWER_WITHIN_S) -> DockerClient:
+def connect(host: str = "", timeout_s: int = ANSWER_TIMEOUT_S) -> DockerClient:
     """Return a client of a responding engine. The caller closes it. `host` takes precedence over DOCKER_HOST.
 
-    Every answer may take `within_s` seconds. Blocks. Raises RuntimeUnavailableError.
+    Every answer may take `timeout_s` seconds. Blocks. Raises RuntimeUnavailableError.
     """
-    import docker
-
     try:
         host = address(host)
         _check_socket(host)
         if host.startswith("ssh://"):
-            return client(host, within_s)
+            return _ssh_client(host, timeout_s)
         environ = {**os.environ, "DOCKER_HOST": host}
-        return docker.from_env(timeout=within_s, version="auto", environment=environ)  # which asks the engine
-    except (OSError, docker.errors.DockerException, requests.RequestException) as error:
+        return from_env(timeout=timeout_s, version="auto", environment=environ)  # which asks the engine
+    except (OSError, errors.DockerException, requests.RequestException) as error:
         raise engine_gone(error) from error
 
 

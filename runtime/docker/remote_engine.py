@@ -1,7 +1,7 @@
 """RemoteEngine: an engine that sees no files and sockets of this machine, on another machine or in a virtual machine.
 
-The workspace is copied into a volume of the engine before a container is created (`upload`), and the sandbox's changes
-are copied back when the container ends or is suspended (`download`). Files are transferred through a courier, a
+The workspace is copied into a volume of the engine before a container is created, and the sandbox's changes are copied
+back when the container ends or is suspended (`workspace_copy`). Files are transferred through a courier, a
 container that is created but never started, so that they can be fetched even if nothing runs any more. Connections go
 through a `tunnel`, and the client survives a broken link.
 
@@ -19,14 +19,15 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from docker import DockerClient, errors
 
 from core.errors import RuntimeUnavailableError
 from core.events import Action, Frame, Observation
 from core.sandbox_types import Say
 from runtime.cancellation import run_to_completion
-from runtime.docker import upload
-from runtime.docker.container import PAUSED, Container, call_engine, gone
+from runtime.docker.container import PAUSED, Container, call_engine, ended_message
+from runtime.docker.container_launch import EngineAccess, LaunchedContainer
 from runtime.docker.container_spec import (
     COPY_LABEL,
     COURIER,
@@ -35,27 +36,31 @@ from runtime.docker.container_spec import (
     INSIDE,
     SOCKET,
     STATE,
-    Specification,
+    ContainerSpec,
     volumes,
 )
-from runtime.docker.download import ArchiveError, DownloadResult, apply_download
 from runtime.docker.sandbox_folder import SandboxFolder
 from runtime.docker.tunnel import Tunnel
+from runtime.docker.workspace_copy import (
+    MAX_TOTAL_BYTES,
+    MB,
+    ArchiveError,
+    DownloadResult,
+    Upload,
+    apply_download,
+    archive_to,
+    pack,
+    pack_folder,
+)
 from runtime.reconnecting_client import PATIENCE_S, ReconnectingClient, Why
-
-if TYPE_CHECKING:
-    import docker
-
-    from runtime.client import ActionExecutionClient
-    from runtime.docker.container_launch import Launched
 
 COURIERS = "/courier"
 """The folder in the courier in which the volumes are mounted."""
 WORK, RUN = "work", "run"
 STATE_ARCHIVE = "state.tar"
-ARCHIVE_BYTES = 2 * upload.MAX_TOTAL_BYTES
+ARCHIVE_BYTES = 2 * MAX_TOTAL_BYTES
 """Limit for a download, which includes caches that are skipped here."""
-WHY_S = 5.0
+STATUS_TIMEOUT_S = 5.0
 ENDED = ("exited", "dead", "removing", "created")
 
 
@@ -71,10 +76,10 @@ class TunnelClient(ReconnectingClient):
         await self._tunnel.aclose()
 
 
-class RemoteEngine:
-    """Implements `access.EngineAccess` for the engine at `url`.
+class RemoteEngine(EngineAccess):
+    """Access to the engine at `url`. `home` is the label of what is created there.
 
-    `home` is the label of what is made there; a link that is broken is tried again for `patience_s`.
+    A broken connection is retried for `patience_s`.
     """
 
     is_remote = True
@@ -87,31 +92,26 @@ class RemoteEngine:
     # -- the workspace -----------------------------------------------------------------------------------------------
 
     async def prepare(
-        self,
-        engine: docker.DockerClient,
-        folder: SandboxFolder,
-        specification: Specification,
-        name: str,
-        say: Say,
+        self, engine: DockerClient, folder: SandboxFolder, spec: ContainerSpec, name: str, say: Say
     ) -> list[str]:
         """Copy the workspace to the engine, after fetching what an earlier sandbox left there."""
         messages: list[str] = []
-        if await asyncio.to_thread(folder.carried.exists):
+        if await asyncio.to_thread(folder.upload_record.exists):
             say("Fetching what the last sandbox left at the engine")
-            messages = await self._fetched(engine, folder, specification, name)
-            await asyncio.to_thread(folder.carried.unlink)
+            messages = await self._fetch(engine, folder, spec, name)
+            await asyncio.to_thread(folder.upload_record.unlink)
         await self._remove_volumes(engine, name)
-        await asyncio.to_thread(folder.prepare, specification.user)
+        await asyncio.to_thread(folder.prepare, spec.user)
         archive = folder.path / "going.tar"
         try:
-            packed = await asyncio.to_thread(_pack, archive, folder, specification)
-            say(_described(packed))
-            labels = {HOME_LABEL: self._home, COPY_LABEL: packed.id}
+            upload = await asyncio.to_thread(_pack, archive, folder, spec)
+            say(_upload_message(upload))
+            labels = {HOME_LABEL: self._home, COPY_LABEL: upload.id}
             for volume in volumes(name):
                 await call_engine(engine.api.create_volume, volume, labels=labels)
-            async with self._courier(engine, folder, specification, name) as courier:
+            async with self._courier(engine, folder, spec, name) as courier:
                 await call_engine(partial(_send, engine, courier, archive))
-            await asyncio.to_thread(packed.write, folder.carried)
+            await asyncio.to_thread(upload.write, folder.upload_record)
         except OSError as error:
             raise RuntimeUnavailableError(
                 f"The workspace cannot be copied to the container engine: {error}. Correct that, then try again."
@@ -120,104 +120,89 @@ class RemoteEngine:
             await asyncio.to_thread(archive.unlink, missing_ok=True)
         return messages
 
-    async def fetch(self, launched: Launched) -> list[str]:
+    async def fetch(self, launched: LaunchedContainer) -> list[str]:
         """Copy changes back. If that fails, they stay at the engine, and the returned line says so."""
         try:
-            return await self._fetched(
-                launched.engine, launched.folder, launched.specification, launched.container.name
-            )
+            return await self._fetch(launched.engine, launched.folder, launched.spec, launched.container.name)
         except RuntimeUnavailableError as error:
-            return [_not_fetched(launched, error)]
+            return [_fetch_error(launched, error)]
 
-    async def end(self, launched: Launched) -> list[str]:
+    async def end(self, launched: LaunchedContainer) -> list[str]:
         """Remove the container, then copy changes back, then remove the volumes."""
         engine, folder, name = launched.engine, launched.folder, launched.container.name
         try:
             await launched.container.remove()
-            messages = await self._fetched(engine, folder, launched.specification, name)
+            messages = await self._fetch(engine, folder, launched.spec, name)
         except RuntimeUnavailableError as error:
-            return [_not_fetched(launched, error)]
-        await asyncio.to_thread(folder.carried.unlink)
+            return [_fetch_error(launched, error)]
+        await asyncio.to_thread(folder.upload_record.unlink)
         with suppress(RuntimeUnavailableError):  # the next start removes them
             await self._remove_volumes(engine, name)
         return messages
 
-    async def _fetched(
-        self, engine: docker.DockerClient, folder: SandboxFolder, specification: Specification, name: str
-    ) -> list[str]:
+    async def _fetch(self, engine: DockerClient, folder: SandboxFolder, spec: ContainerSpec, name: str) -> list[str]:
         """Copy changes back. Raises RuntimeUnavailableError; then everything is still at the engine."""
-        from docker import errors
-
-        packed = await asyncio.to_thread(upload.Packed.read, folder.carried)
-        await self._check(engine, folder, name, packed)
+        upload = await asyncio.to_thread(Upload.read, folder.upload_record)
+        await self._check(engine, folder, name, upload)
         try:
-            async with self._courier(engine, folder, specification, name) as courier:
-                await self._check(engine, folder, name, packed)  # creating the courier may have created the volume
-                await call_engine(partial(_receive, engine, courier, WORK, folder.coming))
+            async with self._courier(engine, folder, spec, name) as courier:
+                await self._check(engine, folder, name, upload)  # creating the courier may have created the volume
+                await call_engine(partial(_receive, engine, courier, WORK, folder.download))
                 with suppress(errors.NotFound, RuntimeUnavailableError, OSError):  # the sandbox may have removed it
                     await call_engine(partial(_receive, engine, courier, f"{RUN}/{STATE}", folder.path / STATE_ARCHIVE))
-                    await asyncio.to_thread(_take_state, folder)
-            result = await asyncio.to_thread(_taken_over, folder, specification, packed or upload.Packed())
+                    await asyncio.to_thread(_restore_state, folder)
+            result = await asyncio.to_thread(_apply, folder, spec, upload or Upload())
         except (ArchiveError, OSError, errors.NotFound) as error:
             raise RuntimeUnavailableError(f"What the sandbox changed cannot be fetched: {error}.") from error
         messages = result.messages()
-        if result.is_whole:
-            await asyncio.to_thread(folder.coming.unlink)
+        if result.is_complete:
+            await asyncio.to_thread(folder.download.unlink)
         else:
-            messages.append(f"{specification.workspace}: what was not copied back is kept in {folder.coming}.")
+            messages.append(f"{spec.workspace}: what was not copied back is kept in {folder.download}.")
         return messages
 
-    async def _check(
-        self, engine: docker.DockerClient, folder: SandboxFolder, name: str, packed: upload.Packed | None
-    ) -> None:
+    async def _check(self, engine: DockerClient, folder: SandboxFolder, name: str, upload: Upload | None) -> None:
         """Raise RuntimeUnavailableError unless this engine has the volume with this upload: with an empty volume,
         everything would look as if the sandbox had removed it."""
-        from docker import errors
-
         volume, found = volumes(name)[0], None
         with suppress(errors.NotFound):
             found = (await call_engine(engine.api.inspect_volume, volume))["Labels"] or {}
-        if found is None or (packed is not None and found.get(COPY_LABEL) != packed.id):
+        if found is None or (upload is not None and found.get(COPY_LABEL) != upload.id):
             raise RuntimeUnavailableError(
                 f"The volume {volume} with the work of the last sandbox is not at this container engine. "
-                f"Set docker.engine or DOCKER_HOST to the engine that has it, or remove {folder.carried} to discard it."
+                "Set docker.engine or DOCKER_HOST to the engine that has it, or remove "
+                f"{folder.upload_record} to discard it."
             )
 
     @asynccontextmanager
     async def _courier(
-        self, engine: docker.DockerClient, folder: SandboxFolder, specification: Specification, name: str
+        self, engine: DockerClient, folder: SandboxFolder, spec: ContainerSpec, name: str
     ) -> AsyncIterator[str]:
         """Create a container with the volumes and yield its id; it is removed at the end."""
-        from docker import errors
-
-        parameters = specification.courier(
+        parameters = spec.courier(
             name + COURIER, {HOME_LABEL: self._home, COURIER_LABEL: folder.token}, COURIERS, (WORK, RUN)
         )
         with suppress(errors.NotFound, RuntimeUnavailableError):  # a courier that a killed process has left
             await call_engine(engine.api.remove_container, parameters["name"], force=True)
         try:
-            made = await call_engine(partial(engine.containers.create, **parameters))
+            created = await call_engine(partial(engine.containers.create, **parameters))
         except errors.NotFound as error:
             raise RuntimeUnavailableError(
-                f"The image {specification.image} does not exist. Build it with: handloom image build"
+                f"The image {spec.image} does not exist. Build it with: handloom image build"
             ) from error
         try:
-            yield str(made.id)
+            yield str(created.id)
         finally:
-            await run_to_completion(Container(engine, str(made.id), name).remove())
+            await run_to_completion(Container(engine, str(created.id), name).remove())
 
-    async def _remove_volumes(self, engine: docker.DockerClient, name: str) -> None:
-        from docker import errors
-
+    async def _remove_volumes(self, engine: DockerClient, name: str) -> None:
         for volume in volumes(name):
             with suppress(errors.NotFound):
                 await call_engine(engine.api.remove_volume, volume)
 
     # -- the link ----------------------------------------------------------------------------------------------------
 
-    async def connect(
-        self, engine: docker.DockerClient, container: Container, folder: SandboxFolder
-    ) -> ActionExecutionClient:
+    async def connect(self, engine: DockerClient, container: Container, folder: SandboxFolder) -> TunnelClient:
         command = ("socat", "-", f"UNIX-CONNECT:{INSIDE}/{SOCKET}")
         tunnel = Tunnel(self._url, engine.api.api_version, container.id, command, folder.socket())
         await asyncio.to_thread(Path(folder.socket()).unlink, missing_ok=True)  # of an earlier process
@@ -226,58 +211,58 @@ class RemoteEngine:
         except OSError as error:
             raise RuntimeUnavailableError(f"{folder.socket()} cannot be used: {error.strerror}. Try again.") from error
         key = await asyncio.to_thread(folder.key)
-        why = partial(_why, container)
+        why = partial(_link_failure, container)
         return TunnelClient(key, folder.socket(), tunnel, patience_s=self._patience_s, why=why)
 
     async def execute(
-        self, launched: Launched, action: Action, action_id: int, on_frame: Callable[[Frame], None]
+        self, launched: LaunchedContainer, action: Action, action_id: int, on_frame: Callable[[Frame], None]
     ) -> Observation:
         return await launched.client.execute(action, action_id, on_frame)
 
 
-def _not_fetched(launched: Launched, error: RuntimeUnavailableError) -> str:
+def _fetch_error(launched: LaunchedContainer, error: RuntimeUnavailableError) -> str:
     volume, why = volumes(launched.container.name)[0], str(error).rstrip(".")
     return (
-        f"{launched.specification.workspace}: what the sandbox changed is still at the container engine, in the volume "
+        f"{launched.spec.workspace}: what the sandbox changed is still at the container engine, in the volume "
         f"{volume} ({why}). Open the conversation again to fetch it."
     )
 
 
-async def _why(container: Container) -> str:
+async def _link_failure(container: Container) -> str:
     """Return why the link is broken. Raises RuntimeUnavailableError if the container has ended."""
     try:
-        async with asyncio.timeout(WHY_S):
+        async with asyncio.timeout(STATUS_TIMEOUT_S):
             status = await container.status()
     except (TimeoutError, RuntimeUnavailableError):
         return "the container engine does not answer"
     if status == "paused":
-        raise RuntimeUnavailableError(gone(PAUSED))
+        raise RuntimeUnavailableError(ended_message(PAUSED))
     if status == "gone" or status in ENDED:
-        raise RuntimeUnavailableError(gone(await container.why_gone()))
+        raise RuntimeUnavailableError(ended_message(await container.exit_reason()))
     return ""
 
 
-def _described(packed: upload.Packed) -> str:
-    text = f"Copying {len(packed.files):,} files ({packed.size / upload.MB:,.1f} MB) to the container engine"
-    if packed.left_out:
-        text += f"; skipping {len(packed.left_out)} that are too large or cannot be read"
+def _upload_message(upload: Upload) -> str:
+    text = f"Copying {len(upload.files):,} files ({upload.size / MB:,.1f} MB) to the container engine"
+    if upload.left_out:
+        text += f"; skipping {len(upload.left_out)} that are too large or cannot be read"
     return text
 
 
-def _pack(archive: Path, folder: SandboxFolder, specification: Specification) -> upload.Packed:
-    with open(_private(archive), "wb") as file, upload.archive_to(file) as opened:
-        user = specification.user
-        packed = upload.pack(specification.workspace, specification.hidden, opened, WORK, user)
-        upload.pack_folder(folder.inside, opened, RUN, user)
-    return packed
+def _pack(archive: Path, folder: SandboxFolder, spec: ContainerSpec) -> Upload:
+    with open(_private(archive), "wb") as file, archive_to(file) as opened:
+        user = spec.user
+        upload = pack(spec.workspace, spec.hidden, opened, WORK, user)
+        pack_folder(folder.inside, opened, RUN, user)
+    return upload
 
 
-def _send(engine: docker.DockerClient, courier: str, archive: Path) -> None:
+def _send(engine: DockerClient, courier: str, archive: Path) -> None:
     with archive.open("rb") as file:
         engine.api.put_archive(courier, COURIERS, file)
 
 
-def _receive(engine: docker.DockerClient, courier: str, place: str, archive: Path) -> None:
+def _receive(engine: DockerClient, courier: str, place: str, archive: Path) -> None:
     """Download a folder of the volumes. Raises OSError if it is too large."""
     pieces, _ = engine.api.get_archive(courier, f"{COURIERS}/{place}")
     size = 0
@@ -285,27 +270,27 @@ def _receive(engine: docker.DockerClient, courier: str, place: str, archive: Pat
         for piece in pieces:
             size += len(piece)
             if size > ARCHIVE_BYTES:
-                raise OSError(f"it is more than {ARCHIVE_BYTES // upload.MB} MB")
+                raise OSError(f"it is more than {ARCHIVE_BYTES // MB} MB")
             file.write(piece)
 
 
-def _take_state(folder: SandboxFolder) -> None:
-    """What the server keeps for the next one, such as the way back of edits. Of one that is damaged nothing is kept."""
+def _restore_state(folder: SandboxFolder) -> None:
+    """Unpack what the server stores for the next one, such as the undo data of edits. Damaged data is dropped."""
     archive, state = folder.path / STATE_ARCHIVE, folder.inside / STATE
     shutil.rmtree(state, ignore_errors=True)
     state.mkdir(0o700)
     with suppress(ArchiveError, tarfile.TarError):
-        apply_download(archive, STATE, state, upload.Packed(), ())
+        apply_download(archive, STATE, state, Upload(), ())
     archive.unlink()
 
 
-def _taken_over(folder: SandboxFolder, specification: Specification, packed: upload.Packed) -> DownloadResult:
-    """Apply the download. Without a record of the upload, every file that differs is kept in both versions."""
+def _apply(folder: SandboxFolder, spec: ContainerSpec, upload: Upload) -> DownloadResult:
+    """Apply the download. Without a record of the upload, both versions of every file that differs are kept."""
     try:
-        result = apply_download(folder.coming, WORK, specification.workspace, packed, specification.excluded_paths)
+        result = apply_download(folder.download, WORK, spec.workspace, upload, spec.excluded_paths)
     except tarfile.TarError as error:
         raise ArchiveError(f"it is damaged: {error}") from error
-    upload.Packed(result.now, id=packed.id).write(folder.carried)
+    Upload(result.in_sync, id=upload.id).write(folder.upload_record)
     return result
 
 

@@ -27,13 +27,13 @@ from runtime.isolation import git_config
 
 SUFFIX = ".docker"
 SPARE = "spare-"
-NOTED = "socket"
+SOCKET_ID = "socket"
 """The file that identifies the server's socket."""
 SOCKET_PATH_BYTES = 100
 """macOS takes 104 for the path of a socket, Linux 108."""
 
 
-class HeldError(Exception):
+class LockedError(Exception):
     """Another process uses this sandbox."""
 
 
@@ -43,58 +43,58 @@ class SandboxFolder:
     def __init__(self, parent: Path, token: str) -> None:
         self.token = token
         self.path = parent / f"{token}{SUFFIX}"
-        self._lock: int | None = None
-        self._inside: int | None = None
-        self._server: int | None = None
+        self._lock_fd: int | None = None
+        self._inside_fd: int | None = None
+        self._socket_fd: int | None = None
 
     @property
     def inside(self) -> Path:
         return self.path / "inside"
 
     @property
-    def carried(self) -> Path:
+    def upload_record(self) -> Path:
         """The record of an upload. It exists as long as there may be something to download."""
         return self.path / "carried.json"
 
     @property
-    def coming(self) -> Path:
+    def download(self) -> Path:
         """The downloaded archive. It is kept if it was not applied completely."""
         return self.path / "coming.tar"
 
     @property
-    def is_needed(self) -> bool:
+    def has_unsaved_work(self) -> bool:
         """Whether the folder holds or leads to work that exists nowhere else."""
-        return self.carried.exists() or self.coming.exists()
+        return self.upload_record.exists() or self.download.exists()
 
-    def hold(self) -> None:
-        """Take the lock. Raises HeldError, OSError."""
+    def lock(self) -> None:
+        """Take the lock. Raises LockedError, OSError."""
         self.path.mkdir(0o700, parents=True, exist_ok=True)
         lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(lock)
-            raise HeldError(self.token) from None
+            raise LockedError(self.token) from None
         except BaseException:
             os.close(lock)
             raise
-        self._lock = lock
+        self._lock_fd = lock
 
     def release(self) -> None:
         """Release the lock. May be called twice."""
-        for fd in (self._inside, self._lock, self._server):
+        for fd in (self._inside_fd, self._lock_fd, self._socket_fd):
             if fd is not None:
                 os.close(fd)
-        self._inside = self._lock = self._server = None
+        self._inside_fd = self._lock_fd = self._socket_fd = None
 
     def prepare(self, user: tuple[int, int]) -> None:
         """Create the files for a new container, with a new key. Raises OSError."""
         uid, gid = user
-        for path in (self.inside / KEY, self.inside / SOCKET, self.path / NOTED):
+        for path in (self.inside / KEY, self.inside / SOCKET, self.path / SOCKET_ID):
             path.unlink(missing_ok=True)
-        if self._server is not None:
-            os.close(self._server)
-            self._server = None
+        if self._socket_fd is not None:
+            os.close(self._socket_fd)
+            self._socket_fd = None
         (self.inside / STATE).mkdir(0o700, parents=True, exist_ok=True)
         key = secrets.token_hex(32)
         for file in (self.path / KEY, self.inside / KEY):
@@ -117,31 +117,31 @@ class SandboxFolder:
         path = self.inside / SOCKET
         if len(os.fsencode(path)) <= SOCKET_PATH_BYTES:
             return str(path)
-        if self._inside is None:
-            self._inside = os.open(self.inside, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        return f"/proc/self/fd/{self._inside}/{SOCKET}"
+        if self._inside_fd is None:
+            self._inside_fd = os.open(self.inside, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        return f"/proc/self/fd/{self._inside_fd}/{SOCKET}"
 
-    def server(self) -> str:
+    def verified_socket(self) -> str:
         """Return a path to the server's socket through a descriptor that stays open until `release`.
 
         A link or another socket that the container puts in its place later is never used. The socket is the one that
-        existed when the server became ready, before any command ran. A later process compares it with the file NOTED.
+        existed when the server became ready, before any command ran. A later process compares it with SOCKET_ID.
         Raises OSError.
         """
         if not hasattr(os, "O_PATH"):  # macOS: programs in the engine's virtual machine cannot create sockets here
             return self.socket()
         path = self.inside / SOCKET
-        if self._server is None:
+        if self._socket_fd is None:
             opened = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
             status = os.fstat(opened)
-            noted = f"{status.st_dev} {status.st_ino} {status.st_ctime_ns}"
+            identity = f"{status.st_dev} {status.st_ino} {status.st_ctime_ns}"
             with suppress(FileExistsError):
-                _write_new(self.path / NOTED, noted)
-            if not stat.S_ISSOCK(status.st_mode) or (self.path / NOTED).read_text("ascii") != noted:
+                _write_new(self.path / SOCKET_ID, identity)
+            if not stat.S_ISSOCK(status.st_mode) or (self.path / SOCKET_ID).read_text("ascii") != identity:
                 os.close(opened)
                 raise OSError(errno.EPERM, "the server's socket was replaced", str(path))
-            self._server = opened
-        return f"/proc/self/fd/{self._server}"
+            self._socket_fd = opened
+        return f"/proc/self/fd/{self._socket_fd}"
 
     def assign(self, token: str) -> None:
         """Rename the folder to that of another sandbox. Raises OSError if that exists."""

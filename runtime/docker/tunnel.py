@@ -19,18 +19,16 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from runtime.docker.engine import ssh_command
+
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 HEAD_BYTES = 8
-"""Size of the header of each piece of a program's output, with stream and length."""
+"""Size of the header of each chunk of a program's output, with stream and length."""
 STDOUT = 1
 MAX_ANSWER_BYTES = 64 * 1024
 PORT, TLS_PORT = 2375, 2376
 CONNECT_S = 10.0
-
-
-class NoStreamError(OSError):
-    """The engine refused a stream; the text says why."""
 
 
 @asynccontextmanager
@@ -56,13 +54,11 @@ async def open_connection(url: str) -> AsyncIterator[Streams]:
 
 @asynccontextmanager
 async def _over_ssh(url: str) -> AsyncIterator[Streams]:
-    from runtime.docker.engine import command
-
     ours, theirs = socket.socketpair()
     try:
         with theirs:
             process = await asyncio.create_subprocess_exec(
-                *command(url),
+                *ssh_command(url),
                 stdin=theirs.fileno(),
                 stdout=theirs.fileno(),
                 stderr=asyncio.subprocess.DEVNULL,
@@ -96,19 +92,21 @@ def _tls(scheme: str) -> ssl.SSLContext | None:
     return context
 
 
-async def run(streams: Streams, version: str, container: str, command: Sequence[str]) -> None:
-    """Start a program in a container. The connection becomes its input and, in pieces, its output. Raises OSError."""
-    asked = {"AttachStdin": True, "AttachStdout": True, "AttachStderr": False, "Tty": False, "Cmd": list(command)}
-    status, said = await _ask(streams, f"/v{version}/containers/{container}/exec", asked)
+async def start_program(streams: Streams, version: str, container: str, command: Sequence[str]) -> None:
+    """Start a program in a container. The connection becomes its input and, in chunks, its output. Raises OSError."""
+    exec_config = {"AttachStdin": True, "AttachStdout": True, "AttachStderr": False, "Tty": False, "Cmd": list(command)}
+    status, content = await _post(streams, f"/v{version}/containers/{container}/exec", exec_config)
     if status != 201:
-        raise NoStreamError(f"the engine answers with status {status}: {said[:200]!r}")
-    id = json.loads(said)["Id"]
-    status, said = await _ask(streams, f"/v{version}/exec/{id}/start", {"Detach": False, "Tty": False}, upgrade=True)
+        raise OSError(f"the engine answers with status {status}: {content[:200]!r}")
+    id = json.loads(content)["Id"]
+    status, content = await _post(
+        streams, f"/v{version}/exec/{id}/start", {"Detach": False, "Tty": False}, upgrade=True
+    )
     if status not in (101, 200):
-        raise NoStreamError(f"the engine answers with status {status}: {said[:200]!r}")
+        raise OSError(f"the engine answers with status {status}: {content[:200]!r}")
 
 
-async def _ask(streams: Streams, path: str, body: object, *, upgrade: bool = False) -> tuple[int, bytes]:
+async def _post(streams: Streams, path: str, body: object, *, upgrade: bool = False) -> tuple[int, bytes]:
     """Send a request and return the status and content of its answer. After an upgrade, the stream is the content."""
     reader, writer = streams
     data = json.dumps(body).encode()
@@ -125,27 +123,27 @@ async def _ask(streams: Streams, path: str, body: object, *, upgrade: bool = Fal
             return status, b""
         content = await reader.readexactly(min(int(fields.get("content-length", "0")), MAX_ANSWER_BYTES))
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError, IndexError) as error:
-        raise NoStreamError("the engine's answer is incomplete") from error
+        raise OSError("the engine's answer is incomplete") from error
     return status, content
 
 
 async def output(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
-    """Yield the program's output without the headers of the pieces. Raises OSError."""
+    """Yield the program's output without the headers of the chunks. Raises OSError."""
     while True:
         try:
             head = await reader.readexactly(HEAD_BYTES)
         except asyncio.IncompleteReadError:
             return
         left = int.from_bytes(head[4:], "big")
-        while left and (piece := await reader.read(min(left, MAX_ANSWER_BYTES))):
-            left -= len(piece)
+        while left and (chunk := await reader.read(min(left, MAX_ANSWER_BYTES))):
+            left -= len(chunk)
             if head[0] == STDOUT:
-                yield piece
+                yield chunk
         if left:
             return
 
 
-PIECE_BYTES = 64 * 1024
+CHUNK_BYTES = 64 * 1024
 START_S = 20.0
 """Timeout for starting the program on a link that silently drops packets; until then no end of a client is noticed."""
 
@@ -163,34 +161,34 @@ class Tunnel:
         self._command = command
         self._socket = socket
         self._server: asyncio.Server | None = None
-        self._passing: set[asyncio.Task[None]] = set()
+        self._connections: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
         """Listen for connections. Raises OSError."""
-        self._server = await asyncio.start_unix_server(self._pass, self._socket)
+        self._server = await asyncio.start_unix_server(self._serve, self._socket)
 
     async def aclose(self) -> None:
         """End all connections. May be called twice."""
         server, self._server = self._server, None
         if server is not None:
             server.close()
-        for task in self._passing:
+        for task in self._connections:
             task.cancel()
-        await asyncio.gather(*self._passing, return_exceptions=True)
+        await asyncio.gather(*self._connections, return_exceptions=True)
 
-    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._passing.add(task)
+        self._connections.add(task)
         try:
             async with open_connection(self._url) as engine:
                 async with asyncio.timeout(START_S):
-                    await run(engine, self._version, self._container, self._command)
+                    await start_program(engine, self._version, self._container, self._command)
                 await _relay((reader, writer), engine)
         except (OSError, asyncio.CancelledError):
             pass  # the client sees the end of its connection; only `aclose` cancels
         finally:
-            self._passing.discard(task)
+            self._connections.discard(task)
             writer.close()
 
 
@@ -207,7 +205,7 @@ async def _relay(client: Streams, engine: Streams) -> None:
 
 async def _send(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     with suppress(OSError):
-        while data := await reader.read(PIECE_BYTES):
+        while data := await reader.read(CHUNK_BYTES):
             writer.write(data)
             await writer.drain()
 

@@ -19,25 +19,30 @@ import time
 from collections.abc import Coroutine
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
+
+from docker import DockerClient, errors
 
 from core.errors import HandloomError, OutOfReachError, RuntimeUnavailableError
 from core.sandbox_types import Say
 from runtime.docker.container import Container, call_engine
-from runtime.docker.container_launch import Launched, launch, reattach
-from runtime.docker.container_spec import COURIER, COURIER_LABEL, HOME_LABEL, ContainerOptions, Specification, volumes
-from runtime.docker.engine import address, is_remote
-from runtime.docker.engine_access import EngineAccess, LocalEngine
-from runtime.docker.sandbox_folder import SPARE, SUFFIX, HeldError, SandboxFolder
-from runtime.isolation import protected_paths
+from runtime.docker.container_launch import EngineAccess, LaunchedContainer, launch, reattach
+from runtime.docker.container_spec import COURIER, COURIER_LABEL, HOME_LABEL, ContainerOptions, ContainerSpec, volumes
+from runtime.docker.engine import address, connect, is_remote
+from runtime.docker.sandbox_folder import SPARE, SUFFIX, LockedError, SandboxFolder
+from runtime.image import DEFAULT_BASE, find
 from runtime.isolation.bubblewrap import sandbox_user
 from runtime.isolation.confinement import Isolation
+from runtime.isolation.protected_paths import HeldMounts
 
-if TYPE_CHECKING:
-    import docker
+log = logging.getLogger(__name__)
 
-
+PREFIX = "handloom"
 FOLDER = "forgotten"
+_INVALID_IN_NAME = re.compile(r"[^a-zA-Z0-9_.-]+")
+LOCK_TIMEOUT_S = 3.0
+MAX_PAUSED_S = 7 * 24 * 3600.0
+"""After this time a paused container is removed."""
 
 
 class DeferredRemovals:
@@ -66,21 +71,10 @@ class DeferredRemovals:
         (self._folder / token).unlink(missing_ok=True)
 
 
-log = logging.getLogger(__name__)
-
-PREFIX = "handloom"
-_NO_NAME = re.compile(r"[^a-zA-Z0-9_.-]+")
-"""Characters that the engine does not allow in a name."""
-HELD_S = 3.0
-"""How long to wait for the lock of a sandbox."""
-PAUSED_S = 7 * 24 * 3600.0
-"""After this time a paused container is removed."""
-
-
 class Warmable(Protocol):
-    """A runtime that can return the specification of its container, and holds its mount points until it is closed."""
+    """A runtime that can return the spec of its container, and holds its mount points until it is closed."""
 
-    async def specified(self) -> Specification: ...
+    async def specified(self) -> ContainerSpec: ...
 
     async def aclose(self) -> None: ...
 
@@ -100,9 +94,9 @@ class WarmPool:
         self._spares_wanted = 0 if self.access.is_remote else options.spares
         """A spare container at a remote engine would have an outdated copy of the workspace."""
         self._deferred = DeferredRemovals(self.parent, address(options.engine))
-        self._client: docker.DockerClient | None = None
+        self._client: DockerClient | None = None
         self._connecting = asyncio.Lock()
-        self._spares: list[Launched] = []
+        self._spares: list[LaunchedContainer] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
@@ -131,10 +125,8 @@ class WarmPool:
 
     # -- the engine --------------------------------------------------------------------------------------------------
 
-    async def engine(self) -> docker.DockerClient:
+    async def engine(self) -> DockerClient:
         """Return the engine's client, connected at the first call. Raises RuntimeUnavailableError if none answers."""
-        from runtime.docker.engine import connect
-
         async with self._connecting:
             if self._client is None:
                 self._client = await asyncio.to_thread(connect, self.options.engine)
@@ -145,8 +137,6 @@ class WarmPool:
         """Return the image for containers. Raises RuntimeUnavailableError if it was not built yet."""
         if self.options.image:
             return self.options.image
-        from runtime.image import DEFAULT_BASE, find
-
         found = await find(await self.engine(), self.options.base or DEFAULT_BASE)
         if found is None:
             raise RuntimeUnavailableError(
@@ -156,11 +146,11 @@ class WarmPool:
 
     def name(self, token: str) -> str:
         """Return the name of a sandbox's container."""
-        return f"{PREFIX}-{self.label[:6]}-{_NO_NAME.sub('-', token)}"
+        return f"{PREFIX}-{self.label[:6]}-{_INVALID_IN_NAME.sub('-', token)}"
 
     # -- one container for a conversation ------------------------------------------------------------------------------
 
-    async def take(self, token: str, specification: Specification, say: Say) -> Launched:
+    async def take(self, token: str, spec: ContainerSpec, say: Say) -> LaunchedContainer:
         """Return a container for the sandbox `token`: its existing one, a spare one, or a new one.
 
         Raises RuntimeUnavailableError, also if another process uses the sandbox.
@@ -168,26 +158,26 @@ class WarmPool:
         folder = SandboxFolder(self.parent, token)
         try:
             is_new = not await asyncio.to_thread(folder.path.exists)
-            spare = await self._spare(specification) if is_new else None
-            launched = await (self._assigned(spare, token) if spare else self._launched(folder, specification, say))
+            spare = await self._spare(spec) if is_new else None
+            launched = await (self._assign(spare, token) if spare else self._launch(folder, spec, say))
         except OSError as error:
             why = error.strerror or error
             raise RuntimeUnavailableError(f"The sandbox's folder {folder.path} cannot be used: {why}.") from error
-        self._refill(specification)
+        self._refill(spec)
         return launched
 
-    async def _launched(self, folder: SandboxFolder, specification: Specification, say: Say) -> Launched:
+    async def _launch(self, folder: SandboxFolder, spec: ContainerSpec, say: Say) -> LaunchedContainer:
         """Reattach to the container of this folder, or create one. Raises RuntimeUnavailableError, OSError."""
-        await _hold(folder)
+        await _lock(folder)
         try:
             engine, access, name = await self.engine(), self.access, self.name(folder.token)
-            found = await reattach(engine, access, folder, specification, name=name, home=self.label)
-            return found or await launch(engine, access, folder, specification, name=name, home=self.label, say=say)
+            found = await reattach(engine, access, folder, spec, name=name, home=self.label)
+            return found or await launch(engine, access, folder, spec, name=name, home=self.label, say=say)
         except BaseException:
             folder.release()
             raise
 
-    async def _assigned(self, spare: Launched, token: str) -> Launched:
+    async def _assign(self, spare: LaunchedContainer, token: str) -> LaunchedContainer:
         """Assign a spare container to the sandbox `token`. Raises RuntimeUnavailableError, OSError."""
         try:
             await asyncio.to_thread(spare.folder.assign, token)
@@ -195,8 +185,8 @@ class WarmPool:
         except (OSError, RuntimeUnavailableError):
             await self._discard(spare)
             raise
-        if spare.held is not None:
-            await asyncio.to_thread(spare.held.close)
+        if spare.held_mounts is not None:
+            await asyncio.to_thread(spare.held_mounts.close)
         return spare
 
     async def forget(self, token: str, *, later: bool = False) -> None:
@@ -206,14 +196,14 @@ class WarmPool:
         Raises RuntimeUnavailableError if another process uses the sandbox, OSError.
         """
         folder = SandboxFolder(self.parent, token)
-        await _hold(folder)
+        await _lock(folder)
         try:
-            await self._remove_contained(token, later=later)
+            await self._remove_container(token, later=later)
             await asyncio.to_thread(folder.remove)
         finally:
             folder.release()
 
-    async def _remove_contained(self, token: str, *, later: bool) -> None:
+    async def _remove_container(self, token: str, *, later: bool) -> None:
         try:
             await self._remove_all(await self.engine(), self.name(token))
         except RuntimeUnavailableError as error:
@@ -224,10 +214,8 @@ class WarmPool:
                 ) from error
             await asyncio.to_thread(self._deferred.add, token)
 
-    async def _remove_all(self, engine: docker.DockerClient, name: str) -> None:
+    async def _remove_all(self, engine: DockerClient, name: str) -> None:
         """Remove Handloom's containers and volumes of this name. Raises RuntimeUnavailableError."""
-        from docker import errors
-
         ours = {"label": f"{HOME_LABEL}={self.label}"}
         for summary in await call_engine(engine.api.containers, all=True, filters=ours):
             if summary["Names"][0].lstrip("/").removesuffix(COURIER) == name:
@@ -251,60 +239,58 @@ class WarmPool:
         finally:
             await runtime.aclose()
 
-    def _refill(self, specification: Specification) -> None:
+    def _refill(self, spec: ContainerSpec) -> None:
         if self._spares_wanted and not self._is_closed:
-            self._spawn(self._fill(specification))
+            self._spawn(self._fill(spec))
 
-    async def _fill(self, specification: Specification) -> None:
-        """Create the missing spares of this specification, and remove surplus spares of others."""
+    async def _fill(self, spec: ContainerSpec) -> None:
+        """Create the missing spares of this spec, and remove surplus spares of others."""
         try:
-            while sum(spare.specification.key == specification.key for spare in self._spares) < self._spares_wanted:
-                spare = await self._launch_spare(specification)
+            while sum(spare.spec.key == spec.key for spare in self._spares) < self._spares_wanted:
+                spare = await self._launch_spare(spec)
                 self._spares.append(spare)
             while len(self._spares) > self._spares_wanted:
                 await self._discard(self._spares.pop(0))
         except HandloomError as error:
             log.warning("no spare container: %s", error)
 
-    async def _launch_spare(self, specification: Specification) -> Launched:
+    async def _launch_spare(self, spec: ContainerSpec) -> LaunchedContainer:
         folder = SandboxFolder(self.parent, SPARE + secrets.token_hex(4))
-        held = await asyncio.to_thread(
-            protected_paths.HeldMounts, specification.placeholders(), sandbox_user(specification.workspace)
-        )
+        held = await asyncio.to_thread(HeldMounts, spec.placeholders(), sandbox_user(spec.workspace))
         try:
-            if held.identities() != specification.identities:
+            if held.identities() != spec.identities:
                 raise RuntimeUnavailableError("the workspace has changed since")
-            await asyncio.to_thread(folder.hold)
+            await asyncio.to_thread(folder.lock)
             engine = await self.engine()
             name = self.name(folder.token)
-            spare = await launch(engine, self.access, folder, specification, name=name, home=self.label)
-            spare.held = held
+            spare = await launch(engine, self.access, folder, spec, name=name, home=self.label)
+            spare.held_mounts = held
         except BaseException:
             held.close()
             folder.remove()
             raise
         return spare
 
-    async def _spare(self, specification: Specification) -> Launched | None:
+    async def _spare(self, spec: ContainerSpec) -> LaunchedContainer | None:
         """Return a healthy spare container; unhealthy ones are removed."""
-        for spare in [spare for spare in self._spares if spare.specification.key == specification.key]:
+        for spare in [spare for spare in self._spares if spare.spec.key == spec.key]:
             self._spares.remove(spare)
             if await spare.client.alive():
                 return spare
             self._spawn(self._discard(spare))
         return None
 
-    async def _discard(self, spare: Launched) -> None:
+    async def _discard(self, spare: LaunchedContainer) -> None:
         await spare.client.aclose()
         with suppress(RuntimeUnavailableError):
             await spare.container.remove()
-        if spare.held is not None:
-            await asyncio.to_thread(spare.held.close)
+        if spare.held_mounts is not None:
+            await asyncio.to_thread(spare.held_mounts.close)
         await asyncio.to_thread(spare.folder.remove)
 
     # -- what was left behind ------------------------------------------------------------------------------------------
 
-    async def _reconcile(self, engine: docker.DockerClient) -> None:
+    async def _reconcile(self, engine: DockerClient) -> None:
         """Remove what killed processes have left, except containers whose conversations may be resumed."""
         try:
             for token in await asyncio.to_thread(self._deferred.tokens):
@@ -317,17 +303,17 @@ class WarmPool:
         except (HandloomError, OSError) as error:
             log.warning("containers that were left behind stay: %s", error)
 
-    async def _clean_up(self, engine: docker.DockerClient, summary: dict[str, Any]) -> None:
+    async def _clean_up(self, engine: DockerClient, summary: dict[str, Any]) -> None:
         name = summary["Names"][0].lstrip("/")
         token = summary["Labels"].get(COURIER_LABEL) or name.removeprefix(self.name(""))
         folder = SandboxFolder(self.parent, token)
         try:
-            await asyncio.to_thread(folder.hold)
-        except HeldError:
+            await asyncio.to_thread(folder.lock)
+        except LockedError:
             return  # another process uses it
         try:
             may_come_back = not token.startswith(SPARE)
-            is_old = time.time() - (await asyncio.to_thread(folder.path.stat)).st_mtime > PAUSED_S
+            is_old = time.time() - (await asyncio.to_thread(folder.path.stat)).st_mtime > MAX_PAUSED_S
             if may_come_back and (summary["State"] == "running" or (summary["State"] == "paused" and not is_old)):
                 return
             await Container(engine, summary["Id"], name).remove()
@@ -340,26 +326,26 @@ class WarmPool:
         """Remove the folders of spares that nobody holds. Their containers are already gone. Blocks."""
         for path in self.parent.glob(f"{SPARE}*{SUFFIX}"):
             folder = SandboxFolder(self.parent, path.name.removesuffix(SUFFIX))
-            with suppress(HeldError, OSError):
-                folder.hold()
+            with suppress(LockedError, OSError):
+                folder.lock()
                 folder.remove()
 
 
-async def _hold(folder: SandboxFolder) -> None:
+async def _lock(folder: SandboxFolder) -> None:
     """Lock a folder. Raises RuntimeUnavailableError if another process keeps the lock, OSError.
 
-    Waits up to HELD_S, because a starting process briefly locks each sandbox to see what was left behind.
+    Waits up to LOCK_TIMEOUT_S, because a starting process briefly locks each sandbox to see what was left behind.
     """
-    gives_up_at = time.monotonic() + HELD_S
+    gives_up_at = time.monotonic() + LOCK_TIMEOUT_S
     while True:
         try:
-            await asyncio.to_thread(folder.hold)
-        except HeldError as error:
+            await asyncio.to_thread(folder.lock)
+        except LockedError as error:
             if time.monotonic() > gives_up_at:
                 raise RuntimeUnavailableError(
                     "Another Handloom has the sandbox of this conversation. Close the conversation there first."
                 ) from error
-            await asyncio.sleep(HELD_S / 50)
+            await asyncio.sleep(LOCK_TIMEOUT_S / 50)
         else:
             return
 
@@ -369,4 +355,4 @@ def _engine_access(url: str, home: str) -> EngineAccess:
         from runtime.docker.remote_engine import RemoteEngine  # slow to import
 
         return RemoteEngine(url, home)
-    return LocalEngine()
+    return EngineAccess()

@@ -1,8 +1,7 @@
 """The sandbox's image, from which containers are created.
 
     build_context   the files of the image, and the tag that is computed from them
-    builder         find, build and remove images
-    build_steps     the engine's part: the base, the Dockerfile, progress, errors
+    builder         find, build and remove images, with progress and errors of the engine
 
     Dockerfile, packages, requirements.lock    run by the engine; `make lock` generates the last one
 

@@ -88,7 +88,7 @@ class Bubblewrap:
     """Visible paths besides the system's, read-only."""
     hidden: tuple[Path, ...] = ()
     """Hidden paths, even in the workspace or below `readable`."""
-    guarded: Callable[[], Mounts] = Mounts
+    mounts: Callable[[], Mounts] = Mounts
     """Returns the mounts that currently protect the workspace; none by default."""
     state: Path | None = None
     """A folder that the sandbox keeps for the next one; visible as `state_inside`, wherever it is."""
@@ -105,14 +105,14 @@ class Bubblewrap:
         """Return the words before a command to run it inside, and the mounts that must be held in
         `protected_paths.HeldMounts`.
 
-        Pass the words to `handed_over`. Raises BubblewrapError. Blocks for milliseconds.
+        Pass the words to `hidden_arguments`. Raises BubblewrapError. Blocks for milliseconds.
         """
         code = programs()
         try:
-            guards = self.guarded()
+            mounts = self.mounts()
         except (protected_paths.ProtectionError, OSError) as error:
             raise BubblewrapError(str(error)) from error
-        opened = [*self.readable, *code, *guards.opened, self.workspace, self.private]
+        visible = [*self.readable, *code, *mounts.writable, self.workspace, self.private]
         command = [_bwrap(), *_NAMESPACES, *_system()]
         command += ["--perms", "1777", "--size", str(self.tmp_bytes), "--tmpfs", "/tmp"]  # noqa: S108  # of the sandbox
         command += ["--perms", "1777", "--size", str(self.tmp_bytes), "--tmpfs", "/dev/shm"]  # noqa: S108
@@ -120,7 +120,7 @@ class Bubblewrap:
         command += ["--perms", "1777", "--size", str(self.tmp_bytes), "--tmpfs", "/var/tmp"]  # noqa: S108
         command += _folders_above([self.home])
         command += ["--perms", "0777", "--size", str(self.tmp_bytes), "--tmpfs", str(self.home)]
-        command += _folders_above(opened)
+        command += _folders_above(visible)
         for path in (*self.readable, *code):
             command += ["--ro-bind-try", str(path), str(path)]
         for path in (self.workspace, self.private):
@@ -128,11 +128,11 @@ class Bubblewrap:
         if self.state is not None:
             command += ["--bind", str(self.state), str(self.state_inside)]
         for path in self.hidden:
-            if any(path.is_relative_to(shown) for shown in opened) and path.is_dir():
+            if any(path.is_relative_to(shown) for shown in visible) and path.is_dir():
                 command += _empty(path)
-        for mount in guards.mounts:
+        for mount in mounts.mounts:
             command += _mounted(mount)
-        return [*command, "--chdir", str(self.workspace), *self._identity()], guards
+        return [*command, "--chdir", str(self.workspace), *self._identity()], mounts
 
     def _identity(self) -> list[str]:
         """Return the end of bubblewrap's arguments, and the command that changes the user if we are root."""
@@ -163,27 +163,27 @@ _NAMESPACES = (
 )
 
 
-def unavailable_reason(walls: Bubblewrap) -> str:
+def unavailable_reason(sandbox: Bubblewrap) -> str:
     """Return why this isolation does not work, and what to do, or an empty string after a successful trial run.
 
     Blocks for some ten milliseconds.
     """
     if sys.platform != "linux":
         return "bubblewrap is for Linux"
-    if walls.home.is_relative_to(walls.workspace):
+    if sandbox.home.is_relative_to(sandbox.workspace):
         return "the workspace holds your home folder. Work in a folder of its own"
-    if walls.user is not None and walls.user[0] == 0:
+    if sandbox.user is not None and sandbox.user[0] == 0:
         return "Handloom runs as root, and the workspace is root's. Run it as a normal user"
     try:
-        command, guards = walls.command()
-        with handed_over(command) as (words, fds):
-            return _try_out(words, guards, walls.user, fds)
+        command, mounts = sandbox.command()
+        with hidden_arguments(command) as (words, fds):
+            return _trial_run(words, mounts, sandbox.user, fds)
     except (BubblewrapError, OSError) as error:
         return str(error)
 
 
-def _try_out(command: list[str], guards: Mounts, user: tuple[int, int] | None, fds: tuple[int, ...]) -> str:
-    held = protected_paths.HeldMounts(guards, user)
+def _trial_run(command: list[str], mounts: Mounts, user: tuple[int, int] | None, fds: tuple[int, ...]) -> str:
+    held = protected_paths.HeldMounts(mounts, user)
     try:
         subprocess.run(
             [*command, "/bin/sh", "-c", ":"],
@@ -204,7 +204,7 @@ def _try_out(command: list[str], guards: Mounts, user: tuple[int, int] | None, f
 
 
 @contextmanager
-def handed_over(command: list[str]) -> Iterator[tuple[list[str], tuple[int, ...]]]:
+def hidden_arguments(command: list[str]) -> Iterator[tuple[list[str], tuple[int, ...]]]:
     """Yield the command with its long arguments and the system call filter in memory files, and their descriptors.
 
     Otherwise a list of the sandbox's processes would show the arguments. The child has to inherit the descriptors.

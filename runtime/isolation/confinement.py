@@ -1,16 +1,32 @@
 """Isolates a local sandbox from its machine: bubblewrap, resource limits, and network access through the egress proxy.
 
-It is opened before the action server starts, returns the words that go before the server's command, and is closed after
-the server has ended. If isolation is not possible, `why_open` says why.
+A Confinement is opened before the action server starts, returns the words that go before the server's command, and is
+closed after the server has ended. If isolation is not possible, `why_open` says why.
+
+Each local runtime has a SessionFolder on the host:
+
+    lock            locked by our process while it uses the folder
+    s               the server's socket; the server inherits its descriptor, and the sandbox cannot see its path
+    log             the server's standard error
+    placeholders    mount points that were made in the workspace's `.git`
+    inside/         what the sandbox sees: its key, the proxy's socket, its private files
+
+All of these folders are in one folder with mode 0700. Nothing that belongs to another user is opened. All calls on them
+block for milliseconds, and the folders of killed runtimes are removed at the next start.
 """
 
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import json
 import os
+import shutil
+import stat
 import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -18,18 +34,21 @@ from typing import Literal
 
 from core.autorun_paths import NAMES
 from core.errors import RuntimeUnavailableError
-from core.sandbox_types import Denials
-from runtime.isolation import bubblewrap, git_config
+from runtime.isolation import bubblewrap, git_config, protected_paths
 from runtime.isolation.cgroups import ControlGroup, Limits, described
-from runtime.isolation.egress_proxy import ALLOWED_HOSTS, EgressProcess, egress_process
+from runtime.isolation.egress_proxy import ALLOWED_HOSTS, PROXY_SOCKET, EgressProcess, egress_process
 from runtime.isolation.protected_paths import Visibility
-from runtime.isolation.session_folder import SessionFolder
 from runtime.isolation.workspace_guard import WorkspaceGuard
 from runtime.shortage_messages import memory_ran_out
 
-WAY_OUT = "way-out"
-"""The proxy's socket, in the folder that the sandbox sees."""
-_ENTER = 'for file in $0; do echo $$ > "$file"; done; exec "$@"'
+ABANDONED_S = 60.0
+"""A folder without a lock is being made, or its process was killed at least this long ago."""
+SOCKET = "s"
+SOCKET_PATH_BYTES = 100
+"""macOS allows 104 bytes for the path of a socket, Linux 108."""
+_NAME_BYTES = 16
+"""The name of a session's folder, the socket's, and separators."""
+_JOIN_GROUPS = 'for file in $0; do echo $$ > "$file"; done; exec "$@"'
 """Joins the control groups before it runs the command, so that nothing runs outside of them."""
 
 
@@ -69,6 +88,96 @@ class Launch:
     """Resource limits of the sandbox, as text for the user."""
 
 
+def session_parent() -> Path:
+    """Return the parent folder of all session folders, made if missing. Raises OSError."""
+    name = f"handloom-{os.geteuid()}"
+    above = [Path(tempfile.gettempdir()), Path("/tmp")]  # noqa: S108  # used only where it is ours alone
+    if runtime_dir := os.environ.get("XDG_RUNTIME_DIR"):
+        above.append(Path(runtime_dir))
+    for folder in above:
+        if len(os.fsencode(folder / name)) + _NAME_BYTES > SOCKET_PATH_BYTES:
+            continue
+        with suppress(OSError):
+            (folder / name).mkdir(mode=0o700, exist_ok=True)
+            if _is_ours(folder / name):
+                return folder / name
+    return Path(tempfile.mkdtemp(prefix="handloom-", dir="/tmp"))
+
+
+def _is_ours(folder: Path) -> bool:
+    """Return whether only we can use a folder. Raises OSError."""
+    status = folder.lstat()
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077
+
+
+class SessionFolder:
+    """A new folder of one runtime, locked until `remove`. Raises OSError."""
+
+    def __init__(self) -> None:
+        self._create()
+
+    def _create(self) -> None:
+        parent = session_parent()
+        while True:
+            self.path = Path(tempfile.mkdtemp(prefix="", dir=parent))  # with mode 0700
+            self._lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            with suppress(OSError):  # it was removed as abandoned
+                self.inside.mkdir(mode=0o700)
+                if (self.path / "lock").stat().st_ino == os.fstat(self._lock).st_ino:
+                    return
+            os.close(self._lock)
+
+    @property
+    def inside(self) -> Path:
+        """What the sandbox sees."""
+        return self.path / "inside"
+
+    @property
+    def socket(self) -> Path:
+        return self.path / SOCKET
+
+    @property
+    def log(self) -> Path:
+        return self.path / "log"
+
+    def note(self, placeholders: Iterable[Path]) -> None:
+        """Record the mount points to remove from the workspace if we are killed. Raises OSError."""
+        (self.path / "placeholders").write_text(json.dumps([str(path) for path in placeholders]), "utf-8")
+
+    def remove(self) -> None:
+        """Remove the folder. May be called twice."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+
+def remove_abandoned() -> None:
+    """Remove what killed runtimes left: their folders, and their placeholders in workspaces."""
+    with suppress(OSError):
+        for folder in session_parent().iterdir():
+            with suppress(OSError):
+                _remove_if_abandoned(folder)
+
+
+def _remove_if_abandoned(folder: Path) -> None:
+    """Remove a folder. Raises OSError, BlockingIOError if it is in use."""
+    try:
+        lock = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        if time.time() - folder.lstat().st_mtime > ABANDONED_S:
+            shutil.rmtree(folder, ignore_errors=True)
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with suppress(OSError, ValueError, TypeError):
+            protected_paths.remove_left(map(Path, json.loads((folder / "placeholders").read_bytes())))
+        shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        os.close(lock)
+
+
 class Confinement:
     """The isolation of one workspace. Making one blocks for some ten milliseconds if bubblewrap is wanted."""
 
@@ -76,41 +185,31 @@ class Confinement:
         self._workspace = workspace
         self._isolation = isolation
         self._state: Path | None = None
-        self._guard = WorkspaceGuard(workspace, isolation.protected_paths)
+        self.guard = WorkspaceGuard(workspace, isolation.protected_paths)
         self._group: ControlGroup | None = None
         self._killed = 0
-        self._way_out: EgressProcess | None = None
+        self._egress: EgressProcess | None = None
         self.why_open = "" if isolation.kind == "none" else self._why_not()
         """Why there is no isolation although it is wanted; otherwise empty."""
         self.is_closed = isolation.kind != "none" and not self.why_open
         """Whether bubblewrap is used."""
+        self.guard.is_active = self.is_closed
 
     @property
     def state(self) -> Path | None:
-        """Where the server keeps what shall outlast it; what there was at first is kept beside it."""
+        """The folder in which the server stores data for the next start, with the workspace's baseline beside it."""
         return self._state
 
     @state.setter
     def state(self, folder: Path) -> None:
-        """The folder in which the server keeps data for the next start; the workspace's baseline is stored beside
-        it.
-        """
         self._state = folder
-        self._guard.kept = folder.with_name(f"{folder.name}.before")
+        self.guard.baseline_file = folder.with_name(f"{folder.name}.before")
 
     def allow(self, host: str, folder: str) -> None:
         """Allow another host or folder from the next start on."""
         self._isolation = self._isolation.allowing(host, folder)
 
-    def deny(self, denied: Callable[[], Denials]) -> None:
-        """Set the function that returns the user's deny rules at each start."""
-        self._guard.denied = denied
-
-    def fallen(self) -> str:
-        """Return which protection was broken since the start, for the user, or an empty string. Blocks briefly."""
-        return self._guard.fallen()
-
-    def starved(self) -> str:
+    def memory_message(self) -> str:
         """Return a message if processes were killed for lack of memory since the last call, else an empty string.
 
         Only with bubblewrap: otherwise the server sees its own group and reports it. Blocks briefly.
@@ -118,32 +217,19 @@ class Confinement:
         if not self.is_closed:
             return ""
         before, self._killed = self._killed, self._group.killed_for_memory() if self._group is not None else 0
-        most = self._isolation.limits.memory_bytes
-        return memory_ran_out(most) if self._killed > before else ""
+        return memory_ran_out(self._isolation.limits.memory_bytes) if self._killed > before else ""
 
     def denied_calls(self) -> list[str]:
         """Return the network calls denied by rules since the last call, a line for each."""
-        return self._way_out.take_denied() if self._way_out is not None else []
-
-    def left_behind(self) -> list[str]:
-        """Return new files since the conversation began that programs on the host would run. Blocks."""
-        return self._guard.left_behind() if self.is_closed else []
-
-    def moved_aside(self) -> list[str]:
-        """Move aside new files that programs on the host would run; return a line for each. Blocks."""
-        return self._guard.move_aside() if self.is_closed else []
-
-    def put_back(self, name: str) -> str:
-        """Restore one file that was moved aside. Raises UsageError. Blocks."""
-        return self._guard.put_back(name)
+        return self._egress.take_denied() if self._egress is not None else []
 
     def _why_not(self) -> str:
         try:
-            return bubblewrap.unavailable_reason(self._walls(self._workspace))
+            return bubblewrap.unavailable_reason(self._bubblewrap(self._workspace))
         except OSError as error:
             return f"the workspace cannot be read: {error.strerror}"
 
-    def _walls(self, private: Path) -> bubblewrap.Bubblewrap:
+    def _bubblewrap(self, private: Path) -> bubblewrap.Bubblewrap:
         home = Path(os.path.expanduser("~")).resolve()
         readable = tuple(path.expanduser().resolve() for path in self._isolation.readable_paths)
         hidden = tuple(path.resolve() for path in self._isolation.hidden_paths)
@@ -153,7 +239,7 @@ class Confinement:
             home=home,
             readable=readable,
             hidden=hidden,
-            guarded=partial(self._guard.mounts, Visibility(readable, hidden, (*bubblewrap.programs(), private))),
+            mounts=partial(self.guard.mounts, Visibility(readable, hidden, (*bubblewrap.programs(), private))),
             state=self.state,
             user=bubblewrap.sandbox_user(self._workspace),
         )
@@ -171,23 +257,23 @@ class Confinement:
             self._killed = 0
             files = await asyncio.to_thread(group.make)
             stack.push_async_callback(asyncio.to_thread, group.remove)
-            enter = ("/bin/sh", "-c", _ENTER, " ".join(map(str, files))) if files else ()
+            join = ("/bin/sh", "-c", _JOIN_GROUPS, " ".join(map(str, files))) if files else ()
             limits = tuple(described(self._isolation.limits, group.applied, self.is_closed))
-            launch = Launch(enter, self._limits_of_each(group.applied), limits=limits)
-            yield await (self._walled_in(launch, folder, stack) if self.is_closed else self._in_the_open(launch))
+            launch = Launch(join, self._limit_options(group.applied), limits=limits)
+            yield await (self._isolated(launch, folder, stack) if self.is_closed else self._unisolated(launch))
 
-    async def _in_the_open(self, launch: Launch) -> Launch:
+    async def _unisolated(self, launch: Launch) -> Launch:
         """Prepare a start without bubblewrap: only file actions are restricted, and the browser gets the allowed
         hosts.
         """
         options = [*launch.options, "--root", str(self._workspace), "--root", tempfile.gettempdir()]
         if self.state is not None:
-            await asyncio.to_thread(_make_state, self.state, None)
+            await asyncio.to_thread(_make_state_folder, self.state, None)
             options += ["--state-dir", str(self.state)]
         environ = {ALLOWED_HOSTS: ",".join(self._isolation.allowed_hosts)} if self._isolation.allowed_hosts else {}
         return replace(launch, options=tuple(options), environ=environ)
 
-    def _limits_of_each(self, applied: frozenset[str]) -> tuple[str, ...]:
+    def _limit_options(self, applied: frozenset[str]) -> tuple[str, ...]:
         limits = self._isolation.limits
         memory = None if "memory" in applied else limits.memory_of_each_bytes
         wanted = {"--max-memory": memory, "--max-file": limits.file_bytes, "--min-free": limits.free_bytes}
@@ -195,40 +281,40 @@ class Confinement:
             wanted["--max-processes"] = limits.processes
         return tuple(word for name, most in wanted.items() if most is not None for word in (name, str(most)))
 
-    async def _walled_in(self, launch: Launch, session: SessionFolder, stack: AsyncExitStack) -> Launch:
+    async def _isolated(self, launch: Launch, session: SessionFolder, stack: AsyncExitStack) -> Launch:
         folder = session.inside
         try:
-            await asyncio.to_thread(self._guard.look)
-            walls = await asyncio.to_thread(self._walls, folder)
-            words, guards = await asyncio.to_thread(walls.command)
-            words, fds = await asyncio.to_thread(stack.enter_context, bubblewrap.handed_over(words))
-            await asyncio.to_thread(self._guard.hold, guards, walls.user)
-            stack.push_async_callback(asyncio.to_thread, self._guard.release)
-            await asyncio.to_thread(session.note, self._guard.placeholders)
-            if walls.state is not None:
-                await asyncio.to_thread(_make_state, walls.state, walls.user)
+            await asyncio.to_thread(self.guard.audit)
+            sandbox = await asyncio.to_thread(self._bubblewrap, folder)
+            words, mounts = await asyncio.to_thread(sandbox.command)
+            words, fds = await asyncio.to_thread(stack.enter_context, bubblewrap.hidden_arguments(words))
+            await asyncio.to_thread(session.note, mounts.placeholders)
+            await asyncio.to_thread(self.guard.hold, mounts, sandbox.user)
+            stack.push_async_callback(asyncio.to_thread, self.guard.release)
+            if sandbox.state is not None:
+                await asyncio.to_thread(_make_state_folder, sandbox.state, sandbox.user)
             environ = await asyncio.to_thread(git_config.identity_environment, folder)
-            await asyncio.to_thread(_hand_over, folder, walls.user)
+            await asyncio.to_thread(_give_to, folder, sandbox.user)
         except (bubblewrap.BubblewrapError, OSError) as error:
             raise RuntimeUnavailableError(f"The sandbox cannot be isolated: {error}.") from error
         options = launch.options
-        if walls.state is not None:
-            options += ("--state-dir", str(walls.state_inside))
+        if sandbox.state is not None:
+            options += ("--state-dir", str(sandbox.state_inside))
         if self._isolation.allowed_hosts:
-            socket = folder / WAY_OUT
-            hosts, denied = self._isolation.allowed_hosts, self._guard.denials.hosts
-            self._way_out = await stack.enter_async_context(egress_process(socket, hosts, denied, walls.user))
+            socket = folder / PROXY_SOCKET
+            hosts, denied = self._isolation.allowed_hosts, self.guard.denials.hosts
+            self._egress = await stack.enter_async_context(egress_process(socket, hosts, denied, sandbox.user))
             options += ("--proxy", str(socket))
         return Launch((*launch.command, *words), options, fds, environ, launch.limits)
 
 
-def _make_state(folder: Path, user: tuple[int, int] | None) -> None:
+def _make_state_folder(folder: Path, user: tuple[int, int] | None) -> None:
     folder.mkdir(0o700, parents=True, exist_ok=True)
     if user is not None:
         os.chown(folder, *user)
 
 
-def _hand_over(folder: Path, user: tuple[int, int] | None) -> None:
+def _give_to(folder: Path, user: tuple[int, int] | None) -> None:
     """Give the folder that the sandbox sees to the user of its processes."""
     if user is not None:
         for path in (folder, *folder.iterdir()):

@@ -29,9 +29,9 @@ from core.errors import RuntimeUnavailableError
 from core.globs import matches
 from core.interpreter import start_command
 from core.sandbox_types import DeniedHosts
-from runtime.environment import without_secrets
-from runtime.isolation.relay import relay
+from core.secrets.variable_names import without_secret_variables
 
+CHUNK_BYTES = 64 * 1024
 HEAD_BYTES = 64 * 1024
 """Limit for a request's header."""
 REASON_CHARS, LINE_CHARS = 300, 1000
@@ -40,6 +40,8 @@ HEAD_TIMEOUT_S = 10.0
 CONNECT_TIMEOUT_S = 15.0
 PORTS = frozenset({80, 443})
 MAX_CONNECTIONS = 200
+PROXY_SOCKET = "way-out"
+"""The proxy's socket, in the folder that the sandbox sees."""
 ALLOWED_HOSTS = "HANDLOOM_ALLOWED_HOSTS"
 """In the environment of a server without isolation: the rules, separated by commas."""
 
@@ -83,16 +85,19 @@ class Rule:
         return host.endswith(self.name[1:]) if self.name.startswith("*.") else host == self.name
 
 
-class Egress:
+class EgressProxy:
     """Checks calls and connects them."""
 
     def __init__(
-        self, rules: Iterable[Rule], denied: Iterable[DeniedHosts] = (), tell: Callable[[str], None] = lambda text: None
+        self,
+        rules: Iterable[Rule],
+        denied: Iterable[DeniedHosts] = (),
+        report: Callable[[str], None] = lambda line: None,
     ) -> None:
-        """`tell` gets a line for each call that a rule denied."""
+        """`report` gets a line for each call that a rule denied."""
         self._rules = tuple(rules)
-        self._denied = tuple(DeniedHosts(_in_ascii(one.glob), one.rule) for one in denied)
-        self._tell = tell
+        self._denied = tuple(DeniedHosts(_idna(one.glob), one.rule) for one in denied)
+        self._report = report
         self._open = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -113,21 +118,21 @@ class Egress:
             async with asyncio.timeout(HEAD_TIMEOUT_S):
                 head = await reader.readuntil(b"\r\n\r\n")
             host, port, first = destination(head)
-            far_reader, far_writer = await self.connect(host, port)
+            server_reader, server_writer = await self.connect(host, port)
         except asyncio.LimitOverrunError:
             writer.write(refusal(431, "the header is too long"))
             return
         except RefusedError as error:
             if isinstance(error, DeniedError):
-                self._tell(str(error))
+                self._report(str(error))
             writer.write(refusal(403, str(error)))
             await writer.drain()
             return
         if first:
-            far_writer.write(first)
+            server_writer.write(first)
         else:
             writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-        await relay((reader, writer), (far_reader, far_writer))
+        await relay((reader, writer), (server_reader, server_writer))
 
     async def connect(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connect to an allowed host at a checked address. Raises RefusedError, OSError."""
@@ -149,7 +154,7 @@ class Egress:
             raise RefusedError(f"{host} was not found") from error
         addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
         self._refuse_denied(host, addresses, port)
-        if not is_named(self._rules, host, port) and not all(map(is_public, addresses)):
+        if not is_allowed_address(self._rules, host, port) and not all(map(is_public, addresses)):
             raise RefusedError(PRIVATE.format(host=host))  # a single private address makes the name suspect
         return addresses
 
@@ -162,11 +167,34 @@ class Egress:
         for denied in self._denied:
             if any(matches(denied.glob, name) for name in names):
                 raise DeniedError(f"{host} is denied by the rule {denied.rule}")
-        if self._denied and _is_numeric(host) and not is_named(self._rules, host, port):
+        if self._denied and _is_numeric(host) and not is_allowed_address(self._rules, host, port):
             raise DeniedError(f"{host} has no name, so it may be a host denied by the rule {self._denied[0].rule}")
 
 
-def is_named(rules: Iterable[Rule], host: str, port: int) -> bool:
+async def relay(
+    client: tuple[asyncio.StreamReader, asyncio.StreamWriter], server: tuple[asyncio.StreamReader, asyncio.StreamWriter]
+) -> None:
+    """Copy bytes in both directions until both sides have ended, then close both. A broken side has ended."""
+    try:
+        async with asyncio.TaskGroup() as both:
+            both.create_task(_copy(client[0], server[1]))
+            both.create_task(_copy(server[0], client[1]))
+    finally:
+        client[1].close()
+        server[1].close()
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(OSError):
+        while data := await reader.read(CHUNK_BYTES):
+            writer.write(data)
+            await writer.drain()
+    with suppress(OSError):
+        if writer.can_write_eof():
+            writer.write_eof()
+
+
+def is_allowed_address(rules: Iterable[Rule], host: str, port: int) -> bool:
     """Return whether the user has allowed this address itself, wherever it is."""
     host = host.strip("[]")
     return any(rule.name == host and rule.allows(host, port) and _is_address(host) for rule in rules)
@@ -209,7 +237,7 @@ def _is_numeric(host: str) -> bool:
     return True
 
 
-def _in_ascii(glob: str) -> str:
+def _idna(glob: str) -> str:
     """Return a host glob in the form that proxies see."""
     with suppress(UnicodeError):
         return glob.encode("idna").decode().lower()
@@ -230,14 +258,14 @@ def destination(head: bytes) -> tuple[str, int, bytes]:
     if method == "CONNECT":
         return host, port or 443, b""
     path = f"{url.path or '/'}?{url.query}" if url.query else url.path or "/"
-    fields = [field for field in rest.split(b"\r\n") if field and not _is_of_the_hop(field)]
+    fields = [field for field in rest.split(b"\r\n") if field and not _is_hop_by_hop(field)]
     # One request per connection: the next may be for another host and must be checked.
     lines = [f"{method} {path} {version}\r\nHost: {url.netloc.rpartition('@')[2]}".encode("ascii"), *fields]
     lines += [b"Connection: close", b"", b""]
     return host, port or 80, b"\r\n".join(lines)
 
 
-def _is_of_the_hop(field: bytes) -> bool:
+def _is_hop_by_hop(field: bytes) -> bool:
     """Return whether a field is not forwarded; `Host` is rewritten, because it must match the request's target."""
     name = field.partition(b":")[0].strip().lower()
     return name in (b"host", b"connection", b"proxy-connection", b"proxy-authorization", b"keep-alive")
@@ -251,18 +279,18 @@ def refusal(status: int, why: str) -> bytes:
     return f"{head}Connection: close\r\n\r\n".encode() + body
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     line = "".join(letter if letter.isprintable() else " " for letter in text[:LINE_CHARS])
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
-async def _run(uds: Path, egress: Egress) -> None:
+async def _run(uds: Path, proxy: EgressProxy) -> None:
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_reader(0, lambda: None if os.read(0, 4096) else ended.set())
-    server = await asyncio.start_unix_server(egress.serve, uds, limit=HEAD_BYTES)
-    _say("ready")
+    server = await asyncio.start_unix_server(proxy.serve, uds, limit=HEAD_BYTES)
+    _print("ready")
     await ended.wait()
     server.close()
 
@@ -289,12 +317,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"runtime.isolation.egress_proxy: {error}\n")
         return 2
     denied = [DeniedHosts(*words) for words in options.deny]
-    asyncio.run(_run(options.uds, Egress(rules, denied, _say)))
+    asyncio.run(_run(options.uds, EgressProxy(rules, denied, _print)))
     return 0
 
 
 START_S = 10.0
-MAX_TOLD = 10
+MAX_REPORTED = 10
 """Denied calls reported between two commands."""
 
 
@@ -304,10 +332,9 @@ class EgressProcess:
     def __init__(self) -> None:
         self._denied: dict[str, None] = {}
 
-    async def listen(self, said: asyncio.StreamReader) -> None:
-        """Read the proxy's output until it ends."""
-        while line := await said.readline():
-            if len(self._denied) < MAX_TOLD:
+    async def listen(self, output: asyncio.StreamReader) -> None:
+        while line := await output.readline():
+            if len(self._denied) < MAX_REPORTED:
                 self._denied[line.decode("utf-8", "replace").strip()] = None
 
     def take_denied(self) -> list[str]:
@@ -330,7 +357,7 @@ async def egress_process(
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         cwd=path.parent,  # the full path may be too long for a socket
-        env=without_secrets(os.environ),
+        env=without_secret_variables(os.environ),
         start_new_session=True,
     )
     assert proxy.stdin is not None
@@ -353,15 +380,15 @@ async def egress_process(
 async def _ready(proxy: asyncio.subprocess.Process) -> None:
     assert proxy.stdout is not None
     assert proxy.stderr is not None
-    said = "it did not start in time"
+    reason = "it did not start in time"
     try:
         async with asyncio.timeout(START_S):
             if await proxy.stdout.readline():
                 return
-            said = (await proxy.stderr.read()).decode("utf-8", "replace").strip()
+            reason = (await proxy.stderr.read()).decode("utf-8", "replace").strip()
     except TimeoutError:
         pass
-    raise RuntimeUnavailableError(f"The sandbox has no network access: {said}. Correct sandbox.allowed_hosts.")
+    raise RuntimeUnavailableError(f"The sandbox has no network access: {reason}. Correct sandbox.allowed_hosts.")
 
 
 if __name__ == "__main__":

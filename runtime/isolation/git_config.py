@@ -336,7 +336,7 @@ def _kind(path: str) -> int | None:
 
 TIMEOUT_S = 5.0
 _WANTED = r"^user\.(name|email)$"
-_OF_A_REPOSITORY = frozenset({"GIT_DIR", "GIT_COMMON_DIR", "GIT_WORK_TREE", "GIT_CONFIG", "GIT_INDEX_FILE"})
+_REPOSITORY_VARIABLES = frozenset({"GIT_DIR", "GIT_COMMON_DIR", "GIT_WORK_TREE", "GIT_CONFIG", "GIT_INDEX_FILE"})
 """Set if Handloom is started by a repository's hook."""
 
 
@@ -344,8 +344,8 @@ def identity_environment(folder: Path) -> dict[str, str]:
     """Write name and address to a file in `folder`; return the environment for git, or nothing without them. Blocks."""
     file = folder / "gitconfig"
     try:
-        told = _git("config", "--global", "--null", "--get-regexp", _WANTED)
-        for entry in filter(None, told.split("\0")):
+        output = _git("config", "--global", "--null", "--get-regexp", _WANTED)
+        for entry in filter(None, output.split("\0")):
             name, _, value = entry.partition("\n")
             _git("config", "--file", str(file), name, value)
     except (OSError, subprocess.SubprocessError):
@@ -355,7 +355,7 @@ def identity_environment(folder: Path) -> dict[str, str]:
 
 def _git(*arguments: str) -> str:
     """Run git outside of any repository. Raises OSError, SubprocessError."""
-    environ = {name: value for name, value in os.environ.items() if name not in _OF_A_REPOSITORY}
+    environ = {name: value for name, value in os.environ.items() if name not in _REPOSITORY_VARIABLES}
     done = subprocess.run(
         ["git", *arguments],
         check=True,

@@ -67,17 +67,17 @@ class Mounts:
     """In order."""
     placeholders: list[Path] = field(default_factory=list)
     """Mount points to make first: files for the names in CONTENTS, else empty folders."""
-    guarded: list[Path] = field(default_factory=list)
+    mount_points: list[Path] = field(default_factory=list)
     """All mount points."""
     watched: list[str] = field(default_factory=list)
     """Missing protected paths, relative to the workspace."""
     left_out: int = 0
     """The number of files that git's settings and hooks point at and that are too many to be read-only."""
-    opened: list[Path] = field(default_factory=list)
+    writable: list[Path] = field(default_factory=list)
     """Writable folders outside of the workspace that its git needs."""
 
 
-def mounts(workspace: Path, names: Iterable[str], nested: Iterable[str] = ()) -> Mounts:
+def protecting_mounts(workspace: Path, names: Iterable[str], nested: Iterable[str] = ()) -> Mounts:
     """Return mounts that make these paths read-only, and git's; `nested` are deeper paths that `audit` found.
 
     Reads the workspace and changes nothing. Raises ProtectionError for a symbolic link, which cannot be mounted on; a
@@ -94,46 +94,46 @@ def mounts(workspace: Path, names: Iterable[str], nested: Iterable[str] = ()) ->
         _protect_repository(git, found)
     elif _kind(git):
         _protect(git, found)
-        if (worktree := _worktree_of(git)) is not None:
+        if (worktree := _worktree_folder(git)) is not None:
             common = worktree.parent.parent
-            found.opened.append(common)
+            found.writable.append(common)
             _protect_repository(common, found)
-            if worktree / COMMON_DIR not in found.guarded:
+            if worktree / COMMON_DIR not in found.mount_points:
                 _protect_worktree(worktree, found)
     inner = [workspace / name for name in nested]
     for path in inner:
         with suppress(ProtectionError, OSError):
             (_protect_repository if path.name == ".git" else _protect)(path, found)
-    repositories = [path for path in found.guarded if _kind(path / "HEAD")]
+    repositories = [path for path in found.mount_points if _kind(path / "HEAD")]
     home = Path(os.path.expanduser("~"))
     users = [home / ".gitconfig", home / ".config/git/config"]
     _protect_targets(workspace, targets(workspace, repositories, [workspace / name for name in names], users), found)
     return found
 
 
-def _protect_targets(workspace: Path, pointed: Targets, found: Mounts) -> None:
+def _protect_targets(workspace: Path, targets: Targets, found: Mounts) -> None:
     """Make read-only what settings and hooks point at. Their parent folders are mounted too, so they cannot be
     renamed.
     """
     closed = [mount.path for mount in found.mounts if mount.access != "open"]
     above: set[Path] = set()
-    for path in pointed.existing:
+    for path in targets.existing:
         if not any(path.is_relative_to(other) for other in closed):
             above |= {folder for folder in path.parents if folder.is_relative_to(workspace) and folder != workspace}
             found.mounts.append(Mount(path, "read-only"))
-            found.guarded.append(path)
-    opened = sorted(above - set(found.guarded))
+            found.mount_points.append(path)
+    opened = sorted(above - set(found.mount_points))
     found.mounts[:0] = [
         Mount(folder, "open") for folder in opened
     ]  # first, because a later mount would hide mounts below it
-    found.guarded += opened
-    found.watched += [name for name in pointed.missing if not any((workspace / name).is_relative_to(p) for p in closed)]
-    found.left_out = pointed.left_out
+    found.mount_points += opened
+    found.watched += [name for name in targets.missing if not any((workspace / name).is_relative_to(p) for p in closed)]
+    found.left_out = targets.left_out
 
 
 def _protect_repository(git: Path, found: Mounts) -> None:
     """Leave a repository's folder writable, except for what git runs."""
-    found.guarded.append(git)
+    found.mount_points.append(git)
     found.mounts.append(Mount(git, "open"))  # so that it cannot be renamed
     if _kind(git / "config"):
         _protect(git / "config", found)
@@ -154,7 +154,7 @@ def _protect_worktree(worktree: Path, found: Mounts) -> None:
 def _protect_file(file: Path, found: Mounts) -> None:
     if _kind(file) is None or is_placeholder(file):
         found.placeholders.append(file)
-        found.guarded.append(file)
+        found.mount_points.append(file)
         found.mounts.append(Mount(file, "read-only", is_placeholder=True))
     else:
         _protect(file, found)
@@ -180,7 +180,7 @@ def _folders(path: Path) -> list[Path]:
         return []
 
 
-def _worktree_of(file: Path) -> Path | None:
+def _worktree_folder(file: Path) -> Path | None:
     """Return the repository's folder for the worktree whose `.git` is this file.
 
     Returns None unless that folder names the file as well: otherwise the file could open any folder.
@@ -206,7 +206,7 @@ class HeldMounts:
         try:
             for path in found.placeholders:
                 self._locks[path] = _locked(path, owner)
-            self._identities = {path: _identity(path) for path in found.guarded}
+            self._identities = {path: _identity(path) for path in found.mount_points}
         except BaseException:
             self.close()
             raise
@@ -214,11 +214,6 @@ class HeldMounts:
     def replaced(self) -> Path | None:
         """Return a path that was replaced since the start and so is no longer protected, or None."""
         return next((path for path, identity in self._identities.items() if _identity(path) != identity), None)
-
-    @property
-    def placeholders(self) -> list[Path]:
-        """The placeholders, including those that already existed."""
-        return list(self._locks)
 
     def identities(self) -> tuple[tuple[int, int], ...]:
         """Device and inode of every mount point, in order."""
@@ -312,7 +307,7 @@ def _protect(path: Path, found: Mounts) -> None:
             f"{path} is a symbolic link, which cannot be protected. Replace it with the file itself, or remove it from "
             "sandbox.protected_paths"
         )
-    found.guarded.append(path)
+    found.mount_points.append(path)
     if kind is None or (kind == stat.S_IFDIR and not any(path.iterdir())):
         found.placeholders.append(path)  # also a leftover of a killed process
         found.mounts.append(Mount(path, "empty", is_placeholder=True))
@@ -348,19 +343,20 @@ class Visibility:
     """Required to start the sandbox, so that no rule hides it."""
 
 
-def deny(found: Mounts, denials: Denials, workspace: Path, sight: Visibility) -> None:
+def deny(found: Mounts, denials: Denials, workspace: Path, visibility: Visibility) -> None:
     """Add the mounts that enforce deny rules. Blocks briefly."""
-    writable = [workspace, *found.opened]
-    hidden = [*_shown(denials.unreadable, [*writable, *sight.readable], sight, (workspace, *sight.needed))]
-    closed = [*_shown(denials.unwritable, writable, sight, ())]
-    if not hidden and not closed:
+    writable = [workspace, *found.writable]
+    readable, needed = [*writable, *visibility.readable], (workspace, *visibility.needed)
+    hidden = [*_visible(denials.unreadable, readable, visibility, needed)]
+    read_only = [*_visible(denials.unwritable, writable, visibility, ())]
+    if not hidden and not read_only:
         return
     merged = {mount.path: mount for mount in found.mounts}
-    for path in closed:
+    for path in read_only:
         _merge(merged, Mount(path, "read-only"))
     for path in hidden:
         _merge(merged, Mount(path, "hidden folder" if path.is_dir() else "hidden file"))
-    for path in (*closed, *hidden):  # a parent folder could be renamed and replaced
+    for path in (*read_only, *hidden):  # a parent folder could be renamed and replaced
         for top in writable:
             for above in path.parents:
                 if above.is_relative_to(top) and above != top:
@@ -368,18 +364,20 @@ def deny(found: Mounts, denials: Denials, workspace: Path, sight: Visibility) ->
     found.mounts = [mount for path, mount in sorted(merged.items()) if not _is_covered(mount, merged)]
     kept = {mount.path for mount in found.mounts}
     found.placeholders = [path for path in found.placeholders if path in kept]
-    found.guarded = [*dict.fromkeys([*(path for path in found.guarded if path in kept), *sorted(kept)])]
+    found.mount_points = [*dict.fromkeys([*(path for path in found.mount_points if path in kept), *sorted(kept)])]
 
 
-def _shown(denied: Iterable[str], tops: Sequence[Path], sight: Visibility, needed: Sequence[Path]) -> Iterable[Path]:
+def _visible(
+    denied: Iterable[str], roots: Sequence[Path], visibility: Visibility, needed: Sequence[Path]
+) -> Iterable[Path]:
     """Yield the denied paths that the sandbox would see and does not need."""
     for path in map(Path, denied):
-        shown = [path] if any(path.is_relative_to(top) for top in tops) else []
-        shown += [top for top in tops if top.is_relative_to(path) and top != path]
-        for one in shown:
-            is_seen = not any(one.is_relative_to(folder) for folder in sight.hidden)
-            if is_seen and not any(need.is_relative_to(one) for need in needed):
-                yield one
+        candidates = [path] if any(path.is_relative_to(root) for root in roots) else []
+        candidates += [root for root in roots if root.is_relative_to(path) and root != path]
+        for candidate in candidates:
+            is_hidden = any(candidate.is_relative_to(folder) for folder in visibility.hidden)
+            if not is_hidden and not any(need.is_relative_to(candidate) for need in needed):
+                yield candidate
 
 
 def _merge(merged: dict[Path, Mount], mount: Mount) -> None:

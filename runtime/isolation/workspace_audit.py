@@ -33,9 +33,9 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 CUT = f"There are more than {MAX_FOLDERS} folders, or one is too deep or too large: the rest was not checked."
 NOT_PROTECTED = "{n} repositories and files deeper in the workspace are not read-only in the sandbox: only {most} are."
 _CONFIGS = ("config", "config.worktree")
-_OF_A_WORKTREE = "../.."
+_WORKTREE_COMMON_DIR = "../.."
 """What git itself writes into a worktree's common folder."""
-_OF_A_REPOSITORY = frozenset({"HEAD", "objects", "refs"})
+_BARE_REPOSITORY = frozenset({"HEAD", "objects", "refs"})
 """With these, git takes a folder of any name for a repository."""
 
 
@@ -64,7 +64,7 @@ class AuditResult:
     """The result of an audit."""
 
     findings: list[Finding] = field(default_factory=list)
-    places: list[str] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
     """Nested repositories (the `.git` folder) and protected names, relative to the workspace."""
     is_cut: bool = False
     """Whether a limit was reached."""
@@ -74,7 +74,7 @@ class AuditResult:
 class Baseline:
     """What existed when a conversation began, and what is new since. Making one runs an audit, and blocks.
 
-    `kept` is a file, hidden from the sandbox, in which the baseline is stored; `before` is an earlier baseline of this
+    `file` is a file, hidden from the sandbox, in which the baseline is stored; `before` is an earlier baseline of this
     conversation. Raises OSError.
     """
 
@@ -82,32 +82,32 @@ class Baseline:
         self,
         workspace: Path,
         names: Collection[str],
-        kept: Path | None = None,
+        file: Path | None = None,
         before: set[str] | None = None,
-        most: int = MAX_FOLDERS,
+        max_folders: int = MAX_FOLDERS,
     ) -> None:
-        self._most = most
+        self._max_folders = max_folders
         self._workspace = workspace
         self._names = names
-        self.first = audit(workspace, names, most)
+        self.first = audit(workspace, names, max_folders)
         self.before = {finding.key for finding in self.first.findings} if before is None else before
         """The keys of the findings at the start."""
-        if kept is not None:
-            self.before = _kept(kept, self.before)
+        if file is not None:
+            self.before = _load_or_store(file, self.before)
 
     def new(self) -> list[str]:
         """Return new or changed findings, a line each, followed by what was not checked or is not protected."""
         try:
-            now = audit(self._workspace, self._names, self._most)
+            now = audit(self._workspace, self._names, self._max_folders)
         except OSError:
             return []  # the workspace is gone
         lines = [str(finding) for finding in now.findings if finding.key not in self.before]
-        if more := max(len(deeper(self.first.places)) - MAX_NESTED, 0):
+        if more := max(len(nested(self.first.paths)) - MAX_NESTED, 0):
             lines.append(NOT_PROTECTED.format(n=more, most=MAX_NESTED))
         return [*lines, CUT] if now.is_cut else lines
 
 
-def _kept(file: Path, before: set[str]) -> set[str]:
+def _load_or_store(file: Path, before: set[str]) -> set[str]:
     """Return the stored baseline, or store this one if there is none."""
     with suppress(OSError, ValueError, TypeError):
         return set(json.loads(file.read_bytes()))
@@ -118,17 +118,17 @@ def _kept(file: Path, before: set[str]) -> set[str]:
     return before
 
 
-def nested_places(places: Sequence[str]) -> tuple[str, ...]:
-    """Return the nested places that are made read-only, at most MAX_NESTED."""
-    return deeper(places)[:MAX_NESTED]
+def protected_nested_paths(paths: Sequence[str]) -> tuple[str, ...]:
+    """Return the nested paths that are made read-only, at most MAX_NESTED."""
+    return nested(paths)[:MAX_NESTED]
 
 
-def deeper(places: Sequence[str]) -> tuple[str, ...]:
+def nested(paths: Sequence[str]) -> tuple[str, ...]:
     """Return the places in subfolders of the workspace."""
-    return tuple(place for place in places if "/" in place)
+    return tuple(path for path in paths if "/" in path)
 
 
-def audit(workspace: str | os.PathLike[str], names: Collection[str], most: int = MAX_FOLDERS) -> AuditResult:
+def audit(workspace: str | os.PathLike[str], names: Collection[str], max_folders: int = MAX_FOLDERS) -> AuditResult:
     """Audit a workspace. Unreadable files are skipped; the walk never raises for what it finds.
 
     `names` are searched in every folder. Raises OSError if the workspace cannot be opened.
@@ -136,29 +136,29 @@ def audit(workspace: str | os.PathLike[str], names: Collection[str], most: int =
     found = AuditResult()
     top = os.open(workspace, _FOLDER & ~os.O_NOFOLLOW)
     try:
-        _Walk(found, frozenset(names), most).folder(top, "", 0)
+        _Walk(found, frozenset(names), max_folders).folder(top, "", 0)
     finally:
         os.close(top)
     return found
 
 
 class _Walk:
-    """One walk. A folder stays open while its subfolders are checked, so at most MAX_DEPTH are open."""
+    """A folder stays open while its subfolders are checked, so at most MAX_DEPTH are open."""
 
-    def __init__(self, found: AuditResult, names: frozenset[str], most: int) -> None:
+    def __init__(self, found: AuditResult, names: frozenset[str], max_folders: int) -> None:
         self._found = found
         self._names = names
-        self._most = most
+        self._max_folders = max_folders
 
     def folder(self, fd: int, path: str, depth: int) -> None:
-        if self._found.folders >= self._most or depth > MAX_DEPTH:
+        if self._found.folders >= self._max_folders or depth > MAX_DEPTH:
             self._found.is_cut = True
             return
         self._found.folders += 1
-        entries = self._entries(fd, only=self._names | _OF_A_REPOSITORY | {".git", COMMON_DIR})
+        entries = self._entries(fd, only=self._names | _BARE_REPOSITORY | {".git", COMMON_DIR})
         if entries.get(COMMON_DIR, stat.S_IFDIR) != stat.S_IFDIR:
             self._common_dir(fd, path, ITSELF)
-        if entries.keys() >= _OF_A_REPOSITORY:
+        if entries.keys() >= _BARE_REPOSITORY:
             self._repository(fd, path)
             return
         for name, kind in entries.items():
@@ -176,7 +176,7 @@ class _Walk:
 
     def _git(self, fd: int, kind: int, path: str) -> None:
         if kind == stat.S_IFDIR:
-            self._found.places.append(path)
+            self._found.paths.append(path)
             with _opened(".git", _FOLDER, fd) as inner:
                 if inner is not None:
                     self._repository(inner, path)
@@ -187,7 +187,7 @@ class _Walk:
         else:
             self._add(path, "a link or no file, by which git takes its settings and hooks from elsewhere", "")
 
-    def _common_dir(self, fd: int, shown: str, harmless: str) -> None:
+    def _common_dir(self, fd: int, path: str, harmless: str) -> None:
         """Check for another folder with settings and hooks."""
         before, data, after = _kind(COMMON_DIR, fd), _read(COMMON_DIR, fd), _kind(COMMON_DIR, fd)
         if before in (None, stat.S_IFDIR) or after is None:  # a placeholder that was just removed
@@ -195,22 +195,22 @@ class _Walk:
         where = (data or b"").decode("utf-8", "replace").strip()[:200]
         if data is not None and where in ("", harmless.strip()):  # git fails on an empty one
             return
-        self._add(os.path.join(shown, COMMON_DIR), f"git takes its settings and hooks from {where}", where)
+        self._add(os.path.join(path, COMMON_DIR), f"git takes its settings and hooks from {where}", where)
 
-    def _repository(self, fd: int, shown: str, common: str = ITSELF) -> None:
+    def _repository(self, fd: int, path: str, common: str = ITSELF) -> None:
         """Check settings and hooks, also of modules and worktrees; `common` is the harmless common folder."""
-        self._common_dir(fd, shown, common)
+        self._common_dir(fd, path, common)
         for name in _CONFIGS:
-            self._config(fd, name, os.path.join(shown, name))
-        self._hooks(fd, os.path.join(shown, "hooks"))
+            self._config(fd, name, os.path.join(path, name))
+        self._hooks(fd, os.path.join(path, "hooks"))
         for group in ("modules", "worktrees"):
             with _opened(group, _FOLDER, fd) as folder:
                 for name, kind in self._entries(folder).items() if folder is not None else ():
                     if kind == stat.S_IFDIR:
-                        self._part(folder, name, os.path.join(shown, group, name), group == "modules")
+                        self._part(folder, name, os.path.join(path, group, name), group == "modules")
 
-    def _part(self, group: int | None, name: str, shown: str, is_module: bool) -> None:
-        if self._found.folders >= self._most or shown.count("/") > MAX_DEPTH:
+    def _part(self, group: int | None, name: str, path: str, is_module: bool) -> None:
+        if self._found.folders >= self._max_folders or path.count("/") > MAX_DEPTH:
             self._found.is_cut = True
             return
         self._found.folders += 1
@@ -218,39 +218,39 @@ class _Walk:
             if inner is None:
                 return
             if self._entries(inner).keys() & {"HEAD", "config"} or not is_module:
-                self._repository(inner, shown, ITSELF if is_module else _OF_A_WORKTREE)
+                self._repository(inner, path, ITSELF if is_module else _WORKTREE_COMMON_DIR)
             else:  # a module's name may contain slashes
                 for below, kind in self._entries(inner).items():
                     if kind == stat.S_IFDIR:
-                        self._part(inner, below, os.path.join(shown, below), is_module)
+                        self._part(inner, below, os.path.join(path, below), is_module)
 
-    def _config(self, fd: int, name: str, shown: str) -> None:
+    def _config(self, fd: int, name: str, path: str) -> None:
         kind = _kind(name, fd)
         if kind in (None, stat.S_IFDIR):  # a folder is a placeholder, or nothing that git can read
             return
         if (data := _read(name, fd)) is None:
             if _kind(name, fd) is None:  # a placeholder of another sandbox was removed meanwhile
                 return
-            self._add(shown, "settings of git that cannot be read here", "")
+            self._add(path, "settings of git that cannot be read here", "")
             return
         try:
             settings = dangerous(data.decode("utf-8", "surrogateescape"))
         except UnreadableError as error:
-            self._add(shown, f"settings of git that cannot be understood ({error})", _mark(data))
+            self._add(path, f"settings of git that cannot be understood ({error})", _mark(data))
             return
         for setting in settings:
             self._add(
-                shown, f"git follows the setting {_clean(setting.name)}", _mark(setting.value.encode(errors="replace"))
+                path, f"git follows the setting {_clean(setting.name)}", _mark(setting.value.encode(errors="replace"))
             )
 
-    def _hooks(self, fd: int, shown: str) -> None:
+    def _hooks(self, fd: int, path: str) -> None:
         kind = _kind("hooks", fd)
         if kind not in (None, stat.S_IFDIR):
-            self._add(shown, "a link or no folder, by which git takes its hooks from elsewhere", "")
+            self._add(path, "a link or no folder, by which git takes its hooks from elsewhere", "")
         with _opened("hooks", _FOLDER, fd) as hooks:
             for name in self._entries(hooks) if hooks is not None else ():
                 if not name.endswith(".sample"):
-                    self._add(os.path.join(shown, name), "git runs it as a hook", _status_of(name, hooks))
+                    self._add(os.path.join(path, name), "git runs it as a hook", _status_of(name, hooks))
 
     def _named(self, fd: int, name: str, kind: int, path: str) -> None:
         """Check a file or folder of an editor or a tool. An empty folder is a placeholder and is ignored."""
@@ -261,7 +261,7 @@ class _Walk:
                 mark = " ".join(f"{entry} {_status_of(entry, inner)}" for entry in sorted(entries))
             if not entries:
                 return
-        self._found.places.append(path)
+        self._found.paths.append(path)
         self._add(path, "editors or tools carry it out when the folder is opened", mark)
 
     def _add(self, path: str, what: str, mark: str) -> None:
@@ -332,8 +332,8 @@ def _status_of(name: str, folder: int | None) -> str:
 
 
 def _clean(name: str) -> str:
-    shown = name if len(name) <= 80 else f"{name[:80]}…"
-    return shown if shown.isprintable() else ascii(shown)
+    text = name if len(name) <= 80 else f"{name[:80]}…"
+    return text if text.isprintable() else ascii(text)
 
 
 def _mark(data: bytes) -> str:

@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING, BinaryIO
 from core.errors import RuntimeUnavailableError
 from core.interpreter import start_command
 from core.sandbox_types import Denials, Say
+from core.secrets.variable_names import without_secret_variables
 from runtime.cancellation import run_to_completion
-from runtime.environment import without_secrets
-from runtime.isolation.confinement import Confinement, Isolation, Launch
-from runtime.isolation.session_folder import SessionFolder, remove_abandoned
+from runtime.isolation.confinement import Confinement, Isolation, Launch, SessionFolder, remove_abandoned
 from runtime.server_runtime import ServerRuntime
 
 if TYPE_CHECKING:
@@ -50,7 +49,8 @@ class LocalRuntime(ServerRuntime):
         self._working_dir = Path(working_dir).resolve()
         self._options = options
         self._confinement = Confinement(self._working_dir, isolation or Isolation())
-        self._around = AsyncExitStack()
+        self._guard = self._confinement.guard
+        self._stack = AsyncExitStack()
         self._folder: SessionFolder | None = None
         self._server: asyncio.subprocess.Process | None = None
 
@@ -69,7 +69,7 @@ class LocalRuntime(ServerRuntime):
 
     def deny(self, denied: Callable[[], Denials]) -> None:
         """Enforce these denials, read at each start; see core.protocols.Runtime."""
-        self._confinement.deny(denied)
+        self._confinement.guard.denied = denied
 
     def keep(self, folder: Path) -> None:
         """Store the undo history of edits in this folder from the next start on."""
@@ -84,22 +84,8 @@ class LocalRuntime(ServerRuntime):
         """The server's process id, or None."""
         return self._server.pid if self._server is not None else None
 
-    async def left_behind(self) -> list[str]:
-        """Return a line for each new file in the workspace that the user's programs would execute."""
-        return await asyncio.to_thread(self._confinement.left_behind)
-
-    async def put_back(self, name: str) -> str:
-        """Restore the name of a file that was moved aside; see core.protocols.Runtime."""
-        return await asyncio.to_thread(self._confinement.put_back, name)
-
-    async def _moved_aside(self) -> list[str]:
-        return await asyncio.to_thread(self._confinement.moved_aside)
-
-    async def _fallen(self) -> str:
-        return await asyncio.to_thread(self._confinement.fallen)
-
-    async def _remarks(self) -> list[str]:
-        return [await asyncio.to_thread(self._confinement.starved), *self._confinement.denied_calls()]
+    async def _notes(self) -> list[str]:
+        return [await asyncio.to_thread(self._confinement.memory_message), *self._confinement.denied_calls()]
 
     async def _open(self, say: Say) -> ActionExecutionClient:
         if not await asyncio.to_thread(self._working_dir.is_dir):
@@ -109,10 +95,10 @@ class LocalRuntime(ServerRuntime):
         key = secrets.token_hex(32)
         key_file = folder.inside / "key"
         _write_key(key_file, key)
-        launch = await self._around.enter_async_context(self._confinement.opened(folder))
+        launch = await self._stack.enter_async_context(self._confinement.opened(folder))
         self._limits = launch.limits
-        with folder.log.open("wb") as stderr, _bound(folder.socket) as listener:
-            await run_to_completion(self._make_server(launch, folder, listener, key_file, stderr))
+        with folder.log.open("wb") as stderr, _bind(folder.socket) as listener:
+            await run_to_completion(self._start_server(launch, folder, listener, key_file, stderr))
         client = await asyncio.to_thread(import_module, "runtime.client")  # 0.1 s, while the server starts
         assert self._server is not None
         assert self._server.stdout is not None
@@ -129,7 +115,7 @@ class LocalRuntime(ServerRuntime):
         opened: ActionExecutionClient = client.ActionExecutionClient(key, uds=str(folder.socket))
         return opened
 
-    async def _make_server(
+    async def _start_server(
         self, launch: Launch, folder: SessionFolder, listener: socket.socket, key_file: Path, stderr: BinaryIO
     ) -> None:
         command = [
@@ -140,7 +126,7 @@ class LocalRuntime(ServerRuntime):
             *launch.options,
             *self._options,
         ]
-        environ = {**without_secrets(os.environ), **launch.environ}
+        environ = {**without_secret_variables(os.environ), **launch.environ}
         self._server = await self._spawn(command, (*launch.fds, listener.fileno()), stderr, environ)
 
     async def _spawn(
@@ -162,8 +148,8 @@ class LocalRuntime(ServerRuntime):
         folder, self._folder = self._folder, None
         if server is not None:
             await _end_process(server)
-        await self._around.aclose()
-        self._around = AsyncExitStack()
+        await self._stack.aclose()
+        self._stack = AsyncExitStack()
         if folder is not None:
             await asyncio.to_thread(folder.remove)
 
@@ -181,7 +167,7 @@ async def _end_process(server: asyncio.subprocess.Process) -> None:
         await server.wait()
 
 
-def _bound(path: Path) -> socket.socket:
+def _bind(path: Path) -> socket.socket:
     """Bind a private socket to this path, without listening. Raises OSError."""
     bound = socket.socket(socket.AF_UNIX)
     bound.bind(str(path))

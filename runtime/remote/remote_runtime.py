@@ -1,5 +1,8 @@
 """RemoteRuntime: an action server on another machine, given by its address and its key.
 
+Invariants: data only leaves this machine over TLS to a server whose certificate was verified; the key comes from a
+private file or from the environment, and appears in no address, log or message.
+
 Handloom neither starts nor stops the server. One conversation at a time claims it, because it has one shell. `aclose`
 returns it, which ends everything that was started for the conversation, including background jobs. If Handloom is
 killed, or the link is broken at the end, jobs go on: the same conversation finds them again, and another one can claim
@@ -9,10 +12,14 @@ the server after ten minutes without a connection. The server has no access to t
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import secrets
 import ssl
+import stat
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import aiohttp
 
@@ -21,13 +28,91 @@ from core.sandbox_types import Denials, Say
 from runtime.cancellation import run_to_completion
 from runtime.protocol import OWNER_HEADER, web_hosts
 from runtime.reconnecting_client import PATIENCE_S, ReconnectingClient
-from runtime.remote.remote_address import RemoteAddress, trust
 from runtime.server_runtime import ServerRuntime
 
 OWNER_FILE = "owner"
-STAY_S = 60.0
+KEEP_CLAIM_S = 60.0
 """Interval of health checks; the server waits for ten minutes."""
 DEFAULT_WORKING_DIR = "/workspace"
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteAddress:
+    """A validated address of a remote server."""
+
+    url: str
+    """Without a trailing slash."""
+    host: str
+    is_secure: bool
+    """Whether connections use TLS."""
+
+
+def parse_address(url: str) -> RemoteAddress:
+    """Validate the address in a setting. Raises ConfigurationError, whose text never quotes a possible password."""
+    if not url:
+        raise ConfigurationError(
+            "There is no remote runtime. Set remote.url to its address, such as https://HOST:8443."
+        )
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:
+        raise ConfigurationError("remote.url is not a valid address. Write it as https://HOST:PORT.") from None
+    if parts.username is not None or parts.password is not None:
+        raise ConfigurationError("remote.url contains a user name or a password. Remove it: the key has a setting.")
+    if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
+        raise ConfigurationError("remote.url is not the address of a server. Write it as https://HOST:PORT.")
+    if parts.scheme == "http" and not _is_loopback(host):
+        raise ConfigurationError(
+            f"{host} is another machine, and http is not encrypted. Set remote.url to https://..., or open "
+            "a tunnel and set its address on this machine."
+        )
+    return RemoteAddress(url.rstrip("/"), host, parts.scheme == "https")
+
+
+def read_key(environ: Mapping[str, str], name: str, file: Path | None) -> str:
+    """Read the server's key from the file if one is set, else from the environment. Blocks.
+
+    Raises ConfigurationError.
+    """
+    where = f"the file {file} (remote.key_file)" if file is not None else f"the environment variable {name}"
+    if file is None:
+        key = environ.get(name, "").strip()
+    else:
+        try:
+            if stat.S_IMODE(file.expanduser().stat().st_mode) & 0o077:
+                raise ConfigurationError(
+                    f"Other users can read {file}, the key of the remote runtime. Run chmod 600 on it."
+                )
+            key = file.expanduser().read_text("ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not text"
+            raise ConfigurationError(f"The key of the remote runtime cannot be read from {where}: {reason}.") from None
+    if not key:
+        raise ConfigurationError(f"The remote runtime has no key. Put the key of its server into {where}.")
+    if not (key.isascii() and key.isprintable() and " " not in key):
+        raise ConfigurationError(f"The content of {where} is not a key. Put only the key of the server there.")
+    return key
+
+
+def tls_context(ca_file: Path | None) -> ssl.SSLContext:
+    """Return a TLS context that trusts the authorities in the file, else those of the system. Blocks.
+
+    Raises ConfigurationError.
+    """
+    try:
+        return ssl.create_default_context(cafile=None if ca_file is None else str(ca_file.expanduser()))
+    except OSError as error:  # ssl.SSLError is one
+        raise ConfigurationError(
+            f"{ca_file} (remote.ca_file) is not a file of certificates: {error.strerror}."
+        ) from error
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 class RemoteRuntime(ServerRuntime):
@@ -51,31 +136,21 @@ class RemoteRuntime(ServerRuntime):
         patience_s: float = PATIENCE_S,
     ) -> None:
         super().__init__()
+        self.workspace_host = address.url.partition("://")[2]
         self._address = address
         self._read_key = read_key
         self._ca_file = ca_file
         self._working_dir = working_dir
         self._patience_s = patience_s
-        self._kept: Path | None = None
+        self._owner_folder: Path | None = None
         self._owner = ""
-        self._web_hosts: Mapping[str, int] = {}
-        self._lasting: ReconnectingClient | None = None
+        self._claimed: ReconnectingClient | None = None
         self._was_open = False
-        self._staying: asyncio.Task[None] | None = None
+        self._keep_alive: asyncio.Task[None] | None = None
 
     @property
     def working_dir(self) -> str:
         return self._working_dir
-
-    @property
-    def workspace_host(self) -> str:  # type: ignore[override]
-        """The address of the server."""
-        return self._address.url.partition("://")[2]
-
-    @property
-    def web_hosts(self) -> Mapping[str, int]:  # type: ignore[override]
-        """The hosts that the server was started with; empty before this runtime is started."""
-        return self._web_hosts
 
     def allow(self, *, host: str = "", folder: str = "") -> None:
         """Do nothing: the other machine controls its network access, and this machine's folders are not there."""
@@ -85,28 +160,24 @@ class RemoteRuntime(ServerRuntime):
 
     def keep(self, folder: Path) -> None:
         """Store the conversation's owner name in this folder, so that it finds its server again after a crash."""
-        self._kept = folder
-
-    async def left_behind(self) -> list[str]:
-        """Return nothing: the server cannot change this machine's files."""
-        return []
+        self._owner_folder = folder
 
     async def aclose(self) -> None:
         """Return the server, which ends everything that was started for this conversation. May be called twice."""
         async with self._starting:
-            await run_to_completion(self._hand_back())
+            await run_to_completion(self._release())
 
-    async def _hand_back(self) -> None:
-        if self._lasting is not None:
-            await self._lasting.hand_back()
+    async def _release(self) -> None:
+        if self._claimed is not None:
+            await self._claimed.release_server()
         self._was_open = False
         await self._end()
 
     async def _open(self, say: Say) -> ReconnectingClient:
-        self._owner = self._owner or await asyncio.to_thread(_own_name, self._kept)
+        self._owner = self._owner or await asyncio.to_thread(_owner_id, self._owner_folder)
         try:
             key = await asyncio.to_thread(self._read_key)
-            tls = await asyncio.to_thread(trust, self._ca_file) if self._address.is_secure else None
+            tls = await asyncio.to_thread(tls_context, self._ca_file) if self._address.is_secure else None
         except ConfigurationError as error:
             raise RuntimeUnavailableError(str(error)) from error
         headers = {OWNER_HEADER: self._owner}
@@ -115,21 +186,21 @@ class RemoteRuntime(ServerRuntime):
             await self._claim(client)
             info = await client.server_info()
             self._working_dir = str(info.get("working_dir", self._working_dir))
-            self._web_hosts = web_hosts(info)
+            self.web_hosts = web_hosts(info)
         except BaseException:
             await client.aclose()
             raise
-        self._lasting, self._was_open = client, True
-        self._staying = asyncio.create_task(_stay(client))
+        self._claimed, self._was_open = client, True
+        self._keep_alive = asyncio.create_task(_keep_claim(client))
         return client
 
     async def _shut(self) -> None:
         """Close the link. The server stays claimed until it is returned."""
-        self._lasting = None
-        staying, self._staying = self._staying, None
-        if staying is not None:
-            staying.cancel()
-            await asyncio.gather(staying, return_exceptions=True)
+        self._claimed = None
+        task, self._keep_alive = self._keep_alive, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     async def _claim(self, client: ReconnectingClient) -> None:
         """Claim the server, with retries if the link was open before. Raises RuntimeUnavailableError."""
@@ -138,8 +209,8 @@ class RemoteRuntime(ServerRuntime):
             await client.claim(self._patience_s if self._was_open else 0.0)
         except aiohttp.ClientConnectorCertificateError as error:
             raise RuntimeUnavailableError(
-                f"The certificate of {host} is not trusted: {_verdict(error)}. Set remote.ca_file to the file of its "
-                "authority, and use a host name that the certificate contains."
+                f"The certificate of {host} is not trusted: {_tls_reason(error)}. Set remote.ca_file to the file of "
+                "its authority, and use a host name that the certificate contains."
             ) from error
         except aiohttp.ClientConnectorSSLError as error:
             raise RuntimeUnavailableError(
@@ -157,20 +228,20 @@ class RemoteRuntime(ServerRuntime):
             ) from error
 
 
-def _verdict(error: aiohttp.ClientConnectorCertificateError) -> str:
+def _tls_reason(error: aiohttp.ClientConnectorCertificateError) -> str:
     """Return the TLS library's reason for rejecting a certificate."""
     found = error.certificate_error
     return found.verify_message if isinstance(found, ssl.SSLCertVerificationError) else str(found)
 
 
-async def _stay(client: ReconnectingClient) -> None:
+async def _keep_claim(client: ReconnectingClient) -> None:
     """Send health checks, so that no other conversation can claim the server while this one is idle."""
     while True:
-        await asyncio.sleep(STAY_S)
+        await asyncio.sleep(KEEP_CLAIM_S)
         await client.alive()
 
 
-def _own_name(folder: Path | None) -> str:
+def _owner_id(folder: Path | None) -> str:
     """Return the secret that identifies this conversation to the server, the same after a crash. Blocks."""
     name = secrets.token_hex(16)
     if folder is None:

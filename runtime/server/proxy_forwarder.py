@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from runtime.isolation.relay import relay
+from runtime.isolation.egress_proxy import relay
 
 NAMES = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "all_proxy")
 DIRECT = ("no_proxy", "NO_PROXY")

@@ -6,9 +6,8 @@ import asyncio
 
 from acp.schema import AgentMessageChunk, TextContentBlock
 
-from tui.acp.outbox import PIECE_CHARS, Outbox
-from tui.acp.tool_calls import printed
-from tui.acp.updates import Update, message, thought
+from tui.acp.tool_calls import output_update
+from tui.acp.updates import MAX_MERGED_CHARS, Outbox, Update, message, thought
 
 
 class SlowEditor:
@@ -37,13 +36,13 @@ async def test_what_waits_is_merged_and_stays_in_order() -> None:
         await asyncio.sleep(0)
     for number in range(10_000):
         outbox.put([message(f"{number} ", 2)])
-    outbox.put([thought("Hm.", 2), printed(3, "one"), printed(3, "two"), printed(4, "three")])
+    outbox.put([thought("Hm.", 2), output_update(3, "one"), output_update(3, "two"), output_update(4, "three")])
     for _ in range(100):
         editor.reads.release()
     await outbox.flush()
     merged = [update for update in editor.got if isinstance(update, AgentMessageChunk)]
     assert "".join(map(text, merged)) == "first" + "".join(f"{number} " for number in range(10_000))
-    assert max(len(text(update)) for update in merged) <= PIECE_CHARS
+    assert max(len(text(update)) for update in merged) <= MAX_MERGED_CHARS
     assert len(merged) == 3
     assert [update.session_update for update in editor.got[3:]] == [
         "agent_thought_chunk",

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from core.sandbox_types import Say, silently
-from runtime.remote.remote_address import parsed
-from runtime.remote.remote_runtime import RemoteRuntime
+from runtime.remote.remote_runtime import RemoteRuntime, parse_address
 from tests.runtime.action_server import KEY
 
 NOWHERE = "http://127.0.0.1:1"
@@ -24,7 +23,7 @@ class RemoteHere(RemoteRuntime):
     servers: ClassVar[list[tuple[subprocess.Popen[bytes], str]]] = []
 
     def __init__(self, folder: Path, options: tuple[str, ...] = (), patience_s: float = 20.0) -> None:
-        super().__init__(parsed(NOWHERE), lambda: KEY, working_dir=str(folder), patience_s=patience_s)
+        super().__init__(parse_address(NOWHERE), lambda: KEY, working_dir=str(folder), patience_s=patience_s)
         self._options = options
         self._server: subprocess.Popen[bytes] | None = None
 
@@ -60,7 +59,7 @@ class RemoteHere(RemoteRuntime):
         )
         self.servers.append((self._server, state))
         assert self._server.stdout is not None
-        self._address = parsed(self._server.stdout.readline().decode().split()[1])
+        self._address = parse_address(self._server.stdout.readline().decode().split()[1])
 
     @classmethod
     def end_servers(cls) -> None:

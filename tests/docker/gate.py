@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from runtime.isolation.relay import relay
+from runtime.isolation.egress_proxy import relay
 from tests.containers import engine_environ
 
 ELSEWHERE = "127.0.0.2"

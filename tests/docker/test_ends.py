@@ -15,7 +15,7 @@ from docker.models.containers import Container
 
 from core.errors import RuntimeUnavailableError
 from core.events import AgentThinkAction, CmdRunAction
-from runtime.docker.container import refused
+from runtime.docker.container import refused_message
 from runtime.docker.container_spec import HOME_LABEL
 from runtime.docker.docker_runtime import DockerRuntime
 from runtime.isolation.cgroups import Limits
@@ -201,7 +201,8 @@ class TestTheEngine:
         await runtime.aclose()
 
     def test_a_disk_that_is_full_is_said(self) -> None:
-        assert refused("write /x: no space left on device").startswith("The disk of the container engine is full")
+        text = refused_message("write /x: no space left on device")
+        assert text.startswith("The disk of the container engine is full")
 
 
 class TestStarting:

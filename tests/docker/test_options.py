@@ -11,7 +11,7 @@ import pytest
 
 from core.errors import ConfigurationError
 from core.settings.config import DockerSettings, SandboxSettings, Settings
-from runtime.docker.container_spec import ContainerOptions, Specification
+from runtime.docker.container_spec import ContainerOptions, ContainerSpec
 from runtime.docker.docker_runtime import DockerRuntime
 from runtime.isolation.cgroups import Limits
 from tests.containers import base_image, engine, sandbox_image
@@ -83,8 +83,8 @@ def test_graphics_processors_are_asked_for() -> None:
     assert devices(-1) == [{"Driver": "", "Count": -1, "DeviceIDs": [], "Capabilities": [["gpu"]], "Options": {}}]
 
 
-def specification(**options: int) -> Specification:
-    return Specification("image", Path("/work"), (1000, 1000), ContainerOptions(**options), Limits())  # type: ignore[arg-type]
+def specification(**options: int) -> ContainerSpec:
+    return ContainerSpec("image", Path("/work"), (1000, 1000), ContainerOptions(**options), Limits())  # type: ignore[arg-type]
 
 
 def test_containers_that_differ_in_nothing_inside_stand_in_for_one_another() -> None:

@@ -23,9 +23,8 @@ from tests.journeys.test_bad_homes import in_a_mount
 from tests.program import HANDLOOM, Handloom
 from tests.runtime.action_server import KEY, Process
 from tests.runtime.isolation.confined import SOMEBODY, own
-from tui.doctor.checks import model
-from tui.doctor.engine_check import is_old
-from tui.doctor.finding import Mark, Patient
+from tui.doctor.checks import Machine, Mark, model
+from tui.doctor.sandbox_checks import is_old
 
 Findings = dict[str, dict[str, str]]
 NOWHERE = "unix:///nowhere/docker.sock"
@@ -141,7 +140,7 @@ class TestSettings:
         ],
     )
     def test_a_model_that_cannot_be_used_is_told(self, tmp_path: Path, name: str, mark: Mark, found: str) -> None:
-        told = model(Patient({}, tmp_path, tmp_path, Settings(model=name)))
+        told = model(Machine({}, tmp_path, tmp_path, Settings(model=name)))
         assert told.mark is mark
         assert found in told.found
         assert bool(told.advice) is (mark is not Mark.OK)

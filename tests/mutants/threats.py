@@ -30,9 +30,9 @@ PLANTED = (
     Planted(
         "A01",
         "tui/acp/tool_calls.py",
-        "    return [said(_whole(body))] if body else []",
+        "    return [text_content(_code_block(body))] if body else []",
         "    return []",
-        "tests/acp/test_told.py::TestToolCalls::test_a_large_edit_is_asked_about_whole",
+        "tests/acp/test_updates.py::TestToolCalls::test_a_large_edit_is_asked_about_whole",
     ),
     Planted(
         "A02",
@@ -408,7 +408,7 @@ PLANTED = (
     ),
     Planted(
         "S02",
-        "runtime/remote/remote_address.py",
+        "runtime/remote/remote_runtime.py",
         '    if parts.scheme == "http" and not _is_loopback(host):',
         "    if False:",
         "tests/runtime/test_remote_runtime.py::TestAddress::test_one_that_is_not_safe_is_refused_without_repeating_a_password",

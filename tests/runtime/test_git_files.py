@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from runtime.checkpoints.checkpoint_store import WorkspaceCheckpoints
-from runtime.git_files import git_files, released
+from runtime.git_files import git_files, unblock_pipes
 from tests.base.test_regular_files import fifo, sock
 
 MAKES: dict[str, Callable[[Path], None]] = {"a FIFO": fifo, "a socket": sock}
@@ -57,7 +57,7 @@ def test_files_are_listed_and_other_folders_keep_their_patterns(workspace: Path,
 
 def test_a_fifo_that_is_made_while_git_runs_holds_up_nothing(tmp_path: Path) -> None:
     """The program in place of git makes the FIFOs itself, one after the other, once the search has begun."""
-    with released(str(tmp_path)):
+    with unblock_pipes(str(tmp_path)):
         script = "for n in 1 2; do mkdir $n; mkfifo $n/.gitignore; : <$n/.gitignore; done; mkfifo other; echo done"
         done = subprocess.run(["sh", "-c", script], cwd=tmp_path, capture_output=True, timeout=60, check=True)
     assert done.stdout == b"done\n"
@@ -65,7 +65,7 @@ def test_a_fifo_that_is_made_while_git_runs_holds_up_nothing(tmp_path: Path) -> 
 
 def test_nothing_is_written_and_no_thread_stays(tmp_path: Path) -> None:
     fifo(tmp_path / ".gitignore")
-    with released(str(tmp_path)):
+    with unblock_pipes(str(tmp_path)):
         assert (tmp_path / ".gitignore").read_bytes() == b""
     assert not [thread for thread in threading.enumerate() if thread.name == "git-pipes"]
 
@@ -79,8 +79,8 @@ def test_a_sandbox_is_not_held_up_by_what_names_a_worktree(
         (workspace / ".git").write_text(f"gitdir: {tmp_path}\n")
     make((tmp_path / "gitdir") if is_deeper else workspace / ".git")
     script = (
-        "import pathlib, sys; from runtime.isolation.protected_paths import mounts;"
-        " print(mounts(pathlib.Path(sys.argv[1]), ()).opened)"
+        "import pathlib, sys; from runtime.isolation.protected_paths import protecting_mounts;"
+        " print(protecting_mounts(pathlib.Path(sys.argv[1]), ()).writable)"
     )
     done = subprocess.run([sys.executable, "-c", script, str(workspace)], capture_output=True, timeout=60, check=True)
     assert done.stdout == b"[]\n"

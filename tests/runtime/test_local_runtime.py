@@ -17,8 +17,8 @@ import pytest
 from core.errors import RuntimeUnavailableError
 from core.events import CmdRunAction
 from core.protocols import Runtime
-from runtime.environment import without_secrets
-from runtime.isolation.session_folder import base, remove_abandoned
+from core.secrets.variable_names import without_secret_variables
+from runtime.isolation.confinement import remove_abandoned, session_parent
 from runtime.local.local_runtime import LocalRuntime
 from tests.runtime.conftest import Watcher, has_ended
 
@@ -99,12 +99,12 @@ def test_killing_the_owner_leaves_nothing_behind(tmp_path: Path) -> None:
     ],
 )
 def test_secrets_are_known_by_their_names(name: str) -> None:
-    assert without_secrets({name: "x"}) == {}
+    assert without_secret_variables({name: "x"}) == {}
 
 
 @pytest.mark.parametrize("name", ["PATH", "HOME", "LANG", "SSH_AUTH_SOCK", "KEYBOARD", "MONKEY", "TOKENIZER"])
 def test_other_variables_pass(name: str) -> None:
-    assert without_secrets({name: "x"}) == {name: "x"}
+    assert without_secret_variables({name: "x"}) == {name: "x"}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -141,7 +141,7 @@ def test_what_a_killed_runtime_left_is_removed_by_the_next(tmp_path: Path, tempo
         assert owner.stdout is not None
         while not owner.stdout.readline()[:1].isdigit():
             pass
-        (left,) = base().iterdir()
+        (left,) = session_parent().iterdir()
         remove_abandoned()
         assert left.exists(), "it is in use"
         owner.kill()
@@ -152,12 +152,12 @@ def test_what_a_killed_runtime_left_is_removed_by_the_next(tmp_path: Path, tempo
 def test_a_folder_of_ours_is_ours_alone(temporary: Path) -> None:
     (temporary / "elsewhere").mkdir(mode=0o700)
     (temporary / f"handloom-{os.geteuid()}").symlink_to(temporary / "elsewhere")
-    assert base().parent != temporary
+    assert session_parent().parent != temporary
     (temporary / f"handloom-{os.geteuid()}").unlink()
     (temporary / f"handloom-{os.geteuid()}").mkdir(mode=0o755)
-    assert base().parent != temporary
+    assert session_parent().parent != temporary
     (temporary / f"handloom-{os.geteuid()}").chmod(0o700)
-    assert base().parent == temporary
+    assert session_parent().parent == temporary
 
 
 async def test_a_socket_of_somebody_else_that_never_answers_delays_no_start(tmp_path: Path, temporary: Path) -> None:

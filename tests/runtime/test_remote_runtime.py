@@ -18,8 +18,7 @@ from core.events import CmdRunAction, Status
 from core.protocols import Runtime
 from runtime.protocol import PROTOCOL_VERSION, VERSION_HEADER
 from runtime.reconnecting_client import LINK
-from runtime.remote.remote_address import key_from, parsed
-from runtime.remote.remote_runtime import RemoteRuntime
+from runtime.remote.remote_runtime import RemoteRuntime, parse_address, read_key
 from tests.contract.remote_here import NOWHERE, RemoteHere
 from tests.links import linked
 from tests.runtime.action_server import KEY, Process
@@ -38,7 +37,7 @@ def no_server_stays() -> Iterator[None]:
 
 @asynccontextmanager
 async def at(url: str, key: str = KEY, ca_file: Path | None = None) -> AsyncIterator[RemoteRuntime]:
-    runtime = RemoteRuntime(parsed(url), lambda: key, ca_file=ca_file, patience_s=1.0)
+    runtime = RemoteRuntime(parse_address(url), lambda: key, ca_file=ca_file, patience_s=1.0)
     try:
         yield runtime
     finally:
@@ -58,7 +57,7 @@ def run(command: str) -> CmdRunAction:
 
 
 def test_it_is_a_runtime() -> None:
-    runtime: Runtime = RemoteRuntime(parsed("https://sandbox.example"), lambda: KEY)
+    runtime: Runtime = RemoteRuntime(parse_address("https://sandbox.example"), lambda: KEY)
     assert (runtime.isolation, runtime.why_open, runtime.working_dir) == ("remote", "", "/workspace")
 
 
@@ -82,14 +81,14 @@ class TestAddress:
     )
     def test_one_that_is_not_safe_is_refused_without_repeating_a_password(self, url: str, said: str) -> None:
         with pytest.raises(ConfigurationError, match=said) as raised:
-            parsed(url)
+            parse_address(url)
         assert CANARY not in str(raised.value)
 
     @pytest.mark.parametrize(
         "url", ["http://127.0.0.1:1", "http://[::1]:1", "http://localhost:1/", "https://x.example"]
     )
     def test_loopback_may_do_without_tls(self, url: str) -> None:
-        assert parsed(url).url == url.rstrip("/")
+        assert parse_address(url).url == url.rstrip("/")
 
 
 class TestKey:
@@ -97,8 +96,8 @@ class TestKey:
         file = tmp_path / "key"
         file.write_text(f"{KEY}\n")
         file.chmod(0o600)
-        assert key_from({"NAME": "other"}, "NAME", file) == KEY
-        assert key_from({"NAME": KEY}, "NAME", None) == KEY
+        assert read_key({"NAME": "other"}, "NAME", file) == KEY
+        assert read_key({"NAME": KEY}, "NAME", None) == KEY
 
     def test_what_is_wrong_with_it_is_said_without_saying_it(self, tmp_path: Path) -> None:
         file = tmp_path / "key"
@@ -107,7 +106,7 @@ class TestKey:
             file.write_bytes(content if isinstance(content, bytes) else content.encode())
             file.chmod(mode)
             with pytest.raises(ConfigurationError) as raised:
-                key_from({}, "NAME", file)
+                read_key({}, "NAME", file)
             assert CANARY not in str(raised.value)
             return str(raised.value)
 
@@ -117,9 +116,9 @@ class TestKey:
         assert "it is not text" in said(CANARY.encode() + b"\xff")
         file.unlink()
         with pytest.raises(ConfigurationError, match=r"cannot be read from the file .*: No such file"):
-            key_from({}, "NAME", file)
+            read_key({}, "NAME", file)
         with pytest.raises(ConfigurationError, match=r"has no key\. .* into the environment variable NAME"):
-            key_from({}, "NAME", None)
+            read_key({}, "NAME", None)
 
     async def test_it_is_in_no_message_no_log_and_no_frame(
         self, tmp_path: Path, watcher: Watcher, caplog: pytest.LogCaptureFixture
@@ -264,7 +263,7 @@ class TestWhoseItIs:
     ) -> None:
         server = RemoteHere(tmp_path)
         await server.start()
-        await server._hand_back()
+        await server._release()
         async with linked(int(server.url.rpartition(":")[2])) as link, at(link.url) as runtime:
             await runtime.start()
             await runtime.execute(run("kept=1"), 1, watcher)

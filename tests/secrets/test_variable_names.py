@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.secrets import from_environment, is_secret_name
-from runtime.environment import without_secrets
+from core.secrets.variable_names import without_secret_variables
 
 SECRET = [
     *("DB_PASS", "SSHPASS", "MYSQL_PWD", "PGPASSWORD", "ROOT_PW", "PW", "PASS", "DBPASS", "SMTP_PASS_2", "MYSQLPWD"),
@@ -22,7 +22,7 @@ ORDINARY = [
 def test_variable_with_a_secret_name_is_redacted_and_withheld(name: str) -> None:
     environ = {name: "hunter2-hunter2"}
     assert from_environment(environ) == ["hunter2-hunter2"]
-    assert without_secrets(environ) == {}
+    assert without_secret_variables(environ) == {}
 
 
 @pytest.mark.parametrize("name", ORDINARY)
@@ -30,7 +30,7 @@ def test_variable_with_an_ordinary_name_is_passed(name: str) -> None:
     environ = {name: "/home/me/a-long-enough-value"}
     assert not is_secret_name(name)
     assert from_environment(environ) == []
-    assert without_secrets(environ) == environ
+    assert without_secret_variables(environ) == environ
 
 
 @pytest.mark.parametrize(
@@ -48,16 +48,16 @@ def test_variable_with_an_ordinary_name_is_passed(name: str) -> None:
 def test_a_password_in_an_address_is_redacted_and_the_variable_withheld(address: str, redacted: list[str]) -> None:
     environ = {"STORAGE": address, "LANG": "C"}
     assert from_environment(environ) == redacted
-    assert without_secrets(environ) == {"LANG": "C"}
+    assert without_secret_variables(environ) == {"LANG": "C"}
 
 
 @pytest.mark.parametrize("name", ["HTTP_PROXY", "https_proxy", "ALL_PROXY"])
 def test_proxy_is_passed_and_its_password_redacted(name: str) -> None:
     environ = {name: "http://user:pw-of-the-proxy@proxy:3128"}
-    assert without_secrets(environ) == environ
+    assert without_secret_variables(environ) == environ
     assert from_environment(environ) == ["pw-of-the-proxy"]
 
 
 @pytest.mark.parametrize("address", ["https://example.org/a@b", "ssh://git@github.com/x", "http://host:8080/x?u=a:b@c"])
 def test_an_address_without_a_password_passes(address: str) -> None:
-    assert without_secrets({"STORAGE": address}) == {"STORAGE": address}
+    assert without_secret_variables({"STORAGE": address}) == {"STORAGE": address}

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from acp.exceptions import RequestError
@@ -19,19 +20,32 @@ from acp.utils import serialize_params
 
 from core.delegation.delegation import DELEGATES_STATUS
 from core.errors import HandloomError
-from core.events import AgentState, Envelope, Frame, LLMMetrics, Status, TerminalOutput
+from core.events import Action, AgentState, Envelope, Frame, LLMMetrics, Status, TerminalOutput
 from core.memory.compaction import compact_argument, last_condensation
 from core.security.confirmation import NOT_WANTED, Verdict
 from core.session.agent_session import AgentSession
 from core.stream import EventStreamSubscriber
-from tui.acp import editor_commands, permission_request
 from tui.acp.methods import INTERNAL_ERROR, INVALID_REQUEST
-from tui.acp.outbox import Outbox
-from tui.acp.permission_request import Answer
-from tui.acp.prompts import Message, message_of, shown
-from tui.acp.tool_calls import Paths
-from tui.acp.turn import Turn, is_allowed, stop_reason, usage_between, usage_update
-from tui.acp.updates import Teller, Update, message
+from tui.acp.prompts import (
+    Message,
+    expand_command,
+    message_of,
+    run_command,
+    stop_reason,
+    stored_pictures,
+    usage_between,
+    usage_update,
+)
+from tui.acp.tool_calls import (
+    APPROVALS,
+    SCOPES,
+    Answer,
+    Paths,
+    parse_answer,
+    permission_request,
+    settle_call,
+)
+from tui.acp.updates import EventTranslator, Outbox, Update, message
 from tui.approval.question import ask_about
 from tui.i18n import _
 from tui.memory.compaction_text import condensed
@@ -39,151 +53,162 @@ from tui.memory.compaction_text import condensed
 log = logging.getLogger(__name__)
 
 PAGE = 200
-PRINT_S = 0.25
-"""How long what a command prints is gathered before the editor draws it."""
-LEAVE_S = 10.0
-"""For a prompt to be answered before its session is closed all the same."""
+OUTPUT_S = 0.25
+"""How long a command's output is gathered before it is sent."""
+STOP_S = 10.0
+"""How long a prompt may take to end before its session is closed anyway."""
 SUBSCRIBER = "acp"
 _DONE = frozenset({AgentState.FINISHED, AgentState.REJECTED, AgentState.STOPPED, AgentState.AWAITING_USER_INPUT})
-"""Where a delegate has come to its end."""
+"""States in which a delegate has ended."""
 
 Ask = Callable[[str, dict[str, Any]], Awaitable[Any]]
 Notify = Callable[[str, dict[str, Any]], Awaitable[None]]
 
 
+class Turn:
+    """One running prompt."""
+
+    def __init__(self) -> None:
+        self.is_cancelled = False
+        self.is_sent = False
+        """Whether the message is stored, so that there is something to interrupt."""
+        self.has_new_permission = False
+        """Whether an answer was stored as a permission, which may allow other waiting actions."""
+        self.cancelled = asyncio.Event()
+        self.ended = asyncio.Event()
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+        self.cancelled.set()
+
+
 class EditorSession:
-    """`ask` sends a request to the editor, `notify` a notification. `aclose` it; the session is somebody else's."""
+    """`ask` sends a request to the editor, `notify` a notification. `aclose` does not close the AgentSession."""
 
     def __init__(self, session: AgentSession, ask: Ask, notify: Notify) -> None:
         self.session = session
         self.turn: Turn | None = None
-        paths = Paths(session.info.workspace, session.runtime.working_dir.rstrip("/") or "/")
-        self.teller = Teller(paths)
+        self._paths = Paths(session.info.workspace, session.runtime.working_dir.rstrip("/") or "/")
+        self._translator = EventTranslator(self._paths)
         self._ask = ask
         self._notify = notify
         self.outbox = Outbox(self._send)
-        self._told = session.stream.latest_id
-        self._spent: LLMMetrics | None = None
-        self._printing: asyncio.TimerHandle | None = None
+        self._last_id = session.stream.latest_id
+        self._metrics: LLMMetrics | None = None
+        self._output_timer: asyncio.TimerHandle | None = None
         session.delegation.attended = True
-        session.stream.subscribe(EventStreamSubscriber.MAIN, self._hear, SUBSCRIBER)
-        self._unwatch = session.frames.watch(self._hear_frame)
+        session.stream.subscribe(EventStreamSubscriber.MAIN, self._on_event, SUBSCRIBER)
+        self._unwatch = session.frames.watch(self._on_frame)
 
     async def aclose(self) -> None:
-        """Tell nothing more. What runs goes on, or ends with its session."""
+        """Stop sending updates. What runs continues, or ends with its session."""
         self._unwatch()
         self.session.delegation.attended = False
-        if self._printing is not None:
-            self._printing.cancel()
+        if self._output_timer is not None:
+            self._output_timer.cancel()
         try:
             self.session.stream.unsubscribe(EventStreamSubscriber.MAIN, SUBSCRIBER)
         except HandloomError:  # the stream was closed before
             log.debug("conversation %s was closed already", self.session.id)
         await self.outbox.aclose()
 
-    # -- telling -------------------------------------------------------------------------------------------------------
+    # -- updates -------------------------------------------------------------------------------------------------------
 
     async def _send(self, update: Update) -> None:
         params = SessionNotification(session_id=self.session.id, update=update)
         await self._notify("session/update", serialize_params(params))
 
-    async def _hear(self, envelope: Envelope) -> None:
-        if envelope.id <= self._told:
+    async def _on_event(self, envelope: Envelope) -> None:
+        if envelope.id <= self._last_id:
             return
-        self._told = envelope.id
-        self.outbox.put(self.teller.event(envelope))
-        self._tell_usage(envelope.event.llm_metrics)
+        self._last_id = envelope.id
+        self.outbox.put(self._translator.event(envelope))
+        self._send_usage(envelope.event.llm_metrics)
 
-    def _tell_usage(self, metrics: LLMMetrics | None) -> None:
-        if metrics is not None and metrics != self._spent and (update := usage_update(metrics)) is not None:
+    def _send_usage(self, metrics: LLMMetrics | None) -> None:
+        if metrics is not None and metrics != self._metrics and (update := usage_update(metrics)) is not None:
             self.outbox.put([update])
-        self._spent = metrics or self._spent
+        self._metrics = metrics or self._metrics
 
-    def _hear_frame(self, frame: Frame) -> None:
-        self.outbox.put(self.teller.frame(frame))
-        if isinstance(frame, TerminalOutput) and self._printing is None:
-            self._printing = asyncio.get_running_loop().call_later(PRINT_S, self._print)
+    def _on_frame(self, frame: Frame) -> None:
+        self.outbox.put(self._translator.frame(frame))
+        if isinstance(frame, TerminalOutput) and self._output_timer is None:
+            self._output_timer = asyncio.get_running_loop().call_later(OUTPUT_S, self._send_output)
 
-    def _print(self) -> None:
-        self._printing = None
-        self.outbox.put(self.teller.prints())
+    def _send_output(self) -> None:
+        self._output_timer = None
+        self.outbox.put(self._translator.output())
 
     def say(self, text: str) -> None:
-        """Tell the user something of Handloom's own."""
+        """Send the user a message of Handloom."""
         self.outbox.put([message(f"{text}\n\n")])
 
     async def replay(self) -> None:
-        """Tell everything that was said and done so far, and return when it is sent."""
-        teller = Teller(self.teller.paths)
+        """Send the conversation so far, and return when it is sent."""
+        translator = EventTranslator(self._paths)
         after, last = -1, self.session.stream.latest_id
         while page := await self.session.stream.read(after=after, before=last + 1, limit=PAGE):
             for envelope in page:
-                self.outbox.put(teller.event(envelope, again=True))
-                self.outbox.put(await shown(envelope, self.session.stream))
+                self.outbox.put(translator.event(envelope, is_replay=True))
+                self.outbox.put(await stored_pictures(envelope, self.session.stream))
             after = page[-1].id
             await self.outbox.flush()
-        self.teller, self._told = teller, max(last, self._told)
-        self._tell_usage(self.session.state.metrics)
+        self._translator, self._last_id = translator, max(last, self._last_id)
+        self._send_usage(self.session.state.metrics)
         if self.session.state.awaiting is not None:
             self.say(_("An action waits for your answer. You are asked again with your next message."))
             await self.outbox.flush()
 
     # -- a prompt ------------------------------------------------------------------------------------------------------
 
-    async def prompt(self, request: PromptRequest, home: editor_commands.Home) -> PromptResponse:
-        """Say it to the agent, and answer when it rests. Raises RequestError, HandloomError."""
+    async def prompt(self, request: PromptRequest, home: Path) -> PromptResponse:
+        """Send a message to the agent, and respond when it rests. Raises RequestError, HandloomError."""
         if self.turn is not None:
             wrong = _("A prompt runs in this session already. Wait for its end, or cancel it.")
             raise RequestError(INVALID_REQUEST, wrong)
         self.turn = turn = Turn()
         before, since = self.session.state.metrics.accumulated_token_usage, self.session.stream.latest_id
         try:
-            said = await asyncio.to_thread(message_of, request.prompt, self.session.info.workspace)
-            await self._say(said, home)
-            turn.is_said = True
+            sent = await asyncio.to_thread(message_of, request.prompt, self.session.info.workspace)
+            await self._send_message(sent, home)
+            turn.is_sent = True
             if turn.is_cancelled:
                 await self.session.interrupt()
-            is_answered = await self._see_through(self.session, turn)
-            if (
-                compact_argument(said.text) is not None
-                and (done := await last_condensation(self.session.stream, since)) is not None
-            ):
-                self.say(condensed(done))
+            is_answered = await self._wait_until_idle(self.session, turn)
+            is_compact = compact_argument(sent.text) is not None
+            if is_compact and (result := await last_condensation(self.session.stream, since)) is not None:
+                self.say(condensed(result))
             response = await self._response(turn, is_answered=is_answered)
             response.usage = usage_between(before, self.session.state.metrics.accumulated_token_usage)
             return response
         finally:
             self.turn = None
-            turn.over.set()
+            turn.ended.set()
 
-    async def leave(self) -> None:
-        """Stop the prompt that runs, and return when it is answered, or does not end. Raises StoreError."""
+    async def stop(self) -> None:
+        """Cancel the running prompt, and wait until it has ended, for STOP_S at most. Raises StoreError."""
         turn = self.turn
         await self.cancel()
         if turn is not None:
             with suppress(TimeoutError):
-                async with asyncio.timeout(LEAVE_S):
-                    await turn.over.wait()
+                async with asyncio.timeout(STOP_S):
+                    await turn.ended.wait()
 
     async def cancel(self) -> None:
-        """Stop the prompt that runs; does nothing where none does. Raises StoreError."""
+        """Cancel the running prompt, if there is one. Raises StoreError."""
         turn = self.turn
         if turn is None or turn.is_cancelled:
             return
-        turn.is_cancelled = True
-        turn.cancelled.set()
-        if turn.is_said:
+        turn.cancel()
+        if turn.is_sent:
             await self.session.interrupt()
 
-    async def _say(self, said: Message, home: editor_commands.Home) -> None:
-        """Carry out a command, or say the message."""
-        if not said.pictures and await editor_commands.carried_out(said.text, self.session):
+    async def _send_message(self, message: Message, home: Path) -> None:
+        """Run a command, or send the message."""
+        if not message.pictures and await run_command(message.text, self.session):
             return
-        await self.session.send(
-            await editor_commands.expanded(said.text, home, self.session.recollection.gathered),
-            said.pictures,
-            said.context,
-        )
+        text = await expand_command(message.text, home, self.session.recollection.gathered)
+        await self.session.send(text, message.pictures, message.context)
 
     async def _response(self, turn: Turn, *, is_answered: bool) -> PromptResponse:
         state = self.session.state
@@ -197,30 +222,30 @@ class EditorSession:
             raise RequestError(INTERNAL_ERROR, state.reason or _("The agent failed. Write /continue to try again."))
         return PromptResponse(stop_reason=reason)
 
-    # -- its questions -------------------------------------------------------------------------------------------------
+    # -- permission requests -------------------------------------------------------------------------------------------
 
-    async def _see_through(self, session: AgentSession, turn: Turn, *, prefix: str = "") -> bool:
-        """Wait until the agent and its delegates rest, with all their questions put to the editor.
+    async def _wait_until_idle(self, session: AgentSession, turn: Turn, *, prefix: str = "") -> bool:
+        """Wait until the agent and its delegates rest, and ask the editor about their actions.
 
-        False where a question found no answer, and waits.
+        Return False if a question got no answer, so that its action waits.
         """
         async with asyncio.TaskGroup() as group:
-            attended: dict[str, asyncio.Task[None]] = {}
+            watched: dict[str, asyncio.Task[None]] = {}
 
-            def attend(frame: Frame) -> None:
+            def on_frame(frame: Frame) -> None:
                 if isinstance(frame, Status) and frame.id == DELEGATES_STATUS:
                     children = {child.id: child for child in session.delegates}
-                    for id in attended.keys() - children.keys():
-                        attended.pop(id).cancel()
-                    for id in children.keys() - attended.keys():
-                        attended[id] = group.create_task(self._attend(children[id], turn))
+                    for id in watched.keys() - children.keys():
+                        watched.pop(id).cancel()
+                    for id in children.keys() - watched.keys():
+                        watched[id] = group.create_task(self._attend_delegate(children[id], turn))
 
-            unwatch = session.frames.watch(attend)
+            unwatch = session.frames.watch(on_frame)
             try:
                 return await self._answer_questions(session, turn, prefix)
             finally:
                 unwatch()
-                for task in attended.values():
+                for task in watched.values():
                     task.cancel()
 
     async def _answer_questions(self, session: AgentSession, turn: Turn, prefix: str) -> bool:
@@ -231,72 +256,72 @@ class EditorSession:
                 return True
             if turn.is_cancelled:
                 await session.interrupt()
-            elif not await self._question(session, awaiting, turn, prefix):
+            elif not await self._ask_permission(session, awaiting, turn, prefix):
                 return False
 
-    async def _attend(self, child: AgentSession, turn: Turn) -> None:
-        """Answer what a delegate asks, until cancelled.
-
-        One that halts, or finds no answer, is stopped, and its parent reads that.
-        """
+    async def _attend_delegate(self, child: AgentSession, turn: Turn) -> None:
+        """Ask the editor about a delegate's actions until cancelled. A delegate that gets no answer is stopped."""
         try:
             while True:
-                is_answered = await self._see_through(child, turn, prefix=f"{child.id[:8]}-")
+                is_answered = await self._wait_until_idle(child, turn, prefix=f"{child.id[:8]}-")
                 if not is_answered or child.state.agent_state not in _DONE:
                     await child.interrupt()
                 await child.changed()
         except HandloomError as error:  # its parent gets its result in any case
-            log.warning("the delegate %s could not be attended: %s", child.id, error)
+            log.warning("the delegate %s could not be watched: %s", child.id, error)
 
-    async def _question(self, session: AgentSession, awaiting: int, turn: Turn, prefix: str) -> bool:
-        """Put one question to the editor, and do as it says. False where it says nothing clear."""
+    async def _ask_permission(self, session: AgentSession, awaiting: int, turn: Turn, prefix: str) -> bool:
+        """Ask the editor about one action, and act on the answer. Return False if there is no clear answer."""
         (envelope,) = await session.stream.read(after=awaiting - 1, limit=1)
-        if turn.has_permitted and await is_allowed(session, envelope):
-            await self._carry_out(session, envelope)
+        if turn.has_new_permission and await _is_allowed(session, envelope):
+            await self._approve(session, envelope)
             return True
         await self.outbox.flush()
         question = await asyncio.to_thread(ask_about, envelope, session.guard.folders)
-        asked = await asyncio.to_thread(
-            permission_request.request, self.session.id, envelope, question, self.teller.paths, prefix
-        )
-        answer = await self._answer(asked, turn)
+        asked = await asyncio.to_thread(permission_request, self.session.id, envelope, question, self._paths, prefix)
+        answer = await self._ask_editor(asked, turn)
         if answer is Answer.NONE:
             return turn.is_cancelled
         if session.state.awaiting != awaiting:  # settled meanwhile, by a cancel or somewhere else
             return True
-        if (scope := permission_request.SCOPES.get(answer)) is not None:
+        if (scope := SCOPES.get(answer)) is not None:
             verdict = Verdict.DENY if answer is Answer.NEVER else Verdict.ALLOW
             await session.approval.permit(question.pattern, scope, verdict)
-            turn.has_permitted = True
-        if answer in permission_request.YES:
-            await self._carry_out(session, envelope)
-        elif answer is Answer.STOP:
+            turn.has_new_permission = True
+        if answer in APPROVALS:
+            await self._approve(session, envelope)
+        elif answer is Answer.REJECT:
             await session.approval.reject()
-        elif answer in (Answer.OTHERWISE, Answer.NEVER):
+        elif answer in (Answer.REJECT_AND_GO_ON, Answer.NEVER):
             await session.approval.reject(NOT_WANTED)
         else:
-            turn.is_cancelled = True
-            turn.cancelled.set()
+            turn.cancel()
             await self.session.interrupt()
         if prefix:
-            self.outbox.put([permission_request.settled(prefix, awaiting, answer)])
+            self.outbox.put([settle_call(prefix, awaiting, answer)])
         return True
 
-    async def _carry_out(self, session: AgentSession, envelope: Envelope) -> None:
-        self.outbox.put(self.teller.begins(envelope))
+    async def _approve(self, session: AgentSession, envelope: Envelope) -> None:
+        self.outbox.put(self._translator.approved(envelope))
         await session.approval.confirm(envelope.id)
 
-    async def _answer(self, asked: RequestPermissionRequest, turn: Turn) -> Answer:
-        """What the editor says; NONE where the prompt is cancelled before."""
+    async def _ask_editor(self, asked: RequestPermissionRequest, turn: Turn) -> Answer:
+        """Return the editor's answer; NONE if the prompt is cancelled before."""
         asking = asyncio.ensure_future(self._ask("session/request_permission", serialize_params(asked)))
         cancelled = asyncio.create_task(turn.cancelled.wait())
         try:
             await asyncio.wait([asking, cancelled], return_when=asyncio.FIRST_COMPLETED)
             offered = {option.option_id for option in asked.options}
-            return permission_request.answer(asking.result(), offered) if asking.done() else Answer.NONE
+            return parse_answer(asking.result(), offered) if asking.done() else Answer.NONE
         except (RequestError, OSError) as error:
             log.warning("a question was not answered: %s", error)
             return Answer.NONE
         finally:
             asking.cancel()
             cancelled.cancel()
+
+
+async def _is_allowed(session: AgentSession, envelope: Envelope) -> bool:
+    """Whether a permission that was given meanwhile allows an action that waits."""
+    action = envelope.event
+    return isinstance(action, Action) and (await session.guard.judge(action)).verdict is Verdict.ALLOW

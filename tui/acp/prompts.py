@@ -1,42 +1,63 @@
-"""An editor's prompt as a message: text, pictures, and context for the model only.
+"""An editor's prompt as a message or command, and its outcome in the protocol's terms.
 
-A link becomes a mention of the file in the text, because the agent reads files itself. Text that the editor embeds goes
-with the message to the model, up to a limit. `message_of` decodes pictures, which blocks; `shown` reads stored ones for
-a conversation that is shown again.
+A message has text, pictures, and context for the model only. A link becomes a mention of the file in the text, because
+the agent reads files itself. Text that the editor embeds goes with the message to the model, up to a limit.
+`message_of` decodes pictures, which blocks; `stored_pictures` reads stored ones for a replay.
+
+Commands are `/continue`, `/compact`, the prompts in Handloom's home and those of a trusted project.
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
 from acp.exceptions import RequestError
 from acp.schema import (
+    AvailableCommand,
+    AvailableCommandInput,
+    AvailableCommandsUpdate,
+    Cost,
     EmbeddedResourceContentBlock,
     ImageContentBlock,
     ResourceContentBlock,
+    StopReason,
     TextContentBlock,
     TextResourceContents,
+    UnstructuredCommandInput,
+    Usage,
+    UsageUpdate,
     UserMessageChunk,
 )
 
-from core.events import Envelope, EventSource, MessageAction
+from core.controller.exit_reasons import HaltKind, HaltOption
+from core.controller.state import State
+from core.events import AgentState, Envelope, EventSource, LLMMetrics, MessageAction, TokenUsage
+from core.memory.compaction import COMPACT, compact_argument
+from core.memory.library import Gathered
+from core.session.agent_session import AgentSession
 from core.store.blobs import BlobRef
 from core.stream import EventStream
+from core.trust.folder_survey import Kind
 from tui.acp.methods import INVALID_PARAMS
 from tui.i18n import _
+from tui.prompt import slash_commands
 from tui.prompt.attachments import RefusedError, picture_of
 from tui.terminal_io.sanitizer import sanitize_line
 
 EMBEDDED_CHARS = 100_000
-"""Of one embedded text, and of all texts of a prompt together the fourfold; the model reads the rest from the file."""
+"""Limit for one embedded text; four times as much for a prompt. The model reads the rest from the file."""
 MAX_PICTURES = 20
 NAME_CELLS = 300
 INTRODUCTION = "[The editor adds the contents of what the message refers to:]"
+CONTINUE = "continue"
+OWN_COMMANDS = (CONTINUE, COMPACT)
+DESCRIPTION_CELLS = 200
 CUT = "\n[… {count} characters are left out here; read the file for them …]\n"
 
 
@@ -51,7 +72,7 @@ class Message:
 
 
 def message_of(blocks: Sequence[object], folder: str) -> Message:
-    """The message that these blocks are, in a conversation of this folder. Blocks. Raises RequestError."""
+    """Return the message of a prompt in a conversation in `folder`. Blocks. Raises RequestError."""
     parts: list[str] = []
     embedded: list[str] = []
     message = Message()
@@ -82,7 +103,7 @@ def message_of(blocks: Sequence[object], folder: str) -> Message:
 
 
 def mention(uri: str, folder: str) -> str:
-    """How a text names what a link leads to: the path of a file, within the folder without it, else the address."""
+    """Return the text for a link: the path of a file, relative if it is in the folder, else the address."""
     parts = _split(uri)
     if parts is None or parts[0] != "file":
         return sanitize_line(uri, NAME_CELLS)
@@ -92,7 +113,7 @@ def mention(uri: str, folder: str) -> str:
 
 
 def _split(uri: str) -> tuple[str, str, str] | None:
-    """Scheme, path and the lines that are meant (`:12`); None where it is no address."""
+    """Return scheme, path and line (`:12`); None if it is not an address."""
     try:
         parts = urlsplit(uri)
     except ValueError:
@@ -102,7 +123,7 @@ def _split(uri: str) -> tuple[str, str, str] | None:
 
 
 def _joined(parts: Sequence[str]) -> str:
-    """The parts as one text: mentions are words in it, and get spaces where they would run into others."""
+    """Join the parts; mentions are words, and get spaces where needed."""
     text = ""
     for part in parts:
         runs_in = text and part and not text[-1].isspace() and not part[0].isspace() and part[0] not in ".,;:!?)"
@@ -111,7 +132,7 @@ def _joined(parts: Sequence[str]) -> str:
 
 
 def _quoted(name: str, text: str, limit: int) -> str:
-    """An embedded text behind its name, its middle left out where it is too long."""
+    """Return an embedded text with its name; the middle of a long one is left out."""
     left_out = len(text) - limit
     if left_out > 0:
         half = limit // 2
@@ -120,7 +141,7 @@ def _quoted(name: str, text: str, limit: int) -> str:
 
 
 def _picture(data: str, number: int) -> str:
-    """A picture's `data:` URL, its kind by its bytes. Raises RequestError."""
+    """Return a picture's `data:` URL, with the type found from its bytes. Raises RequestError."""
     if number >= MAX_PICTURES:
         raise RequestError(INVALID_PARAMS, _("A message has {n} pictures at most.").format(n=MAX_PICTURES))
     try:
@@ -131,8 +152,8 @@ def _picture(data: str, number: int) -> str:
         raise RequestError(INVALID_PARAMS, _("A picture was no base64. Send it again.")) from error
 
 
-async def shown(envelope: Envelope, stream: EventStream) -> Sequence[UserMessageChunk]:
-    """The pictures of a message of the user's; those that are not there any more are left out. Raises StoreError."""
+async def stored_pictures(envelope: Envelope, stream: EventStream) -> Sequence[UserMessageChunk]:
+    """Return the pictures of a user's message that still exist. Raises StoreError."""
     event = envelope.event
     if not isinstance(event, MessageAction) or event.queued or envelope.source is not EventSource.USER:
         return []
@@ -146,3 +167,116 @@ async def shown(envelope: Envelope, stream: EventStream) -> Sequence[UserMessage
             id = str(envelope.id)
             found.append(UserMessageChunk(session_update="user_message_chunk", content=picture, message_id=id))
     return found
+
+
+# -- commands ----------------------------------------------------------------------------------------------------------
+
+
+async def available_commands(home: Path, gathered: Gathered) -> AvailableCommandsUpdate:
+    """The user's commands, those of a trusted project, tasks and skills."""
+    own, _problems = await asyncio.to_thread(slash_commands.load, home, project_commands(gathered))
+    about_continue = _("Go on after a stop, an error or a limit; a limit is extended by the same amount again.")
+    compact_input = AvailableCommandInput(root=UnstructuredCommandInput(hint=_("what to keep")))
+    about_compact = _("Compact the conversation. Optionally say what to keep.")
+    found = [
+        AvailableCommand(name=CONTINUE, description=about_continue),
+        AvailableCommand(name=COMPACT, description=about_compact, input=compact_input),
+    ]
+    for name, command in own.items():
+        if name in OWN_COMMANDS:
+            continue
+        hint = sanitize_line(command.hint, DESCRIPTION_CELLS)
+        found.append(
+            AvailableCommand(
+                name=name,
+                description=sanitize_line(command.description, DESCRIPTION_CELLS) or name,
+                input=AvailableCommandInput(root=UnstructuredCommandInput(hint=hint)) if hint else None,
+            )
+        )
+    recalled = {skill.name: skill.description for skill in gathered.library.skills}
+    recalled |= {task.name: task.description for task in gathered.library.tasks()}
+    for name, about in recalled.items():
+        if name not in own and name not in OWN_COMMANDS:
+            found.append(AvailableCommand(name=name, description=sanitize_line(about, DESCRIPTION_CELLS) or name))
+    return AvailableCommandsUpdate(session_update="available_commands_update", available_commands=found)
+
+
+def project_commands(gathered: Gathered) -> dict[str, str]:
+    return {piece.path: piece.text for piece in gathered.standing.of(Kind.COMMAND)}
+
+
+async def run_command(text: str, session: AgentSession) -> bool:
+    """Run /continue or /compact; return False for a message. Raises as `AgentSession.recover` and `compact`."""
+    if (keep := compact_argument(text)) is not None:
+        await session.compact(keep)
+        return True
+    line = slash_commands.parse(text.strip())
+    if line is None or line.name != CONTINUE or line.words:
+        return False
+    halt = session.state.halt
+    options = [option for option in halt.options if option is not HaltOption.SWITCH_MODEL] if halt is not None else []
+    if options and options[0] is not HaltOption.STOP:
+        await session.recover(options[0])
+    else:
+        await session.resume()
+    return True
+
+
+async def expand_command(text: str, home: Path, gathered: Gathered | None) -> str:
+    """Return the message of a command of the user or the project; any other text unchanged."""
+    line = slash_commands.parse(text.strip())
+    if line is None:
+        return text.removeprefix("/") if text.startswith("//") else text
+    project = project_commands(gathered) if gathered is not None else {}
+    own, _problems = await asyncio.to_thread(slash_commands.load, home, project)
+    command = own.get(line.name)
+    return command.message(line.words) if command is not None else text
+
+
+# -- outcome -----------------------------------------------------------------------------------------------------------
+
+
+def stop_reason(state: State) -> StopReason | None:
+    """Why a prompt ended; None for a failure, which is reported as an error.
+
+    Never `refusal`: for an editor that means that the message is not in the conversation, and here it is.
+    """
+    if state.halt is not None:
+        match state.halt.kind:
+            case HaltKind.LIMIT:
+                return "max_tokens" if state.halt.what == "tokens" else "max_turn_requests"
+            case HaltKind.STUCK:
+                return "end_turn"
+        return None
+    if state.agent_state is AgentState.STOPPED:
+        return "cancelled"
+    return None if state.agent_state is AgentState.ERROR else "end_turn"
+
+
+def usage_update(metrics: LLMMetrics) -> UsageUpdate | None:
+    """Context usage and cost; None if the size of the context is unknown."""
+    usage = metrics.accumulated_token_usage
+    if usage.context_window <= 0:
+        return None
+    cost = metrics.accumulated_cost
+    return UsageUpdate(
+        session_update="usage_update",
+        used=min(usage.per_turn_token, usage.context_window),
+        size=usage.context_window,
+        cost=None if cost is None else Cost(amount=cost, currency="USD"),
+    )
+
+
+def usage_between(before: TokenUsage, after: TokenUsage) -> Usage | None:
+    """The tokens of one prompt; None if the model does not count."""
+    read = after.prompt_tokens - before.prompt_tokens
+    written = after.completion_tokens - before.completion_tokens
+    if read <= 0 and written <= 0:
+        return None
+    return Usage(
+        total_tokens=read + written,
+        input_tokens=read,
+        output_tokens=written,
+        cached_read_tokens=after.cache_read_tokens - before.cache_read_tokens,
+        cached_write_tokens=after.cache_write_tokens - before.cache_write_tokens,
+    )

@@ -1,21 +1,26 @@
-"""The agent's side of one connection: its methods, and the sessions that the editor has open.
+"""`handloom acp`: serve one editor on standard input and output until it disconnects or the process is asked to end.
 
-A session is a conversation of this home and has its id. The first method that needs the manager starts it, so the
-editor gets its first answer quickly, and errors in the setup are reported where it can show them.
+`Server` is the agent's side of the connection: its methods, and the sessions that the editor has open. A session is a
+conversation of this home and has its id. The first method that needs the manager starts it, so the editor gets its
+first answer quickly, and errors in the setup are reported where it can show them.
 
 MCP servers that an editor names are accepted but never started from here: an editor takes them from its own settings or
-the project's and does not say which, and a server is a program that runs as the user. `note_on` tells the user so; a
-server starts only after the user has allowed it in Handloom.
+the project's and does not say which, and a server is a program that runs as the user. The user is told so; a server
+starts only after the user has allowed it in Handloom.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
-from typing import Any, Protocol
+from typing import Any
 
+from acp.connection import Connection
 from acp.exceptions import RequestError
 from acp.meta import PROTOCOL_VERSION
 from acp.schema import (
@@ -52,32 +57,20 @@ from acp.schema import (
 from pydantic import BaseModel
 
 from core.acp.acp_selection import OTHER
+from core.acp.json_rpc import MAX_LINE_BYTES, Wire
 from core.conversations.conversation_manager import ConversationManager
-from core.errors import ConfigurationError, UsageError
+from core.errors import ConfigurationError, ExitStatus, UsageError
 from core.security.confirmation import ConfirmMode
 from core.session.agent_session import AgentSession
-from tui.acp import editor_commands
 from tui.acp.editor_session import EditorSession
 from tui.acp.methods import INVALID_PARAMS, INVALID_REQUEST, NOT_FOUND, Method, Methods
+from tui.acp.prompts import available_commands
+from tui.cli.output import notice
 from tui.i18n import _
 from tui.terminal_io.sanitizer import sanitize_line
 
-SERVERS_NAME_CELLS = 40
-SHOWN = 10
-
-
-def note_on(servers: Sequence[BaseModel]) -> str:
-    """What to tell the user of them; empty where there are none."""
-    names = [sanitize_line(str(getattr(server, "name", "")), SERVERS_NAME_CELLS) or "?" for server in servers]
-    if not names:
-        return ""
-    shown = ", ".join(names[:SHOWN]) + (", …" if len(names) > SHOWN else "")
-    told = _(
-        "The editor names MCP servers: {names}. They are not started from here; they need your consent in Handloom."
-    )
-    return told.format(names=shown)
-
-
+SERVER_NAME_CELLS = 40
+MAX_SERVER_NAMES = 10
 NAME_CELLS = 100
 SESSIONS_PER_PAGE = 50
 _MODES = {
@@ -92,21 +85,14 @@ _MODES = {
 }
 
 
-class Connection(Protocol):
-    """What is needed of the library's connection."""
-
-    async def send_request(self, method: str, params: Any = None) -> Any: ...
-    async def send_notification(self, method: str, params: Any = None) -> None: ...
-
-
 class Server:
-    """One connection's side of ours. Give it the `connection` before it reads; `aclose` it when that has ended."""
+    """The agent's side of one connection. Set `connection` before it reads, and call `aclose` when it has ended."""
 
     def __init__(self, connect: Callable[[], Awaitable[ConversationManager]]) -> None:
         self.connection: Connection | None = None
         self._connect = connect
         self._connecting: asyncio.Task[ConversationManager] | None = None
-        self._talks: dict[str, EditorSession] = {}
+        self._sessions: dict[str, EditorSession] = {}
         self._opening = asyncio.Lock()
         self._is_initialized = False
         self._background: set[asyncio.Task[None]] = set()
@@ -126,19 +112,19 @@ class Server:
         )
 
     async def aclose(self) -> None:
-        """Stop what runs, store it, and close every conversation. Questions that wait stay waiting."""
+        """Stop and store what runs, and close all conversations. Actions that wait for approval stay waiting."""
         for task in self._background:
             task.cancel()
-        for talk in self._talks.values():
-            await talk.aclose()
-        self._talks.clear()
+        for editor in self._sessions.values():
+            await editor.aclose()
+        self._sessions.clear()
         if self._connecting is not None:
             await asyncio.wait([self._connecting])
             if not self._connecting.cancelled() and self._connecting.exception() is None:
                 await self._connecting.result().aclose()
 
     async def manager(self) -> ConversationManager:
-        """The manager, started with the first call; one that could not be is tried again. Raises HandloomError."""
+        """Return the manager, which the first call starts; a failed start is tried again. Raises HandloomError."""
         failed = self._connecting is not None and self._connecting.done() and self._connecting.exception() is not None
         if self._connecting is None or failed:
             self._connecting = asyncio.ensure_future(self._connect())
@@ -147,7 +133,7 @@ class Server:
     # -- the connection ------------------------------------------------------------------------------------------------
 
     async def initialize(self, request: InitializeRequest) -> InitializeResponse:
-        """Say what there is here. The version is ours: a client that does not speak it goes."""
+        """Report our capabilities. The protocol version is ours; a client with another one disconnects."""
         self._is_initialized = True
         return InitializeResponse(
             protocol_version=PROTOCOL_VERSION,
@@ -166,13 +152,13 @@ class Server:
         )
 
     async def authenticate(self, request: AuthenticateRequest) -> None:
-        """There is nothing to log in to: keys of models are in the environment."""
+        """Refuse: the keys of models are in the environment."""
         raise RequestError(INVALID_PARAMS, _("Handloom has no log-in. Set the key of your model's provider."))
 
     # -- sessions ------------------------------------------------------------------------------------------------------
 
     async def new_session(self, request: NewSessionRequest) -> NewSessionResponse:
-        """A new conversation in the editor's folder. Raises HandloomError."""
+        """Start a conversation in the editor's folder. Raises HandloomError."""
         self._require_initialized()
         folder = _absolute(request.cwd)
         manager = await self.manager()
@@ -182,49 +168,43 @@ class Server:
             )
         session = await manager.create(workspace=folder)
         await manager.attach(session.id)
-        talk = self._opened(session)
-        self._after_the_answer(self._greet(talk, request.mcp_servers or [], request.additional_directories or []))
+        editor = self._add_session(session)
+        self._after_response(self._greet(editor, request.mcp_servers or [], request.additional_directories or []))
         return NewSessionResponse(session_id=session.id, modes=_modes(session))
 
     async def load_session(self, request: LoadSessionRequest) -> LoadSessionResponse:
-        """An earlier conversation, told again before this returns. Raises HandloomError."""
-        talk = await self._opened_again(request, tells=True)
-        return LoadSessionResponse(modes=_modes(talk.session))
+        """Open an earlier conversation and send it before this returns. Raises HandloomError."""
+        editor = await self._reopen(request, replays=True)
+        return LoadSessionResponse(modes=_modes(editor.session))
 
     async def resume_session(self, request: ResumeSessionRequest) -> ResumeSessionResponse:
-        """An earlier conversation, gone on with by an editor that still shows it. Raises HandloomError."""
-        talk = await self._opened_again(request, tells=False)
-        return ResumeSessionResponse(modes=_modes(talk.session))
+        """Open an earlier conversation that the editor still shows. Raises HandloomError."""
+        editor = await self._reopen(request, replays=False)
+        return ResumeSessionResponse(modes=_modes(editor.session))
 
-    async def _opened_again(self, request: LoadSessionRequest | ResumeSessionRequest, *, tells: bool) -> EditorSession:
-        """The conversation of this id, with all of it told where that is wanted. Raises RequestError, HandloomError."""
+    async def _reopen(self, request: LoadSessionRequest | ResumeSessionRequest, *, replays: bool) -> EditorSession:
+        """Raises RequestError, HandloomError."""
         self._require_initialized()
         folder = _absolute(request.cwd)
         manager = await self.manager()
         async with self._opening:
-            talk = self._talks.get(request.session_id)
-            if talk is None:
-                session = await self._stored(manager, request.session_id)
-                talk = self._opened(session)
-            elif talk.turn is not None:
+            editor = self._sessions.get(request.session_id)
+            if editor is None:
+                if not await manager.store.conversations(conversation_id=request.session_id):
+                    raise _no_session(request.session_id)
+                editor = self._add_session(await manager.attach(request.session_id))
+            elif editor.turn is not None:
                 raise RequestError(INVALID_REQUEST, _("A prompt runs in this session. Wait for its end, or cancel it."))
-            if tells:
-                await talk.replay()
-        if (works_in := talk.session.info.workspace) != folder:
-            talk.say(
-                _("This conversation works in its own folder: {folder}.").format(folder=sanitize_line(works_in, 300))
-            )
-        self._after_the_answer(self._greet(talk, request.mcp_servers or [], request.additional_directories or []))
-        return talk
-
-    async def _stored(self, manager: ConversationManager, id: str) -> AgentSession:
-        """The conversation of this id, opened. Raises RequestError for an unknown one, HandloomError."""
-        if not await manager.store.conversations(conversation_id=id):
-            raise _no_session(id)
-        return await manager.attach(id)
+            if replays:
+                await editor.replay()
+        if (workspace := editor.session.info.workspace) != folder:
+            text = _("This conversation works in its own folder: {folder}.")
+            editor.say(text.format(folder=sanitize_line(workspace, 300)))
+        self._after_response(self._greet(editor, request.mcp_servers or [], request.additional_directories or []))
+        return editor
 
     async def list_sessions(self, request: ListSessionsRequest) -> ListSessionsResponse:
-        """The conversations of this home, or of one folder, the newest first. Raises HandloomError."""
+        """List the conversations of this home, or of one folder, newest first. Raises HandloomError."""
         self._require_initialized()
         manager = await self.manager()
         cursor = request.cursor or "0"
@@ -249,87 +229,93 @@ class Server:
         return ListSessionsResponse(sessions=sessions, next_cursor=str(first + len(page)) if more else None)
 
     async def close_session(self, request: CloseSessionRequest) -> CloseSessionResponse:
-        """Stop what runs in a session, and close it; it can be loaded again. Raises RequestError."""
-        talk = self._talk(request.session_id)
-        del self._talks[request.session_id]
-        await talk.leave()
-        await talk.aclose()
+        """Stop and close a session, which can be loaded again. Raises RequestError."""
+        editor = self._session(request.session_id)
+        del self._sessions[request.session_id]
+        await editor.stop()
+        await editor.aclose()
         await (await self.manager()).close(request.session_id)
         return CloseSessionResponse()
 
     # -- in a session --------------------------------------------------------------------------------------------------
 
     async def prompt(self, request: PromptRequest) -> PromptResponse:
-        """Say something to the agent. Raises RequestError, HandloomError."""
-        talk = self._talk(request.session_id)
-        return await talk.prompt(request, (await self.manager()).store.home)
+        """Send a message to the agent. Raises RequestError, HandloomError."""
+        editor = self._session(request.session_id)
+        return await editor.prompt(request, (await self.manager()).store.home)
 
     async def cancel(self, notification: CancelNotification) -> None:
-        """Stop the prompt that runs, if one does. Raises RequestError, StoreError."""
-        await self._talk(notification.session_id).cancel()
+        """Cancel the running prompt. Raises RequestError, StoreError."""
+        await self._session(notification.session_id).cancel()
 
     async def set_mode(self, request: SetSessionModeRequest) -> SetSessionModeResponse:
-        """Ask for more or less from the next answer on. Raises RequestError."""
-        talk = self._talk(request.session_id)
+        """Set which actions need approval, from the next action on. Raises RequestError."""
+        editor = self._session(request.session_id)
         if request.mode_id not in set(ConfirmMode):
             known = ", ".join(mode.value for mode in ConfirmMode)
             raise RequestError(INVALID_PARAMS, _("There is no such mode. Choose one of: {modes}.").format(modes=known))
-        talk.session.approval.set_mode(request.mode_id)
+        editor.session.approval.set_mode(request.mode_id)
         return SetSessionModeResponse()
 
-    # -- what they need ------------------------------------------------------------------------------------------------
+    # -- helpers -------------------------------------------------------------------------------------------------------
 
     def _require_initialized(self) -> None:
         if not self._is_initialized:
             raise RequestError(INVALID_REQUEST, "Send initialize first.")
 
-    def _talk(self, session_id: str) -> EditorSession:
-        if (talk := self._talks.get(session_id)) is None:
+    def _session(self, session_id: str) -> EditorSession:
+        if (editor := self._sessions.get(session_id)) is None:
             raise _no_session(session_id)
-        return talk
+        return editor
 
-    def _opened(self, session: AgentSession) -> EditorSession:
+    def _add_session(self, session: AgentSession) -> EditorSession:
         assert self.connection is not None
-        talk = EditorSession(session, self.connection.send_request, self.connection.send_notification)
-        self._talks[session.id] = talk
-        return talk
+        editor = EditorSession(session, self.connection.send_request, self.connection.send_notification)
+        self._sessions[session.id] = editor
+        return editor
 
-    def _after_the_answer(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do it once the answer to the present request is written, which happens before anything else runs."""
+    def _after_response(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run this after the response to the current request is written, which happens before anything else runs."""
         task = asyncio.create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
-    async def _greet(self, talk: EditorSession, servers: Sequence[BaseModel], folders: Sequence[str]) -> None:
-        """Tell what can be commanded, and what the user should know before the first prompt."""
+    async def _greet(self, editor: EditorSession, servers: Sequence[BaseModel], folders: Sequence[str]) -> None:
+        """Send the available commands, and what the user should know before the first prompt."""
         manager = await self.manager()
-        gathered = await manager.trust.gathered(talk.session.recollection.folder)
-        talk.outbox.put([await editor_commands.available(manager.store.home, gathered)])
+        gathered = await manager.trust.gathered(editor.session.recollection.folder)
+        editor.outbox.put([await available_commands(manager.store.home, gathered)])
         if gathered.standing.waiting and manager.trust.asks:
-            told = _("This folder brings files for agents, which do not count before you have said yes: {command}")
+            text = _("This folder brings files for agents, which do not count before you have said yes: {command}")
             command = f"handloom trust give {gathered.standing.survey.folder}"
-            talk.say(told.format(command=sanitize_line(command, 300)))
-        runtime = talk.session.runtime
+            editor.say(text.format(command=sanitize_line(command, 300)))
+        runtime = editor.session.runtime
         if runtime.isolation == "none":
-            talk.say(_("No sandbox: commands run directly on this machine with your permissions."))
+            editor.say(_("No sandbox: commands run directly on this machine with your permissions."))
             if runtime.why_open:
-                talk.say(f"{sanitize_line(runtime.why_open, 300)}.")
+                editor.say(f"{sanitize_line(runtime.why_open, 300)}.")
         if folders:
-            talk.say(_("Further folders are not opened. Name those that may be read in sandbox.readable_paths."))
-        if note := note_on(servers):
-            talk.say(note)
+            editor.say(_("Further folders are not opened. Name those that may be read in sandbox.readable_paths."))
+        if servers:
+            names = [sanitize_line(str(getattr(server, "name", "")), SERVER_NAME_CELLS) or "?" for server in servers]
+            shown = ", ".join(names[:MAX_SERVER_NAMES]) + (", …" if len(names) > MAX_SERVER_NAMES else "")
+            text = _(
+                "The editor names MCP servers: {names}. They are not started from here; they need your consent in "
+                "Handloom."
+            )
+            editor.say(text.format(names=shown))
 
 
 def _absolute(folder: str) -> str:
-    """The folder as we name it. Raises UsageError."""
+    """Raises UsageError."""
     if not os.path.isabs(folder) or "\0" in folder:
         raise UsageError(_("cwd is no absolute path. Open a folder in the editor, then begin the conversation."))
     return os.path.normpath(folder)
 
 
 def _no_session(id: str) -> RequestError:
-    told = _("There is no session {id} here. Load it, or begin a new one.")
-    return RequestError(NOT_FOUND, told.format(id=sanitize_line(id, 60)))
+    text = _("There is no session {id} here. Load it, or begin a new one.")
+    return RequestError(NOT_FOUND, text.format(id=sanitize_line(id, 60)))
 
 
 def _modes(session: AgentSession) -> SessionModeState:
@@ -340,3 +326,72 @@ def _modes(session: AgentSession) -> SessionModeState:
             for mode, (name, description) in _MODES.items()
         ],
     )
+
+
+# -- the command -------------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def standard_streams() -> AsyncIterator[Wire]:
+    """The connection on standard input and output, which only the protocol uses meanwhile.
+
+    Whatever else prints goes to standard error; whatever else reads gets nothing. Raises UsageError if they cannot be
+    polled, such as a file as input.
+    """
+    loop = asyncio.get_running_loop()
+    incoming, outgoing = _take_over_streams()
+    reader, ended = asyncio.StreamReader(limit=MAX_LINE_BYTES), asyncio.StreamReader()
+    protocol = asyncio.StreamReaderProtocol(ended)
+    try:
+        source, _protocol = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), incoming)
+        sink, _sink_protocol = await loop.connect_write_pipe(lambda: protocol, outgoing)
+    except (ValueError, OSError) as error:
+        raise UsageError(_("This command talks with an editor through pipes. Let an editor start it.")) from error
+    watch = asyncio.create_task(_end_with(ended, reader))
+    wire = Wire(reader, asyncio.StreamWriter(sink, protocol, None, loop))
+    try:
+        yield wire
+    finally:
+        watch.cancel()
+        await wire.close()
+        source.close()
+
+
+def _take_over_streams() -> tuple[Any, Any]:
+    """Duplicate the standard streams, and point their descriptors elsewhere."""
+    sys.stdout.flush()
+    incoming, outgoing = os.fdopen(os.dup(0), "rb", buffering=0), os.fdopen(os.dup(1), "wb", buffering=0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    return incoming, outgoing
+
+
+async def _end_with(output: asyncio.StreamReader, reader: asyncio.StreamReader) -> None:
+    """End the input when the output is closed, because then the editor is gone."""
+    await output.read()
+    reader.feed_eof()
+
+
+async def serve(connect: Callable[[], Awaitable[ConversationManager]]) -> int:
+    """Serve the editor; everything is stored at the end. Raises UsageError if the streams are not pipes."""
+    if sys.stdin.isatty():
+        notice(_("This waits for an editor on standard input. Ctrl+C ends it."))
+    interrupted = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, interrupted.set)
+    server = Server(connect)
+    async with standard_streams() as wire:
+        connection = Connection(server.methods, wire, listening=False)
+        server.connection = connection
+        waits = [asyncio.create_task(connection.main_loop()), asyncio.create_task(interrupted.wait())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in waits:
+                task.cancel()
+            with suppress(Exception):  # what a request raises while it is cancelled must not prevent storing
+                await connection.close()
+            await server.aclose()
+    return ExitStatus.INTERRUPTED if interrupted.is_set() else ExitStatus.FINISHED

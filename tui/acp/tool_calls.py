@@ -1,19 +1,30 @@
-"""An action as a tool call of the protocol, and its observation as the result. Pure.
+"""An action as a tool call of the protocol, its observation as the result, and the question whether it is allowed.
 
 Everything that the user has to see before approving is in the call's content, complete; results are bounded.
+
+The protocol has four kinds of permission options, and any number of each with their own names, so each scope of the
+workspace is one. An option that covers more than this action names its pattern, and is offered only if the pattern
+covers the action and a permission can change the decision. Only a clear yes to what was offered is one.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Any
 
 from acp.schema import (
+    AllowedOutcome,
     ContentToolCallContent,
+    DeniedOutcome,
     FileEditToolCallContent,
+    PermissionOption,
+    RequestPermissionRequest,
+    RequestPermissionResponse,
     TextContentBlock,
     ToolCallLocation,
     ToolCallProgress,
@@ -21,6 +32,7 @@ from acp.schema import (
     ToolCallUpdate,
     ToolKind,
 )
+from pydantic import ValidationError
 
 from core.events import (
     Action,
@@ -39,13 +51,17 @@ from core.events import (
     Observation,
     UserRejectObservation,
 )
-from tui.approval.question import ask_about
+from core.security.permissions import Scope
+from tui.approval.question import Question, ask_about
 from tui.i18n import _
 from tui.terminal_io.sanitizer import sanitize, sanitize_line, without_colours
+
+log = logging.getLogger(__name__)
 
 Content = ContentToolCallContent | FileEditToolCallContent
 
 TITLE_CELLS = 200
+PATTERN_CELLS = 120
 TEXT_CHARS = 60_000
 """Of one output: twice what the model sees of it."""
 DIFF_CHARS = 400_000
@@ -62,7 +78,7 @@ class Paths:
     inside: str
     """The same folder as the sandbox sees it."""
 
-    def outside(self, path: str) -> str:
+    def on_host(self, path: str) -> str:
         """The absolute path for the editor."""
         path = os.path.normpath(os.path.join(self.inside, path))
         if path == self.inside or path.startswith(self.inside.rstrip("/") + "/"):
@@ -71,65 +87,55 @@ class Paths:
 
 
 def call_id(action_id: int) -> str:
-    """The tool call that stands for an action."""
+    """The ID of an action's tool call."""
     return f"action-{action_id}"
 
 
-def begun(envelope: Envelope, paths: Paths, *, waits: bool) -> ToolCallStart:
-    """The tool call of an action that begins, or that waits for a yes."""
-    action = envelope.event
-    assert isinstance(action, Action)
+def start_call(envelope: Envelope, paths: Paths, *, is_waiting: bool) -> ToolCallStart:
+    """The tool call of an action that begins, or that waits for approval."""
     return ToolCallStart(
         session_update="tool_call",
         tool_call_id=call_id(envelope.id),
-        title=title_of(action),
-        kind=kind_of(action),
-        status="pending" if waits else "in_progress",
-        content=list(_wanted(envelope, paths)) or None,
-        locations=_locations(action, paths) or None,
-        raw_input=_arguments(action),
+        status="pending" if is_waiting else "in_progress",
+        **_call_fields(envelope, paths),
     )
 
 
-def asked(envelope: Envelope, paths: Paths, prefix: str = "") -> ToolCallUpdate:
-    """The same tool call as the question whether it may be. `prefix` says for whom, where it is for a delegate."""
+def _call_fields(envelope: Envelope, paths: Paths) -> dict[str, Any]:
     action = envelope.event
     assert isinstance(action, Action)
-    return ToolCallUpdate(
-        tool_call_id=prefix + call_id(envelope.id),
-        title=title_of(action),
-        kind=kind_of(action),
-        status="pending",
-        content=[*_wanted(envelope, paths)] or None,
-        locations=_locations(action, paths) or None,
-        raw_input=_arguments(action),
-    )
+    return {
+        "title": title_of(action),
+        "kind": kind_of(action),
+        "content": [*_request_content(envelope, paths)] or None,
+        "locations": _locations(action, paths) or None,
+        "raw_input": _arguments(action),
+    }
 
 
-def ended(action_id: int, action: Action, observation: Observation, paths: Paths) -> ToolCallProgress:
-    """What came of an action."""
+def finish_call(action_id: int, action: Action, observation: Observation, paths: Paths) -> ToolCallProgress:
+    """The result of an action."""
     failed = observation.success is False or isinstance(observation, UserRejectObservation)
     return ToolCallProgress(
         session_update="tool_call_update",
         tool_call_id=call_id(action_id),
         status="failed" if failed else "completed",
-        content=list(_came(action, observation, paths)),
+        content=list(_result_content(action, observation, paths)),
         raw_output={"exit_code": observation.exit_code} if isinstance(observation, CmdOutputObservation) else None,
     )
 
 
-def printed(action_id: int, text: str) -> ToolCallProgress:
-    """What a command has printed so far."""
+def output_update(action_id: int, text: str) -> ToolCallProgress:
+    """The output of a command so far."""
     return ToolCallProgress(
         session_update="tool_call_update",
         tool_call_id=call_id(action_id),
         status="in_progress",
-        content=[said(fenced(text))],
+        content=[text_content(fenced(text))],
     )
 
 
 def kind_of(action: Action) -> ToolKind:
-    """What kind of work the editor draws."""
     match action:
         case CmdRunAction() | IPythonRunCellAction():
             return "execute"
@@ -143,7 +149,7 @@ def kind_of(action: Action) -> ToolKind:
 
 
 def title_of(action: Action) -> str:
-    """One clean line."""
+    """One line without control characters."""
     match action:
         case CmdRunAction(command=command, is_input=True):
             text = _("Input: {text}").format(text=command)
@@ -170,17 +176,20 @@ def title_of(action: Action) -> str:
     return sanitize_line(text, TITLE_CELLS) or action.kind
 
 
-def said(text: str) -> ContentToolCallContent:
+def text_content(text: str) -> ContentToolCallContent:
     """Text as the content of a tool call."""
     return ContentToolCallContent(type="content", content=TextContentBlock(type="text", text=text))
 
 
 def fenced(text: str) -> str:
-    """Program text as a block of code that nothing in it can end; its middle is left out where it is too long."""
-    text = sanitize(without_colours(_shortened(text, TEXT_CHARS)))
-    longest = max((len(run) for run in _FENCE.findall(text)), default=2)
-    fence = "`" * (longest + 1)
-    return f"{fence}\n{text.strip(chr(10))}\n{fence}"
+    """Output as a block of code; the middle of a long one is left out."""
+    return _code_block(sanitize(without_colours(_shortened(text, TEXT_CHARS))).strip("\n"))
+
+
+def _code_block(text: str) -> str:
+    """A block of code that nothing in the text can end."""
+    fence = "`" * (max((len(run) for run in _FENCE.findall(text)), default=2) + 1)
+    return f"{fence}\n{text}\n{fence}"
 
 
 def _shortened(text: str, limit: int) -> str:
@@ -190,7 +199,7 @@ def _shortened(text: str, limit: int) -> str:
     return f"{text[: limit // 2]}\n{left_out}\n{text[-limit // 2 :]}"
 
 
-def _wanted(envelope: Envelope, paths: Paths) -> Sequence[Content]:
+def _request_content(envelope: Envelope, paths: Paths) -> Sequence[Content]:
     """What an action is about to do, as much of it as the title does not show."""
     diff: Sequence[Content] = []
     match envelope.event:
@@ -199,39 +208,33 @@ def _wanted(envelope: Envelope, paths: Paths) -> Sequence[Content]:
         case FileReadAction() | FileEditAction(command="view") | BrowseURLAction():
             return []
         case FileEditAction(command="create", path=path, file_text=text) if text is not None:
-            diff = _diff(paths.outside(path), None, text)
+            diff = _diff(paths.on_host(path), None, text)
         case FileEditAction(command="str_replace", path=path, old_str=old, new_str=new):
-            diff = _diff(paths.outside(path), old or "", new or "")
+            diff = _diff(paths.on_host(path), old or "", new or "")
         case FileWriteAction(path=path, content=text, start=0, end=-1):
-            diff = _diff(paths.outside(path), None, text)
+            diff = _diff(paths.on_host(path), None, text)
     if diff:
         return diff
     body = ask_about(envelope).body
-    return [said(_whole(body))] if body else []
+    return [text_content(_code_block(body))] if body else []
 
 
-def _whole(text: str) -> str:
-    """A question's text as a block of code, with nothing left out."""
-    fence = "`" * (max((len(run) for run in _FENCE.findall(text)), default=2) + 1)
-    return f"{fence}\n{text}\n{fence}"
-
-
-def _came(action: Action, observation: Observation, paths: Paths) -> Sequence[Content]:
+def _result_content(action: Action, observation: Observation, paths: Paths) -> Sequence[Content]:
     match observation:
         case CmdOutputObservation(content=text, metadata=metadata):
             output = text if metadata.exit_code == 0 else f"{text}{metadata.suffix}"
-            shown = [*_multiline(action), *([fenced(output)] if output.strip() else [])]
-            return [said("\n\n".join(shown))] if shown else []
+            blocks = [*_multiline_command(action), *([fenced(output)] if output.strip() else [])]
+            return [text_content("\n\n".join(blocks))] if blocks else []
         case FileEditObservation(path=path, old_content=old, new_content=new) if new is not None:
-            if diff := _diff(paths.outside(path), old if observation.prev_exist else None, new):
+            if diff := _diff(paths.on_host(path), old if observation.prev_exist else None, new):
                 return diff
     if isinstance(observation, FileEditObservation) and observation.diff:
-        return [said(fenced(observation.diff))]
-    return [said(fenced(observation.content))] if observation.content.strip() else []
+        return [text_content(fenced(observation.diff))]
+    return [text_content(fenced(observation.content))] if observation.content.strip() else []
 
 
-def _multiline(action: Action) -> list[str]:
-    """A command that its title does not show whole."""
+def _multiline_command(action: Action) -> list[str]:
+    """A command of which the title shows only the first line."""
     if isinstance(action, CmdRunAction) and "\n" in action.command.strip():
         return [fenced(action.command)]
     return []
@@ -250,7 +253,7 @@ def _locations(action: Action, paths: Paths) -> list[ToolCallLocation]:
         return []
     view, insert = getattr(action, "view_range", None), getattr(action, "insert_line", None)
     line = view[0] if view else insert
-    return [ToolCallLocation(path=paths.outside(path), line=line if line and line > 0 else None)]
+    return [ToolCallLocation(path=paths.on_host(path), line=line if line and line > 0 else None)]
 
 
 def _arguments(action: Action) -> dict[str, Any] | None:
@@ -263,3 +266,96 @@ def _arguments(action: Action) -> dict[str, Any] | None:
         case BrowseURLAction(url=url):
             return {"url": url}
     return None
+
+
+class Answer(Enum):
+    """The user's answer to a permission request."""
+
+    ALLOW = auto()
+    ALLOW_HERE = auto()
+    """Allow the action, and what its pattern covers, in this conversation."""
+    ALLOW_PROJECT = auto()
+    ALLOW_EVERYWHERE = auto()
+    NEVER = auto()
+    """Deny the action, and what its pattern covers in this project."""
+    REJECT = auto()
+    """Deny it, and wait for the user's next message."""
+    REJECT_AND_GO_ON = auto()
+    CANCEL = auto()
+    """The prompt was cancelled."""
+    NONE = auto()
+    """No valid answer; the action waits."""
+
+
+SCOPES = {
+    Answer.ALLOW_HERE: Scope.CONVERSATION,
+    Answer.ALLOW_PROJECT: Scope.PROJECT,
+    Answer.ALLOW_EVERYWHERE: Scope.EVERYWHERE,
+    Answer.NEVER: Scope.PROJECT,
+}
+"""The scope of the answers that are stored as permissions."""
+APPROVALS = frozenset({Answer.ALLOW, Answer.ALLOW_HERE, Answer.ALLOW_PROJECT, Answer.ALLOW_EVERYWHERE})
+_OPTIONS = {
+    "allow": (Answer.ALLOW, "allow_once", _("Allow once")),
+    "allow_here": (Answer.ALLOW_HERE, "allow_always", _("Allow in this conversation: {pattern}")),
+    "allow_project": (Answer.ALLOW_PROJECT, "allow_always", _("Allow in this project: {pattern}")),
+    "allow_everywhere": (Answer.ALLOW_EVERYWHERE, "allow_always", _("Allow everywhere: {pattern}")),
+    "reject": (Answer.REJECT, "reject_once", _("Reject and wait for me")),
+    "reject_and_go_on": (Answer.REJECT_AND_GO_ON, "reject_once", _("Reject and let the agent find another way")),
+    "never": (Answer.NEVER, "reject_always", _("Never in this project: {pattern}")),
+}
+
+
+def permission_request(
+    session_id: str, envelope: Envelope, question: Question, paths: Paths, prefix: str = ""
+) -> RequestPermissionRequest:
+    """The question about an action that waits, with the rule that asks. Follows links on the disk.
+
+    `prefix` distinguishes the calls of a delegate.
+    """
+    reach = question.look(question.pattern) if question.look is not None and question.pattern else None
+    covers = reach is not None and reach.is_usable
+    pattern = sanitize_line(question.pattern, PATTERN_CELLS)
+    call = ToolCallUpdate(tool_call_id=prefix + call_id(envelope.id), status="pending", **_call_fields(envelope, paths))
+    if reasons := _reasons(question):
+        call.content = [*(call.content or ()), text_content(reasons)]
+    return RequestPermissionRequest(
+        session_id=session_id,
+        tool_call=call,
+        options=[
+            PermissionOption(option_id=id, kind=kind, name=name.format(pattern=pattern))
+            for id, (answer, kind, name) in _OPTIONS.items()
+            if answer not in SCOPES or (covers and (answer is Answer.NEVER or not question.stays))
+        ],
+    )
+
+
+def _reasons(question: Question) -> str:
+    rule = _("Reason: {rule}").format(rule=question.rule) if question.rule else ""
+    stays = _("This rule always asks, even about allowed actions.") if question.stays else ""
+    return " · ".join(filter(None, (rule, *question.reasons, stays)))
+
+
+def parse_answer(result: Any, offered: Container[str] = frozenset(_OPTIONS)) -> Answer:
+    """Parse the editor's response."""
+    try:
+        outcome = RequestPermissionResponse.model_validate(result).outcome
+    except ValidationError as error:
+        log.warning("the answer to a question was none: %s", error.errors(include_input=False)[0]["msg"])
+        return Answer.NONE
+    match outcome:
+        case DeniedOutcome():
+            return Answer.CANCEL
+        case AllowedOutcome(option_id=id) if id in _OPTIONS and id in offered:
+            return _OPTIONS[id][0]
+    log.warning("the answer to a question was none of its options")
+    return Answer.NONE
+
+
+def settle_call(prefix: str, action_id: int, answer: Answer) -> ToolCallProgress:
+    """The end of the tool call for a delegate's question. The delegate's result reports its work."""
+    return ToolCallProgress(
+        session_update="tool_call_update",
+        tool_call_id=prefix + call_id(action_id),
+        status="completed" if answer in APPROVALS else "failed",
+    )

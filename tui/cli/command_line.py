@@ -1,4 +1,4 @@
-"""The command line: what can be typed after `handloom`, and nothing about what it does."""
+"""The parser of the command line."""
 
 from __future__ import annotations
 
@@ -7,29 +7,26 @@ from pathlib import Path
 from typing import Any
 
 FORMATS = ("trajectory", "archive", "html", "markdown", "openhands-events", "asciicast")
-"""What can be written; `core.import_export.formats` has them, and a test holds that these are they."""
+"""As in `core.import_export.formats`, which is slow to import; a test compares them."""
 STATES = ("waits", "finished", "error", "stopped", "running")
-"""The states by which conversations are listed; `tui.sessions.filter_chips` knows what they mean, and a test that it
-does."""
+"""As in `tui.sessions.filter_chips`; a test compares them."""
 MAX_DAYS = 36_500
-"""A century: dates have a beginning."""
+"""A century; dates cannot go back for ever."""
 KEEPS_AGENT = "--resume and --agent cannot be combined: a conversation keeps its agent."
 
 Commands = Any
-"""What argparse makes of `add_subparsers`; it has no public name."""
+"""The result of argparse's `add_subparsers`, which has no public type."""
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of every command. Wrong usage ends with exit status 2 and a line that says what is wrong."""
+    """Return the parser of all commands. Wrong usage ends with exit status 2 and a line that says what is wrong."""
     top = argparse.ArgumentParser(
         prog="handloom",
         description="A full-screen, keyboard-driven terminal workspace in which people work with software agents.",
     )
     top.add_argument("--version", action="store_true", help="print the version and exit")
     _common(top)
-    top.add_argument(
-        "--resume", nargs="?", const="", metavar="ID", help="resume a conversation (default: the last one)"
-    )
+    _resume(top)
     top.add_argument(
         "--screen-reader", action="store_true", help="use plain text lines instead of the full-screen workspace"
     )
@@ -44,7 +41,7 @@ def parser() -> argparse.ArgumentParser:
     _common(run)
     run.add_argument("--json", action="store_true", help="print each stored event as one line of JSON")
     run.add_argument("--resume", metavar="ID", help="continue this conversation")
-    run.add_argument("--trust", action="store_true", help="trust the instructions, hooks and servers in the folder")
+    _trust_option(run)
     run.add_argument("--title", default="", help="title of the conversation")
     run.add_argument("--instructions", default="", metavar="TEXT", help="instructions for the whole conversation")
     run.add_argument("--max-iterations", type=int, metavar="N", help="stop after this many model calls")
@@ -72,12 +69,12 @@ def parser() -> argparse.ArgumentParser:
         "acp", help="serve an editor over the Agent Client Protocol; the editor starts this command"
     )
     acp.add_argument("--model", metavar="M", help="model: PROVIDER/NAME, scripted:FILE or demo")
-    acp.add_argument("--runtime", choices=["local", "docker", "remote"], help="where actions run (default: local)")
-    acp.add_argument("--trust", action="store_true", help="trust the instructions, hooks and servers in the folder")
+    _runtime(acp)
+    _trust_option(acp)
     agents = commands.add_parser("agents", help="list the available agents and problems with agent files")
     agents.add_argument("--workspace", metavar="DIR", default=".", help="include the agents of this project")
     agents.add_argument("--allow", metavar="NAME", help="show an agent of the project and allow it")
-    agents.add_argument("--json", action="store_true", help="print one JSON object per line")
+    _json_lines(agents)
 
     serve = commands.add_parser("serve", help="serve the workspace to a web browser on this machine; prints the URL")
     serve.add_argument(
@@ -89,23 +86,21 @@ def parser() -> argparse.ArgumentParser:
         help="keep the access token in this file, so that open pages reconnect after a restart",
     )
     _common(serve)
-    serve.add_argument(
-        "--resume", nargs="?", const="", metavar="ID", help="resume a conversation (default: the last one)"
-    )
+    _resume(serve)
 
-    _remembered(commands)
+    _memory(commands)
     _secrets(commands)
-    _of_trust(commands)
-    _found_again(commands)
-    _taken_elsewhere(commands)
-    _played_again(commands)
+    _trust(commands)
+    _conversations(commands)
+    _export_import(commands)
+    _replay(commands)
 
-    _permitted(commands)
+    _permissions(commands)
     keys = commands.add_parser(
         "keys", help="list all commands with their shortcuts and problems with your own shortcuts"
     )
     keys.add_argument("--test", action="store_true", help="show what each pressed key sends and which command it runs")
-    _looked_after(commands)
+    _doctor(commands)
 
     image = commands.add_parser("image", help="manage the image for Docker sandboxes")
     building = image.add_subparsers(dest="step", metavar="STEP", required=True).add_parser(
@@ -116,12 +111,10 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def _remembered(commands: Commands) -> None:
-    """The facts that agents are told of."""
-    steps = commands.add_parser("memory", help="list, add and remove memories")
-    steps = steps.add_subparsers(dest="step", metavar="STEP", required=True)
-    listing = steps.add_parser("list", help="list memories with their numbers")
-    listing.add_argument("--json", action="store_true", help="print one JSON object per line")
+def _memory(commands: Commands) -> None:
+    memory = commands.add_parser("memory", help="list, add and remove memories")
+    steps = memory.add_subparsers(dest="step", metavar="STEP", required=True)
+    _json_lines(steps.add_parser("list", help="list memories with their numbers"))
     adding = steps.add_parser("add", help="add a memory for this project")
     adding.add_argument("text", metavar="TEXT")
     adding.add_argument("--workspace", metavar="DIR", default=".", help="add it for this project instead")
@@ -140,9 +133,7 @@ def _secrets(commands: Commands) -> None:
     source.add_argument("--stdin", action="store_true", help="read the value from standard input")
     put.add_argument("--file", action="store_true", help="store it in a private file instead of the keyring")
     put.add_argument("--description", metavar="TEXT", help="what it is for; agents see this and the name")
-    steps.add_parser("list", help="list names and descriptions").add_argument(
-        "--json", action="store_true", help="print one JSON object per line"
-    )
+    _json_lines(steps.add_parser("list", help="list names and descriptions"))
     gone = steps.add_parser("remove", help="remove a secret")
     gone.add_argument("name", metavar="NAME")
     for command in (put, gone):
@@ -154,13 +145,10 @@ def _secrets(commands: Commands) -> None:
     shown.add_argument("kind", metavar="KIND", help="the kind as the notice names it, such as 'a JSON web token'")
 
 
-def _of_trust(commands: Commands) -> None:
-    """What projects bring for agents, and the yes to it."""
+def _trust(commands: Commands) -> None:
     steps = commands.add_parser("trust", help="manage the folders whose instructions, skills and hooks are used")
     steps = steps.add_subparsers(dest="step", metavar="STEP", required=True)
-    steps.add_parser("list", help="list the trusted folders with their number of files").add_argument(
-        "--json", action="store_true", help="print one JSON object per line"
-    )
+    _json_lines(steps.add_parser("list", help="list the trusted folders with their number of files"))
     give = steps.add_parser("give", help="show the files of a folder and trust them")
     give.add_argument("folder", metavar="DIR", nargs="?", default=".")
     give.add_argument("--yes", action="store_true", help="do not ask for confirmation")
@@ -168,12 +156,10 @@ def _of_trust(commands: Commands) -> None:
     revoke.add_argument("folder", metavar="DIR", nargs="?", default=".")
 
 
-def _permitted(commands: Commands) -> None:
-    """What was allowed or denied for good."""
+def _permissions(commands: Commands) -> None:
     permissions = commands.add_parser("permissions", help="list, revoke and check permissions")
     steps = permissions.add_subparsers(dest="step", metavar="STEP", required=True)
-    listing = steps.add_parser("list", help="list all permissions and rules")
-    listing.add_argument("--json", action="store_true", help="print one JSON object per line")
+    _json_lines(steps.add_parser("list", help="list all permissions and rules"))
     revoke = steps.add_parser("revoke", help="revoke permissions")
     revoke.add_argument("ids", metavar="ID", nargs="+", help="the ID in the first column of the list")
     check = steps.add_parser(
@@ -190,32 +176,30 @@ def _permitted(commands: Commands) -> None:
         "commands", metavar="CMD", nargs="+", help="a command; - with --json reads requests from standard input"
     )
     check.add_argument("--mode", default="risky", metavar="M", help="mode: always, risky, auto-edit, plan or never")
-    check.add_argument("--json", action="store_true", help="print one JSON object")
+    _json(check)
 
 
-def _looked_after(commands: Commands) -> None:
-    """What is there, and whether it is whole."""
+def _doctor(commands: Commands) -> None:
     doctor = commands.add_parser("doctor", help="check this machine for missing requirements")
-    doctor.add_argument("--json", action="store_true", help="print one JSON object")
+    _json(doctor)
     doctor.add_argument("--mend", action="store_true", help="check stored data and recover what is readable")
     doctor.add_argument("--index", action="store_true", help="check stored data and rebuild the search index")
     doctor.add_argument("--yes", action="store_true", help="repair without asking")
 
 
-def _found_again(commands: Commands) -> None:
-    """Lists, search, and what is done with a saved conversation as a whole."""
+def _conversations(commands: Commands) -> None:
     listing = commands.add_parser("list", help="list conversations, newest first")
     listing.add_argument("--all", action="store_true", help="include delegates")
     listing.add_argument("--workspace", metavar="DIR", help="only conversations in this folder")
     listing.add_argument("--model", metavar="M", help="only conversations with this model")
     listing.add_argument("--state", choices=list(STATES), help="only conversations in this state")
     listing.add_argument("--since", type=_days, metavar="DAYS", help="only conversations updated in the last DAYS days")
-    listing.add_argument("--json", action="store_true", help="print one JSON object per line")
+    _json_lines(listing)
 
     search = commands.add_parser("search", help="search messages, actions and output of all conversations")
     search.add_argument("query", metavar="Q", help='words that must all occur, word* for prefixes, "a phrase"')
     search.add_argument("--limit", type=_count, default=50, metavar="N", help="maximum number of matches (default: 50)")
-    search.add_argument("--json", action="store_true", help="print one JSON object per line")
+    _json_lines(search)
 
     rename = commands.add_parser("rename", help="rename a conversation")
     rename.add_argument("id", metavar="ID", help="the ID or the beginning of it")
@@ -232,11 +216,10 @@ def _found_again(commands: Commands) -> None:
 
     show = commands.add_parser("show", help="show cost, tokens and time for one conversation or all")
     show.add_argument("id", metavar="ID", nargs="?", help="the conversation (default: all)")
-    show.add_argument("--json", action="store_true", help="print one JSON object")
+    _json(show)
 
 
-def _taken_elsewhere(commands: Commands) -> None:
-    """Export and import."""
+def _export_import(commands: Commands) -> None:
     export = commands.add_parser("export", help="export a conversation to a file")
     export.add_argument("id", metavar="ID")
     export.add_argument(
@@ -253,11 +236,10 @@ def _taken_elsewhere(commands: Commands) -> None:
     importing.add_argument(
         "path", metavar="FILE|DIR", help="a trajectory, a folder of event files or a Handloom archive"
     )
-    importing.add_argument("--json", action="store_true", help="print one JSON object")
+    _json(importing)
 
 
-def _played_again(commands: Commands) -> None:
-    """Replay, and the same actions once more."""
+def _replay(commands: Commands) -> None:
     replay = commands.add_parser("replay", help="replay a saved conversation without running anything")
     replay.add_argument("what", metavar="ID|FILE", help="the ID of a conversation or an exported file")
     replay.add_argument(
@@ -285,28 +267,28 @@ def _played_again(commands: Commands) -> None:
 
 
 def _count(text: str) -> int:
-    """A number of at least 1. Raises ValueError, which argparse tells."""
+    """A number of at least 1. Raises ValueError, which argparse reports."""
     if (number := int(text)) < 1:
         raise ValueError
     return number
 
 
 def _port(text: str) -> int:
-    """A port; 0 is any that is free. Raises ValueError, which argparse tells."""
+    """A port; 0 is any free one. Raises ValueError."""
     if not 0 <= (port := int(text)) <= 65_535:
         raise ValueError
     return port
 
 
 def _days(text: str) -> float:
-    """A number of days. Raises ValueError, which argparse tells."""
+    """A number of days. Raises ValueError."""
     if not 0 <= (days := float(text)) <= MAX_DAYS:
         raise ValueError
     return days
 
 
 def _speed(text: str) -> float:
-    """A speed of a replay; the nearest one that there is will be taken."""
+    """A speed of a replay; the nearest available one is used."""
     try:
         speed = float(text)
     except ValueError:
@@ -322,9 +304,31 @@ def _common(command: argparse.ArgumentParser) -> None:
         metavar="M",
         help="model: PROVIDER/NAME, a name from config.toml, scripted:FILE, cassette:FILE or demo",
     )
-    command.add_argument("--runtime", choices=["local", "docker", "remote"], help="where actions run (default: local)")
+    _runtime(command)
     command.add_argument("--agent", metavar="NAME", help="agent for a new conversation (see: handloom agents)")
     command.add_argument(
         "--workspace", metavar="DIR", default=".", help="folder in which the agent works (default: the current folder)"
     )
     command.add_argument("--repo", metavar="URL[#BRANCH]", help="repository to clone into that folder first")
+
+
+def _runtime(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--runtime", choices=["local", "docker", "remote"], help="where actions run (default: local)")
+
+
+def _trust_option(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--trust", action="store_true", help="trust the instructions, hooks and servers in the folder")
+
+
+def _resume(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--resume", nargs="?", const="", metavar="ID", help="resume a conversation (default: the last one)"
+    )
+
+
+def _json(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _json_lines(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--json", action="store_true", help="print one JSON object per line")

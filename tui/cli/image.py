@@ -1,7 +1,7 @@
-"""`handloom image build`: the sandbox's image, with progress on standard error and its name on standard output.
+"""`handloom image build`: builds the sandbox's image, with progress on standard error and its name on standard output.
 
-A terminal shows the step that is under way with its seconds, drawn again every second; elsewhere each step is one line
-as it begins. What the engine says passes the sanitiser.
+A terminal shows the current step with its seconds, redrawn every second; elsewhere each step is one line when it
+begins. The engine's text is sanitised.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ LINE_WIDTH = 400
 
 
 async def build(options: argparse.Namespace) -> int:
-    """Build the image unless it is there. Raises ConfigurationError for settings or a base that cannot be.
+    """Build the image unless it exists. Raises ConfigurationError for invalid settings or an unknown base.
 
-    The answer is 1 where the engine, the network, the disk or a step failed. Cancelling ends the build.
+    The exit status is 1 if the engine, the network, the disk or a step failed. Cancelling ends the build.
     """
     settings = load(home_folder(os.environ), os.environ).docker
     base = options.base or settings.base or image.DEFAULT_BASE
@@ -49,7 +49,7 @@ async def build(options: argparse.Namespace) -> int:
 
 
 class Steps:
-    """Steps that follow each other, each ended by the next one or by leaving. For use on the event loop."""
+    """Shows the steps of a build, each ended by the next one or by leaving the context. For use on the event loop."""
 
     def __init__(self, screen: TextIO) -> None:
         self._screen = screen
@@ -67,7 +67,7 @@ class Steps:
         self._end()
 
     def begin(self, text: str) -> None:
-        """End the step before, and show this one."""
+        """End the previous step, and show this one."""
         self._end()
         self._text, self._begun_at = sanitize_line(text, LINE_WIDTH), time.monotonic()
         if self._is_terminal:

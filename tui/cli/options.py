@@ -1,6 +1,6 @@
-"""What a start is asked for. Plain data, made by the command line, read by the app.
+"""The options with which the workspace starts, made from the command line.
 
-Standard library and what of core is no more than that, because the first frame needs it.
+Imports little, because the first frame needs it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReplayStart:
-    """A replay that is all that is opened: no model, no sandbox, no conversation."""
+    """A replay without model, sandbox or conversation."""
 
     conversation_id: str
     home: Path
-    """Where it is kept; a folder of its own for one that came in a file."""
+    """The home that holds the conversation; a temporary one if it was read from a file."""
     speed: float = 1.0
 
 
@@ -32,35 +32,34 @@ class StartOptions:
     """How the workspace opens."""
 
     workspace: str
-    """The folder in which the agent works, absolute."""
+    """Absolute."""
     model: str | None = None
     """The model of new conversations; None lets the start screen ask."""
     agent: str | None = None
     """The agent of new conversations; None leaves it to the settings."""
     resume: str | None = None
-    """A conversation's id; "" and None mean the last one of this workspace, "" saying so when there is none."""
+    """A conversation's ID; "" and None mean the last one of this workspace, and "" reports if there is none."""
     repository: str = ""
-    """What new conversations clone into the workspace, `URL` or `URL#BRANCH`; the first one is new then."""
+    """Cloned into the workspace by a new conversation: `URL` or `URL#BRANCH`."""
     runtime: str | None = None
-    """Where actions are carried out; None leaves it to the settings."""
+    """Where actions run; None leaves it to the settings."""
     demo: bool = False
-    """Always begins a new conversation, so that the script is told from its first line."""
+    """Whether to start a new conversation with the scripted model."""
     replay: ReplayStart | None = None
-    """What is replayed instead of a workspace being opened."""
+    """A replay to show instead of a workspace."""
     home: Path | None = None
-    """Where choices are remembered; None remembers none."""
+    """Where choices are stored; None stores none."""
     screen: ScreenSettings = field(default_factory=ScreenSettings)
-    """How the workspace looks, sounds and moves."""
     trusts: bool = False
-    """Whether all that folders bring for agents has the user's yes."""
+    """Whether the files for agents in all folders are trusted."""
     theme: str | None = None
-    """A theme's name, which wins over that of the settings."""
+    """A theme that takes precedence over the settings."""
     themes_dir: str | None = None
-    """A folder with themes of the user's own."""
+    """A folder with themes of the user."""
 
     @classmethod
     def from_arguments(cls, arguments: argparse.Namespace, replay: ReplayStart | None = None) -> Self:
-        """What was typed after `handloom`, `handloom demo` or `handloom replay`."""
+        """For `handloom`, `handloom demo` and `handloom replay`."""
         demo = arguments.command == "demo"
         home = home_folder(os.environ)
         return cls(

@@ -1,6 +1,6 @@
-"""Lines on a terminal that shows no screen: what is told, what was asked for, and a question with its answer.
+"""Lines printed by commands without the full screen, and questions on the terminal.
 
-Imports nothing of the system, because every command says something.
+Imports little, because every command prints something.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from tui.i18n import _
 from tui.terminal_io.sanitizer import sanitize
 
 YES = "yes"
-"""The whole word: no single letter agrees to anything."""
+"""A single letter is no confirmation."""
 
 
 def notice(text: str) -> None:
-    """One line on standard error."""
+    """Print a line on standard error."""
     print(sanitize(text), file=sys.stderr, flush=True)  # noqa: T201
 
 
 def say(text: str) -> None:
-    """One line on standard output."""
+    """Print a line on standard output."""
     print(text, flush=True)  # noqa: T201
 
 
 def can_ask() -> bool:
-    """Whether somebody sits at a terminal and can answer."""
+    """Whether a user at a terminal can answer."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def _ask(question: str) -> None:
-    """Write a question. What was typed before it appeared was meant for something else, and is dropped."""
+    """Write a question, and drop what was typed before it appeared."""
     if sys.stdin.isatty():
         termios.tcflush(sys.stdin, termios.TCIFLUSH)
     sys.stderr.write(question)
@@ -40,16 +40,16 @@ def _ask(question: str) -> None:
 
 
 def is_confirmed(question: str) -> bool:
-    """Ask on the terminal. Only the whole word "yes", typed after the question appeared, agrees. Blocking."""
+    """Ask on the terminal; only "yes", typed after the question appeared, confirms. Blocks."""
     _ask(f"{question} {_('Type yes and press Enter, or press Enter for no: ')}")
     return sys.stdin.readline().strip().lower() == YES
 
 
 async def answer_to(question: str) -> str:
-    """The line that is typed as the answer to a question, without blanks around it."""
+    """Ask on the terminal and return the line that is typed, stripped."""
     _ask(question)
-    answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     loop = asyncio.get_running_loop()
+    answer: asyncio.Future[str] = loop.create_future()
 
     def read_line() -> None:
         if not answer.done():

@@ -1,7 +1,6 @@
-"""The command that runs a task without a screen. Standard output carries what was asked for, and nothing else.
+"""`handloom run`: runs a task without the full screen. Standard output has the result, and nothing else.
 
-Notices and the log go to standard error. Everything that did not come from our own source passes the sanitiser before
-it reaches a terminal; JSON is escaped by itself.
+Notices and the log go to standard error. All foreign text is sanitised; JSON escapes it anyway.
 """
 
 from __future__ import annotations
@@ -49,12 +48,12 @@ if TYPE_CHECKING:
     from core.session.agent_session import AgentSession
     from core.settings.config import Settings
 
-NOBODY = (
+NO_USER = (
     "No user is available to confirm actions, so this one was not carried out "
     "(asked by: {rule}). {reasons}Find another way, or finish with what is done."
 )
-NOT_DONE = "Denied, because no terminal is available to ask: {action}{asked_by}"
-HOW = {
+DENIED = "Denied, because no terminal is available to ask: {action}{asked_by}"
+HOW_TO_ALLOW = {
     TAINT: (
         "Actions that untrusted content may have caused need confirmation. To allow "
         "them in advance, name the host in the task, add a rule to policy.toml such as "
@@ -63,23 +62,23 @@ HOW = {
     ),
     "": "To allow it in advance, add a rule to policy.toml. --yes confirms everything.",
 }
-"""What would have allowed an action, by the rule that asked."""
-ASKED = (
+"""How to allow an action in advance, by the rule that asked."""
+QUESTION = (
     "Type yes and press Enter to allow it. Enter alone denies it and stops the "
     "agent. Any other text denies it and is sent to the agent: "
 )
 
 
 def interrupts() -> asyncio.Event:
-    """Set as soon as the user or the system wants this process to end, which does not end it any more."""
+    """An event that is set by SIGINT and SIGTERM, which no longer end the process."""
     interrupted = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, interrupted.set)
     return interrupted
 
 
-def manager_of_one(home: Path, settings: Settings) -> ConversationManager:
-    """A manager for one command: nothing is kept ready for a next conversation."""
+def command_manager(home: Path, settings: Settings) -> ConversationManager:
+    """A manager for one command, without spare sandboxes."""
     runtimes = Runtimes(home, lambda: settings, os.environ, spares=False)
     return ConversationManager(
         home,
@@ -93,11 +92,8 @@ def manager_of_one(home: Path, settings: Settings) -> ConversationManager:
     )
 
 
-# -- run -----------------------------------------------------------------------------------------------------------
-
-
 async def run(options: argparse.Namespace) -> int:
-    """`handloom run`: one task, its events, its exit status. Raises HandloomError before anything has happened."""
+    """Run one task and return the exit status. Raises HandloomError only before the work begins."""
     task = sys.stdin.read() if options.task == "-" else options.task
     if not task.strip():
         raise UsageError("The task is empty. Describe what to do, or pass - to read the task from standard input.")
@@ -130,7 +126,7 @@ async def run(options: argparse.Namespace) -> int:
             "No model is configured. Pass --model (PROVIDER/NAME, scripted:FILE or demo) or set HANDLOOM_MODEL."
         )
     interrupted = interrupts()
-    async with manager_of_one(home, settings) as manager:
+    async with command_manager(home, settings) as manager:
         if options.resume:
             session = await manager.open(await manager.store.listing.resolve(options.resume), model=options.model or "")
         else:
@@ -141,7 +137,7 @@ async def run(options: argparse.Namespace) -> int:
                 repository=options.repo or "",
             )
         session.recollection.instructions = options.instructions.strip()
-        session.approval.set_mode(settings.agent.confirm)  # an option says it here, and counts for this task alone
+        session.approval.set_mode(settings.agent.confirm)  # the option is for this task only
         notice(f"conversation {session.info.id}")
         if session.runtime.isolation == "none":
             why = f": {session.runtime.why_open}" if session.runtime.why_open else ""
@@ -157,13 +153,13 @@ async def run(options: argparse.Namespace) -> int:
                 interrupted=interrupted,
                 approves=options.approve_plan,
             )
-        except HandloomError as error:  # the work had begun, so it is no matter of the command line any more
+        except HandloomError as error:  # the work has begun
             notice(f"handloom: {error}")
             return ExitStatus.ERROR
 
 
 class _Printer:
-    """Prints every event since the conversation was opened, in order: those from before we listened, too."""
+    """Prints all events since the conversation was opened, in order, including those before it subscribed."""
 
     def __init__(self, session: AgentSession, print_event: Callable[[Envelope], None]) -> None:
         self._session = session
@@ -171,7 +167,7 @@ class _Printer:
         self._print = print_event
 
     async def take(self, envelope: Envelope) -> None:
-        """Print up to this event. Raises OSError where the output is gone or full."""
+        """Print up to this event. Raises OSError if the output is closed or full."""
         if envelope.id > self._printed + 1:
             for earlier in await self._session.stream.read(after=self._printed, before=envelope.id):
                 self._print(earlier)
@@ -184,7 +180,6 @@ def _print_json(envelope: Envelope) -> None:
 
 
 def _print_text(envelope: Envelope) -> None:
-    """What a person wants to follow: what was said, what was run, what came of it."""
     match envelope.event:
         case SystemMessageAction() | CmdRunAction(hidden=True) | CmdOutputObservation(hidden=True):
             return
@@ -203,36 +198,35 @@ def _print_text(envelope: Envelope) -> None:
 
 
 async def agree(envelope: Envelope) -> str | None:
-    """Answer yes for the user, who said so beforehand."""
-    notice(f"Confirmed: {envelope.event.message}{_asked_by(envelope)}")
+    """Confirm every action, as `--yes` says."""
+    notice(f"Confirmed: {envelope.event.message}{_reason_of(envelope)}")
     return None
 
 
-def _asked_by(envelope: Envelope) -> str:
-    """Which rule asks, and why, for people."""
+def _reason_of(envelope: Envelope) -> str:
     judged = envelope.event.judgement if isinstance(envelope.event, Action) else None
     return f"\nReason: {judged.rule}. {' '.join(judged.reasons)}".rstrip() if judged is not None else ""
 
 
 async def ask(envelope: Envelope) -> str | None:
-    """Ask on the terminal; where there is none, nobody agrees."""
+    """Ask on the terminal; without one, the action is denied."""
     if not can_ask():
-        return _without_answer(envelope)
-    notice(f"The agent wants: {envelope.event.message}{_asked_by(envelope)}")
-    answer = await answer_to(ASKED)
+        return _denied_without_user(envelope)
+    notice(f"The agent wants: {envelope.event.message}{_reason_of(envelope)}")
+    answer = await answer_to(QUESTION)
     return None if answer.lower() == YES else answer
 
 
-def _without_answer(envelope: Envelope) -> str:
-    """Tell who started this what was not done, and how it would be; what the agent is told of it comes back."""
+def _denied_without_user(envelope: Envelope) -> str:
+    """Print what was denied and how to allow it; return the message for the agent."""
     judged = envelope.event.judgement if isinstance(envelope.event, Action) else None
-    notice(NOT_DONE.format(action=envelope.event.message, asked_by=_asked_by(envelope)))
-    _tell_once(HOW.get(judged.rule if judged is not None else "", HOW[""]))
+    notice(DENIED.format(action=envelope.event.message, asked_by=_reason_of(envelope)))
+    _notice_once(HOW_TO_ALLOW.get(judged.rule if judged is not None else "", HOW_TO_ALLOW[""]))
     if judged is None:
-        return NOBODY.format(rule="the settings", reasons="")
-    return NOBODY.format(rule=judged.rule, reasons="".join(f"{reason} " for reason in judged.reasons))
+        return NO_USER.format(rule="the settings", reasons="")
+    return NO_USER.format(rule=judged.rule, reasons="".join(f"{reason} " for reason in judged.reasons))
 
 
 @cache
-def _tell_once(text: str) -> None:
+def _notice_once(text: str) -> None:
     notice(text)

@@ -1,25 +1,33 @@
-"""The checks of `handloom doctor` that need no file of their own, and the table of all checks.
+"""The checks of `handloom doctor` that look at this machine, its terminal, and what is stored; see `sandbox_checks`.
 
-To add a check, write a function that returns a `Finding` and add its row to the table. Each check runs in a thread and
-is reported as unfinished after TIME_S. No check starts a server, calls a model or reads the value of a key.
+To add a check, write a function that returns a `Finding` and add its row to the table in `report`. Each check runs in a
+thread and is reported as unfinished after some seconds. No check changes this machine, starts a server, calls a model
+or reads the value of a key. A running Handloom is not disturbed: no lease is taken, and no lock of ours.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 import platform
 import re
+import select
 import shutil
-import ssl
 import stat
-from collections.abc import Callable
+import subprocess
+import sys
+import termios
+import time
+import tty
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from enum import StrEnum
 from importlib.metadata import version as version_of
 from pathlib import Path
-from typing import NamedTuple
+from urllib.parse import quote
 
 from core.env_allowlist import inherited
-from core.errors import ConfigurationError, HandloomError
+from core.errors import ConfigurationError, HandloomError, StoreError
 from core.home import CONFIG
 from core.llm.factory import create_llm, offers
 from core.llm.model_host_client import ModelHost
@@ -28,223 +36,402 @@ from core.mcp.agreements import Agreements
 from core.mcp.server_definitions import ServerSpec, of_project, of_user
 from core.secrets.backends import wrong_mode
 from core.secrets.vault import INDEX, VALUES, Vault
+from core.settings.config import Settings
 from core.settings.key_migration import keys_in
-from runtime.client import ActionExecutionClient
-from runtime.isolation import bubblewrap
-from runtime.remote.remote_address import RemoteAddress, key_from, parsed, trust
+from core.store.integrity import refuse
+from core.store.schema import VERSION
+from core.store.sqlite import FIXED_VERSION, can_be_shared, remedy, sqlite3
+from core.store.sqlite import version as sqlite_version
 from tui.commands import keyed
-from tui.doctor import engine_check, storage_check, terminal_check
-from tui.doctor.finding import Finding, Mark, Patient, first_line_of
 from tui.i18n import _
+from tui.terminal_io import clipboard as clipboard_ways
+from tui.terminal_io.escapes import ABILITIES
+from tui.terminal_io.glyphs import speaks_utf8
+from tui.terminal_io.graphics.graphics_support import Terminal, cell_of
 from tui.terminal_io.sanitizer import sanitize_line
 
+PROGRAM_ANSWERS_IN_S = 1.5
+"""Programs print their version in some milliseconds; a browser takes half a second."""
+NAMES_CELLS = 200
+MB = 1024 * 1024
+DATABASE_CHECK_S = 1.0
+SQLITE_STEPS = 10_000
+"""Steps of SQLite's virtual machine between two looks at the clock: some milliseconds."""
+SCARCE_MB, TOO_LITTLE_MB = 1024, 64
+NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "afs", "ceph", "glusterfs", "lustre"}
+"""A write-ahead log is not safe on these, because processes on different machines do not share its index."""
+KERNEL_FILE_SYSTEMS = {"proc", "sysfs", "cgroup", "cgroup2", "devpts", "debugfs"}
+TERMINAL_ANSWERS_IN_S = 0.2
+"""Enough for a slow connection."""
+SMALLEST = (80, 24)
+_NUMBER = re.compile(r"\d+(\.\d+)+[a-z]?")
+_DEVICE = "\x1b[c"
+"""A question that every terminal answers."""
+_LAST_ANSWER = re.compile(rb"\x1b\[\?[\d;]*c")
+_SYNCHRONIZED = re.compile(rb"\x1b\[\?2026;[1-4]\$y")
+_KITTY = re.compile(rb"\x1b\[\?\d+u")
+_ANSWERS = re.compile(r"\x1b[_P][^\x1b\a]*\x1b\\|\x1b\[[?>\d;]*[ct]")
 
-def model(patient: Patient) -> Finding:
-    """The model of the settings, and whether its key is set; else what could be chosen."""
-    name = patient.settings.model
-    others = [offer.name for offer in offers(patient.environ, patient.settings.models)]
+
+class Mark(StrEnum):
+    """The result of a check."""
+
+    OK = "ok"
+    NOTE = "note"
+    """Handloom works, with less."""
+    MISSING = "missing"
+    """The chosen runtime needs something that is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the report."""
+
+    mark: Mark
+    found: str
+    """A version, a path, a figure; or what is wrong."""
+    advice: str = ""
+    """The next step, in one sentence."""
+
+
+def ok(found: str, advice: str = "") -> Finding:
+    return Finding(Mark.OK, found, advice)
+
+
+def note(found: str, advice: str = "") -> Finding:
+    return Finding(Mark.NOTE, found, advice)
+
+
+def missing(found: str, advice: str = "") -> Finding:
+    return Finding(Mark.MISSING, found, advice)
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What is checked: this process's environment, and the settings of its user."""
+
+    environ: Mapping[str, str]
+    home: Path
+    """Handloom's home folder, which may not exist."""
+    workspace: Path
+    settings: Settings
+    settings_error: str = ""
+    """Why these are the default settings and not the user's; empty if they are the user's."""
+    on_terminal: bool = False
+
+    def needed_by(self, runtime: str) -> Mark:
+        """The mark for something missing that only this runtime needs."""
+        return Mark.MISSING if self.settings.runtime == runtime else Mark.NOTE
+
+
+def first_line_of(*command: str, environ: Mapping[str, str] | None = None) -> str:
+    """The first line that a program prints; empty if it fails or takes too long. Blocks."""
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PROGRAM_ANSWERS_IN_S,
+            check=False,
+            env=environ,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return (done.stdout.decode("utf-8", "replace").splitlines() or [""])[0].strip()
+
+
+def number_in(text: str) -> str:
+    """The version number in a program's output, or an empty string."""
+    found = _NUMBER.search(text)
+    return found[0] if found else ""
+
+
+# -- programs ----------------------------------------------------------------------------------------------------------
+
+
+def version(machine: Machine) -> Finding:
+    system = f"{platform.system()} {platform.release()} {platform.machine()}"
+    return ok(f"{version_of('handloom')}, Python {platform.python_version()}, {system}")
+
+
+def git(machine: Machine) -> Finding:
+    return _program("git", "--version", machine, _("Install git to clone repositories."))
+
+
+def ripgrep(machine: Machine) -> Finding:
+    return _program("rg", "--version", machine, _("Install ripgrep for faster file search."))
+
+
+def tmux(machine: Machine) -> Finding:
+    return _program("tmux", "-V", machine, _("Install tmux to keep Handloom running when a connection breaks."))
+
+
+def _program(name: str, option: str, machine: Machine, advice: str) -> Finding:
+    path = shutil.which(name, path=machine.environ.get("PATH"))
+    if path is None:
+        return note(_("not installed"), advice)
+    if not (line := first_line_of(path, option)):
+        return note(_("{path} does not report its version").format(path=path), advice)
+    return ok(f"{number_in(line) or line}, {path}")
+
+
+# -- terminal ----------------------------------------------------------------------------------------------------------
+
+
+def terminal(machine: Machine) -> Finding:
+    """What the environment says about the terminal, and what it answers if it can be asked."""
+    environ = machine.environ
+    term = environ.get("TERM", "")
+    if term in ("", "dumb"):
+        return note(
+            _("TERM is dumb or not set: the terminal cannot show a full screen"),
+            _("Use: handloom --screen-reader, or handloom run TASK"),
+        )
+    columns, rows = shutil.get_terminal_size()
+    facts = [term, _colours(machine), f"{columns}x{rows}"]
+    if inside := next((name for name in ("TMUX", "STY") if environ.get(name)), ""):
+        facts.append("tmux" if inside == "TMUX" else "screen")
+    if clipboard_ways.is_remote(environ):
+        facts.append("ssh")
+    if machine.on_terminal:
+        questions: list[str] = []
+        pictures = Terminal("auto", environ, questions.append, cell_of(sys.__stdin__))
+        pictures.ask()
+        answer = _ask("".join(questions).removesuffix(_DEVICE) + ABILITIES)
+        for reply in _ANSWERS.findall(answer.decode("latin-1")):
+            pictures.hear(reply)
+        facts += [_("synchronized output")] * bool(_SYNCHRONIZED.search(answer))
+        facts += [_("kitty keyboard")] * bool(_KITTY.search(answer))
+        facts += {"kitty": [_("kitty graphics")], "sixel": [_("sixel graphics")]}.get(pictures.way, [])
+    found = ", ".join(facts)
+    if not speaks_utf8(environ):
+        return note(found, _("Only ASCII characters can be shown. Set LANG to a UTF-8 locale."))
+    if machine.on_terminal and (columns < SMALLEST[0] or rows < SMALLEST[1]):
+        return note(found, _("Enlarge the window to at least 80 columns and 24 rows."))
+    return ok(found)
+
+
+def _colours(machine: Machine) -> str:
+    environ = machine.environ
+    if environ.get("NO_COLOR"):
+        return _("no colours (NO_COLOR)")
+    if environ.get("COLORTERM", "") in ("truecolor", "24bit"):
+        return _("{count} colours").format(count="16 M")
+    return _("{count} colours").format(count="256" if "256" in environ.get("TERM", "") else "16")
+
+
+def _ask(questions: str) -> bytes:
+    """The terminal's answer to questions of which the last is _DEVICE; empty if another program has it. Blocks."""
+    fd, answer = sys.stdin.fileno(), b""
+    if os.tcgetpgrp(fd) != os.getpgrp():
+        return answer
+    before = termios.tcgetattr(fd)
+    ends_at = time.monotonic() + TERMINAL_ANSWERS_IN_S
+    try:
+        tty.setcbreak(fd)
+        os.write(sys.stdout.fileno(), questions.encode())
+        while (left_s := ends_at - time.monotonic()) > 0 and not _LAST_ANSWER.search(answer):
+            if select.select([fd], [], [], left_s)[0]:
+                answer += os.read(fd, 1024)
+    finally:
+        termios.tcsetattr(fd, termios.TCSAFLUSH, before)
+    return answer
+
+
+def clipboard(machine: Machine) -> Finding:
+    environ = machine.environ
+    tools = clipboard_ways.desktop_tools(environ, lambda name: shutil.which(name, path=environ.get("PATH")))
+    if tools:
+        return ok(tools[0].name)
+    if environ.get("TERM", "") in ("", "dumb"):
+        return note(_("not available"), _("Use a terminal that supports OSC 52."))
+    if environ.get("WAYLAND_DISPLAY") or environ.get("DISPLAY"):
+        advice = _("Install wl-clipboard or xclip, unless your terminal supports OSC 52.")
+        return note(clipboard_ways.how([], True, environ), advice)
+    return ok(clipboard_ways.how([], True, environ))
+
+
+# -- storage -----------------------------------------------------------------------------------------------------------
+
+
+def settings(machine: Machine) -> Finding:
+    file = machine.home / CONFIG
+    if machine.settings_error:
+        return missing(machine.settings_error, _("Until then this report uses the default settings."))
+    if not file.exists():
+        return ok(_("default settings; {file} does not exist").format(file=file))
+    return ok(str(file))
+
+
+def database(machine: Machine) -> Finding:
+    """Whether the database can be opened by this version and is intact."""
+    number = ".".join(map(str, sqlite_version()))
+    file = machine.home / "handloom.db"
+    try:
+        refuse(file)
+    except StoreError as error:
+        return missing(str(error))
+    if not file.exists():
+        found = _("{file} does not exist yet; SQLite {version}").format(file=file, version=number)
+    else:
+        finding, found = _read(file, number)
+        if finding is not None:
+            return finding
+    if not can_be_shared():
+        advice = _(
+            "Install the pysqlite3 package. Before SQLite {fixed}, only one Handloom "
+            "process can use a home folder at a time."
+        )
+        return note(found, advice.format(fixed=".".join(map(str, FIXED_VERSION))))
+    return ok(found)
+
+
+def _read(file: Path, number: str) -> tuple[Finding | None, str]:
+    """Return a finding if something is wrong, else the facts about the database."""
+    try:
+        version, count, integrity = _inspect(file)
+    except sqlite3.Error as error:
+        return missing(f"{file}: {error}", remedy(error)), ""
+    if version > VERSION:
+        found = _("{file} was written by a newer Handloom (schema {version})").format(file=file, version=version)
+        return missing(found, _("Install the newer version, or set HANDLOOM_HOME to another folder.")), ""
+    if integrity not in ("ok", ""):
+        found = _("{file} is damaged: {what}").format(file=file, what=integrity)
+        return missing(found, _("Recover what is readable with: handloom doctor --mend")), ""
+    facts = _("{file}, schema {version}, conversations: {count}, SQLite {number}")
+    text = facts.format(file=file, version=version, count=count, number=number)
+    return None, text if integrity else _("{facts}; too large for a quick integrity check").format(facts=text)
+
+
+def _inspect(file: Path) -> tuple[int, int, str]:
+    """Return the schema version, the number of conversations, and `ok` or what is wrong; empty if time ran out."""
+    # Without a write-ahead log nobody has it open, and SQLite would have to create one to read.
+    state = "mode=ro" if file.with_name(f"{file.name}-wal").exists() else "mode=ro&immutable=1"
+    with closing(sqlite3.connect(f"file:{quote(str(file))}?{state}", uri=True, timeout=0.5)) as connection:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        has_tables = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'conversations'").fetchone()
+        count = connection.execute("SELECT count(*) FROM conversations").fetchone()[0] if has_tables else 0
+        ends_at = time.monotonic() + DATABASE_CHECK_S
+        connection.set_progress_handler(lambda: time.monotonic() > ends_at, SQLITE_STEPS)
+        try:
+            (integrity,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        except sqlite3.OperationalError as error:
+            if "interrupted" not in str(error):
+                raise
+            integrity = ""
+    return version, count, integrity
+
+
+def disk(machine: Machine) -> Finding:
+    """Whether the home folder is writable, its file system and free space."""
+    home = machine.home
+    place = next(folder for folder in (home, *home.parents) if folder.exists())
+    advice = _("Make {place} writable, or set HANDLOOM_HOME to another folder.").format(place=place)
+    kind = _file_system(place)
+    if not place.is_dir():
+        return missing(_("{place} is not a folder").format(place=place), advice)
+    if not os.access(place, os.W_OK | os.X_OK) or kind in KERNEL_FILE_SYSTEMS:
+        return missing(_("{place} is not writable").format(place=place), advice)
+    free_mb = shutil.disk_usage(place).free // MB
+    found = _("{home}: {free} MB free on {kind}").format(home=home, free=f"{free_mb:,}", kind=kind)
+    if kind in NETWORK_FILE_SYSTEMS:
+        return note(found, _("Set HANDLOOM_HOME to a folder on a local disk. This one is on a network file system."))
+    if free_mb < SCARCE_MB:
+        return Finding(Mark.MISSING if free_mb < TOO_LITTLE_MB else Mark.NOTE, found, _("Free some disk space."))
+    return ok(found)
+
+
+def _file_system(place: Path) -> str:
+    """The kernel's name of the file system under a folder, or a question mark."""
+    try:
+        lines = Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape").splitlines()
+    except OSError:
+        return "?"
+    at, found = "", "?"
+    for line in lines:
+        before, _dash, after = line.partition(" - ")
+        mounted = before.split()[4].replace("\\040", " ")
+        if len(mounted) >= len(at) and place.resolve().is_relative_to(mounted):
+            at, found = mounted, after.split()[0]
+    return found
+
+
+# -- models, servers, secrets ------------------------------------------------------------------------------------------
+
+
+def model(machine: Machine) -> Finding:
+    """The configured model and its key, else the models that could be chosen."""
+    name = machine.settings.model
+    others = [offer.name for offer in offers(machine.environ, machine.settings.models)]
     if not name:
         if len(others) > 1:
-            found = _("not configured; available: {names}").format(names=", ".join(others))
-            return Finding(Mark.OK, found)
-        return Finding(
-            Mark.NOTE,
+            return ok(_("not configured; available: {names}").format(names=", ".join(others)))
+        return note(
             _("no model and no API key is configured; only demo can be used"),
             _("Set an API key such as ANTHROPIC_API_KEY, and choose a model with --model or HANDLOOM_MODEL."),
         )
     try:
         create_llm(
             name,
-            workspace=str(patient.workspace),
+            workspace=str(machine.workspace),
             host=ModelHost(),
-            settings=patient.settings.llm,
-            models=patient.settings.models,
-            environ=patient.environ,
+            settings=machine.settings.llm,
+            models=machine.settings.models,
+            environ=machine.environ,
         )
     except HandloomError as error:
-        return Finding(Mark.MISSING, str(error), _("Available: {names}").format(names=", ".join(others)))
-    variable = next((variable for variable in key_variables_of(name) if patient.environ.get(variable)), "")
+        return missing(str(error), _("Available: {names}").format(names=", ".join(others)))
+    variable = next((variable for variable in key_variables_of(name) if machine.environ.get(variable)), "")
     if not variable:
-        return Finding(Mark.OK, name)
-    return Finding(Mark.OK, _("{name}, API key from {variable}").format(name=name, variable=variable))
+        return ok(name)
+    return ok(_("{name}, API key from {variable}").format(name=name, variable=variable))
 
 
-_NUMBER = re.compile(r"\d+(\.\d+)+[a-z]?")
-
-
-def version(patient: Patient) -> Finding:
-    """Which Handloom, on what."""
-    system = f"{platform.system()} {platform.release()} {platform.machine()}"
-    return Finding(Mark.OK, f"{version_of('handloom')}, Python {platform.python_version()}, {system}")
-
-
-def git(patient: Patient) -> Finding:
-    """For repositories, and for what changed in a workspace."""
-    return _program("git", "--version", patient, _("Install git to clone repositories."))
-
-
-def ripgrep(patient: Patient) -> Finding:
-    """What agents search with."""
-    return _program("rg", "--version", patient, _("Install ripgrep for faster file search."))
-
-
-def tmux(patient: Patient) -> Finding:
-    """For terminals that outlast a connection."""
-    return _program("tmux", "-V", patient, _("Install tmux to keep Handloom running when a connection breaks."))
-
-
-def _program(name: str, option: str, patient: Patient, advice: str) -> Finding:
-    path = shutil.which(name, path=patient.environ.get("PATH"))
-    if path is None:
-        return Finding(Mark.NOTE, _("not installed"), advice)
-    said = first_line_of(path, option)
-    if not said:
-        return Finding(Mark.NOTE, _("{path} does not report its version").format(path=path), advice)
-    number = _NUMBER.search(said)
-    return Finding(Mark.OK, f"{number[0] if number else said}, {path}")
-
-
-def browser(patient: Patient) -> Finding:
-    """Which Chromium would be driven, outside of containers, which have their own."""
-    if "browser" not in patient.settings.sandbox.plugins:
-        return Finding(Mark.OK, _("not needed: the plugin `browser` is not in sandbox.plugins"))
-    path = _chromium(patient)
-    if path is None:
-        return Finding(
-            Mark.NOTE,
-            _("Chromium was not found"),
-            _("Install the chromium package, or run: python -m playwright install chromium"),
-        )
-    said = first_line_of(path, "--version", environ={"PATH": os.defpath, "HOME": "/nonexistent"})
-    number = _NUMBER.search(said)
-    if number is None:
-        return Finding(
-            Mark.NOTE,
-            _("{path} does not report its version").format(path=path),
-            _("Reinstall the chromium package; the agent cannot browse without it."),
-        )
-    return Finding(Mark.OK, f"{number[0]}, {path}")
-
-
-def _chromium(patient: Patient) -> str | None:
-    """As the browser's plugin finds it, without starting playwright's driver, which would take half a second."""
-    from runtime.plugins.browser.chromium import ITSELF, NAMES
-
-    for name in NAMES:
-        if found := shutil.which(name, path=patient.environ.get("PATH")):
-            itself = ITSELF.get(found, found)
-            return itself if Path(itself).exists() else found
-    own = Path(patient.environ.get("PLAYWRIGHT_BROWSERS_PATH") or Path("~/.cache/ms-playwright").expanduser())
-    bundled = sorted(own.glob("chromium*/chrome-*/*chrom*"))
-    return next((str(path) for path in reversed(bundled) if os.access(path, os.X_OK) and path.is_file()), None)
-
-
-def remote(patient: Patient) -> Finding:
-    """Asks the server whether it is there, with the key, as every start does; it is not claimed."""
-    settings = patient.settings.remote
-    if patient.settings.runtime != "remote":
-        return Finding(Mark.OK, _("not used with the current settings"))
-    try:
-        address = parsed(settings.url)
-        key = key_from(patient.environ, settings.key_env, settings.key_file)
-        tls = trust(settings.ca_file) if address.is_secure else None
-    except ConfigurationError as error:
-        return Finding(Mark.MISSING, str(error))
-    if asyncio.run(_is_alive(address, key, tls)):  # of this thread, which has no loop
-        return Finding(Mark.OK, address.url)
-    return Finding(
-        Mark.MISSING,
-        _("{url} does not respond or rejects the key").format(url=address.url),
-        _("Check that the server is running, that its certificate is trusted and that the key is correct."),
-    )
-
-
-async def _is_alive(address: RemoteAddress, key: str, tls: ssl.SSLContext | None) -> bool:
-    async with ActionExecutionClient(key, url=address.url, tls=tls) as client:
-        return await client.alive()
-
-
-def walls(patient: Patient) -> Finding:
-    """Tries bubblewrap with one short run, which is the only way to know what the system allows.
-
-    Nothing in the folder is protected in it, since the mount points would have to be made.
-    """
-    if patient.settings.runtime != "local" or patient.settings.sandbox.isolation == "none":
-        return Finding(Mark.OK, _("not used with the current settings"))
-    workspace = patient.workspace
-    why = bubblewrap.unavailable_reason(
-        bubblewrap.Bubblewrap(
-            workspace=workspace,
-            private=workspace,
-            home=Path.home().resolve(),
-            user=bubblewrap.sandbox_user(workspace),
-        )
-    )
-    if not why:
-        path = shutil.which("bwrap") or ""
-        return Finding(Mark.OK, f"{first_line_of(path, '--version')}, {path}")
-    mark = Mark.MISSING if patient.settings.sandbox.isolation == "bubblewrap" else Mark.NOTE
-    return Finding(
-        mark,
-        _("no sandbox for {folder}: {why}").format(folder=workspace, why=why),
-        _(
-            "Until then, commands run directly on this machine with your permissions, and "
-            "the workspace asks before each one."
-        ),
-    )
-
-
-def secrets(patient: Patient) -> Finding:
-    """Looks at modes and names. No value is read but where the settings hold one."""
-    home = patient.home
+def secrets(machine: Machine) -> Finding:
+    """File modes and names; no value is read, except from config.toml."""
+    home = machine.home
     for file in (home / VALUES, home / INDEX):
         if wrong := wrong_mode(file):
-            return Finding(Mark.NOTE, wrong)
+            return note(wrong)
     if home.exists() and stat.S_IMODE(home.stat().st_mode) & 0o077:
         found = _("other users can read {folder}").format(folder=home)
-        return Finding(Mark.NOTE, found, _("Run: chmod 700 on this folder."))
+        return note(found, _("Run: chmod 700 on this folder."))
     try:
         keys = keys_in(home)
         count = len(Vault(home).all())
     except ConfigurationError as error:
-        return Finding(Mark.NOTE, str(error))
+        return note(str(error))
     if keys:
         found = _("{file} contains API keys: {settings}").format(file=home / CONFIG, settings=", ".join(keys))
-        return Finding(Mark.NOTE, found, _("Run handloom secrets adopt to move them to the secret store."))
-    return Finding(Mark.OK, _("{count} stored; list them with handloom secrets list").format(count=count))
+        return note(found, _("Run handloom secrets adopt to move them to the secret store."))
+    return ok(_("{count} stored; list them with handloom secrets list").format(count=count))
 
 
-NAMES_CELLS = 200
-
-
-def servers(patient: Patient) -> Finding:
-    """The user's own servers, and those that the workspace names."""
-    settings = patient.settings.mcp
-    found, problems = of_project(str(patient.workspace)) if settings.project_servers != "never" else ([], [])
+def servers(machine: Machine) -> Finding:
+    """The user's MCP servers, and those of the workspace."""
+    settings = machine.settings.mcp
+    found, problems = of_project(str(machine.workspace)) if settings.project_servers != "never" else ([], [])
     specs = [*of_user(settings), *found]
     if problems:
-        return Finding(
-            Mark.NOTE, sanitize_line("; ".join(problems), NAMES_CELLS), _("Correct the file. The other servers work.")
-        )
+        return note(sanitize_line("; ".join(problems), NAMES_CELLS), _("Correct the file. The other servers work."))
     if not specs:
-        return Finding(Mark.OK, _("none configured"))
-    agreements = Agreements(patient.home)
+        return ok(_("none configured"))
+    agreements = Agreements(machine.home)
     try:
         waiting = [spec for spec in specs if not agreements.agreed(spec)]
     except ConfigurationError as error:
-        return Finding(Mark.NOTE, sanitize_line(str(error), NAMES_CELLS), _("Then approve the servers again."))
-    path = inherited(patient.environ).get("PATH")
-    if missing := [spec for spec in specs if spec.command and not _is_there(spec, path)]:
-        told = _("program not found for {names}").format(names=_names(missing))
-        return Finding(Mark.NOTE, told, _("Install the program, or correct the command in the settings."))
+        return note(sanitize_line(str(error), NAMES_CELLS), _("Then approve the servers again."))
+    path = inherited(machine.environ).get("PATH")
+    if absent := [spec for spec in specs if spec.command and not _is_there(spec, path)]:
+        what = _("program not found for {names}").format(names=_names(absent))
+        return note(what, _("Install the program, or correct the command in the settings."))
     ready = [spec for spec in specs if spec not in waiting]
-    told = _("ready to start: {names}").format(names=_names(ready)) if ready else ""
+    started = _("ready to start: {names}").format(names=_names(ready)) if ready else ""
     if not waiting:
-        return Finding(Mark.OK, told)
-    asks = _("waiting for your approval: {names}").format(names=_names(waiting))
-    return Finding(
-        Mark.NOTE,
-        "; ".join(filter(None, (told, asks))),
+        return ok(started)
+    unapproved = _("waiting for your approval: {names}").format(names=_names(waiting))
+    return note(
+        "; ".join(filter(None, (started, unapproved))),
         keyed(_("Review them with {conv.mcp} and press y to approve.")),
     )
 
@@ -254,39 +441,6 @@ def _names(specs: list[ServerSpec]) -> str:
 
 
 def _is_there(spec: ServerSpec, path: str | None) -> bool:
-    """Whether the program of a server would be found, as it is when it is started."""
+    """Whether the program of a server is found, as when it is started."""
     program = spec.command[0]
     return shutil.which(program, path=path) is not None or ("/" in program and (Path(spec.folder) / program).is_file())
-
-
-class Check(NamedTuple):
-    """A row of the table."""
-
-    name: str
-    """In JSON."""
-    title: str
-    """For people."""
-    look: Callable[[Patient], Finding]
-    """Blocks."""
-
-
-CHECKS = (
-    Check("version", "Handloom", version),
-    Check("settings", _("settings"), storage_check.settings),
-    Check("database", _("database"), storage_check.database),
-    Check("disk", _("disk"), storage_check.disk),
-    Check("model", _("model"), model),
-    Check("terminal", _("terminal"), terminal_check.terminal),
-    Check("clipboard", _("clipboard"), terminal_check.clipboard),
-    Check("walls", _("isolation"), walls),
-    Check("engine", _("engine"), engine_check.engine),
-    Check("image", _("image"), engine_check.sandbox_image),
-    Check("containers", _("containers"), engine_check.containers),
-    Check("remote", _("remote server"), remote),
-    Check("browser", _("browser"), browser),
-    Check("mcp", _("MCP servers"), servers),
-    Check("git", "git", git),
-    Check("ripgrep", "ripgrep", ripgrep),
-    Check("tmux", "tmux", tmux),
-    Check("secrets", _("secrets"), secrets),
-)

@@ -1,7 +1,7 @@
-"""Runs the checks, all at once, and tells what they found, as lines or as one JSON object.
+"""The list of checks of `handloom doctor`, and the command, which runs them all at once.
 
-The report is there within TIME_S and a little, whatever hangs. Secrets and the user's part of addresses are removed
-from each line, and each line is sanitised.
+It prints lines or one JSON object after little more than TIME_S, whatever hangs. All text is redacted, including user
+names in addresses, and sanitised.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
@@ -23,8 +24,8 @@ from core.home import home_folder
 from core.secrets import Redactor, from_environment
 from core.settings.config import Settings, load
 from tui.cli.output import say
-from tui.doctor.checks import CHECKS, Check
-from tui.doctor.finding import Finding, Mark, Patient
+from tui.doctor import checks, sandbox_checks
+from tui.doctor.checks import Finding, Machine, Mark
 from tui.i18n import _
 from tui.terminal_io import glyphs
 from tui.terminal_io.sanitizer import sanitize_line
@@ -35,54 +36,84 @@ LINE_WIDTH = 400
 _GLYPHS = {Mark.OK: "✓", Mark.NOTE: "!", Mark.MISSING: "✕"}
 _COLOURS = {Mark.OK: "32", Mark.NOTE: "33", Mark.MISSING: "31"}
 _USER_IN_ADDRESS = re.compile(r"(?<=://)[^/\s]*@")
-Found = Mapping[Check, Finding]
+
+
+class Check(NamedTuple):
+    """A row of the table. `name` is for JSON, `title` for people, and `run` blocks."""
+
+    name: str
+    title: str
+    run: Callable[[Machine], Finding]
+
+
+CHECKS = (
+    Check("version", "Handloom", checks.version),
+    Check("settings", _("settings"), checks.settings),
+    Check("database", _("database"), checks.database),
+    Check("disk", _("disk"), checks.disk),
+    Check("model", _("model"), checks.model),
+    Check("terminal", _("terminal"), checks.terminal),
+    Check("clipboard", _("clipboard"), checks.clipboard),
+    Check("walls", _("isolation"), sandbox_checks.isolation),
+    Check("engine", _("engine"), sandbox_checks.engine),
+    Check("image", _("image"), sandbox_checks.sandbox_image),
+    Check("containers", _("containers"), sandbox_checks.containers),
+    Check("remote", _("remote server"), sandbox_checks.remote),
+    Check("browser", _("browser"), sandbox_checks.browser),
+    Check("mcp", _("MCP servers"), checks.servers),
+    Check("git", "git", checks.git),
+    Check("ripgrep", "ripgrep", checks.ripgrep),
+    Check("tmux", "tmux", checks.tmux),
+    Check("secrets", _("secrets"), checks.secrets),
+)
+Report = Mapping[Check, Finding]
 
 
 async def doctor(options: argparse.Namespace) -> int:
-    """`handloom doctor`: the answer is 1 where something is missing that the chosen runtime needs, else 0.
+    """`handloom doctor`: the exit status is 1 if the chosen runtime misses something, else 0.
 
-    Ends the process by itself where a check hangs in the system, for its thread could be waited for for ever.
+    Ends the process if a check hangs, because its thread cannot be ended.
     """
-    patient = _patient(os.environ)
-    found = await _look(patient)
-    glyphs.use(patient.settings.screen.glyphs, os.environ)
-    say(_to_json(found) if options.json else _to_text(found, _is_coloured(patient)))
+    machine = _machine(os.environ)
+    found = await _run_checks(machine)
+    glyphs.use(machine.settings.screen.glyphs, os.environ)
+    say(_to_json(found) if options.json else _to_text(found, _is_coloured(machine)))
     missing = any(finding.mark is Mark.MISSING for finding in found.values())
     status = ExitStatus.ERROR if missing else ExitStatus.FINISHED
-    if any(finding is _DID_NOT_END for finding in found.values()):
+    if any(finding is _TIMED_OUT for finding in found.values()):
         sys.stdout.flush()
         os._exit(status)
     return status
 
 
-_DID_NOT_END = Finding(
+_TIMED_OUT = Finding(
     Mark.NOTE,
     _("the check timed out"),
     _("Check whether the disk, the container engine or the program that was checked hangs."),
 )
 
 
-def _patient(environ: Mapping[str, str]) -> Patient:
-    home, trouble = home_folder(environ), ""
+def _machine(environ: Mapping[str, str]) -> Machine:
+    home, error_text = home_folder(environ), ""
     try:
         settings = load(home, environ)
     except ConfigurationError as error:
-        settings, trouble = Settings(), str(error)
-    return Patient(environ, home, Path.cwd(), settings, trouble, sys.stdin.isatty() and sys.stdout.isatty())
+        settings, error_text = Settings(), str(error)
+    return Machine(environ, home, Path.cwd(), settings, error_text, sys.stdin.isatty() and sys.stdout.isatty())
 
 
-async def _look(patient: Patient) -> Found:
-    redactor = Redactor(from_environment(patient.environ))
+async def _run_checks(machine: Machine) -> Report:
+    redactor = Redactor(from_environment(machine.environ))
 
     loop, threads = asyncio.get_running_loop(), ThreadPoolExecutor(len(CHECKS))
 
-    async def look(check: Check) -> Finding:
+    async def run(check: Check) -> Finding:
         try:
             async with asyncio.timeout(TIME_S):
-                finding = await loop.run_in_executor(threads, check.look, patient)
+                finding = await loop.run_in_executor(threads, check.run, machine)
         except TimeoutError:
-            return _DID_NOT_END
-        except Exception as error:  # noqa: BLE001  # boundary: a check that fails is one line, beside all the others
+            return _TIMED_OUT
+        except Exception as error:  # noqa: BLE001  # boundary: a failed check is one line of the report
             what = _("the check failed: {error}").format(error=repr(error))
             finding = Finding(Mark.NOTE, what, _("Please report this. The other checks are not affected."))
         clean = [
@@ -92,16 +123,16 @@ async def _look(patient: Patient) -> Found:
         return Finding(finding.mark, *clean)
 
     try:
-        return dict(zip(CHECKS, await asyncio.gather(*map(look, CHECKS)), strict=True))
+        return dict(zip(CHECKS, await asyncio.gather(*map(run, CHECKS)), strict=True))
     finally:
         threads.shutdown(wait=False)
 
 
-def _is_coloured(patient: Patient) -> bool:
-    return patient.on_terminal and not patient.environ.get("NO_COLOR") and patient.environ.get("TERM") != "dumb"
+def _is_coloured(machine: Machine) -> bool:
+    return machine.on_terminal and not machine.environ.get("NO_COLOR") and machine.environ.get("TERM") != "dumb"
 
 
-def _to_text(found: Found, is_coloured: bool) -> str:
+def _to_text(found: Report, is_coloured: bool) -> str:
     width = max(cell_len(check.title) for check in found)
     lines = []
     for check, finding in found.items():
@@ -123,7 +154,7 @@ def _verdict(findings: Sequence[Finding]) -> str:
     return _("All requirements of the current settings are met.")
 
 
-def _to_json(found: Found) -> str:
+def _to_json(found: Report) -> str:
     checks = [
         {"name": check.name, "mark": finding.mark, "found": finding.found, "advice": finding.advice}
         for check, finding in found.items()

@@ -20,7 +20,7 @@ from core.rerun.comparison import Comparison, Outcome
 from core.rerun.runner import Again
 from core.settings.config import load
 from tui.cli.output import notice, say
-from tui.cli.run import ask, interrupts, manager_of_one
+from tui.cli.run import ask, command_manager, interrupts
 from tui.i18n import _
 from tui.rerun.run_text import MARKS, WORDS, rule_words, summary
 from tui.terminal_io.sanitizer import sanitize, sanitize_line
@@ -35,7 +35,7 @@ async def run(options: argparse.Namespace) -> int:
     home = home_folder(os.environ)
     settings = load(home, os.environ, runtime=options.runtime, agent__confirm=options.confirm)
     interrupted = interrupts()
-    async with manager_of_one(home, settings) as manager:
+    async with command_manager(home, settings) as manager:
         conversation_id = await manager.store.listing.resolve(options.id)
         again = await runner.begin(
             manager, conversation_id, workspace=options.workspace or "", stops_at_first=options.stop_at_first

@@ -1,1 +1,1 @@
-"""The workspace in a web browser: `handloom serve`, on loopback, for whoever has the address with its token."""
+"""`handloom serve`: the workspace in a web browser, on loopback, for anyone who has the address with its token."""

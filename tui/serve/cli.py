@@ -19,11 +19,11 @@ MAX_TOKEN_BYTES = 200
 
 
 async def serve(options: argparse.Namespace) -> int:
-    """Serve until a signal ends it; the address is the one line on standard output. Raises UsageError."""
+    """Serve until a signal; standard output has the address only. Raises UsageError."""
     from tui.serve.web_server import HOST, WorkspaceServer
 
     token = _token(Path(options.token_file)) if options.token_file else ""
-    server = WorkspaceServer([*start_command("tui", *_passed_on(options))], os.environ, token)
+    server = WorkspaceServer([*start_command("tui", *_workspace_options(options))], os.environ, token)
     try:
         await server.start(options.port)
     except OSError as error:
@@ -45,7 +45,7 @@ async def serve(options: argparse.Namespace) -> int:
 
 
 def _token(file: Path) -> str:
-    """The token in a file of the user's alone; one is made where there is none. Blocks. Raises UsageError."""
+    """Read the token from a private file, which is created if missing. Blocks. Raises UsageError."""
     try:
         with suppress(FileExistsError), open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as new:
             new.write(f"{secrets.token_urlsafe(32)}\n")
@@ -64,8 +64,8 @@ def _token(file: Path) -> str:
     return token
 
 
-def _passed_on(options: argparse.Namespace) -> list[str]:
-    """The options that are the workspace's own, as its command line takes them."""
+def _workspace_options(options: argparse.Namespace) -> list[str]:
+    """The options for the workspace's command line."""
     arguments = []
     for name in ("model", "runtime", "agent", "workspace", "repo"):
         if (value := getattr(options, name)) is not None:

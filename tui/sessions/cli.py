@@ -168,11 +168,11 @@ async def rename(options: argparse.Namespace) -> int:
 
 async def delete(options: argparse.Namespace) -> int:
     """`handloom delete ID...`: asks on a terminal; elsewhere it wants `--yes`. Says on standard error what went."""
-    from tui.cli.run import manager_of_one  # all of the system, which no other of these commands needs
+    from tui.cli.run import command_manager  # all of the system, which no other of these commands needs
 
     home = home_folder(os.environ)
     settings = load(home, os.environ)
-    async with manager_of_one(home, settings) as manager:
+    async with command_manager(home, settings) as manager:
         ids = [await manager.store.listing.resolve(text) for text in dict.fromkeys(options.ids)]
         if not options.yes:
             for id in ids:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from tui.cli.failure_report import redact_environment, trace_of
+from tui.cli.failure_report import redact_environment, traceback_text
 from tui.i18n import _
 from tui.terminal_io import escapes
 from tui.terminal_io.sanitizer import sanitize, sanitize_line
@@ -33,7 +33,7 @@ def crash_report(manager: ConversationManager | None) -> Text:
     log.exception("the workspace failed")
     error = sys.exception()
     assert error is not None
-    text = redact_environment(trace_of(error))
+    text = redact_environment(traceback_text(error))
     return Text(sanitize(manager.redact(text) if manager is not None else text))
 
 

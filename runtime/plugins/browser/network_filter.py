@@ -30,11 +30,11 @@ from runtime.isolation.egress_proxy import (
     RefusedError,
     Rule,
     destination,
-    is_named,
+    is_allowed_address,
     is_public,
     refusal,
+    relay,
 )
-from runtime.isolation.relay import relay
 
 SCHEMES = ("http", "https")
 BLANK = "about:blank"
@@ -181,7 +181,7 @@ class NetworkFilter:
         if self._upstream.hostname:
             return await self._through_upstream(host, port)
         addresses = await _addresses(host)
-        if not is_named(self._allowed, host, port) and not all(map(is_public, addresses)):
+        if not is_allowed_address(self._allowed, host, port) and not all(map(is_public, addresses)):
             raise RefusedError(PRIVATE.format(host=host))  # one private address makes the name suspect
         return await _call(addresses, port, f"{host}:{port} does not answer")
 

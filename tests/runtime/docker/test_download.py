@@ -10,9 +10,15 @@ from pathlib import Path
 import pytest
 
 from core.autorun_paths import NAMES
-from runtime.docker import upload
-from runtime.docker.download import SUFFIX, ArchiveError, DownloadResult, apply_download
-from runtime.docker.upload import Packed
+from runtime.docker.workspace_copy import (
+    SUFFIX,
+    ArchiveError,
+    DownloadResult,
+    Upload,
+    apply_download,
+    archive_to,
+    pack,
+)
 
 TOP = "work"
 
@@ -26,11 +32,11 @@ def workspace(tmp_path: Path) -> Path:
     return folder
 
 
-def packed(workspace: Path, *hidden: Path) -> tuple[Packed, bytes]:
+def packed(workspace: Path, *hidden: Path) -> tuple[Upload, bytes]:
     """What went, and the archive in which it did."""
     file = io.BytesIO()
-    with upload.archive_to(file) as archive:
-        found = upload.pack(workspace, hidden, archive, TOP, (1000, 1000))
+    with archive_to(file) as archive:
+        found = pack(workspace, hidden, archive, TOP, (1000, 1000))
     return found, file.getvalue()
 
 
@@ -41,7 +47,7 @@ def entry(name: str, content: bytes = b"", kind: bytes = tarfile.REGTYPE, linkna
 def archive_of(folder: Path, *entries: tuple[object, ...]) -> Path:
     """An archive with these entries, whatever they are called."""
     file = folder / "coming.tar"
-    with file.open("wb") as opened, upload.archive_to(opened) as archive:
+    with file.open("wb") as opened, archive_to(opened) as archive:
         for name, content, kind, linkname in entries:
             made = tarfile.TarInfo(str(name))
             assert isinstance(content, bytes)
@@ -51,7 +57,7 @@ def archive_of(folder: Path, *entries: tuple[object, ...]) -> Path:
     return file
 
 
-def brought(workspace: Path, *entries: tuple[object, ...], known: Packed | None = None) -> DownloadResult:
+def brought(workspace: Path, *entries: tuple[object, ...], known: Upload | None = None) -> DownloadResult:
     """What becomes of entries that come to this workspace, as it went, with all that went and is not among them."""
     known = packed(workspace)[0] if known is None else known
     named = {str(name).removeprefix(f"{TOP}/") for name, *_ in entries}
@@ -82,7 +88,7 @@ class TestWhatChanged:
         told = brought(workspace)
         assert (workspace / "notes").stat() == before
         assert told.written == told.removed == []
-        assert told.now == packed(workspace)[0].files
+        assert told.in_sync == packed(workspace)[0].files
 
     def test_another_name_of_a_file_comes_as_a_file(self, workspace: Path) -> None:
         brought(workspace, entry("work/one", b"content"), entry("work/two", kind=tarfile.LNKTYPE, linkname="work/one"))
@@ -104,9 +110,9 @@ class TestWhatTheUserChanged:
             f"notes{SUFFIX}": "theirs\n",
             "src/main.py": "print()\n",
         }
-        assert told.beside == ["notes"]
-        again = brought(workspace, entry("work/notes", b"theirs\n"), known=Packed())
-        assert (again.beside, files(workspace)[f"notes{SUFFIX}"]) == ([], "theirs\n")
+        assert told.conflicts == ["notes"]
+        again = brought(workspace, entry("work/notes", b"theirs\n"), known=Upload())
+        assert (again.conflicts, files(workspace)[f"notes{SUFFIX}"]) == ([], "theirs\n")
 
     def test_what_he_removed_and_the_sandbox_changed_is_put_beside(self, workspace: Path) -> None:
         known = packed(workspace)[0]
@@ -132,7 +138,7 @@ class TestWhatTheUserChanged:
         known = packed(workspace)[0]
         (workspace / "new").write_text("same\n")
         told = brought(workspace, entry("work/new", b"same\n"), known=known)
-        assert told.beside == []
+        assert told.conflicts == []
         assert f"new{SUFFIX}" not in files(workspace)
 
 
@@ -175,15 +181,15 @@ class TestArchivesThatAreRefused:
     )
     def test_what_is_no_file_does_not_come_and_is_named(self, workspace: Path, kind: bytes, linkname: str) -> None:
         told = brought(workspace, entry("work/evil", kind=kind, linkname=linkname))
-        assert told.no_files == ["evil"]
-        assert not told.is_whole
+        assert told.special == ["evil"]
+        assert not told.is_complete
         assert files(workspace) == {"notes": "mine\n", "src/main.py": "print()\n"}
 
     def test_a_link_in_the_way_leads_nowhere(self, workspace: Path) -> None:
         outside = workspace.parent / "outside"
         outside.mkdir()
         (workspace / "way").symlink_to(outside)
-        brought(workspace, entry("work/way/evil", b"x"), known=Packed())
+        brought(workspace, entry("work/way/evil", b"x"), known=Upload())
         assert list(outside.iterdir()) == []
 
     @pytest.mark.parametrize(
@@ -244,14 +250,14 @@ class TestPacking:
         known, archive = packed(workspace)
         (workspace.parent / "coming.tar").write_bytes(archive)
         told = apply_download(workspace.parent / "coming.tar", TOP, workspace, known, NAMES)
-        assert (told.written, told.removed, told.beside, told.is_whole) == ([], [], [], True)
+        assert (told.written, told.removed, told.conflicts, told.is_complete) == ([], [], [], True)
 
     def test_the_list_is_kept_whole(self, workspace: Path) -> None:
         known = packed(workspace)[0]
         file = workspace.parent / "carried.json"
         known.write(file)
-        read = Packed.read(file)
+        read = Upload.read(file)
         assert read is not None
         assert read.files == known.files
         file.write_text("{")
-        assert Packed.read(file) is None
+        assert Upload.read(file) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.docker.engine import DIAL, address, command, is_remote
+from runtime.docker.engine import DIAL, address, is_remote, ssh_command
 
 
 @pytest.mark.parametrize(
@@ -43,16 +43,16 @@ def test_the_setting_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) 
     ],
 )
 def test_ssh_is_told_user_and_port(url: str, said: list[str]) -> None:
-    assert command(url)[-len(said) - len(DIAL) :] == [*said, *DIAL]
+    assert ssh_command(url)[-len(said) - len(DIAL) :] == [*said, *DIAL]
 
 
 @pytest.mark.parametrize("url", ["ssh://", "ssh:///x", "ssh://host/path", "ssh://me:secret@host", "ssh://host:port"])
 def test_what_is_no_address_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match=r"not an address|[Pp]ort"):
-        command(url)
+        ssh_command(url)
 
 
 def test_ssh_never_asks_and_takes_no_name_for_an_option() -> None:
-    asked = command("ssh://-oProxyCommand=evil")
+    asked = ssh_command("ssh://-oProxyCommand=evil")
     assert asked.index("--") < asked.index("-oproxycommand=evil")
     assert "BatchMode=yes" in asked

@@ -21,7 +21,7 @@ from core.errors import ConfigurationError, RuntimeUnavailableError
 from runtime.docker.engine import connect
 from runtime.image import build_context
 from runtime.image.build_context import Recipe, User
-from runtime.image.build_steps import EngineError, Progress, base_failed, proxies, step_failed
+from runtime.image.builder import EngineError, Progress, base_failed, proxies, step_failed
 from tests.blocking import ROOT
 
 RECIPE = Recipe(User(1000, 1000))
@@ -168,7 +168,7 @@ class TestProgress:
         for line in lines:
             progress.take({"stream": line})
         progress.take({"error": "returned a non-zero code: 3"})
-        assert (progress.step, list(progress.said), progress.failed) == (
+        assert (progress.step, list(progress.output), progress.failed) == (
             "RUN two",
             ["of two"],
             "returned a non-zero code: 3",

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from runtime.docker.container_spec import SOCKET
-from runtime.docker.sandbox_folder import HeldError, SandboxFolder
-from runtime.docker.warm_pool import _hold
+from runtime.docker.sandbox_folder import LockedError, SandboxFolder
+from runtime.docker.warm_pool import _lock
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[SandboxFolder]:
     folder = SandboxFolder(tmp_path, "it")
-    folder.hold()
+    folder.lock()
     folder.prepare((os.getuid(), os.getgid()))
     yield folder
     folder.release()
@@ -49,40 +49,40 @@ def is_reached(listener: socket.socket, way: str) -> bool:
 def test_what_takes_the_place_of_the_socket_is_not_reached(folder: SandboxFolder, tmp_path: Path, kind: str) -> None:
     path = folder.inside / SOCKET
     with listening(path) as server:
-        assert is_reached(server, folder.server())
+        assert is_reached(server, folder.verified_socket())
         path.unlink()
         with listening(tmp_path / "other" if kind == "link" else path) as other:
             if kind == "link":
                 path.symlink_to(tmp_path / "other")
-            assert is_reached(server, folder.server())
+            assert is_reached(server, folder.verified_socket())
             with pytest.raises(BlockingIOError):
                 other.accept()
             folder.release()
-            folder.hold()
+            folder.lock()
             with pytest.raises(OSError, match=r"was replaced"):  # for a later process of ours, too
-                folder.server()
+                folder.verified_socket()
 
 
 def test_a_later_process_finds_the_socket_again(folder: SandboxFolder) -> None:
     with listening(folder.inside / SOCKET) as server:
-        folder.server()
+        folder.verified_socket()
         folder.release()
-        folder.hold()
-        assert is_reached(server, folder.server())
+        folder.lock()
+        assert is_reached(server, folder.verified_socket())
 
 
 def test_a_link_that_is_there_from_the_start_is_not_followed(folder: SandboxFolder, tmp_path: Path) -> None:
     with listening(tmp_path / "other"):
         (folder.inside / SOCKET).symlink_to(tmp_path / "other")
         with pytest.raises(OSError, match=r"was replaced"):
-            folder.server()
+            folder.verified_socket()
 
 
 async def test_one_that_is_only_looked_at_is_waited_for(tmp_path: Path) -> None:
     mine, others = (SandboxFolder(tmp_path, "t") for _ in range(2))
-    others.hold()
+    others.lock()
     asyncio.get_running_loop().call_later(0.1, others.release)
-    await _hold(mine)
-    with pytest.raises(HeldError):
-        others.hold()
+    await _lock(mine)
+    with pytest.raises(LockedError):
+        others.lock()
     mine.release()

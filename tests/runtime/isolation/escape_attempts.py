@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from core.autorun_paths import NAMES
-from runtime.isolation.bubblewrap import handed_over
+from runtime.isolation.bubblewrap import hidden_arguments
 from runtime.server_runtime import ServerRuntime
 from tests.runtime.isolation.confined import run
 from tests.runtime.probes import probes
@@ -32,7 +32,7 @@ class Goals:
     address: str
     pid: int
     python: str = sys.executable
-    code: Path = Path(handed_over.__code__.co_filename)
+    code: Path = Path(hidden_arguments.__code__.co_filename)
 
 
 @asynccontextmanager

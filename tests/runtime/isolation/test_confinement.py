@@ -18,11 +18,10 @@ import pytest
 from core.autorun_paths import NAMES
 from core.errors import RuntimeUnavailableError, UsageError
 from core.events import CmdOutputObservation, FileEditAction, FileEditObservation
-from runtime.isolation.bubblewrap import Bubblewrap, handed_over, sandbox_user, unavailable_reason
+from runtime.isolation.bubblewrap import Bubblewrap, hidden_arguments, sandbox_user, unavailable_reason
 from runtime.isolation.cgroups import ControlGroup, Limits
-from runtime.isolation.confinement import Isolation
+from runtime.isolation.confinement import Isolation, remove_abandoned
 from runtime.isolation.protected_paths import CONTENTS, HeldMounts
-from runtime.isolation.session_folder import remove_abandoned
 from runtime.local.local_runtime import LocalRuntime
 from tests.runtime.isolation.confined import SOMEBODY, WALLED, own, repository, run, walled
 from tests.runtime.isolation.escape_attempts import Goals, goals, outcomes_of
@@ -354,7 +353,7 @@ def test_a_normal_user_gets_the_same_walls(monkeypatch: pytest.MonkeyPatch) -> N
         workspace.mkdir()
         own(Path(folder))
         words, _ = Bubblewrap(workspace, workspace, Path.home()).command()
-        with handed_over(words) as (command, fds):
+        with hidden_arguments(words) as (command, fds):
             told = subprocess.run(
                 [*become, *command, "/bin/sh", "-c", tries],
                 pass_fds=fds,
@@ -443,7 +442,7 @@ async def test_temporary_files_have_an_end_and_take_nothing_of_the_hosts_disk(wo
     words, guards = walls.command()
     held = HeldMounts(guards, walls.user)
     try:
-        with handed_over(words) as (command, fds):
+        with hidden_arguments(words) as (command, fds):
             told = subprocess.run(
                 [*command, "/bin/sh", "-c", fill],
                 pass_fds=fds,

@@ -19,7 +19,7 @@ from core.sandbox_types import Denials, DeniedHosts
 from runtime.isolation.egress_proxy import (
     MAX_CONNECTIONS,
     DeniedError,
-    Egress,
+    EgressProxy,
     RefusedError,
     Rule,
     destination,
@@ -83,7 +83,7 @@ def test_an_address_of_the_internet_is_public(address: str) -> None:
 
 @pytest.mark.parametrize("host", [*INWARDS, *SPELLED])
 async def test_nobody_is_called_at_home_even_where_everybody_is_allowed(host: str) -> None:
-    egress = Egress([Rule.parse("*")])
+    egress = EgressProxy([Rule.parse("*")])
     with pytest.raises(RefusedError):
         await egress.addresses(host, 80)
 
@@ -107,7 +107,7 @@ async def test_a_name_is_looked_up_among_those_that_are_allowed() -> None:
     assert not allowed("example.com")
     assert allowed("2606:4700::1111", 53)
     with pytest.raises(RefusedError, match=r"sandbox.allowed_hosts"):
-        await Egress(rules).addresses("elsewhere.test", 443)
+        await EgressProxy(rules).addresses("elsewhere.test", 443)
 
 
 @pytest.mark.parametrize("text", ["", " ", "a b", "http://example.org", "user@example.org", "example.org:many"])
@@ -122,7 +122,7 @@ async def test_one_address_at_home_makes_a_name_suspect(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", two)
     with pytest.raises(RefusedError, match="address of this machine"):
-        await Egress([Rule.parse("rebound.test")]).addresses("rebound.test", 443)
+        await EgressProxy([Rule.parse("rebound.test")]).addresses("rebound.test", 443)
 
 
 def denying(*globs: str) -> list[DeniedHosts]:
@@ -147,7 +147,7 @@ def denying(*globs: str) -> list[DeniedHosts]:
 )
 async def test_a_host_that_a_rule_denies_is_refused_and_the_rule_is_named(glob: str, host: str) -> None:
     with pytest.raises(DeniedError, match=r"policy\.toml:1 deny net\("):
-        await Egress([Rule.parse("*")], denying(glob)).addresses(host, 443)
+        await EgressProxy([Rule.parse("*")], denying(glob)).addresses(host, 443)
 
 
 async def test_a_name_that_leads_to_a_denied_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,13 +155,13 @@ async def test_a_name_that_leads_to_a_denied_address_is_refused(monkeypatch: pyt
         return [(2, 1, 6, "", ("93.184.215.14", 443))]
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", found)
-    assert await Egress([Rule.parse("*")], denying("evil.test")).addresses("fine.test", 443) == ["93.184.215.14"]
+    assert await EgressProxy([Rule.parse("*")], denying("evil.test")).addresses("fine.test", 443) == ["93.184.215.14"]
     with pytest.raises(DeniedError, match=r"fine\.test is denied by the rule"):
-        await Egress([Rule.parse("*")], denying("93.184.*")).addresses("fine.test", 443)
+        await EgressProxy([Rule.parse("*")], denying("93.184.*")).addresses("fine.test", 443)
 
 
 async def test_an_address_that_the_user_named_is_called_while_names_are_denied() -> None:
-    egress = Egress([Rule.parse("127.0.0.1:8080"), Rule.parse("*")], denying("evil.test"))
+    egress = EgressProxy([Rule.parse("127.0.0.1:8080"), Rule.parse("*")], denying("evil.test"))
     assert await egress.addresses("127.0.0.1", 8080) == ["127.0.0.1"]
 
 
@@ -222,7 +222,7 @@ async def page(text: str = "a page", status: int = 200, headers: Mapping[str, st
 
 @asynccontextmanager
 async def proxy(folder: Path, *rules: str, denied: Sequence[DeniedHosts] = ()) -> AsyncIterator[Path]:
-    egress = Egress(map(Rule.parse, rules), denied)
+    egress = EgressProxy(map(Rule.parse, rules), denied)
     server = await asyncio.start_unix_server(egress.serve, folder / "proxy", limit=64 * 1024)
     async with server:
         yield folder / "proxy"

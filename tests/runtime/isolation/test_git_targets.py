@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runtime.isolation.git_config import MAX_TARGETS, targets
-from runtime.isolation.protected_paths import mounts
+from runtime.isolation.protected_paths import protecting_mounts
 from tests.runtime.isolation.confined import own, repository, run, walled
 
 POINTING = {
@@ -51,7 +51,7 @@ def set_up(workspace: Path, command: str) -> None:
 @pytest.mark.parametrize("command", POINTING)
 def test_it_is_found(workspace: Path, command: str) -> None:
     set_up(workspace, command)
-    read_only = [mount.path for mount in mounts(workspace, [".husky"]).mounts if mount.access == "read-only"]
+    read_only = [mount.path for mount in protecting_mounts(workspace, [".husky"]).mounts if mount.access == "read-only"]
     assert workspace / POINTING[command] in read_only
 
 
@@ -73,7 +73,7 @@ def test_more_than_are_protected_are_counted(workspace: Path) -> None:
         (workspace / f"t{number}.sh").touch()
     set_up(workspace, "for n in $(seq 0 102); do ln -s ../../t$n.sh .git/hooks/h$n; done")
     assert targets(workspace, [workspace / ".git"]).left_out == 3
-    assert mounts(workspace, []).left_out == 3
+    assert protecting_mounts(workspace, []).left_out == 3
 
 
 @pytest.mark.bubblewrap

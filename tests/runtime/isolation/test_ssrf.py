@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.isolation.egress_proxy import Egress, Rule
+from runtime.isolation.egress_proxy import EgressProxy, Rule
 from tests.runtime.isolation.confined import repository, run, walled
 from tests.runtime.isolation.test_egress_proxy import ask, page, proxy
 
@@ -139,7 +139,7 @@ async def test_a_name_that_is_bound_anew_between_look_and_call_reaches_what_was_
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolver.getaddrinfo)
     monkeypatch.setattr(asyncio, "open_connection", call)
-    egress = Egress([Rule.parse("rebound.test")])
+    egress = EgressProxy([Rule.parse("rebound.test")])
     for _ in range(3):
         with pytest.raises(Exception, match=r"does not answer|address of this machine"):
             await egress.connect("rebound.test", 80)

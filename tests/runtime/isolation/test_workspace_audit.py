@@ -83,9 +83,9 @@ def test_what_is_harmless_is_passed_over(tmp_path: Path, change: str) -> None:
 
 COME_AND_GO = """
 import pathlib, sys
-from runtime.isolation.protected_paths import HeldMounts, mounts
+from runtime.isolation.protected_paths import HeldMounts, protecting_mounts
 while True:
-    HeldMounts(mounts(pathlib.Path(sys.argv[1]), ()), None).close()
+    HeldMounts(protecting_mounts(pathlib.Path(sys.argv[1]), ()), None).close()
 """
 
 
@@ -131,13 +131,13 @@ def deep(folder: Path) -> None:
 
 @pytest.mark.parametrize("shape", [wide, deep])
 def test_a_walk_has_an_end_and_says_so(tmp_path: Path, shape: Callable[[Path], None]) -> None:
-    baseline = Baseline(tmp_path, NAMES, most=50)
+    baseline = Baseline(tmp_path, NAMES, max_folders=50)
     shape(tmp_path)
     cut = audit(tmp_path, NAMES, 50)
     assert cut.is_cut
     assert cut.folders <= 61
     assert baseline.new() == [CUT]
-    assert Baseline(tmp_path, NAMES, most=50).new() == [CUT], "also where it was so at the beginning"
+    assert Baseline(tmp_path, NAMES, max_folders=50).new() == [CUT], "also where it was so at the beginning"
 
 
 def test_places_that_are_too_many_to_be_read_only_are_told(tmp_path: Path) -> None:
