@@ -45,9 +45,9 @@ from core.store.sqlite import version as sqlite_version
 from tui.commands import keyed
 from tui.i18n import _
 from tui.terminal_io import clipboard as clipboard_ways
-from tui.terminal_io.escapes import ABILITIES
+from tui.terminal_io.escapes import QUERY_ABILITIES
 from tui.terminal_io.glyphs import speaks_utf8
-from tui.terminal_io.graphics.graphics_support import Terminal, cell_of
+from tui.terminal_io.graphics.graphics_terminal import GraphicsTerminal, cell_size
 from tui.terminal_io.sanitizer import sanitize_line
 
 PROGRAM_ANSWERS_IN_S = 1.5
@@ -195,14 +195,14 @@ def terminal(machine: Machine) -> Finding:
         facts.append("ssh")
     if machine.on_terminal:
         questions: list[str] = []
-        pictures = Terminal("auto", environ, questions.append, cell_of(sys.__stdin__))
-        pictures.ask()
-        answer = _ask("".join(questions).removesuffix(_DEVICE) + ABILITIES)
+        pictures = GraphicsTerminal("auto", environ, questions.append, lambda: cell_size(sys.__stdin__))
+        pictures.query()
+        answer = _ask("".join(questions).removesuffix(_DEVICE) + QUERY_ABILITIES)
         for reply in _ANSWERS.findall(answer.decode("latin-1")):
-            pictures.hear(reply)
+            pictures.handle_reply(reply)
         facts += [_("synchronized output")] * bool(_SYNCHRONIZED.search(answer))
         facts += [_("kitty keyboard")] * bool(_KITTY.search(answer))
-        facts += {"kitty": [_("kitty graphics")], "sixel": [_("sixel graphics")]}.get(pictures.way, [])
+        facts += {"kitty": [_("kitty graphics")], "sixel": [_("sixel graphics")]}.get(pictures.method, [])
     found = ", ".join(facts)
     if not speaks_utf8(environ):
         return note(found, _("Only ASCII characters can be shown. Set LANG to a UTF-8 locale."))
