@@ -233,7 +233,7 @@ def test_keys_of_the_first_moments_answer_nothing(tmp_path: Path) -> None:
         terminal.press("Enter")
         terminal.wait_for("Run this command?")
         terminal.press("Enter")
-        terminal.wait_for("this key was not taken")
+        terminal.wait_for("the key was ignored")
         terminal.type("yes")
         terminal.press("Enter")
         assert "Run this command?" in terminal.wait_for("yes", "1 Allow once")

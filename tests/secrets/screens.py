@@ -108,7 +108,7 @@ def _workspace(user: User) -> None:
         terminal.write("ON_SCREEN\r")
         terminal.wait_for("not shown")
         terminal.write(f"{TYPED['kept on the screen']}\r")
-        terminal.wait_for("What it is for")
+        terminal.wait_for("Description")
         terminal.write("A try.\r")
         terminal.wait_for("ON_SCREEN")
         terminal.write("\x1b")

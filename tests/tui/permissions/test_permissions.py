@@ -75,9 +75,9 @@ async def test_a_broken_file_is_told_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "permissions.json").write_text("{")
     async with running(manager=manager) as it:
         await it.press("ctrl+x", "Y")
-        await until(it.pilot, lambda: "Mend" in it.screen_text())
+        await until(it.pilot, lambda: "Fix it" in it.screen_text())
         await until(it.pilot, lambda: "Esc leaves" in it.screen_text())
-        assert "takes it back" not in it.screen_text(), "nothing is there to be taken back"
+        assert "revokes it" not in it.screen_text(), "nothing is there to be taken back"
     assert (tmp_path / "permissions.json").read_text() == "{"
 
 
