@@ -5,9 +5,9 @@
     MCPAction of any other tool       an MCP server
     every other action                the sandbox, also those of plugins
 
-A row stands only where its handler exists: without MCP servers a call of their tools goes to the sandbox, which refuses
-it. RecallAction is not in the table: memory subscribes to it, as in OpenHands V0. What happens before and after the
-handler is `core.actions.middleware`.
+A row exists only if its handler does: without MCP servers a call of their tools goes to the sandbox, which refuses it.
+RecallAction is not in the table: memory subscribes to it, as in OpenHands V0. What happens before and after the handler
+is `core.actions.middleware`.
 """
 
 from __future__ import annotations

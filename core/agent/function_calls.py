@@ -50,8 +50,8 @@ def events_of(
     """Return the events of a response. Adds to `used`, the ids so far; `step` numbers the response."""
     text = _storable(response.text)
     if not response.tool_calls:
-        said = MessageAction(content=text, wait_for_response=True, reasoning=_thought(response), llm_metrics=metrics)
-        return [said if text.strip() else ErrorObservation(content=EMPTY_ANSWER, llm_metrics=metrics)]
+        message = MessageAction(content=text, wait_for_response=True, reasoning=_thought(response), llm_metrics=metrics)
+        return [message if text.strip() else ErrorObservation(content=EMPTY_ANSWER, llm_metrics=metrics)]
     calls = [_tidy(call, used, f"call_{step}_{n}") for n, call in enumerate(response.tool_calls[:MAX_CALLS])]
     answer_id = _unused(response.id, used, f"answer_{step}")
     whole = _model_response(answer_id, response, text, calls)

@@ -1,7 +1,7 @@
 """The user's answers to actions that wait, and what they allow from then on.
 
-An answer names the action that was shown, so that of two screens that show it only the first one counts, and none is
-ever taken for the action behind it. What holds for the conversation, also its mode, is an event of its log, and so
+An answer names the action that was shown, so that only the first answer of two screens counts, and no answer is applied
+to another action. What holds for the conversation, also its mode, is an event of its log, and so
 survives a restart and a fork; in a conversation that was imported only what was answered here counts. What was allowed
 in turns that are undone is revoked.
 """

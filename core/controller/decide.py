@@ -180,7 +180,7 @@ def _user_message(s: State, env: Envelope, message: MessageAction) -> State:
 
 
 def _request_condensation(s: State, env: Envelope) -> State:
-    """A request to condense: the next model call is for that. If the user asks while everything rests, it is made now.
+    """A request to condense: the next model call does that. If the user asks at rest, the call starts now.
 
     Such a request changes nothing else: the controller returns to the state in which it rested.
     """
@@ -205,7 +205,7 @@ def _decide_plan(s: State, env: Envelope, plan: PlanAction) -> State:
 
 
 def _fail_model_call(s: State, error: ErrorObservation) -> State:
-    """A model call that failed for good, or was not made because of a daily limit."""
+    """A model call that failed, or was not made because of a daily limit."""
     s = replace(s, asked=None, resting_state=None)
     if error.error_id == CONTEXT_WINDOW and not s.condensed and s.agent_state is AgentState.RUNNING:
         return replace(s, condensing=True)
@@ -245,8 +245,8 @@ def _observe(s: State, env: Envelope, observation: Observation) -> State:
         s = replace(s, metrics=spent, iteration=s.iteration + (steps if isinstance(steps, int) else 0))
     if s.agent_state is AgentState.AWAITING_USER_CONFIRMATION and s.awaiting is None:
         s = replace(s, agent_state=AgentState.RUNNING)  # another program answered what was asked about
-    gone = isinstance(observation, ErrorObservation) and observation.error_id == RUNTIME_UNAVAILABLE
-    if gone and s.agent_state in (AgentState.RUNNING, AgentState.PAUSED):
+    is_lost = isinstance(observation, ErrorObservation) and observation.error_id == RUNTIME_UNAVAILABLE
+    if is_lost and s.agent_state in (AgentState.RUNNING, AgentState.PAUSED):
         halt = Halt(HaltKind.SANDBOX)
         return _drop(replace(s, agent_state=AgentState.ERROR, reason=observation.content, halt=halt))
     return s
@@ -347,8 +347,8 @@ def _reject(s: State, rejected: int, reason: str) -> State:
 def _drop(s: State, why: Literal["stopped", "behind"] = "stopped") -> State:
     """Drop the actions that have not begun."""
     dropped = tuple(Owed(pending.id, why) for pending in s.queue if pending.id not in s.running)
-    kept = tuple(replace(pending, held=False) for pending in s.queue if pending.id in s.running)
-    return replace(s, queue=kept, owed=s.owed + dropped)
+    running = tuple(replace(pending, held=False) for pending in s.queue if pending.id in s.running)
+    return replace(s, queue=running, owed=s.owed + dropped)
 
 
 def _drop_changes(s: State) -> State:

@@ -1,4 +1,4 @@
-"""What the agent reads of an action that is not carried out. Every action gets exactly one observation."""
+"""The observations of actions that are not carried out. Every action gets exactly one observation."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ RESTART_TEXT = (
     "been lost."
 )
 USER_ACTION_LOST_TEXT = (
-    "Handloom ended while this was under way, so what came of it is not recorded. A terminal or a browser that the "
-    "user had is the agent's again. The sandbox may have begun anew: look before relying on what was there."
+    "Handloom ended while this was running, so its result is not recorded. If the user had taken over the terminal or "
+    "the browser, the agent has it again. The sandbox may have been restarted: check before relying on earlier state."
 )
 
 LOST = ErrorObservation(content=RESTART_TEXT, error_id=NOT_EXECUTED_ERROR)
-"""Of an action of the agent that was running when the last process ended."""
+"""The observation of an agent's action that was running when the last process ended."""
 USER_ACTION_LOST = ErrorObservation(content=USER_ACTION_LOST_TEXT, error_id=NOT_EXECUTED_ERROR)
-"""The same of an action of the user: a command, or the terminal or the browser taken over."""
+"""The same for an action of the user: a command, or a takeover of the terminal or the browser."""
 
 
 def observation_for(owed: Owed) -> tuple[Observation, EventSource]:
@@ -59,5 +59,5 @@ def denied_observation(text: str) -> ErrorObservation:
 def denial_text(action: Action) -> str:
     """The text of that observation: the rule and its reasons."""
     judged = action.judgement
-    told = DENIED_TEXT.format(rule=judged.rule if judged is not None else "")
-    return " ".join([told, *(judged.reasons if judged is not None else ())])
+    text = DENIED_TEXT.format(rule=judged.rule if judged is not None else "")
+    return " ".join([text, *(judged.reasons if judged is not None else ())])

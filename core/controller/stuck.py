@@ -36,7 +36,7 @@ USELESS_REPEATS = 4
 MONOLOGUE_REPEATS = 3
 CONDENSATION_REPEATS = 2
 MAX_STEPS = MAX_PERIOD * PERIOD_REPEATS
-"""Steps that are kept."""
+"""Steps that the state keeps."""
 
 SYNTAX_ERRORS = (
     "SyntaxError: unterminated string literal (detected at line",

@@ -108,7 +108,7 @@ class ConversationManager:
         """Redacts a text for use outside of the log."""
         self.vault, self.mcp = self.factory.vault, self.factory.mcp
         """The secrets that commands may have, and the MCP servers that all conversations share."""
-        self.trust = FolderTrust(home, self.factory.own, self.factory.gate, self.mcp)
+        self.trust = FolderTrust(home, self.factory.own, self.factory.trust_policy, self.mcp)
         """What folders bring, and whether the user trusts it."""
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._ending = asyncio.Event()

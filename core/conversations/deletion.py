@@ -1,4 +1,4 @@
-"""Deletes a conversation: first what is kept of it outside of the database, the database last.
+"""Deletes a conversation: first what is stored outside of the database, the database last.
 
 So a delete that was interrupted can be repeated, and leaves nothing that no conversation refers to. Leases exclude
 other processes meanwhile. The conversation manager has closed what was open.
@@ -24,7 +24,7 @@ class Forget(Protocol):
     """Removes what is kept of a conversation outside of the database: checkpoints, sandbox folders, its container."""
 
     async def __call__(self, info: ConversationInfo, *, later: bool) -> None:
-        """Removing it twice is no error. With `later`, what cannot be reached is noted and removed when it can be.
+        """Removing it twice is no error. With `later`, what cannot be reached is removed when it can be.
 
         Raises HandloomError if something remains, OutOfReachError if `later` would help; it can be called again.
         """
@@ -34,12 +34,12 @@ async def forget_nothing(info: ConversationInfo, *, later: bool) -> None:
     """For tests and callers that keep nothing outside."""
 
 
-async def _forget_own(store: EventStore, info: ConversationInfo, going: AbstractSet[str]) -> None:
+async def _forget_own(store: EventStore, info: ConversationInfo, deleted_ids: AbstractSet[str]) -> None:
     """Remove its bookmarks, and the copy of a workspace that was made for it, unless another one works there."""
     await asyncio.to_thread(Bookmarks(store.home).delete, info.id)
-    beside = await store.conversations(where=ConversationFilter(workspace=info.workspace))
+    others = await store.conversations(where=ConversationFilter(workspace=info.workspace))
     folder = await asyncio.to_thread(own_copy, store.home, info.workspace)
-    if folder is None or any(other.id not in going for other in beside):
+    if folder is None or any(other.id not in deleted_ids for other in others):
         return
     try:
         await asyncio.to_thread(shutil.rmtree, folder)

@@ -83,7 +83,7 @@ class SessionFactory:
         self.mcp = Supervisor(home, lambda: settings().mcp, self.environ, before_server)
         """The MCP servers that all conversations share."""
         self.own = Own.of(home, self.environ)
-        self.gate = TrustPolicy(home, lambda: settings().trust.projects, lambda: settings().trust.disabled)
+        self.trust_policy = TrustPolicy(home, lambda: settings().trust.projects, lambda: settings().trust.disabled)
         self.redactor = self.llms.redactor = Redactor(values_of(settings(), self.environ))
         self._detector = Detector(self.redactor, lambda: settings().secrets.shown_kinds)
         self.plugins: Sequence[PluginRequirement] = ()
@@ -172,11 +172,11 @@ class SessionFactory:
             toolbox=agent.toolbox,
             past=past if agent.condenses else None,
             own=self.own if toolbox is not None else None,
-            gate=self.gate,
+            trust_policy=self.trust_policy,
         )
 
     async def _runtime(self, info: ConversationInfo, runtime: Runtime | None) -> Runtime:
-        """The given runtime, or a new one, told what to keep and what to allow."""
+        """The given runtime, or a new one, with its folder and what it may reach."""
         if runtime is None:
             runtime = await asyncio.to_thread(self._make_runtime, info.workspace)
         runtime.keep(self._store.home / "sandboxes" / info.id)

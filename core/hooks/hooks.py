@@ -94,7 +94,7 @@ async def run_on_host(hook: Hook, line: bytes, folder: Path) -> HookResult:
         with suppress(TimeoutError):
             async with asyncio.timeout(HOST_HOOK_EXIT_S):
                 await process.wait()
-        # A process that left the group may keep the pipe open for ever, and Process has no method to close it.
+        # A process that left the group may keep the pipe open forever, and Process has no method to close it.
         process._transport.close()  # type: ignore[attr-defined]
 
 

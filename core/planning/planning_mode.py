@@ -14,7 +14,7 @@ from core.stream import EventStream
 
 
 class PlanningMode:
-    """The plan of one conversation. `add` stores what the user wants, after which there may be work."""
+    """The plan of one conversation. `add` stores an event of the user that may give the agent work."""
 
     def __init__(
         self, stream: EventStream, state: Callable[[], State], add: Callable[[Event], Awaitable[Envelope]]
@@ -25,8 +25,8 @@ class PlanningMode:
 
     async def tasks(self) -> list[dict[str, JsonValue]]:
         """The tasks of the newest plan in the log; none if there is no plan. Raises StoreError."""
-        told = EventFilter(kinds=frozenset({"observation:task_tracking"}))
-        for envelope in await self._stream.page(limit=1, where=told):
+        plans = EventFilter(kinds=frozenset({"observation:task_tracking"}))
+        for envelope in await self._stream.page(limit=1, where=plans):
             if isinstance(envelope.event, TaskTrackingObservation):
                 return envelope.event.task_list
         return []
@@ -44,5 +44,5 @@ class PlanningMode:
         """Let the agent change nothing more before another plan is approved. Raises as `approve`."""
         state = self._state()
         if not state.plans or state.planning:
-            raise UsageError("Only the agent Planner plans, and only once its plan is approved it can plan again.")
+            raise UsageError("Only the agent Planner plans, and it can plan again only after its plan was approved.")
         await self._add(PlanAction(approved=False))

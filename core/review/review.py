@@ -41,7 +41,7 @@ class Changes:
 
 
 class Review:
-    """The review of one conversation. Call it while the agent rests and nothing else is said."""
+    """The review of one conversation. Call it while the agent rests and no message is sent."""
 
     def __init__(self, checkpoints: Checkpoints | None, stream: EventStream, undos: Undos) -> None:
         self._checkpoints = checkpoints
@@ -160,8 +160,8 @@ class Review:
             raise UsageError("This file cannot be reviewed change by change. Accept or revert all of it.")
         chosen = set(range(len(found))) - set(numbers) if without else numbers
         content = await asyncio.to_thread(applied, *contents, chosen)
-        gone = {ChangeKind.CREATED: contents[0], ChangeKind.DELETED: contents[1]}.get(change.kind)
-        return None if content == gone else content
+        missing = {ChangeKind.CREATED: contents[0], ChangeKind.DELETED: contents[1]}.get(change.kind)
+        return None if content == missing else content
 
 
 def comment(path: str, hunk: Sequence[str], text: str) -> tuple[str, str]:

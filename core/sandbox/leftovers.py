@@ -24,14 +24,13 @@ MAX_LINES = 100
 MORE = "and {n} more, which are listed by /sandbox"
 _WORKING_STATES = (AgentState.RUNNING, AgentState.LOADING, AgentState.USER_CONFIRMED, AgentState.USER_REJECTED)
 INTRODUCTION = (
-    "In the workspace there is something that the sandbox could write and that your own programs would carry out, "
-    "outside of it and with your rights:"
+    "The workspace contains something that the sandbox could write and that your own programs would execute, outside "
+    "of the sandbox and with your permissions:"
 )
-CAME_BACK_INTRODUCTION = "The work came back from where the sandbox ran, but for this:"
+CAME_BACK_INTRODUCTION = "The work was copied back from where the sandbox ran, except for this:"
 REMEDY = (
-    "Look at each before you use git, an editor or a tool there. What you do not want: remove it, or take the setting "
-    "out with `git config --file FILE --unset SETTING`, run from another folder. What was moved aside and you want: "
-    "/restore NAME."
+    "Check each one before you use git, an editor or a tool there. To remove a setting, run `git config --file FILE "
+    "--unset SETTING` from another folder. To restore a file that was moved aside, use /restore NAME."
 )
 
 

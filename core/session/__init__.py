@@ -1,1 +1,1 @@
-"""One open conversation: its preparation, its turns, its delegates, what is taken back, and its end."""
+"""One open conversation: AgentSession and its parts."""

@@ -15,7 +15,7 @@ class ActiveModel:
     """The model of one conversation. `make_llm` makes one by its name, `make_agent` the agent that asks it."""
 
     agent: Agent
-    """The agent that asks the model; there after `make_agent`."""
+    """The agent that asks the model; set by `make_agent`."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class ActiveModel:
         return self._llm.name
 
     def make_agent(self) -> Agent:
-        """Make the agent anew, for the model as it is now."""
+        """Make a new agent for the current model."""
         llm = CallPipeline(self._llm, PromptedTools(self._llm.name), InlineImages(self._blob))
         self.agent = self._make_agent(llm)
         return self.agent

@@ -46,7 +46,7 @@ class ConversationRecord:
         self._spawn = spawn
         self._suggest_title = suggest_title
         self.title_task: asyncio.Task[None] | None = None
-        """The task that looks for a better title."""
+        """The task that waits for a better title."""
 
     async def set_title(self, title: str) -> None:
         """Change the title. Raises StoreError; then the conversation keeps its old one."""
@@ -65,8 +65,7 @@ class ConversationRecord:
         self.info = replace(self.info, model=name)
 
     async def name(self, message: str) -> None:
-        """Name a conversation that has no title by its first message, and look for a better title. Logs errors of the
-        store."""
+        """Title an untitled conversation by its first message, and request a better title. Logs errors of the store."""
         if self.info.title:
             return
         first = first_line(message)

@@ -85,7 +85,7 @@ class SessionParts:
         comes_back: bool,
         past: Past | None,
         own: Own | None,
-        gate: TrustPolicy,
+        trust_policy: TrustPolicy,
     ) -> None:
         self.runtime, self.toolbox, self.comes_back = runtime, toolbox, comes_back
         self._store, self._day_limits = store, day_limits
@@ -114,7 +114,7 @@ class SessionParts:
         self.setup = Setup(info=info, settings=sandbox, runtime=runtime, stream=stream, frames=frames, spawn=spawn)
         self.recollection = Recollection(
             own=own,
-            gate=gate,
+            gate=trust_policy,
             info=info,
             runtime=runtime,
             stream=stream,

@@ -162,7 +162,7 @@ class Suspension:
         """Resume the conversation if it is suspended, and keep it awake meanwhile.
 
         Raises UsageError if it is closed or every slot is taken by one that works, ConsentError if the user has to
-        agree first, ConfigurationError if its model is gone.
+        agree first, ConfigurationError if its model no longer exists.
         """
         async with self._lock:
             self._refuse_if_closed()

@@ -45,8 +45,8 @@ class SessionTasks:
             await work
         except Exception as error:  # the boundary between the tasks of a conversation: a bug of one ends that one
             log.exception("a task of conversation %s failed", self._id)
-            what = f"Handloom made a mistake ({type(error).__name__}: {error}). What was stored is safe; "
-            self._frames.publish(Status("error", TASK_STATUS, what + "interrupt, then send a message to go on."))
+            what = f"Internal error ({type(error).__name__}: {error}). Stored events are safe. "
+            self._frames.publish(Status("error", TASK_STATUS, what + "Interrupt, then send a message to go on."))
 
     async def aclose(self, within_s: float) -> None:
         """Wait until all tasks have ended, and cancel those that take longer."""

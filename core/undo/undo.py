@@ -88,7 +88,7 @@ class UndoPreview:
 
 
 class Undos:
-    """The undos of one conversation. Call them while the agent rests and nothing else is said."""
+    """The undos of one conversation. Call them while the agent rests and no message is sent."""
 
     def __init__(self, checkpoints: Checkpoints | None, stream: EventStream, state: Callable[[], State]) -> None:
         self._checkpoints = checkpoints

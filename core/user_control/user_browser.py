@@ -42,8 +42,8 @@ MAX_WAITING = 20
 ENDS_FIRST = "STATUS$BROWSER_STEP_ENDS"
 WAITS = "STATUS$AGENT_WAITS_FOR_BROWSER"
 NOT_DONE = (
-    "This was not done: the user has acted in the browser since it was decided. What they did and how the page looks "
-    "now stands above or follows. Decide again."
+    "This was not done: the user has acted in the browser since it was decided. Their actions and the current page are "
+    "above or follow. Decide again."
 )
 
 

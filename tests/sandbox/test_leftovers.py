@@ -147,7 +147,8 @@ async def test_files_missing_from_a_remote_workspace_are_reported(tmp_path: Path
         events = [one.event for one in await session.stream.read()]
     told = [event.content for event in events if isinstance(event, ErrorObservation)]
     assert told == [
-        "The work came back from where the sandbox ran, but for this:\n- notes: was changed here and in the sandbox"
+        "The work was copied back from where the sandbox ran, except for this:\n"
+        "- notes: was changed here and in the sandbox"
     ]
 
 

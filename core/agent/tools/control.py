@@ -116,8 +116,8 @@ _KINDS = (
 
 def delegate_to(others: Mapping[str, str]) -> Tool:
     """Return the tool with these agents, by name with their descriptions, as further choices."""
-    told = "".join(f" {name}: {about[:MAX_ABOUT_CHARS]}" for name, about in list(others.items())[:MAX_NAMED])
-    agent = {**DELEGATE.parameters["agent"], "description": f"{_KINDS}{told}"}
+    descriptions = "".join(f" {name}: {about[:MAX_ABOUT_CHARS]}" for name, about in list(others.items())[:MAX_NAMED])
+    agent = {**DELEGATE.parameters["agent"], "description": f"{_KINDS}{descriptions}"}
     return replace(DELEGATE, parameters={**DELEGATE.parameters, "agent": agent})
 
 
