@@ -46,7 +46,7 @@ from core.store.conversations import ConversationInfo
 from core.store.writer import Draft
 from core.stream import EventStream, EventStreamSubscriber
 from tests.doubles import FINISH, bash, call
-from tests.session.test_session import conversation, of, said_and_settled
+from tests.session.test_session import conversation, of_type, send_and_settle
 from tests.streams import opened_stream
 from tests.warm_servers import WarmRuntime
 from tui.chat.model import ChatModel
@@ -76,7 +76,7 @@ async def test_denied_action_gets_one_observation_and_agent_goes_on(tmp_path: Pa
     policy(tmp_path, '# mine\ndeny = ["bash(touch *)"]')
     turns = [commands("touch made"), {"expect": "policy.toml:2 deny bash", **FINISH}]
     async with conversation(tmp_path, turns) as session:
-        events = await said_and_settled(session)
+        events = await send_and_settle(session)
         (action,) = [e for e in events if isinstance(e.event, CmdRunAction)]
         (result,) = [e.event for e in events if e.cause == action.id and isinstance(e.event, Observation)]
         assert isinstance(result, ErrorObservation)
@@ -88,7 +88,7 @@ async def test_denied_action_gets_one_observation_and_agent_goes_on(tmp_path: Pa
 async def test_agent_that_repeats_denied_actions_is_stuck(tmp_path: Path) -> None:
     policy(tmp_path, 'deny = ["bash(touch *)"]')
     async with conversation(tmp_path, [commands("touch made")] * 6) as session:
-        await said_and_settled(session)
+        await send_and_settle(session)
         assert session.state.halt is not None
         assert session.state.halt.kind == "stuck"
 
@@ -96,7 +96,7 @@ async def test_agent_that_repeats_denied_actions_is_stuck(tmp_path: Path) -> Non
 async def test_judgement_is_stored_only_for_actions_that_ask(tmp_path: Path) -> None:
     policy(tmp_path, 'ask = ["bash(touch *)"]')
     async with conversation(tmp_path, [commands("echo x"), commands("touch made"), FINISH]) as session:
-        events = await said_and_settled(session)
+        events = await send_and_settle(session)
         free, held = (e for e in events if isinstance(e.event, CmdRunAction))
         assert "judgement" not in envelope_to_dict(free)
         data = envelope_to_dict(held)
@@ -117,7 +117,7 @@ async def test_judgement_is_stored_only_for_actions_that_ask(tmp_path: Path) -> 
 async def test_conversation_permission_survives_restart_and_fork(tmp_path: Path) -> None:
     turns = [commands("touch a"), commands("touch b"), {"text": "so far"}, commands("touch c"), FINISH]
     async with conversation(tmp_path, turns, settings=ASKS) as session:
-        await said_and_settled(session)
+        await send_and_settle(session)
         await session.approval.permit("bash(touch *)", Scope.CONVERSATION)
         await session.approval.confirm_allowed()
         await settled(session)
@@ -146,7 +146,7 @@ async def test_permissions_before_consent_allow_nothing(tmp_path: Path) -> None:
 
 async def test_of_two_screens_only_the_first_answer_counts(tmp_path: Path) -> None:
     async with conversation(tmp_path, [commands("touch a", "touch b"), FINISH], settings=ASKS) as session:
-        await said_and_settled(session)
+        await send_and_settle(session)
         shown = session.state.awaiting
         await session.approval.confirm(shown)
         await settled(session)
@@ -160,7 +160,7 @@ async def test_of_two_screens_only_the_first_answer_counts(tmp_path: Path) -> No
 
 async def test_two_simultaneous_answers_run_one_action(tmp_path: Path) -> None:
     async with conversation(tmp_path, [commands("touch a", "touch b"), FINISH], settings=ASKS) as session:
-        await said_and_settled(session)
+        await send_and_settle(session)
         shown = session.state.awaiting
         await asyncio.gather(session.approval.confirm(shown), session.approval.confirm(shown), return_exceptions=True)
         await settled(session)
@@ -171,7 +171,7 @@ async def test_two_simultaneous_answers_run_one_action(tmp_path: Path) -> None:
 async def test_denying_for_the_conversation_denies_later_actions(tmp_path: Path) -> None:
     turns = [commands("touch a"), commands("touch b"), {"expect": "permission", **FINISH}]
     async with conversation(tmp_path, turns, settings=ASKS) as session:
-        await said_and_settled(session)
+        await send_and_settle(session)
         await session.approval.permit("bash(touch *)", Scope.PROJECT, Verdict.DENY)
         await session.approval.reject(NOT_WANTED)
         await settled(session)
@@ -184,8 +184,8 @@ async def test_plan_mode_is_noted_for_the_model_and_blocks_changes(tmp_path: Pat
     turns = [commands("touch made"), {"expect": "mode plan", "text": "My plan: first this."}]
     async with conversation(tmp_path, turns) as session:
         session.approval.set_mode(ConfirmMode.PLAN)
-        events = await said_and_settled(session)
-        message = next(of(events, MessageAction).__iter__())
+        events = await send_and_settle(session)
+        message = next(of_type(events, MessageAction).__iter__())
         assert "wants a plan first" in message.context
         assert not made(tmp_path)
 
@@ -196,7 +196,7 @@ async def test_delegate_follows_permissions_of_its_parent(tmp_path: Path) -> Non
     turns = [{"tool_calls": [call("delegate", agent="CodeActAgent", task="do it", security_risk="LOW")]},
              commands("touch made"), FINISH, FINISH]  # fmt: skip
     async with conversation(tmp_path, turns) as session:
-        await said_and_settled(session)
+        await send_and_settle(session)
         assert not made(tmp_path)
 
 
@@ -208,7 +208,7 @@ async def test_each_of_several_actions_asks_and_gets_its_own_result(tmp_path: Pa
     policy(tmp_path, 'allow = ["bash(touch d)"]')
     turns = [commands("touch a", "touch b", "touch c", "touch d"), FINISH]
     async with conversation(tmp_path, turns, settings=ASKS) as session:
-        await said_and_settled(session)
+        await send_and_settle(session)
         asked = session.state.awaiting
         await session.approval.reject("not that one")
         await settled(session)
@@ -236,11 +236,11 @@ async def test_each_of_several_actions_asks_and_gets_its_own_result(tmp_path: Pa
 
 async def test_denial_without_reason_drops_later_actions(tmp_path: Path) -> None:
     async with conversation(tmp_path, [commands("touch a", "touch b"), FINISH], settings=ASKS) as session:
-        await said_and_settled(session)
+        await send_and_settle(session)
         await session.approval.reject()
         await settled(session)
         assert session.state.agent_state is AgentState.AWAITING_USER_INPUT
-        (dropped,) = of(await session.stream.read(), ErrorObservation)
+        (dropped,) = of_type(await session.stream.read(), ErrorObservation)
         assert "the user denied an action of the same answer" in dropped.content
         chat = ChatModel()
         for envelope in await session.stream.read():
@@ -251,7 +251,7 @@ async def test_denial_without_reason_drops_later_actions(tmp_path: Path) -> None
 async def test_permanent_denial_denies_matching_waiting_actions(tmp_path: Path) -> None:
     turns = [commands("touch a", "echo x", "touch b"), FINISH]
     async with conversation(tmp_path, turns, settings=ASKS) as session:
-        await said_and_settled(session)
+        await send_and_settle(session)
         await session.approval.permit("bash(touch *)", Scope.CONVERSATION, Verdict.DENY)
         await session.approval.reject_denied(NOT_WANTED)
         await settled(session)
@@ -263,7 +263,7 @@ async def test_permanent_denial_denies_matching_waiting_actions(tmp_path: Path) 
 
 async def test_chosen_mode_survives_restart_and_fork(tmp_path: Path) -> None:
     async with conversation(tmp_path, [{"text": "so far"}], settings=ASKS) as session:
-        await said_and_settled(session)
+        await send_and_settle(session)
         await session.approval.store_mode(ConfirmMode.AUTO_EDIT)
         id, last = session.id, (await session.stream.page(limit=1))[0].id
     home, careful = tmp_path / "home", Settings.model_validate({"agent": {"confirm": "risky"}})
@@ -281,14 +281,14 @@ async def test_undo_revokes_permissions_of_its_turns_and_redo_does_not_restore_t
 ) -> None:
     turns = [{"text": "one"}, {"text": "two"}]
     async with conversation(tmp_path, turns, settings=ASKS) as session:
-        await said_and_settled(session)
+        await send_and_settle(session)
         await session.approval.permit("bash(touch *)", Scope.CONVERSATION)
-        await said_and_settled(session, "and then")
+        await send_and_settle(session, "and then")
         await session.approval.permit("bash(rm *)", Scope.CONVERSATION)
         await session.approval.permit("bash(git push *)", Scope.CONVERSATION, Verdict.DENY)
         await session.undo.undo(files=False)
         assert patterns(session) == ["bash(touch *)", "bash(git push *)"]
-        told = [e.message for e in of(await session.stream.read(), PermissionAction)]
+        told = [e.message for e in of_type(await session.stream.read(), PermissionAction)]
         assert told[-1] == "Taken back: allow bash(rm *) in this conversation"
         await session.undo.redo()
         assert patterns(session) == ["bash(touch *)", "bash(git push *)"]
@@ -301,7 +301,7 @@ async def test_permission_revoked_by_undo_stays_revoked_after_a_crash(
     tmp_path: Path,
 ) -> None:
     async with conversation(tmp_path, [{"text": "one"}], settings=ASKS) as session:
-        await said_and_settled(session)
+        await send_and_settle(session)
         await session.approval.permit("bash(rm *)", Scope.CONVERSATION)
         session.stream.unsubscribe(EventStreamSubscriber.RUNTIME, "approval")
         await session.undo.undo(files=False)
@@ -320,7 +320,7 @@ async def test_confirm_allowed_confirms_only_permitted_actions(
 ) -> None:
     turns = [commands("touch a", "mkdir b", "touch c"), FINISH]
     async with conversation(tmp_path, turns, settings=ASKS) as session:
-        await said_and_settled(session)
+        await send_and_settle(session)
         first, *_ = [pending.id for pending in session.state.queue]
         await session.approval.permit("bash(touch *)", Scope.CONVERSATION)
         with pytest.raises(UsageError, match="already answered"):
@@ -338,7 +338,7 @@ async def test_confirm_allowed_confirms_only_permitted_actions(
 async def test_confirm_allowed_skips_actions_that_only_the_mode_allows(tmp_path: Path) -> None:
     turns = [commands("touch a", "mkdir b", "touch c"), FINISH]
     async with conversation(tmp_path, turns, settings=ASKS) as session:
-        await said_and_settled(session)
+        await send_and_settle(session)
         first, second, _third = [pending.id for pending in session.state.queue]
         session.approval.set_mode(ConfirmMode.NEVER)
         await session.approval.permit("bash(touch *)", Scope.CONVERSATION)

@@ -67,8 +67,8 @@ class Broken(Sandbox):
         raise OSError("the engine does not answer")
 
 
-class House:
-    """A manager, and what the tests ask of it."""
+class ManagerFixture:
+    """A manager, and shortcuts to make conversations."""
 
     def __init__(self, place: Path, manager: ConversationManager, runtimes: list[Runtime]) -> None:
         self.place = place
@@ -93,9 +93,9 @@ class House:
 
 
 @asynccontextmanager
-async def house(
+async def open_manager(
     tmp_path: Path, *runtimes: Runtime, clock: Callable[[], float] | None = None, **conversations: Any
-) -> AsyncIterator[House]:
+) -> AsyncIterator[ManagerFixture]:
     """A manager whose conversations get the runtimes that are given, one after the other."""
     place, left = tmp_path / "workspace", list(runtimes)
     place.mkdir(exist_ok=True)
@@ -107,7 +107,7 @@ async def house(
     async with ConversationManager(
         tmp_path / "home", settings, make_runtime=make_runtime, environ={}, clock=clock or partial(next, count(0.0))
     ) as manager:
-        yield House(place, manager, left)
+        yield ManagerFixture(place, manager, left)
 
 
 async def said(session: AgentSession, text: str = "go") -> None:
@@ -137,12 +137,12 @@ def notices(session: AgentSession) -> list[Status]:
 
 async def test_longest_resting_conversation_is_suspended_when_slots_run_out(tmp_path: Path) -> None:
     runtimes = [Sandbox(), Sandbox()]
-    async with house(tmp_path, *runtimes, max_concurrent=2) as rooms:
-        older, newer = await rooms.create(), await rooms.create()
+    async with open_manager(tmp_path, *runtimes, max_concurrent=2) as managed:
+        older, newer = await managed.create(), await managed.create()
         await said(newer)
         await said(older)  # made first, but at work last
         told, state = notices(newer), newer.state
-        third = await rooms.create()
+        third = await managed.create()
         assert [older.suspension.is_on, newer.suspension.is_on, third.suspension.is_on] == [False, True, False]
         assert runtimes[1].is_closed.is_set()
         assert not runtimes[0].is_closed.is_set()
@@ -161,10 +161,10 @@ async def test_suspension_notice_has_the_text_of_v0() -> None:
 
 async def test_message_resumes_a_suspended_conversation_and_suspends_another(tmp_path: Path) -> None:
     runtime = Sandbox()
-    async with house(tmp_path, runtime, max_concurrent=1) as rooms:
-        first = await rooms.create([*ONE_STEP, *ONE_STEP])
+    async with open_manager(tmp_path, runtime, max_concurrent=1) as managed:
+        first = await managed.create([*ONE_STEP, *ONE_STEP])
         await said(first)
-        second = await rooms.create()
+        second = await managed.create()
         assert (first.suspension.is_on, second.suspension.is_on) == (True, False)
         told = notices(first)
         await said(first, "and once more")
@@ -177,24 +177,24 @@ async def test_message_resumes_a_suspended_conversation_and_suspends_another(tmp
 
 async def test_working_conversation_is_never_suspended(tmp_path: Path) -> None:
     """V0 closes the oldest, whatever it does."""
-    async with house(tmp_path, max_concurrent=2) as rooms:
-        busy, idle = await rooms.working(), await rooms.create()
-        await rooms.create()
+    async with open_manager(tmp_path, max_concurrent=2) as managed:
+        busy, idle = await managed.working(), await managed.create()
+        await managed.create()
         assert (busy.suspension.is_on, idle.suspension.is_on) == (False, True)
         assert busy.state.agent_state is AgentState.RUNNING
 
 
 async def test_new_conversation_is_refused_while_all_work(tmp_path: Path) -> None:
-    async with house(tmp_path, max_concurrent=1) as rooms:
-        sleeper = await rooms.create([*ONE_STEP, *ONE_STEP])
+    async with open_manager(tmp_path, max_concurrent=1) as managed:
+        sleeper = await managed.create([*ONE_STEP, *ONE_STEP])
         await said(sleeper)
-        busy = await rooms.working()
+        busy = await managed.working()
         before = await sleeper.stream.read()
         with pytest.raises(UsageError, match=r"at work.*conversations\.max_concurrent"):
-            await rooms.create()
+            await managed.create()
         with pytest.raises(UsageError, match="at work"):
             await sleeper.send("are you there?")
-        assert len(await rooms.manager.list()) == 2
+        assert len(await managed.manager.list()) == 2
         assert await sleeper.stream.read() == before
         assert sleeper.suspension.is_on
         await busy.interrupt()
@@ -204,22 +204,22 @@ async def test_new_conversation_is_refused_while_all_work(tmp_path: Path) -> Non
 
 
 async def test_failed_open_takes_no_slot(tmp_path: Path) -> None:
-    async with house(tmp_path, max_concurrent=1) as rooms:
+    async with open_manager(tmp_path, max_concurrent=1) as managed:
         with pytest.raises(UsageError, match="There is no conversation"):
-            await rooms.manager.open("nope")
-        busy = await rooms.working()
-        await rooms.manager.close(busy.info.id)
-        assert not (await rooms.working()).suspension.is_on
+            await managed.manager.open("nope")
+        busy = await managed.working()
+        await managed.manager.close(busy.info.id)
+        assert not (await managed.working()).suspension.is_on
 
 
 async def test_waiting_conversation_may_be_suspended_and_resumes_for_the_answer(tmp_path: Path) -> None:
     runtime = Sandbox()
-    async with house(tmp_path, runtime, max_concurrent=1) as rooms:
-        asks = await rooms.create()
+    async with open_manager(tmp_path, runtime, max_concurrent=1) as managed:
+        asks = await managed.create()
         asks.approval.set_mode("always")
         await said(asks)
         assert asks.state.agent_state is AgentState.AWAITING_USER_CONFIRMATION
-        await rooms.create()
+        await managed.create()
         assert (asks.suspension.is_on, runtime.executed) == (True, [])
         await asks.approval.confirm()
         await asks.settled()
@@ -227,40 +227,40 @@ async def test_waiting_conversation_may_be_suspended_and_resumes_for_the_answer(
 
 
 async def test_interrupt_does_not_resume_a_conversation(tmp_path: Path) -> None:
-    async with house(tmp_path, max_concurrent=1) as rooms:
-        sleeper = await rooms.create()
-        await rooms.create()
+    async with open_manager(tmp_path, max_concurrent=1) as managed:
+        sleeper = await managed.create()
+        await managed.create()
         await sleeper.interrupt()
         await sleeper.settled()
         assert sleeper.suspension.is_on
 
 
 async def test_message_during_suspension_leaves_a_working_conversation(tmp_path: Path) -> None:
-    async with house(tmp_path, max_concurrent=1) as rooms:
+    async with open_manager(tmp_path, max_concurrent=1) as managed:
         for round in range(10):
-            session = await rooms.create()
+            session = await managed.create()
             both = [said(session), session.suspend(TOO_MANY)]
             await asyncio.gather(*(both if round % 2 else reversed(both)))
             assert not session.suspension.is_on
             assert session.state.agent_state is AgentState.FINISHED
-            await rooms.manager.close(session.info.id)
+            await managed.manager.close(session.info.id)
 
 
 async def test_sandbox_that_cannot_be_ended_does_not_block_suspension(tmp_path: Path) -> None:
-    async with house(tmp_path, Broken(), max_concurrent=1) as rooms:
-        first = await rooms.create()
-        second = await rooms.create()
+    async with open_manager(tmp_path, Broken(), max_concurrent=1) as managed:
+        first = await managed.create()
+        second = await managed.create()
         assert (first.suspension.is_on, second.suspension.is_on) == (True, False)
 
 
 async def test_suspension_ends_the_shell_and_resuming_starts_a_new_one(tmp_path: Path) -> None:
     runtime = WarmRuntime(tmp_path)
     turns = [{"tool_calls": [bash("echo once")]}, FINISH, {"tool_calls": [bash("echo again")]}, FINISH]
-    async with house(tmp_path, runtime, max_concurrent=1) as rooms:
-        session = await rooms.create(turns)
+    async with open_manager(tmp_path, runtime, max_concurrent=1) as managed:
+        session = await managed.create(turns)
         await said(session)
         before = runtime.server_pid
-        await rooms.create()
+        await managed.create()
         assert (before is None, runtime.server_pid) == (False, None)
         await said(session, "more")
         outputs = [e.event.content for e in await session.stream.read() if isinstance(e.event, CmdOutputObservation)]
@@ -271,41 +271,41 @@ async def test_suspension_ends_the_shell_and_resuming_starts_a_new_one(tmp_path:
 
 
 async def test_concurrent_opens_share_one_start(tmp_path: Path) -> None:
-    async with house(tmp_path) as rooms:
-        id = (await rooms.create()).info.id
-        await rooms.manager.close(id)
+    async with open_manager(tmp_path) as managed:
+        id = (await managed.create()).info.id
+        await managed.manager.close(id)
         runtimes: list[Runtime] = [Sandbox(), Sandbox(), Sandbox()]
-        rooms.runtimes += runtimes
+        managed.runtimes += runtimes
         first, second, third = await asyncio.gather(
-            rooms.manager.attach(id), rooms.manager.open(id), rooms.manager.attach(id)
+            managed.manager.attach(id), managed.manager.open(id), managed.manager.attach(id)
         )
         assert first is second is third
-        assert rooms.runtimes == runtimes[1:]
+        assert managed.runtimes == runtimes[1:]
 
 
 async def test_concurrent_open_and_close_leave_a_consistent_state(tmp_path: Path) -> None:
     sandboxes = [Sandbox() for _ in range(20)]
-    async with house(tmp_path, *sandboxes) as rooms:
-        id = (await rooms.create()).info.id
+    async with open_manager(tmp_path, *sandboxes) as managed:
+        id = (await managed.create()).info.id
         for _ in range(5):
-            await asyncio.gather(rooms.manager.close(id), rooms.manager.open(id), rooms.manager.close(id))
-            session = await rooms.manager.open(id)  # nobody holds its lease
-            assert await is_open(rooms, session)
+            await asyncio.gather(managed.manager.close(id), managed.manager.open(id), managed.manager.close(id))
+            session = await managed.manager.open(id)  # nobody holds its lease
+            assert await is_open(managed, session)
         await said(session)
         assert session.state.agent_state is AgentState.FINISHED
         assert len([sandbox for sandbox in sandboxes if sandbox.starts and not sandbox.is_closed.is_set()]) == 1
-        await rooms.manager.close(id)
-        assert not await is_open(rooms, session)
+        await managed.manager.close(id)
+        assert not await is_open(managed, session)
 
 
 async def test_detached_conversation_keeps_working(tmp_path: Path) -> None:
-    async with house(tmp_path) as rooms:
-        busy = await rooms.working()
-        assert await rooms.manager.attach(busy.info.id) is busy
-        rooms.manager.detach(busy.info.id)
-        await rooms.manager.close_stale()
+    async with open_manager(tmp_path) as managed:
+        busy = await managed.working()
+        assert await managed.manager.attach(busy.info.id) is busy
+        managed.manager.detach(busy.info.id)
+        await managed.manager.close_stale()
         assert busy.state.agent_state is AgentState.RUNNING
-        assert await rooms.manager.attach(busy.info.id) is busy
+        assert await managed.manager.attach(busy.info.id) is busy
 
 
 class Clock:
@@ -318,10 +318,10 @@ class Clock:
         return self.now
 
 
-async def is_open(rooms: House, session: AgentSession) -> bool:
+async def is_open(managed: ManagerFixture, session: AgentSession) -> bool:
     """Whether its lease is held; asked of the store."""
     try:
-        await rooms.manager.store.release(await rooms.manager.store.acquire(session.info.id))
+        await managed.manager.store.release(await managed.manager.store.acquire(session.info.id))
     except StoreBusyError:
         return True
     return False
@@ -330,76 +330,76 @@ async def is_open(rooms: House, session: AgentSession) -> bool:
 async def test_detached_conversation_is_closed_after_the_delay(tmp_path: Path) -> None:
     """V0 drops what is detached at the next tick, whatever its age."""
     clock = Clock()
-    async with house(tmp_path, clock=clock, close_delay_s=60) as rooms:
-        session = await rooms.create()
-        await rooms.manager.attach(session.info.id)
-        await rooms.manager.attach(session.info.id)
+    async with open_manager(tmp_path, clock=clock, close_delay_s=60) as managed:
+        session = await managed.create()
+        await managed.manager.attach(session.info.id)
+        await managed.manager.attach(session.info.id)
         clock.now = 1000
-        rooms.manager.detach(session.info.id)
+        managed.manager.detach(session.info.id)
         clock.now = 2000
-        await rooms.manager.close_stale()
-        assert await is_open(rooms, session), "one still looks"
-        rooms.manager.detach(session.info.id)
+        await managed.manager.close_stale()
+        assert await is_open(managed, session), "one still looks"
+        managed.manager.detach(session.info.id)
         clock.now += 59
-        await rooms.manager.close_stale()
-        assert await is_open(rooms, session), "too young"
+        await managed.manager.close_stale()
+        assert await is_open(managed, session), "too young"
         clock.now += 1
-        await rooms.manager.close_stale()
-        assert not await is_open(rooms, session)
+        await managed.manager.close_stale()
+        assert not await is_open(managed, session)
 
 
 async def test_delay_counts_from_the_end_of_the_work(tmp_path: Path) -> None:
     clock = Clock()
-    async with house(tmp_path, clock=clock, close_delay_s=60) as rooms:
-        busy = await rooms.working()
-        rooms.manager.detach(busy.info.id)
+    async with open_manager(tmp_path, clock=clock, close_delay_s=60) as managed:
+        busy = await managed.working()
+        managed.manager.detach(busy.info.id)
         clock.now = 1000
-        await rooms.manager.close_stale()
-        assert await is_open(rooms, busy), "it works"
+        await managed.manager.close_stale()
+        assert await is_open(managed, busy), "it works"
         await busy.interrupt()
         await busy.settled()
         clock.now += 59
-        await rooms.manager.close_stale()
-        assert await is_open(rooms, busy), "it has only just come to rest"
+        await managed.manager.close_stale()
+        assert await is_open(managed, busy), "it has only just come to rest"
         clock.now += 1
-        await rooms.manager.close_stale()
-        assert not await is_open(rooms, busy)
+        await managed.manager.close_stale()
+        assert not await is_open(managed, busy)
 
 
 async def test_opening_or_attaching_prevents_closing(tmp_path: Path) -> None:
     clock = Clock()
-    async with house(tmp_path, clock=clock, close_delay_s=1) as rooms:
-        attached, opened, made = [await rooms.create() for _ in range(3)]
+    async with open_manager(tmp_path, clock=clock, close_delay_s=1) as managed:
+        attached, opened, made = [await managed.create() for _ in range(3)]
         for session in (attached, opened):
-            rooms.manager.detach(session.info.id)
-        await rooms.manager.attach(attached.info.id)
-        await rooms.manager.open(opened.info.id)
+            managed.manager.detach(session.info.id)
+        await managed.manager.attach(attached.info.id)
+        await managed.manager.open(opened.info.id)
         clock.now = 1000
-        await rooms.manager.close_stale()
-        assert [await is_open(rooms, session) for session in (attached, opened, made)] == [True] * 3
+        await managed.manager.close_stale()
+        assert [await is_open(managed, session) for session in (attached, opened, made)] == [True] * 3
 
 
 @pytest.mark.parametrize("delay", [0, None])
 async def test_nothing_is_closed_without_a_delay(tmp_path: Path, delay: float | None) -> None:
     clock = Clock()
-    async with house(tmp_path, clock=clock, close_delay_s=delay, cleanup_interval_s=0.001) as rooms:
-        session = await rooms.create()
-        rooms.manager.detach(session.info.id)
+    async with open_manager(tmp_path, clock=clock, close_delay_s=delay, cleanup_interval_s=0.001) as managed:
+        session = await managed.create()
+        managed.manager.detach(session.info.id)
         clock.now = 1e9
-        await rooms.manager.close_stale()
-        assert await is_open(rooms, session)
+        await managed.manager.close_stale()
+        assert await is_open(managed, session)
 
 
 async def test_one_failed_close_does_not_stop_closing_stale_conversations(tmp_path: Path) -> None:
     healthy = Sandbox()
-    async with house(tmp_path, Broken(), healthy, close_delay_s=0.5, cleanup_interval_s=0.001) as rooms:
-        sessions = [await rooms.create(), await rooms.create()]
+    async with open_manager(tmp_path, Broken(), healthy, close_delay_s=0.5, cleanup_interval_s=0.001) as managed:
+        sessions = [await managed.create(), await managed.create()]
         for session in sessions:
-            rooms.manager.detach(session.info.id)
+            managed.manager.detach(session.info.id)
         async with asyncio.timeout(20):
             await healthy.is_closed.wait()
         for session in sessions:
-            assert await rooms.manager.open(session.info.id) is not session
+            assert await managed.manager.open(session.info.id) is not session
 
 
 # -- failures ------------------------------------------------------------------------------------------------------
@@ -409,8 +409,8 @@ async def test_failed_task_ends_no_conversation(tmp_path: Path, caplog: pytest.L
     async def bug() -> None:
         raise KeyError("not there")
 
-    async with house(tmp_path) as rooms:
-        session, neighbour = await rooms.working(), await rooms.create()
+    async with open_manager(tmp_path) as managed:
+        session, neighbour = await managed.working(), await managed.create()
         told = notices(session)
         await session.tasks.spawn(bug())
         (notice,) = told
@@ -429,8 +429,8 @@ async def test_task_cancelled_before_its_first_step_is_no_failure(tmp_path: Path
     async def never() -> None:
         raise AssertionError("it was cancelled")
 
-    async with house(tmp_path) as rooms:
-        session = await rooms.create()
+    async with open_manager(tmp_path) as managed:
+        session = await managed.create()
         told, task = notices(session), session.tasks.spawn(never())
         task.cancel()
         await asyncio.wait([task])
@@ -439,14 +439,14 @@ async def test_task_cancelled_before_its_first_step_is_no_failure(tmp_path: Path
 
 async def test_failed_close_does_not_stop_closing_others(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     healthy = Sandbox()
-    async with house(tmp_path, Broken(), healthy) as rooms:
-        ids = [(await rooms.create()).info.id for _ in range(2)]
+    async with open_manager(tmp_path, Broken(), healthy) as managed:
+        ids = [(await managed.create()).info.id for _ in range(2)]
     assert healthy.is_closed.is_set()
     assert f"conversation {ids[0]} could not be closed" in caplog.text
     assert "the engine does not answer" in caplog.text
-    async with house(tmp_path) as rooms:
+    async with open_manager(tmp_path) as managed:
         for id in ids:
-            await rooms.manager.open(id)
+            await managed.manager.open(id)
 
 
 # -- titles --------------------------------------------------------------------------------------------------------
@@ -558,11 +558,11 @@ async def test_old_conversations_are_not_listed_as_recent(tmp_path: Path) -> Non
     for id, days in (("old", 11), ("recent", 9)):
         async with EventStore(tmp_path / "home", clock=partial(_days_ago, days)) as store:
             await store.create_conversation(id, title="", workspace="/", model="demo")
-    async with house(tmp_path) as rooms:
-        assert [info.id for info in await rooms.manager.list()] == ["recent", "old"]
-        assert [info.id for info in await rooms.manager.list(all=False)] == ["recent"]
-    async with house(tmp_path, max_age_days=None) as rooms:
-        assert len(await rooms.manager.list(all=False)) == 2
+    async with open_manager(tmp_path) as managed:
+        assert [info.id for info in await managed.manager.list()] == ["recent", "old"]
+        assert [info.id for info in await managed.manager.list(all=False)] == ["recent"]
+    async with open_manager(tmp_path, max_age_days=None) as managed:
+        assert len(await managed.manager.list(all=False)) == 2
 
 
 def _days_ago(days: int) -> datetime:
@@ -571,10 +571,10 @@ def _days_ago(days: int) -> datetime:
 
 async def test_conversations_are_ordered_by_their_newest_event_in_utc(tmp_path: Path) -> None:
     """V0's times are naive, and local."""
-    async with house(tmp_path) as rooms:
-        first, second = await rooms.create(), await rooms.create()
+    async with open_manager(tmp_path) as managed:
+        first, second = await managed.create(), await managed.create()
         await said(first)
-        infos = await rooms.manager.list()
+        infos = await managed.manager.list()
         assert [info.id for info in infos] == [first.info.id, second.info.id]
         assert {info.updated_at.utcoffset() for info in infos} == {timedelta(0)}
         events = await first.stream.read()
@@ -584,9 +584,9 @@ async def test_conversations_are_ordered_by_their_newest_event_in_utc(tmp_path: 
 
 async def test_appending_events_does_not_change_the_conversation_record(tmp_path: Path) -> None:
     """V0 rewrites the metadata for every event, and looks through all events for a title."""
-    async with house(tmp_path) as rooms:
-        session = await rooms.create()
-        writer = rooms.manager.store._writer.connection
+    async with open_manager(tmp_path) as managed:
+        session = await managed.create()
+        writer = managed.manager.store._writer.connection
         await writer.execute("CREATE TEMP TABLE writes (title TEXT)")
         await writer.execute(
             "CREATE TEMP TRIGGER note AFTER UPDATE OF title ON conversations BEGIN"
@@ -598,10 +598,10 @@ async def test_appending_events_does_not_change_the_conversation_record(tmp_path
 
 
 async def test_sending_to_a_closed_conversation_is_refused(tmp_path: Path) -> None:
-    async with house(tmp_path) as rooms:
-        session = await rooms.create()
+    async with open_manager(tmp_path) as managed:
+        session = await managed.create()
         before = await session.stream.read()
-        await rooms.manager.close(session.info.id)
+        await managed.manager.close(session.info.id)
         with pytest.raises(UsageError, match="Open it again"):
             await session.send("hello?")
-        assert await (await rooms.manager.open(session.info.id)).stream.read() == before
+        assert await (await managed.manager.open(session.info.id)).stream.read() == before

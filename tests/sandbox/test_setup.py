@@ -121,7 +121,7 @@ async def conversation(
         yield await manager.create(workspace=str(workspace), model=model, repository=repository)
 
 
-async def said_and_settled(session: AgentSession, text: str = "go") -> list[Envelope]:
+async def send_and_settle(session: AgentSession, text: str = "go") -> list[Envelope]:
     await session.send(text)
     async with asyncio.timeout(30):
         await session.settled()
@@ -186,7 +186,7 @@ class TestWorkspace:
         url = make_repository(tmp_path / "it's a repo.git", README)
         async with conversation(tmp_path, ["pwd; cat README; git branch --show-current"], url) as session:
             seen = notices(session)
-            events = await said_and_settled(session)
+            events = await send_and_settle(session)
             folder = tmp_path / "workspace" / "it's a repo"
             assert outputs(events) == [f"{folder}\nthe readme\nopenhands-workspace-{session.info.id[:8]}"]
             assert session.state.agent_state is AgentState.FINISHED
@@ -207,28 +207,28 @@ class TestWorkspace:
     async def test_existing_repository_is_left_alone(self, tmp_path: Path) -> None:
         url = make_repository(tmp_path / "repo.git", README)
         async with conversation(tmp_path, ["echo mine > README; git checkout -qb mine"], url) as session:
-            await said_and_settled(session)
+            await send_and_settle(session)
         async with conversation(tmp_path, ["cat README; git branch --show-current"], f"{url}#main") as session:
-            assert outputs(await said_and_settled(session)) == ["mine\nmine"]
+            assert outputs(await send_and_settle(session)) == ["mine\nmine"]
 
     async def test_branch_is_checked_out_or_created(self, tmp_path: Path) -> None:
         url = make_repository(tmp_path / "repo.git", README, branch="fix/it")
         look = "cat README; git branch --show-current"
         async with conversation(tmp_path, [look], f"{url}#fix/it") as session:
-            assert outputs(await said_and_settled(session)) == ["on fix/it\nfix/it"]
+            assert outputs(await send_and_settle(session)) == ["on fix/it\nfix/it"]
         (tmp_path / "workspace" / "repo").rename(tmp_path / "first")
         async with conversation(tmp_path, [look], f"file://{url}#new") as session:
-            assert outputs(await said_and_settled(session)) == ["the readme\nnew"]
+            assert outputs(await send_and_settle(session)) == ["the readme\nnew"]
 
     async def test_empty_repository_can_be_used(self, tmp_path: Path) -> None:
         git(tmp_path, "init", "--quiet", "--bare", "empty.git")
         async with conversation(tmp_path, ["git status --short --branch"], f"{tmp_path}/empty.git") as session:
-            assert "openhands-workspace-" in outputs(await said_and_settled(session))[0]
+            assert "openhands-workspace-" in outputs(await send_and_settle(session))[0]
 
     async def test_failed_clone_is_reported_and_retried(self, tmp_path: Path) -> None:
         async with conversation(tmp_path, ["cat README"] * 2, f"{tmp_path}/late.git") as session:
             seen = notices(session)
-            events = await said_and_settled(session)
+            events = await send_and_settle(session)
             (error,) = [e.event for e in events if isinstance(e.event, ErrorObservation)]
             assert error.error_id == RUNTIME_UNAVAILABLE
             assert error.content.startswith(f"Cloning {tmp_path}/late.git failed with exit code 1. Check the address")
@@ -236,7 +236,7 @@ class TestWorkspace:
             assert Status("error", "STATUS$SETTING_UP_WORKSPACE", error.content) in seen
             assert os.listdir(tmp_path / "workspace") == []
             make_repository(tmp_path / "late.git", README)
-            events = await said_and_settled(session, "try again")
+            events = await send_and_settle(session, "try again")
             assert outputs(events)[-1] == "the readme"
             assert clones(events) == 2
 
@@ -245,7 +245,7 @@ class TestWorkspace:
         (tmp_path / "workspace" / "repo").mkdir(parents=True)
         (tmp_path / "workspace" / "repo" / "precious").touch()
         async with conversation(tmp_path, ["ls"], url) as session:
-            await said_and_settled(session)
+            await send_and_settle(session)
             assert "is not a git repository. Move it away." in session.state.reason
             assert (tmp_path / "workspace" / "repo" / "precious").exists()
 
@@ -253,7 +253,7 @@ class TestWorkspace:
         url = make_repository(tmp_path / "repo.git", README)
         async with conversation(tmp_path, ["ls -A .."], url) as session:
             (tmp_path / "workspace" / f".handloom-clone-{session.info.id}" / ".git").mkdir(parents=True)
-            assert outputs(await said_and_settled(session)) == ["repo"]
+            assert outputs(await send_and_settle(session)) == ["repo"]
 
     async def test_clone_does_not_wait_for_a_password(self, tmp_path: Path) -> None:
         async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -267,21 +267,21 @@ class TestWorkspace:
         async with await asyncio.start_server(refuse, "127.0.0.1") as server:
             port = server.sockets[0].getsockname()[1]
             async with conversation(tmp_path, ["ls"], f"http://127.0.0.1:{port}/repo.git") as session:
-                await said_and_settled(session)
+                await send_and_settle(session)
                 assert "terminal prompts disabled" in session.state.reason
 
     async def test_empty_workspace_becomes_a_repository_if_configured(self, tmp_path: Path) -> None:
         wanted = settings(init_git_in_empty_workspace=True)
         async with conversation(tmp_path, ["git rev-parse --git-dir"], with_settings=wanted) as session:
-            assert outputs(await said_and_settled(session)) == [".git"]
+            assert outputs(await send_and_settle(session)) == [".git"]
         workspace = tmp_path / "workspace"
         (workspace / ".git").rename(workspace / "full")
         async with conversation(tmp_path, ["ls -A"], with_settings=wanted) as session:
-            assert outputs(await said_and_settled(session)) == ["full"]
+            assert outputs(await send_and_settle(session)) == ["full"]
 
     async def test_setup_without_steps_records_nothing(self, tmp_path: Path) -> None:
         async with conversation(tmp_path, ["pwd"]) as session:
-            events = await said_and_settled(session)
+            events = await send_and_settle(session)
             assert by_environment(events) == []
             assert outputs(events) == [str(tmp_path / "workspace")]
 
@@ -293,13 +293,13 @@ class TestScripts:
         commands = ['echo "$MADE"; false; pwd; echo "$UNSET"; git status --short']
         async with conversation(tmp_path, commands, url, with_settings=ALWAYS) as session:
             folder = tmp_path / "workspace" / "repo"
-            assert outputs(await said_and_settled(session)) == [f"{folder}-nothing\n{folder}"]
+            assert outputs(await send_and_settle(session)) == [f"{folder}-nothing\n{folder}"]
 
     async def test_scripts_do_not_run_without_isolation(self, tmp_path: Path) -> None:
         url = make_repository(tmp_path / "repo.git", {SETUP: "touch made", HOOK: "true"})
         async with conversation(tmp_path, ["ls"], url) as session:
             seen, id = notices(session), session.info.id
-            events = await said_and_settled(session)
+            events = await send_and_settle(session)
             assert outputs(events) == [""]
             (told,) = [e.event for e in events if isinstance(e.event, ErrorObservation)]
             assert told.error_id == SCRIPTS_NOT_RUN
@@ -308,38 +308,38 @@ class TestScripts:
             assert Status("info", SCRIPTS_NOT_RUN, told.content) in seen
             assert not (tmp_path / "workspace" / "repo" / ".git" / "hooks" / "pre-commit").exists()
         async with ConversationManager(tmp_path / "home", settings(), make_runtime=WarmRuntime, environ={}) as manager:
-            events = await said_and_settled(await manager.open(id), "again")
+            events = await send_and_settle(await manager.open(id), "again")
             assert len([e for e in events if isinstance(e.event, ErrorObservation)]) == 1
 
     async def test_scripts_run_in_isolation_unless_never(self, tmp_path: Path) -> None:
         url = make_repository(tmp_path / "repo.git", {SETUP: "touch made"})
         never = settings(run_repository_scripts="never")
         async with conversation(tmp_path, ["ls"], url, with_settings=never, make_runtime=Isolated) as session:
-            events = await said_and_settled(session)
+            events = await send_and_settle(session)
             assert outputs(events) == [""]
             assert not [e for e in events if isinstance(e.event, ErrorObservation)]
         async with conversation(tmp_path, ["ls"], url, make_runtime=Isolated) as session:
-            assert outputs(await said_and_settled(session)) == ["made"]
+            assert outputs(await send_and_settle(session)) == ["made"]
 
     async def test_script_of_a_local_folder_follows_the_same_rules(self, tmp_path: Path) -> None:
         workspace = tmp_path / "workspace"
         (workspace / ".openhands").mkdir(parents=True)
         (workspace / SETUP).write_text("touch made")
         async with conversation(tmp_path, ["ls"]) as session:
-            assert outputs(await said_and_settled(session)) == [""]
+            assert outputs(await send_and_settle(session)) == [""]
         async with conversation(tmp_path, ["ls"], with_settings=ALWAYS) as session:
-            assert outputs(await said_and_settled(session)) == ["made"]
+            assert outputs(await send_and_settle(session)) == ["made"]
 
     @pytest.mark.parametrize("ending", ["exit 3", "(exit 3)"])
     async def test_failed_setup_script_is_reported_and_retried(self, tmp_path: Path, ending: str) -> None:
         url = make_repository(tmp_path / "repo.git", {SETUP: f"echo no such tool\n{ending}\n"})
         async with conversation(tmp_path, ["pwd"] * 2, url, with_settings=ALWAYS) as session:
-            await said_and_settled(session)
+            await send_and_settle(session)
             assert session.state.agent_state is AgentState.ERROR
             assert session.state.reason.startswith(f"Running {SETUP} failed with exit code 3. Correct it")
             assert session.state.reason.endswith("no such tool")
             (tmp_path / "workspace" / "repo" / SETUP).write_text("true")
-            events = await said_and_settled(session, "corrected")
+            events = await send_and_settle(session, "corrected")
             assert outputs(events) == [str(tmp_path / "workspace" / "repo")]
             assert clones(events) == 1, "it went on where it had failed"
 
@@ -350,7 +350,7 @@ class TestScripts:
         script = f"trap '' INT\necho so far\nbash -c 'echo $$ > {tmp_path}/pid; exec sleep 600'\n"
         url = make_repository(tmp_path / "repo.git", {SETUP: script})
         async with conversation(tmp_path, ["echo alive"] * 2, url, with_settings=ALWAYS) as session:
-            events = await said_and_settled(session)
+            events = await send_and_settle(session)
             assert "took too long and was stopped" in session.state.reason
             (action,) = [e for e in by_environment(events) if "setup.sh </dev/null" in e.event.message]
             (output,) = [e.event for e in events if e.cause == action.id]
@@ -359,7 +359,7 @@ class TestScripts:
             (tmp_path / "workspace" / "repo" / SETUP).write_text("true")
             # what ignores an interrupt ends after 1 s
             monkeypatch.setattr("core.sandbox.setup.SETUP_TIMEOUT_S", 20)
-            assert outputs(await said_and_settled(session, "again")) == ["alive"]
+            assert outputs(await send_and_settle(session, "again")) == ["alive"]
             assert not is_alive(tmp_path / "pid")
 
 
@@ -381,7 +381,7 @@ class TestHook:
         for _ in range(2):  # the second conversation finds our own hook, and does not call it twice
             async with conversation(tmp_path, ["true"], url, with_settings=ALWAYS) as session:
                 seen = notices(session)
-                await said_and_settled(session)
+                await send_and_settle(session)
                 assert "STATUS$SETTING_UP_GIT_HOOKS" in [status.id for status in seen]
             assert await self.commit(tmp_path) == "before\nours\n"
         assert stat.S_IMODE(hook.stat().st_mode) == 0o755
@@ -398,7 +398,7 @@ class TestHook:
         monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "config"))
         async with conversation(tmp_path, ["true"], url, with_settings=ALWAYS) as session:
             seen = notices(session)
-            await said_and_settled(session)
+            await send_and_settle(session)
             assert session.state.agent_state is AgentState.FINISHED
             assert any("was not installed as hook: The git setting core.hooksPath" in status.message for status in seen)
         assert list((tmp_path / "shared").iterdir()) == []
@@ -410,7 +410,7 @@ class TestHook:
         for name in ("pre-commit", "pre-commit.local"):
             (hooks / name).write_text(name)
         async with conversation(tmp_path, ["true"], url, with_settings=ALWAYS) as session:
-            await said_and_settled(session)
+            await send_and_settle(session)
         assert [(hooks / name).read_text() for name in ("pre-commit", "pre-commit.local")] == [
             "pre-commit",
             "pre-commit.local",
@@ -435,7 +435,7 @@ class TestWaiting:
                 await begun.wait()
                 await session.interrupt()
                 (tmp_path / "go").touch()
-                events = await said_and_settled(session, "go on")  # at once: what ends is not what it waits for
+                events = await send_and_settle(session, "go on")  # at once: what ends is not what it waits for
             assert session.state.agent_state is AgentState.FINISHED
             assert outputs(events)[-1] == str(tmp_path / "workspace" / "repo")
             assert clones(events) == 1
@@ -444,11 +444,11 @@ class TestWaiting:
         url = make_repository(tmp_path / "repo.git", README)
         runtime = ScriptedRuntime(lambda action: ValueError("boom"))
         async with conversation(tmp_path, ["true"] * 2, url, make_runtime=lambda workspace: runtime) as session:
-            events = await said_and_settled(session)
+            events = await send_and_settle(session)
             assert session.state.reason.endswith("ValueError: boom")
             assert len(by_environment(events)) == 1, "one attempt a message, however many wait for it"
             runtime.answer = lambda action: CmdOutputObservation(command="", metadata=CmdOutputMetadata(exit_code=0))
-            await said_and_settled(session, "again")
+            await send_and_settle(session, "again")
             assert session.state.reason == ""
 
     async def test_unexpected_error_at_start_is_reported(self, tmp_path: Path) -> None:
@@ -457,7 +457,7 @@ class TestWaiting:
                 raise OSError("no space")
 
         async with conversation(tmp_path, ["true"], make_runtime=lambda workspace: Broken()) as session:
-            await said_and_settled(session)
+            await send_and_settle(session)
             assert "The sandbox cannot be started: OSError: no space" in session.state.reason
             assert session.state.agent_state is AgentState.ERROR
 
@@ -568,7 +568,7 @@ async def test_sandbox_may_reach_the_chosen_repository(tmp_path: Path) -> None:
 async def test_each_step_has_its_own_time_limit(tmp_path: Path) -> None:
     origin = make_repository(tmp_path / "origin.git", {**README, SETUP: "true\n", HOOK: "true\n"})
     async with conversation(tmp_path, ["true"], origin, with_settings=ALWAYS) as session:
-        events = await said_and_settled(session)
+        events = await send_and_settle(session)
         steps = [e.event for e in events if isinstance(e.event, CmdRunAction) and e.source is EventSource.ENVIRONMENT]
         assert [step.timeout for step in steps] == [1830, 90, 630, 90]
         assert all(step.hidden and step.blocking for step in steps)

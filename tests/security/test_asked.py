@@ -14,7 +14,7 @@ from core.session.agent_session import AgentSession
 from core.settings.config import Settings
 from core.settings.security_settings import SecuritySettings
 from tests.doubles import FINISH, call
-from tests.session.test_session import conversation, said_and_settled
+from tests.session.test_session import conversation, send_and_settle
 from tests.warm_servers import WarmRuntime
 from tui.approval.question import Question, ask_about
 from tui.approval.risk_text import asked_line
@@ -68,7 +68,7 @@ async def test_card_chat_and_reopened_conversation_show_the_same_rule_and_risk(
     ]
     settings = HEEDFUL if asker == "risk analyzers" else Settings()  # else they would say what the rules say
     async with conversation(tmp_path, [*turns, FINISH], settings=settings) as session:
-        await said_and_settled(session)
+        await send_and_settle(session)
         assert session.state.agent_state is AgentState.AWAITING_USER_CONFIRMATION
         seen, told, id = await card_of(session), await chat_of(session), session.id
         assert (seen.rule, seen.risk or risk) == (asker, risk or seen.risk)

@@ -16,7 +16,7 @@ from core.mcp.server_status import ServerState
 from core.settings.config import Settings
 from tests.doubles import FINISH, bash, call, write_script
 from tests.mcp.supervised import START_S, supervised
-from tests.session.test_session import of
+from tests.session.test_session import of_type
 from tests.warm_servers import WarmRuntime
 
 MARKED = """
@@ -66,7 +66,7 @@ async def rules(tmp_path: Path, tool: str, *, mode: str = "never") -> list[str]:
         async with asyncio.timeout(START_S):
             await session.send("go")
             await session.settled()
-        calls = of(await session.stream.read(), MCPAction)
+        calls = of_type(await session.stream.read(), MCPAction)
         waits = session.state.agent_state is AgentState.AWAITING_USER_CONFIRMATION
         asked = [one.judgement.rule for one in calls if one.judgement is not None]
         assert waits == bool(asked)

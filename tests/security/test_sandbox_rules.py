@@ -19,7 +19,7 @@ from core.security.sandbox_rules import CUT, TOO_MANY, denials, status
 from runtime.local.local_runtime import LocalRuntime
 from tests.doubles import FINISH, bash
 from tests.runtime.isolation.confined import WALLED, own
-from tests.session.test_session import conversation, of, said_and_settled
+from tests.session.test_session import conversation, of_type, send_and_settle
 
 
 def deny(*patterns: str) -> list[Rule]:
@@ -161,10 +161,10 @@ async def test_sandbox_enforces_rules_for_scripts(tmp_path: Path) -> None:
     async with conversation(tmp_path, [*turns, *turns], make_runtime=make_runtime) as session:
         statuses = list[str]()
         session.frames.watch(lambda frame: statuses.append(frame.message) if isinstance(frame, Status) else None)
-        (done,) = of(await said_and_settled(session), CmdOutputObservation)
+        (done,) = of_type(await send_and_settle(session), CmdOutputObservation)
         assert done.content.splitlines() == ["canary of other.txt", "cat: secret.txt: Permission denied"]
         assert CHANGED not in statuses
         policy.write_text('deny = ["read(secret.txt)", "read(other.txt)"]')
-        _, done = of(await said_and_settled(session), CmdOutputObservation)
+        _, done = of_type(await send_and_settle(session), CmdOutputObservation)
         assert "canary of other.txt" in done.content
         assert CHANGED in statuses

@@ -19,7 +19,7 @@ from core.session.agent_session import AgentSession
 from core.settings.config import Settings
 from tests.doubles import FINISH, bash, write_script
 from tests.program import Handloom
-from tests.session.test_session import FREE, conversation, of
+from tests.session.test_session import FREE, conversation, of_type
 from tests.warm_servers import WarmRuntime
 
 READS = {"tool_calls": [bash("cat ~/Downloads/notes.txt 2>/dev/null; echo read")]}
@@ -39,7 +39,7 @@ async def settled(session: AgentSession) -> AgentState:
 
 async def rules(session: AgentSession) -> list[str]:
     """Of each command so far: the rule that asked, or nothing."""
-    commands = of(await session.stream.read(), CmdRunAction)
+    commands = of_type(await session.stream.read(), CmdRunAction)
     return [command.judgement.rule if command.judgement is not None else "" for command in commands]
 
 
@@ -136,7 +136,7 @@ class TestAnswersAreKept:
     async def test_source_pattern_is_accepted_only_for_taint_questions(self, tmp_path: Path) -> None:
         async with conversation(tmp_path, [READS, PUSHES[0], FINISH]) as session:
             await said(session)
-            held = of(await session.stream.read(), CmdRunAction)[-1]
+            held = of_type(await session.stream.read(), CmdRunAction)[-1]
             free = held.model_copy(update={"judgement": None})
             folders = session.guard.folders
             facts = facts_of(held, workspace=folders.workspace)

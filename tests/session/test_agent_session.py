@@ -43,7 +43,7 @@ from core.store.sqlite import sqlite3
 from core.stream import EventStreamSubscriber
 from tests.delegation.test_delegation import DELEGATE, has_child, parent
 from tests.doubles import FINISH, ScriptedRuntime, bash, write_script
-from tests.session.test_session import FREE, conversation, of, said_and_settled
+from tests.session.test_session import FREE, conversation, of_type, send_and_settle
 from tests.streams import heard
 
 ENDLESS = {"text": "a long answer " * 500, "tokens_per_s": 50}
@@ -68,18 +68,18 @@ async def state_is(session: AgentSession, wanted: AgentState) -> None:
 
 async def test_resting_session_is_suspended_and_resumed_by_a_message(tmp_path: Path) -> None:
     async with conversation(tmp_path, [*STEP, *STEP], make_runtime=runtimes()) as session:
-        await said_and_settled(session)
+        await send_and_settle(session)
         assert (session.rests, session.suspension.is_on) == (True, False)
         told, before = heard(session.frames), session.rests_since
         assert await session.suspend(TOO_MANY)
         assert (session.suspension.is_on, session.rests_since) == (True, before)
         assert told == [(TOO_MANY.level, TOO_MANY.id, TOO_MANY.message)]
         model = session.active_model._llm
-        await said_and_settled(session, "again")
+        await send_and_settle(session, "again")
         assert not session.suspension.is_on
         assert session.active_model._llm is not model
         assert session.rests_since >= before
-        assert len(of(await session.stream.read(), CmdRunAction)) == 2
+        assert len(of_type(await session.stream.read(), CmdRunAction)) == 2
         assert (TOO_MANY.level, TOO_MANY.id, "") in told
 
 
@@ -139,7 +139,7 @@ async def test_user_commands_restores_and_undos_are_refused_while_the_agent_work
         await session.settled()
         with pytest.raises(UsageError, match="Name the file to restore"):
             await session.leftovers.put_back("x")
-        assert of(await session.stream.read(), CmdRunAction) == []
+        assert of_type(await session.stream.read(), CmdRunAction) == []
 
 
 async def test_command_is_refused_while_the_user_has_the_terminal(tmp_path: Path) -> None:
@@ -169,17 +169,17 @@ async def test_nothing_starts_after_a_pause_until_resume(tmp_path: Path) -> None
             await session.settled()
         await state_is(session, AgentState.PAUSED)
         events = await session.stream.read()
-        assert (len(of(events, CmdRunAction)), len(of(events, CmdOutputObservation))) == (1, 1)
+        assert (len(of_type(events, CmdRunAction)), len(of_type(events, CmdOutputObservation))) == (1, 1)
         await session.resume()
         async with asyncio.timeout(20):
             await session.settled()
         assert session.state.agent_state is AgentState.FINISHED
-        assert len(of(await session.stream.read(), CmdRunAction)) == 2
+        assert len(of_type(await session.stream.read(), CmdRunAction)) == 2
 
 
 async def test_queued_message_is_sent_with_its_pictures_and_context(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH, ENDLESS, FINISH]) as session:
-        await said_and_settled(session)
+        await send_and_settle(session)
         await session.send("go on")
         await state_is(session, AgentState.RUNNING)
         picture = "data:image/png;base64,AAAA"
@@ -191,11 +191,11 @@ async def test_queued_message_is_sent_with_its_pictures_and_context(tmp_path: Pa
         assert dropped.event.image_urls is None
         await session.unqueue(dropped.id)
         assert [queued.id for queued in session.state.queued] == [kept.id]
-        assert of(await session.stream.read(after=dropped.id), NullAction)
+        assert of_type(await session.stream.read(after=dropped.id), NullAction)
         await session.interrupt()
         async with asyncio.timeout(20):
             await session.settled()
-        said = [m.content for m in of(await session.stream.read(), MessageAction) if not m.queued]
+        said = [m.content for m in of_type(await session.stream.read(), MessageAction) if not m.queued]
         assert "never" not in said
 
 
@@ -298,7 +298,7 @@ async def test_model_answers_while_the_sandbox_starts(tmp_path: Path) -> None:
     runtime = Starting()
     async with conversation(tmp_path, [{"text": "one"}, {"text": "two"}], make_runtime=lambda _: runtime) as session:
         for text in ("go", "go on"):
-            await said_and_settled(session, text)
+            await send_and_settle(session, text)
         assert runtime.notes == ["start"]
         assert not session.rests
         assert not await session.suspend(TOO_MANY)
@@ -308,7 +308,7 @@ async def test_model_answers_while_the_sandbox_starts(tmp_path: Path) -> None:
         runtime.is_there.set()
         assert (await undoing).text == "go on"
         assert session.rests
-        await said_and_settled(session, "and on")
+        await send_and_settle(session, "and on")
         assert runtime.notes == ["start"] * 2
 
 
@@ -342,7 +342,7 @@ async def test_closing_releases_everything_even_if_the_sandbox_fails(tmp_path: P
     async with ConversationManager(store_home, FREE, make_runtime=lambda _: Closing(), environ={}) as manager:
         session = await manager.create(workspace=str(tmp_path), model=write_script(tmp_path, [FINISH, FINISH]))
         assert session.opened_after == -1
-        await said_and_settled(session)
+        await send_and_settle(session)
         model = closing(session)
         last = session.stream.latest_id
         with pytest.raises(OSError, match="does not end") if broken else nullcontext():
@@ -355,7 +355,7 @@ async def test_closing_releases_everything_even_if_the_sandbox_fails(tmp_path: P
         await manager.close(session.id)
         again = await manager.open(session.id)
         assert (again.opened_after, again.stream.latest_id) == (last, last)
-        await said_and_settled(again)
+        await send_and_settle(again)
 
 
 def closing(session: AgentSession) -> list[str]:
@@ -373,13 +373,13 @@ def closing(session: AgentSession) -> list[str]:
 
 async def test_switched_model_gives_the_next_answer_and_the_old_one_is_closed(tmp_path: Path) -> None:
     async with conversation(tmp_path, [{"text": "of the first"}]) as session:
-        await said_and_settled(session)
+        await send_and_settle(session)
         other = write_script(tmp_path, [{"text": "of the other"}] * 2, "other.yaml")
         model = closing(session)
         await session.active_model.switch(other)
         assert (model, session.active_model.name, session.info.model) == (["closed"], other, other)
-        events = await said_and_settled(session)
-        assert [m.content for m in of(events, MessageAction)][-1] == "of the other"
+        events = await send_and_settle(session)
+        assert [m.content for m in of_type(events, MessageAction)][-1] == "of the other"
 
 
 async def test_reopened_session_restores_state_from_the_log(tmp_path: Path) -> None:
@@ -387,7 +387,7 @@ async def test_reopened_session_restores_state_from_the_log(tmp_path: Path) -> N
     turns = [{"text": "one"}, {"text": "two"}]
     async with conversation(tmp_path, turns, settings=asks) as session:
         for text in ("go", "go on"):
-            await said_and_settled(session, text)
+            await send_and_settle(session, text)
         await session.approval.permit("bash(touch *)", Scope.CONVERSATION)
         last = [e.id for e in await session.stream.read() if isinstance(e.event, MessageAction)][-2]
         begun = await session.stream.append(UndoAction(first=last, chat=True, files=False), EventSource.USER)
@@ -412,7 +412,7 @@ async def test_reopened_session_restores_state_from_the_log(tmp_path: Path) -> N
             with pytest.raises(ConsentError, match="elsewhere"):
                 await wish
         await again.consent.give()
-        await said_and_settled(again)
+        await send_and_settle(again)
 
 
 async def test_plan_mode_note_is_added_to_each_message(tmp_path: Path) -> None:
@@ -421,8 +421,8 @@ async def test_plan_mode_note_is_added_to_each_message(tmp_path: Path) -> None:
         await session.settled()
         session.approval.set_mode("plan")
         assert session.approval.mode is ConfirmMode.PLAN
-        await said_and_settled(session)
-        first, second = [m.context for m in of(await session.stream.read(), MessageAction) if m.content == "go"]
+        await send_and_settle(session)
+        first, second = [m.context for m in of_type(await session.stream.read(), MessageAction) if m.content == "go"]
         assert (first, second) == ("beside", PLANNING_NOTE)
 
 
@@ -434,7 +434,7 @@ async def test_busy_subscriber_prevents_suspension(tmp_path: Path, monkeypatch: 
         await may_end.wait()
 
     async with conversation(tmp_path, [FINISH], make_runtime=runtimes()) as session:
-        await said_and_settled(session)
+        await send_and_settle(session)
         session.stream.subscribe(EventStreamSubscriber.TEST, chew, "test")
         await session.unqueue(0)
         assert session.rests
@@ -447,7 +447,7 @@ async def test_busy_subscriber_prevents_suspension(tmp_path: Path, monkeypatch: 
 
 async def test_session_closed_while_resuming_closes_the_new_model(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH], make_runtime=runtimes()) as session:
-        await said_and_settled(session)
+        await send_and_settle(session)
         assert await session.suspend(TOO_MANY)
         make, asked, may_go_on = session.active_model._make_llm, asyncio.Event(), asyncio.Event()
 
@@ -472,8 +472,8 @@ async def test_daily_limits_are_checked_if_configured(tmp_path: Path) -> None:
     settings = Settings.model_validate({"agent": {"confirm": "never"}, "day": {"max_budget": 0.5}})
     for given, halt in ((FREE, None), (settings, Halt(HaltKind.LIMIT, "day_budget"))):
         async with conversation(tmp_path, dear, settings=given, make_runtime=runtimes()) as session:
-            await said_and_settled(session)
-            await said_and_settled(session)
+            await send_and_settle(session)
+            await send_and_settle(session)
             assert session.state.halt == halt
 
 

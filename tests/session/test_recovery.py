@@ -31,7 +31,7 @@ from core.session.agent_session import REPEATING, AgentSession
 from core.settings.config import Settings
 from core.stream import EventStream
 from tests.doubles import FINISH, ScriptedRuntime, bash, call, gone, write_script
-from tests.session.test_session import FREE, conversation, of, said_and_settled
+from tests.session.test_session import FREE, conversation, of_type, send_and_settle
 from tests.streams import opened_stream
 from tests.warm_servers import WarmRuntime
 
@@ -51,16 +51,16 @@ async def recover(session: Any, option: HaltOption, model: str = "") -> list[Any
 
 async def test_retry_asks_the_failed_model_again(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FAILS]) as session:
-        events = await said_and_settled(session)
+        events = await send_and_settle(session)
         assert session.state.halt == Halt(HaltKind.MODEL, "server")
-        assert of(events, ErrorObservation)[-1].error_id == "LLM$SERVER"
+        assert of_type(events, ErrorObservation)[-1].error_id == "LLM$SERVER"
         events = await recover(session, HaltOption.RETRY)
         assert session.state.agent_state is AgentState.FINISHED
 
 
 async def test_switching_the_model_continues_and_a_failed_switch_changes_nothing(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FAILS]) as session:
-        await said_and_settled(session)
+        await send_and_settle(session)
         with pytest.raises(ConfigurationError):
             await session.recover(HaltOption.SWITCH_MODEL, "scripted:/nowhere.yaml")
         assert session.state.halt is not None
@@ -73,16 +73,16 @@ async def test_switching_the_model_continues_and_a_failed_switch_changes_nothing
 async def test_too_long_history_is_condensed_automatically(tmp_path: Path) -> None:
     work = [{"tool_calls": [call("think", thought=str(n))]} for n in range(6)]
     async with conversation(tmp_path, [*work, TOO_LONG], make_runtime=lambda folder: ScriptedRuntime()) as session:
-        events = await said_and_settled(session)
+        events = await send_and_settle(session)
         assert session.state.agent_state is AgentState.FINISHED
-        (cut,) = of(events, CondensationAction)
+        (cut,) = of_type(events, CondensationAction)
         assert len(cut.forgotten) >= 6
 
 
 async def test_user_is_asked_if_condensing_did_not_help(tmp_path: Path) -> None:
     async with conversation(tmp_path, [TOO_LONG]) as session:
         await session.stream.append(CondensationRequestAction(), EventSource.USER)
-        await said_and_settled(session)
+        await send_and_settle(session)
         assert session.state.halt == Halt(HaltKind.MODEL, "context_window")
         assert session.state.halt.options[0] is HaltOption.CONDENSE
         await recover(session, HaltOption.CONDENSE)
@@ -95,9 +95,9 @@ async def test_lost_sandbox_is_restarted(tmp_path: Path) -> None:
     async with conversation(
         tmp_path, turns, make_runtime=lambda folder: ScriptedRuntime(lambda action: next(answers))
     ) as session:
-        events = await said_and_settled(session)
+        events = await send_and_settle(session)
         assert session.state.halt == Halt(HaltKind.SANDBOX)
-        assert len(of(events, ErrorObservation)) == 1
+        assert len(of_type(events, ErrorObservation)) == 1
         await recover(session, HaltOption.RESTART_SANDBOX)
         assert session.state.agent_state is AgentState.FINISHED
 
@@ -105,10 +105,10 @@ async def test_lost_sandbox_is_restarted(tmp_path: Path) -> None:
 async def test_restarted_sandbox_has_a_new_shell(tmp_path: Path) -> None:
     turns = [{"tool_calls": [bash("x=1; kill -9 $PPID")]}, {"tool_calls": [bash("echo [$x]")]}, FINISH]
     async with conversation(tmp_path, turns, make_runtime=WarmRuntime) as session:
-        await said_and_settled(session)
+        await send_and_settle(session)
         assert session.state.halt == Halt(HaltKind.SANDBOX)
         events = await recover(session, HaltOption.RESTART_SANDBOX)
-        assert of(events, CmdOutputObservation)[-1].content == "[]"
+        assert of_type(events, CmdOutputObservation)[-1].content == "[]"
         assert session.state.agent_state is AgentState.FINISHED
 
 
@@ -117,7 +117,7 @@ async def test_failed_step_can_be_skipped(tmp_path: Path) -> None:
     async with conversation(
         tmp_path, turns, make_runtime=lambda folder: ScriptedRuntime(lambda action: gone())
     ) as session:
-        await said_and_settled(session)
+        await send_and_settle(session)
         await recover(session, HaltOption.SKIP)
         assert session.state.agent_state is AgentState.FINISHED
 
@@ -126,10 +126,10 @@ LOOP = [{"tool_calls": [bash("make")]}] * 4
 
 
 async def looped(session: Any) -> list[Any]:
-    events = await said_and_settled(session, "build it")
+    events = await send_and_settle(session, "build it")
     assert session.state.halt is not None
     assert session.state.halt.kind is HaltKind.STUCK
-    assert len(of(events, LoopDetectionObservation)) == 1
+    assert len(of_type(events, LoopDetectionObservation)) == 1
     return events
 
 
@@ -137,7 +137,7 @@ async def test_looping_agent_is_told_that_it_repeats_itself(tmp_path: Path) -> N
     async with conversation(tmp_path, [*LOOP, FINISH], make_runtime=lambda folder: ScriptedRuntime()) as session:
         await looped(session)
         events = await recover(session, HaltOption.TELL)
-        said = of(events, MessageAction)[-1].content
+        said = of_type(events, MessageAction)[-1].content
         assert "You are repeating yourself: The agent did the same 4 times, with the same result." in said
         assert session.state.agent_state is AgentState.FINISHED
 
@@ -146,7 +146,7 @@ async def test_last_request_can_be_resent(tmp_path: Path) -> None:
     async with conversation(tmp_path, [*LOOP, FINISH], make_runtime=lambda folder: ScriptedRuntime()) as session:
         await looped(session)
         events = await recover(session, HaltOption.RESEND)
-        assert [message.content for message in of(events, MessageAction)] == ["build it", "build it"]
+        assert [message.content for message in of_type(events, MessageAction)] == ["build it", "build it"]
         assert session.state.agent_state is AgentState.FINISHED
 
 
@@ -156,24 +156,24 @@ async def test_loop_can_be_cut_and_the_user_continues(tmp_path: Path) -> None:
         events = await recover(session, HaltOption.CUT_LOOP)
         rests = session.state
         assert rests.agent_state is AgentState.AWAITING_USER_INPUT
-        assert len(of(events, CondensationAction)) == 1
-        await said_and_settled(session, "another way")
+        assert len(of_type(events, CondensationAction)) == 1
+        await send_and_settle(session, "another way")
         assert session.state.agent_state is AgentState.FINISHED
 
 
 @pytest.mark.parametrize("turns", [[FAILS], [*LOOP, FINISH]])
 async def test_halt_can_be_stopped_and_resumed_later(tmp_path: Path, turns: list[Any]) -> None:
     async with conversation(tmp_path, turns, make_runtime=lambda folder: ScriptedRuntime()) as session:
-        await said_and_settled(session)
+        await send_and_settle(session)
         await recover(session, HaltOption.STOP)
         assert (session.state.agent_state, session.state.halt) == (AgentState.STOPPED, None)
-        await said_and_settled(session, "go on")
+        await send_and_settle(session, "go on")
         assert session.state.agent_state is AgentState.FINISHED
 
 
 async def test_option_that_is_not_offered_does_nothing(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FAILS]) as session:
-        await said_and_settled(session)
+        await send_and_settle(session)
         before = await session.stream.read()
         await session.recover(HaltOption.EXTEND)
         await session.recover(HaltOption.CUT_LOOP)
@@ -182,13 +182,13 @@ async def test_option_that_is_not_offered_does_nothing(tmp_path: Path) -> None:
 
 async def test_halt_and_its_options_survive_a_restart(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FAILS]) as session:
-        await said_and_settled(session)
+        await send_and_settle(session)
         id = session.info.id
     async with ConversationManager(tmp_path / "home", FREE, make_runtime=WarmRuntime, environ={}) as manager:
         again = await manager.open(id)
         assert again.state.halt == Halt(HaltKind.MODEL, "server")
         await again.recover(HaltOption.STOP)
-        await said_and_settled(again, "once more")  # the script fails once in each process
+        await send_and_settle(again, "once more")  # the script fails once in each process
         await recover(again, HaltOption.RETRY)
         assert again.state.agent_state is AgentState.FINISHED
 
@@ -197,19 +197,19 @@ async def test_daily_limit_counts_all_conversations_before_the_call(tmp_path: Pa
     settings = Settings.model_validate({"agent": {"confirm": "never"}, "day": {"max_budget": 1.0}})
     dear = [{**FINISH, "usage": {"prompt_tokens": 10, "cost": 0.6}}] * 3
     async with conversation(tmp_path, dear, settings=settings) as session:
-        await said_and_settled(session)
+        await send_and_settle(session)
         assert session.state.agent_state is AgentState.FINISHED
     other = tmp_path / "other"
     other.mkdir()
     async with ConversationManager(tmp_path / "home", settings, make_runtime=WarmRuntime, environ={}) as manager:
         second = await manager.create(workspace=str(other), model=write_script(other, dear))
-        await said_and_settled(second)
+        await send_and_settle(second)
         assert second.state.agent_state is AgentState.FINISHED
-        await said_and_settled(second, "more")
+        await send_and_settle(second, "more")
         assert second.state.halt == Halt(HaltKind.LIMIT, "day_budget")
         assert "all conversations together have used $1.20" in second.state.reason
         events = await recover(second, HaltOption.EXTEND)
-        assert len(of(events, AgentFinishAction)) == 2
+        assert len(of_type(events, AgentFinishAction)) == 2
 
 
 async def test_message_queued_during_work_is_sent_after_it(tmp_path: Path) -> None:

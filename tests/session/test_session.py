@@ -60,14 +60,14 @@ async def conversation(
         yield await manager.create(workspace=str(workspace), model=write_script(tmp_path, turns))
 
 
-async def said_and_settled(session: AgentSession, text: str = "go") -> list[Envelope]:
+async def send_and_settle(session: AgentSession, text: str = "go") -> list[Envelope]:
     await session.send(text)
     async with asyncio.timeout(20):
         await session.settled()
     return await session.stream.read()
 
 
-def of(events: Sequence[Envelope], *types: type) -> list[Any]:
+def of_type(events: Sequence[Envelope], *types: type) -> list[Any]:
     return [e.event for e in events if isinstance(e.event, types)]
 
 
@@ -77,7 +77,7 @@ async def test_one_message_end_to_end(tmp_path: Path) -> None:
     async with conversation(tmp_path, turns) as session:
         frames: list[Frame] = []
         session.frames.watch(frames.append)
-        events = await said_and_settled(session, "say hello")
+        events = await send_and_settle(session, "say hello")
         assert [type(e.event).__name__ for e in events] == [
             "SystemMessageAction",
             "AgentStateChangedObservation",
@@ -114,8 +114,8 @@ async def test_one_message_end_to_end(tmp_path: Path) -> None:
 async def test_several_tool_calls_in_one_answer_run_in_order(tmp_path: Path) -> None:
     turns = [{"tool_calls": [bash("echo 1 > f"), bash("echo 2 >> f"), bash("cat f")]}, FINISH]
     async with conversation(tmp_path, turns) as session:
-        events = await said_and_settled(session)
-        assert [o.content for o in of(events, CmdOutputObservation)] == ["", "", "1\n2"]
+        events = await send_and_settle(session)
+        assert [o.content for o in of_type(events, CmdOutputObservation)] == ["", "", "1\n2"]
 
 
 async def test_files_are_edited_for_real(tmp_path: Path) -> None:
@@ -125,21 +125,21 @@ async def test_files_are_edited_for_real(tmp_path: Path) -> None:
         "str_replace_editor", command="str_replace", path=str(path), old_str="one", new_str="two", security_risk="LOW"
     )
     async with conversation(tmp_path, [{"tool_calls": [create]}, {"tool_calls": [replace]}, FINISH]) as session:
-        await said_and_settled(session)
+        await send_and_settle(session)
         assert path.read_text() == "two\n"
 
 
 async def test_reopened_conversation_has_the_same_state(tmp_path: Path) -> None:
     turns = [FINISH, {"text": "Again.", "tool_calls": [bash("echo second")]}, FINISH]
     async with conversation(tmp_path, turns) as session:
-        first, id = await said_and_settled(session), session.info.id
+        first, id = await send_and_settle(session), session.info.id
     async with ConversationManager(tmp_path / "home", FREE, make_runtime=WarmRuntime, environ={}) as manager:
         again = await manager.open(id)
         assert (await again.stream.read())[: len(first)] == first
         assert again.state.agent_state is AgentState.FINISHED
         assert again.info.title == "go"
-        events = await said_and_settled(again, "and more")
-        assert of(events, CmdOutputObservation)[0].content == "second"
+        events = await send_and_settle(again, "and more")
+        assert of_type(events, CmdOutputObservation)[0].content == "second"
         assert await manager.open(id) is again
 
 
@@ -168,7 +168,7 @@ async def test_interrupt_ends_a_model_call_at_once(tmp_path: Path) -> None:
         ready = on_frame(session, lambda frame: isinstance(frame, TokenDelta))
         await interrupted_once(ready, session)
         assert session.state.agent_state is AgentState.STOPPED
-        assert not of(await session.stream.read(), AgentFinishAction)
+        assert not of_type(await session.stream.read(), AgentFinishAction)
 
 
 def has_begun(frame: Frame) -> bool:
@@ -182,20 +182,20 @@ async def test_interrupted_command_keeps_its_output(tmp_path: Path) -> None:
         ready = on_frame(session, has_begun)
         await interrupted_once(ready, session)
         events = await session.stream.read()
-        (output,) = of(events, CmdOutputObservation)
+        (output,) = of_type(events, CmdOutputObservation)
         assert (output.content, output.exit_code) == ("begun", 130)
         assert output.metadata.suffix == INTERRUPTED
-        (refused,) = of(events, ErrorObservation)
+        (refused,) = of_type(events, ErrorObservation)
         assert refused.content == "Stop button pressed. The action has not been executed."
-        events = await said_and_settled(session, "go on")
-        assert of(events, AgentFinishAction)
+        events = await send_and_settle(session, "go on")
+        assert of_type(events, AgentFinishAction)
 
 
 async def test_action_interrupted_before_its_start_is_answered(tmp_path: Path) -> None:
     asks = Settings.model_validate({"agent": {"confirm": "always"}})
     for calls in ([bash("echo x")], [call("delegate", task="x")]):
         async with conversation(tmp_path, [{"tool_calls": calls}, FINISH], settings=asks) as session:
-            await said_and_settled(session)
+            await send_and_settle(session)
             await asyncio.gather(session.approval.confirm(), session.interrupt())
             async with asyncio.timeout(10):
                 await session.settled()
@@ -224,19 +224,19 @@ async def test_closing_during_a_command_leaves_nothing_open(tmp_path: Path) -> N
 async def test_actions_wait_for_approval(tmp_path: Path) -> None:
     turns = [{"tool_calls": [bash("touch made")]}, FINISH]
     async with conversation(tmp_path, turns, settings=Settings()) as session:
-        await said_and_settled(session)
+        await send_and_settle(session)
         assert session.state.agent_state is AgentState.AWAITING_USER_CONFIRMATION
         assert not (tmp_path / "workspace" / "made").exists()
         await session.approval.confirm()
         await session.settled()
         assert (tmp_path / "workspace" / "made").exists()
-        assert len(of(await session.stream.read(), CmdRunAction)) == 1
+        assert len(of_type(await session.stream.read(), CmdRunAction)) == 1
 
 
 async def test_waiting_approval_survives_a_restart(tmp_path: Path) -> None:
     turns = [{"tool_calls": [bash("touch made")]}, FINISH]
     async with conversation(tmp_path, turns, settings=Settings()) as session:
-        await said_and_settled(session)
+        await send_and_settle(session)
         id = session.info.id
     async with ConversationManager(tmp_path / "home", Settings(), make_runtime=WarmRuntime, environ={}) as manager:
         again = await manager.open(id)
@@ -249,11 +249,11 @@ async def test_waiting_approval_survives_a_restart(tmp_path: Path) -> None:
 async def test_denied_action_is_not_run(tmp_path: Path) -> None:
     turns = [{"tool_calls": [bash("touch made")]}, {"expect": "too risky", **FINISH}]
     async with conversation(tmp_path, turns, settings=Settings()) as session:
-        await said_and_settled(session)
+        await send_and_settle(session)
         await session.approval.reject("too risky")
         await session.settled()
         assert not (tmp_path / "workspace" / "made").exists()
-        assert len(of(await session.stream.read(), UserRejectObservation)) == 1
+        assert len(of_type(await session.stream.read(), UserRejectObservation)) == 1
         assert session.state.agent_state is AgentState.FINISHED
 
 
@@ -263,8 +263,8 @@ async def test_risky_mode_asks_only_for_high_or_unknown_risk(tmp_path: Path) -> 
         tmp_path, [{"tool_calls": [bash("echo safe")]}, {"tool_calls": [risky]}, FINISH]
     ) as session:
         session.approval.set_mode(ConfirmMode.RISKY)
-        events = await said_and_settled(session)
-        assert [o.content for o in of(events, CmdOutputObservation)] == ["safe"]
+        events = await send_and_settle(session)
+        assert [o.content for o in of_type(events, CmdOutputObservation)] == ["safe"]
         assert session.state.awaiting is not None
 
 
@@ -275,12 +275,12 @@ async def test_extending_a_limit_resumes_the_work(tmp_path: Path) -> None:
     settings = Settings.model_validate({"agent": {"confirm": "never", "max_iterations": 1}})
     turns = [{"tool_calls": [bash("echo one")]}, FINISH]
     async with conversation(tmp_path, turns, settings=settings) as session:
-        events = await said_and_settled(session)
+        events = await send_and_settle(session)
         assert (session.state.agent_state, session.state.halt) == (
             AgentState.PAUSED,
             Halt(HaltKind.LIMIT, "iterations"),
         )
-        changed = of(events, AgentStateChangedObservation)[-1]
+        changed = of_type(events, AgentStateChangedObservation)[-1]
         assert changed.reason == "Agent reached maximum iteration. Current iteration: 1, max iteration: 1"
         await session.recover(HaltOption.EXTEND)
         await session.settled()
@@ -293,7 +293,7 @@ async def test_extending_a_limit_resumes_the_work(tmp_path: Path) -> None:
 async def test_failed_model_is_reported_and_asked_again_on_resume(tmp_path: Path) -> None:
     turns = [{"text": "x", "fault": "server_error"}, FINISH]
     async with conversation(tmp_path, turns) as session:
-        await said_and_settled(session)
+        await send_and_settle(session)
         assert session.state.agent_state is AgentState.ERROR
         await session.resume()
         await session.settled()
@@ -304,8 +304,8 @@ async def test_runtime_exception_is_always_an_observation(tmp_path: Path) -> Non
     runtime = ScriptedRuntime(lambda action: ValueError("boom"))
     turns = [{"tool_calls": [bash("x")]}, FINISH]
     async with conversation(tmp_path, turns, make_runtime=lambda workspace: runtime) as session:
-        events = await said_and_settled(session)
-        (error,) = of(events, ErrorObservation)
+        events = await send_and_settle(session)
+        (error,) = of_type(events, ErrorObservation)
         assert (error.content, error.error_id) == ("ValueError: boom", "RUNTIME$FAILED")
         assert session.state.agent_state is AgentState.FINISHED
 
@@ -315,11 +315,11 @@ async def test_lost_sandbox_stops_the_agent_with_a_reason(tmp_path: Path) -> Non
     runtime = ScriptedRuntime(lambda action: answers.pop(0))
     turns = [{"tool_calls": [bash("x")]}, {"tool_calls": [bash("x")]}, FINISH]
     async with conversation(tmp_path, turns, make_runtime=lambda workspace: runtime) as session:
-        await said_and_settled(session)
+        await send_and_settle(session)
         failed = session.state
         assert failed.agent_state is AgentState.ERROR
         assert "Send a message" in failed.reason
-        await said_and_settled(session, "try again")
+        await send_and_settle(session, "try again")
         assert session.state.agent_state is AgentState.FINISHED
 
 
@@ -330,7 +330,7 @@ async def test_invalid_model_answer_is_reported_to_the_model(tmp_path: Path) -> 
         FINISH,
     ]
     async with conversation(tmp_path, turns) as session:
-        await said_and_settled(session)
+        await send_and_settle(session)
         assert session.state.agent_state is AgentState.FINISHED
 
 
@@ -352,8 +352,8 @@ async def test_full_disk_pauses_the_work_until_there_is_space(tmp_path: Path, mo
             await real(batch)
 
         monkeypatch.setattr(session._store._writer, "_insert", insert)
-        events = await said_and_settled(session)
-        assert of(events, CmdOutputObservation)[0].content == "kept"
+        events = await send_and_settle(session)
+        assert of_type(events, CmdOutputObservation)[0].content == "kept"
         assert len([n for n in notices if "disk is full" in n]) == 3
         assert notices[-1] == ""
         assert [e.id for e in events] == list(range(len(events)))
@@ -423,15 +423,15 @@ async def test_conversations_are_independent(tmp_path: Path) -> None:
             turns = [{"tool_calls": [bash(f"echo number {n}")]}, FINISH]
             model = write_script(tmp_path, turns, f"{n}.yaml")
             sessions.append(await manager.create(workspace=str(tmp_path), model=model))
-        results = await asyncio.gather(*(said_and_settled(session) for session in sessions))
+        results = await asyncio.gather(*(send_and_settle(session) for session in sessions))
         for n, events in enumerate(results):
-            assert of(events, CmdOutputObservation)[0].content == f"number {n}"
+            assert of_type(events, CmdOutputObservation)[0].content == f"number {n}"
             assert {e.conversation_id for e in events} == {sessions[n].info.id}
 
 
 async def test_user_and_agent_messages_have_different_sources(tmp_path: Path) -> None:
     async with conversation(tmp_path, [{"text": "What do you mean?"}]) as session:
-        events = await said_and_settled(session, "hm")
+        events = await send_and_settle(session, "hm")
         assert [(e.source, e.event.content) for e in events if isinstance(e.event, MessageAction)] == [
             (EventSource.USER, "hm"),
             (EventSource.AGENT, "What do you mean?"),

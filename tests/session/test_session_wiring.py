@@ -32,7 +32,7 @@ from core.stream import EventStreamSubscriber
 from tests.checkpoints.test_turns import Slow, records
 from tests.checkpoints.test_turns import conversation as checkpointed
 from tests.doubles import FINISH, ScriptedRuntime, bash, call, write_script
-from tests.session.test_session import FREE, conversation, of, said_and_settled
+from tests.session.test_session import FREE, conversation, of_type, send_and_settle
 from tests.stopped_clock import stopped_clock
 from tests.streams import heard
 from tests.warm_servers import WarmRuntime
@@ -69,7 +69,7 @@ async def test_broken_rules_file_is_reported_until_corrected(tmp_path: Path) -> 
         told = heard(session.frames)
         policy = tmp_path / "home" / "policy.toml"
         policy.write_text("deny = [")
-        await said_and_settled(session)
+        await send_and_settle(session)
         policy.write_text("")
         if session.state.awaiting is not None:
             await session.approval.confirm()
@@ -87,9 +87,9 @@ async def test_command_gets_the_secrets_that_it_names(tmp_path: Path) -> None:
     async with ConversationManager(home, FREE, make_runtime=WarmRuntime, environ={}) as manager:
         manager.vault._backend = FileBackend(home)
         session = await manager.create(workspace=str(tmp_path), model=write_script(tmp_path, turns))
-        events = await said_and_settled(session)
-        assert of(events, RecallObservation)[0].custom_secrets_descriptions == {"TOKEN": "For the forge."}
-        assert of(events, CmdOutputObservation)[0].content == "12 of it"
+        events = await send_and_settle(session)
+        assert of_type(events, RecallObservation)[0].custom_secrets_descriptions == {"TOKEN": "For the forge."}
+        assert of_type(events, CmdOutputObservation)[0].content == "12 of it"
 
 
 async def test_trusted_source_does_not_taint(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ async def test_trusted_source_does_not_taint(tmp_path: Path) -> None:
     for name, waits in (("notes.txt", False), ("other.txt", True)):
         turns = [{"tool_calls": [bash(f"cat ~/Downloads/{name}")]}, {"tool_calls": [sends]}, FINISH]
         async with conversation(tmp_path, turns, make_runtime=lambda _: ScriptedRuntime()) as session:
-            await said_and_settled(session)
+            await send_and_settle(session)
             assert (session.state.awaiting is not None) is waits
 
 
@@ -128,8 +128,8 @@ async def test_recall_of_conversations_needs_no_sandbox(tmp_path: Path) -> None:
 
     looks = {"tool_calls": [call(RECALL_TOOL, query="nothing")]}
     async with conversation(tmp_path, [looks, FINISH], make_runtime=lambda _: Broken()) as session:
-        events = await said_and_settled(session)
-        assert len(of(events, MCPObservation)) == 1
+        events = await send_and_settle(session)
+        assert len(of_type(events, MCPObservation)) == 1
         assert session.state.agent_state is AgentState.FINISHED
 
 
@@ -154,14 +154,14 @@ async def test_no_action_begins_while_the_user_has_the_browser(tmp_path: Path) -
 async def test_closing_ends_user_control(tmp_path: Path) -> None:
     runtime = ScriptedRuntime(lambda action: None)
     async with conversation(tmp_path, [{"text": "one"}], make_runtime=lambda _: runtime) as session:
-        await said_and_settled(session)
+        await send_and_settle(session)
         action = await session.user_control.run_command("sleep 600")
         await runtime.started.wait()
         with stopped_clock():
             await session.aclose()
         log = await session.stream.read()
         assert [e.event.kind for e in log if e.cause == action.id] == ["run"]
-        assert of(log, ChangeAgentStateAction) == []
+        assert of_type(log, ChangeAgentStateAction) == []
 
 
 async def test_hanging_subscriber_does_not_block_closing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +175,7 @@ async def test_hanging_subscriber_does_not_block_closing(tmp_path: Path, monkeyp
             may_end.set()
 
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: Ending()) as session:
-        await said_and_settled(session)
+        await send_and_settle(session)
         session.stream.subscribe(EventStreamSubscriber.TEST, chew, "test")
         await session.unqueue(0)
         monkeypatch.setattr("core.session.agent_session.CLOSE_S", 0.0)
@@ -186,7 +186,7 @@ async def test_hanging_subscriber_does_not_block_closing(tmp_path: Path, monkeyp
 async def test_suspension_takes_a_snapshot_and_only_work_resumes(tmp_path: Path) -> None:
     runtime = ScriptedRuntime()
     async with conversation(tmp_path, STEP * 2, make_runtime=lambda _: runtime) as session:
-        await said_and_settled(session)
+        await send_and_settle(session)
         assert kept(tmp_path) == []
         assert await session.suspend(TOO_MANY)
         assert kept(tmp_path) == [session.stream.latest_id]
@@ -202,7 +202,7 @@ async def test_suspension_takes_a_snapshot_and_only_work_resumes(tmp_path: Path)
 async def test_long_conversation_gets_snapshots_at_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("core.session.agent_session.EVERY", 5)
     async with conversation(tmp_path, STEP, make_runtime=lambda _: ScriptedRuntime()) as session:
-        await said_and_settled(session)
+        await send_and_settle(session)
         await session.stream.settle()
         assert kept(tmp_path)
 
@@ -224,7 +224,7 @@ async def test_running_action_is_answered_at_close(tmp_path: Path) -> None:
         with stopped_clock():
             await session.aclose()
         log = await session.stream.read()
-        (stop,) = of(log, ChangeAgentStateAction)
+        (stop,) = of_type(log, ChangeAgentStateAction)
         assert (stop.agent_state, stop.thought) == (AgentState.STOPPED, "The conversation was closed.")
         (action,) = [e for e in log if isinstance(e.event, CmdRunAction)]
         assert len([e for e in log if e.cause == action.id and isinstance(e.event, Observation)]) == 1

@@ -15,7 +15,7 @@ from core.store.recordings import CUT, MAX_BYTES, ROW_BYTES, RecordedFrame, Reco
 from core.store.sqlite import sqlite3
 from core.stream import EventStream
 from tests.doubles import FINISH, bash
-from tests.session.test_session import conversation, said_and_settled
+from tests.session.test_session import conversation, send_and_settle
 from tests.tapes import recording_of
 
 SECRET = "sk-0123456789abcdef"
@@ -84,7 +84,7 @@ async def test_frames_that_could_not_be_stored_go_with_the_next_event(
 async def test_a_command_is_recorded_byte_for_byte(tmp_path: Path) -> None:
     turns = [{"tool_calls": [bash("printf '\\033[31mred\\033[0m\\377\\n'")]}, FINISH]
     async with conversation(tmp_path, turns) as session:
-        events = await said_and_settled(session)
+        events = await send_and_settle(session)
         action = next(e for e in events if isinstance(e.event, CmdRunAction))
         result = next(e for e in events if isinstance(e.event, CmdOutputObservation))
         frames = [each for each in await recording_of(session._store, session.id) if each.frame.cause == action.id]

@@ -21,7 +21,7 @@ from core.events import (
 from core.session.agent_session import AgentSession
 from core.undo.undo_service import UndoService
 from tests.doubles import ScriptedRuntime, bash
-from tests.session.test_session import conversation, of, said_and_settled
+from tests.session.test_session import conversation, of_type, send_and_settle
 
 Wish = Callable[[UndoService], Awaitable[object]]
 ANSWERS = [{"text": "one"}, {"text": "two"}, {"text": "three"}]
@@ -43,7 +43,7 @@ WISHES: dict[str, Wish] = {
 
 async def said(session: AgentSession, *texts: str) -> Sequence[Envelope]:
     for text in texts:
-        await said_and_settled(session, text)
+        await send_and_settle(session, text)
     return await session.stream.read()
 
 
@@ -75,7 +75,7 @@ async def test_undo_and_preview_are_refused_while_the_agent_works(tmp_path: Path
         for wish in WISHES.values():
             with pytest.raises(UsageError, match="at work"):
                 await wish(session.undo)
-        assert of(await session.stream.read(), UndoAction) == []
+        assert of_type(await session.stream.read(), UndoAction) == []
 
 
 async def test_turns_are_undone_and_redone(tmp_path: Path) -> None:
@@ -96,5 +96,5 @@ async def test_turns_are_undone_and_redone(tmp_path: Path) -> None:
         assert (await undoing.undo(two.id)).done
         assert (await undoing.redo()).done
         assert await listed(session) == texts
-        actions = of(await session.stream.read(), ChangeAgentStateAction)
+        actions = of_type(await session.stream.read(), ChangeAgentStateAction)
         assert [a for a in actions if a.agent_state is AgentState.STOPPED] == [], "nothing had to be stopped"

@@ -47,7 +47,7 @@ from core.user_control.user_browser import (
 )
 from tests.actions.pipelines import through
 from tests.doubles import FINISH, ScriptedRuntime, bash, gone
-from tests.session.test_session import conversation, said_and_settled
+from tests.session.test_session import conversation, send_and_settle
 from tests.streams import heard, opened_stream
 
 HIDDEN = BrowseInteractiveAction.HIDDEN
@@ -88,7 +88,7 @@ async def test_user_browser_actions_are_logged_and_read_by_the_model(tmp_path: P
         assert [e.cause for e in events if isinstance(e.event, BrowserOutputObservation)] == [a.id for a in actions]
         assert session.state.agent_state is AgentState.AWAITING_USER_INPUT, "the agent was not woken up"
         assert not session.state.side_actions
-        (message,) = [m["content"] for m in build_messages(await said_and_settled(session)) if m["role"] == "user"]
+        (message,) = [m["content"] for m in build_messages(await send_and_settle(session)) if m["role"] == "user"]
         assert "User acted in the browser:\nfill('7', 'Ada')" in message
         assert "The user gave the browser back." in message
         assert "the whole page" in message

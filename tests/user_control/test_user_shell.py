@@ -21,7 +21,7 @@ from core.memory.conversation_memory import build_messages
 from core.session.agent_session import AgentSession
 from core.store.writer import Draft
 from tests.doubles import FINISH, ScriptedRuntime, bash, gone, write_script
-from tests.session.test_session import FREE, conversation, of, said_and_settled
+from tests.session.test_session import FREE, conversation, of_type, send_and_settle
 from tests.store.test_blobs import png, url
 
 
@@ -44,8 +44,8 @@ async def test_user_command_runs_in_the_agents_shell_and_is_read_by_the_model(tm
         assert isinstance(observation.event, CmdOutputObservation)
         assert (observation.event.content, observation.event.exit_code) == ("made", 0)
         assert session.state.agent_state is AgentState.AWAITING_USER_INPUT
-        events = await said_and_settled(session)
-        assert of(events, CmdOutputObservation)[-1].content.endswith("/sub"), "the agent is where the user went"
+        events = await send_and_settle(session)
+        assert of_type(events, CmdOutputObservation)[-1].content.endswith("/sub"), "the agent is where the user went"
         (message,) = [m["content"] for m in build_messages(events) if m["role"] == "user"]
         assert "User executed the command:\nmkdir sub" in message
         assert "Observed result of command executed by user:\nmade" in message
@@ -94,7 +94,7 @@ async def test_closing_stops_the_user_command_and_logs_its_end(tmp_path: Path) -
     manager = ConversationManager(tmp_path / "home", FREE, make_runtime=lambda _: runtime, environ={})
     async with manager:
         events = await manager.store.read(id)
-        assert [o.exit_code for o in of(events, CmdOutputObservation)] == [130]
+        assert [o.exit_code for o in of_type(events, CmdOutputObservation)] == [130]
 
 
 @pytest.mark.parametrize("queued", [False, True])
@@ -106,7 +106,7 @@ async def test_messages_keep_pictures_and_context_when_queued(tmp_path: Path, qu
             while session.state.agent_state is not AgentState.FINISHED:
                 await session.changed()
         events = await session.stream.read()
-        said = [m for m in of(events, MessageAction) if not m.queued and m.content == "look at #3"]
+        said = [m for m in of_type(events, MessageAction) if not m.queued and m.content == "look at #3"]
         assert [(m.content, m.context) for m in said] == [("look at #3", "Event #3 (run): ls")]
         (picture,) = said[0].image_urls
         assert picture.startswith("blob:image/png;3x2;")
@@ -124,7 +124,7 @@ async def test_prompt_history_lists_this_workspace_first_without_delegates(tmp_p
         model = write_script(tmp_path, [FINISH, FINISH, FINISH])
         for folder, text in ((here, "old, here"), (there, "there"), (here, "new, here")):
             session = await manager.create(workspace=str(folder), model=model)
-            await said_and_settled(session, text)
+            await send_and_settle(session, text)
         await answer_to(session, await session.user_control.run_command("make"))
         assert list(await manager.store.user_inputs(workspace=str(here), limit=9)) == [
             "!make",

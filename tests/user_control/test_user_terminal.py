@@ -35,7 +35,7 @@ from core.user_control.user_actions import UserActionContext
 from core.user_control.user_control import CUT_SHORT, GIVEN_BACK, MAX_WAITING_BYTES, READY, UserTerminal
 from tests.actions.pipelines import through
 from tests.doubles import FINISH, ScriptedRuntime, bash, gone
-from tests.session.test_session import conversation, of, said_and_settled
+from tests.session.test_session import conversation, of_type, send_and_settle
 from tests.streams import heard, opened_stream
 from tests.user_control.test_user_shell import answer_to
 
@@ -74,8 +74,8 @@ async def test_terminal_session_is_stored_once_and_read_by_the_model(tmp_path: P
         assert action.event.takes_over
         assert isinstance(observation.event, CmdOutputObservation)
         assert "$ mkdir sub; cd sub; stty si''ze  [exit code 0]" in observation.event.metadata.prefix
-        events = await said_and_settled(session)
-        assert of(events, CmdOutputObservation)[-1].content.endswith("/sub"), "the agent is where the user went"
+        events = await send_and_settle(session)
+        assert of_type(events, CmdOutputObservation)[-1].content.endswith("/sub"), "the agent is where the user went"
         assert any("24 80" in str(m["content"]) for m in build_messages(events) if m["role"] == "user")
         state = reduce(evolve, events, State.initial(session.state.limits))
         assert state.agent_state is session.state.agent_state
@@ -101,14 +101,14 @@ async def test_agent_waits_for_the_terminal_and_reads_what_happened(tmp_path: Pa
         events = await session.stream.read()
         first = next(e for e in events if isinstance(e.event, CmdOutputObservation))
         assert first.cause == action.id, "before the agent's own"
-        told = of(events, CmdOutputObservation)
+        told = of_type(events, CmdOutputObservation)
         assert "The user has taken over" in told[1].metadata.suffix
         assert told[2].content == "mine"
 
 
 async def test_user_terminal_prevents_suspension(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH]) as session:
-        await said_and_settled(session)
+        await send_and_settle(session)
         seen = Seen(session)
         await session.user_control.terminal.begin(24, 80)
         session.user_control.terminal.type(b"echo he''re\r")
@@ -153,7 +153,7 @@ async def test_closing_ends_the_user_terminal(tmp_path: Path) -> None:
         stream = session.stream
         session.user_control.terminal.interrupt()
         await session.user_control.terminal.wait_for_return()
-        (observation,) = of(await stream.read(), CmdOutputObservation)
+        (observation,) = of_type(await stream.read(), CmdOutputObservation)
         assert "ended before they gave it back" in observation.metadata.suffix
 
 
