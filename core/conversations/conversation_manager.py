@@ -53,7 +53,7 @@ from core.store.conversations import FORK, RUN_AGAIN, ConversationFilter, Conver
 from core.store.event_store import EventStore
 from core.store.writer import Lease
 from core.trust.folder_trust import FolderTrust
-from core.workspaces.forks import fork_title, moved, still_to_ask, unpacked
+from core.workspaces.forks import consent_drafts, fork_title, moved_observation, unpack_copy
 from core.workspaces.workspace_copies import WorkspaceCopies
 
 log = logging.getLogger(__name__)
@@ -265,16 +265,17 @@ class ConversationManager:
         id, workspace = uuid.uuid4().hex, info.workspace
         if copy_files:
             checkpoints = await asyncio.to_thread(self.factory.make_checkpoints, info.workspace, info.id)
-            workspace = str(await unpacked(self.store, checkpoints, info, event_id, id))
+            workspace = str(await unpack_copy(self.store, checkpoints, info, event_id, id))
         else:
             await asyncio.to_thread(self._workspace_of, info)
         title = fork_title(info.title or info.first_line)
         new = NewConversation(id, title, workspace, info.model, FORK, info.id, event_id, repository=info.repository)
-        await self.store.fork(info.id, event_id, new, await still_to_ask(self.store, info, event_id))
+        await self.store.fork(info.id, event_id, new, await consent_drafts(self.store, info, event_id))
         session = await self.open(id)
         if copy_files:
             repository = Repository.parse(info.repository) if info.repository else None
-            await session.stream.append(moved(session.runtime.working_dir, repository), EventSource.ENVIRONMENT)
+            moved = moved_observation(session.runtime.working_dir, repository)
+            await session.stream.append(moved, EventSource.ENVIRONMENT)
         return session
 
     async def others_at_work(self, session: AgentSession) -> Sequence[str]:

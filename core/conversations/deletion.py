@@ -17,7 +17,7 @@ from core.errors import StoreError, UsageError
 from core.store.bookmarks import Bookmarks
 from core.store.conversations import ConversationFilter, ConversationInfo
 from core.store.event_store import EventStore
-from core.workspaces.forks import own_copy
+from core.workspaces.forks import fork_copy
 
 
 class Forget(Protocol):
@@ -38,7 +38,7 @@ async def _forget_own(store: EventStore, info: ConversationInfo, deleted_ids: Ab
     """Remove its bookmarks, and the copy of a workspace that was made for it, unless another one works there."""
     await asyncio.to_thread(Bookmarks(store.home).delete, info.id)
     others = await store.conversations(where=ConversationFilter(workspace=info.workspace))
-    folder = await asyncio.to_thread(own_copy, store.home, info.workspace)
+    folder = await asyncio.to_thread(fork_copy, store.home, info.workspace)
     if folder is None or any(other.id not in deleted_ids for other in others):
         return
     try:

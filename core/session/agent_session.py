@@ -85,7 +85,7 @@ class AgentSession(SessionParts):
             self.toolbox.watch(self.frames.publish)
         if not history.next_id:
             await stream.append(agent.system_message(), EventSource.AGENT)
-        await self.undo.heal()
+        await self.undo.finish_interrupted()
         await self.consent.load()
         self.tasks.spawn(self.hooks.begin())
         await self.approval.load()

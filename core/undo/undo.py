@@ -194,8 +194,8 @@ class Undos:
     async def carry_out(self, preview: UndoPreview, *, chat: bool, files: bool, overwrite: bool) -> UndoObservation:
         """Carry out what was shown; `overwrite` includes the files that others changed. Returns the result.
 
-        Raises UsageError if the agent does not rest, StoreError; `heal` finishes what an error or a cancellation
-        interrupted.
+        Raises UsageError if the agent does not rest, StoreError. After an error or a cancellation call
+        `finish_interrupted`.
         """
         files = files and bool(preview.changes)
         if not chat and not files:
@@ -221,7 +221,7 @@ class Undos:
         await self._stream.settle()
         return observation
 
-    async def heal(self) -> None:
+    async def finish_interrupted(self) -> None:
         """Finish an undo that has no observation. Raises StoreError."""
         undoing = self._state().undoing
         if undoing is None:

@@ -33,9 +33,16 @@ class UndoService:
         self._state = state
         self._at_rest = at_rest
 
-    async def heal(self) -> None:
-        """Finish what the last owner has begun. Raises StoreError."""
-        await self._undos.heal()
+    async def finish_interrupted(self) -> None:
+        """Finish an undo that the last process began. Raises StoreError."""
+        await self._undos.finish_interrupted()
+
+    @asynccontextmanager
+    async def _ready(self) -> AsyncIterator[None]:
+        """At rest, with no unfinished undo."""
+        async with self._at_rest():
+            await self.finish_interrupted()
+            yield
 
     @asynccontextmanager
     async def review(self) -> AsyncIterator[Review]:
@@ -43,8 +50,7 @@ class UndoService:
 
         Raises UsageError if the agent works, StoreError.
         """
-        async with self._at_rest():
-            await self.heal()
+        async with self._ready():
             yield self._review
 
     async def turns(self) -> list[Turn]:
@@ -56,14 +62,12 @@ class UndoService:
 
         Raises UsageError if there is none or the agent works, StoreError.
         """
-        async with self._at_rest():
-            await self.heal()
+        async with self._ready():
             return await self._undos.preview(turn)
 
     async def preview_redo(self) -> UndoPreview:
         """What a redo would do. Raises as `preview`."""
-        async with self._at_rest():
-            await self.heal()
+        async with self._ready():
             return await self._undos.preview_redo()
 
     async def undo(
@@ -80,8 +84,7 @@ class UndoService:
         `overwrite`. Returns the result. Raises UsageError, StoreError; then nothing has changed, or the next start
         finishes it.
         """
-        async with self._at_rest():
-            await self.heal()
+        async with self._ready():
             if self._state().queue:
                 stop = ChangeAgentStateAction(agent_state=AgentState.STOPPED, thought="Undone by the user.")
                 await self._stream.append(stop, EventSource.USER)
@@ -91,7 +94,6 @@ class UndoService:
 
     async def redo(self, preview: UndoPreview | None = None, *, overwrite: bool = False) -> UndoObservation:
         """Redo the last undo. Raises as `undo`, and UsageError after another message."""
-        async with self._at_rest():
-            await self.heal()
+        async with self._ready():
             preview = preview or await self._undos.preview_redo()
             return await self._undos.carry_out(preview, chat=preview.chat, files=True, overwrite=overwrite)

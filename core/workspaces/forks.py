@@ -36,7 +36,7 @@ def fork_title(title: str) -> str:
     return f"{title.removesuffix(FORKED).strip() or 'Untitled'}{FORKED}"
 
 
-async def unpacked(
+async def unpack_copy(
     store: EventReader, checkpoints: Checkpoints | None, info: ConversationInfo, event_id: int, name: str
 ) -> Path:
     """Make a folder of this name with the files after an event, without ignored ones and the history of git.
@@ -64,7 +64,7 @@ def _make(folder: Path) -> None:
     folder.mkdir(mode=0o700)
 
 
-def moved(folder: str, repository: Repository | None) -> RecallObservation:
+def moved_observation(folder: str, repository: Repository | None) -> RecallObservation:
     """The message for the agent of a fork about its new folder, and about the chosen `repository` in it."""
     return RecallObservation(
         recall_type=RecallType.WORKSPACE_CONTEXT,
@@ -75,7 +75,7 @@ def moved(folder: str, repository: Repository | None) -> RecallObservation:
     )
 
 
-async def still_to_ask(store: EventReader, info: ConversationInfo, event_id: int) -> list[Draft]:
+async def consent_drafts(store: EventReader, info: ConversationInfo, event_id: int) -> list[Draft]:
     """The consent event that a fork begins with, if the user still has to agree. Raises StoreError."""
     found = [e for e in await store.read(info.id, where=_CONSENT) if isinstance(e.event, ConsentAction)]
     before = [e.event for e in found if e.id <= event_id and isinstance(e.event, ConsentAction)]
@@ -85,7 +85,7 @@ async def still_to_ask(store: EventReader, info: ConversationInfo, event_id: int
     return [Draft(ConsentAction(origin=named or "elsewhere", given=False), EventSource.ENVIRONMENT)]
 
 
-def own_copy(home: Path, workspace: str) -> Path | None:
+def fork_copy(home: Path, workspace: str) -> Path | None:
     """The folder of a conversation if it was made for a fork; None for a folder of the user."""
     folder = Path(workspace)
     is_ours = folder.parent == home.absolute() / FOLDER and folder.name not in ("", ".", "..")

@@ -379,14 +379,14 @@ async def test_undo_of_a_dead_process_is_finished_or_not_done(
     tmp_path: Path, found: Files, has_checkpoints: bool, why: str, after: Files
 ) -> None:
     async with logged(tmp_path, has_checkpoints=has_checkpoints) as log:
-        await log.undos.heal()
+        await log.undos.finish_interrupted()
         preview = await to_undo(log)
         assert len(await log.stream.read()) == 1, "nothing was begun, so nothing is finished"
         action = UndoAction(first=0, chat=True, files=True, before=preview.before, checkpoint=preview.checkpoint)
         asked = await log.stream.append(action, EventSource.USER)
         await log.stream.settle()
         log.kept.files = dict(found)
-        await log.undos.heal()
+        await log.undos.finish_interrupted()
         *_, answer = await log.stream.read()
         assert isinstance(answer.event, UndoObservation)
         assert (answer.cause, answer.event.done, answer.event.why) == (asked.id, not why, why)
