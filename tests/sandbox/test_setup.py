@@ -36,7 +36,6 @@ from core.events import (
 from core.protocols import Runtime
 from core.repository import Repository
 from core.sandbox.setup import NO_ISOLATION, SCRIPTS_NOT_RUN
-from core.sandbox_types import Say, silently
 from core.session.agent_session import AgentSession
 from core.settings.config import Settings
 from core.stream import EventStreamSubscriber
@@ -418,13 +417,6 @@ class TestHook:
 
 
 class TestWaiting:
-    async def test_concurrent_callers_share_one_attempt(self, tmp_path: Path) -> None:
-        url = make_repository(tmp_path / "repo.git", README)
-        async with conversation(tmp_path, ["true"], url) as session:
-            await asyncio.gather(*(session.setup.ready() for _ in range(3)))
-            await session.setup.ready()
-            assert clones(await session.stream.read()) == 1
-
     async def test_interrupt_ends_the_setup_and_the_next_message_restarts_it(self, tmp_path: Path) -> None:
         script = f"echo $BASHPID > {tmp_path}/pid\necho begun\n[ -e {tmp_path}/go ] || sleep 600\n"
         url = make_repository(tmp_path / "repo.git", {SETUP: script})
@@ -450,16 +442,6 @@ class TestWaiting:
             runtime.answer = lambda action: CmdOutputObservation(command="", metadata=CmdOutputMetadata(exit_code=0))
             await send_and_settle(session, "again")
             assert session.state.reason == ""
-
-    async def test_unexpected_error_at_start_is_reported(self, tmp_path: Path) -> None:
-        class Broken(ScriptedRuntime):
-            async def start(self, say: Say = silently) -> None:
-                raise OSError("no space")
-
-        async with conversation(tmp_path, ["true"], make_runtime=lambda workspace: Broken()) as session:
-            await send_and_settle(session)
-            assert "The sandbox cannot be started: OSError: no space" in session.state.reason
-            assert session.state.agent_state is AgentState.ERROR
 
 
 class TestClosing:

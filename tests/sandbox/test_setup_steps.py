@@ -28,7 +28,7 @@ from tests.streams import heard, opened_stream
 URL = "https://forge.example/us/thing"
 BOTH = f"{SETUP_SCRIPT}\n{PRE_COMMIT_SCRIPT}"
 STEPS = {"clone": "git clone", "init": "git init", "setup": "setup.sh <", "hook": "hooks/pre-commit"}
-Told = list[tuple[str, str, str]]
+Notices = list[tuple[str, str, str]]
 
 
 class Sandbox(ScriptedRuntime):
@@ -73,22 +73,22 @@ def output(exit_code: int, content: str = "") -> CmdOutputObservation:
 
 
 @dataclass
-class Place:
-    """A preparation and what is around it."""
+class SetupFixture:
+    """A setup with its stream and the notices that it shows."""
 
-    preparation: Setup
+    setup: Setup
     stream: EventStream
-    told: Told = field(default_factory=list)
+    notices: Notices = field(default_factory=list)
 
 
 @asynccontextmanager
-async def preparing(
+async def open_setup(
     tmp_path: Path, sandbox: Sandbox, repository: str = "", *, origin: str = "", **settings: Any
-) -> AsyncIterator[Place]:
+) -> AsyncIterator[SetupFixture]:
     now, frames = datetime.now(UTC), Frames()
     (tmp_path / "workspace").mkdir(parents=True, exist_ok=True)
     async with opened_stream(tmp_path / "store") as stream:
-        preparation = Setup(
+        setup = Setup(
             info=ConversationInfo(
                 "c", "", str(tmp_path / "workspace"), "m", now, now, 0, repository=repository, origin=origin
             ),
@@ -98,8 +98,8 @@ async def preparing(
             frames=frames,
             spawn=asyncio.create_task,
         )
-        yield Place(preparation, stream, heard(frames))
-        await preparation.aclose()
+        yield SetupFixture(setup, stream, heard(frames))
+        await setup.aclose()
 
 
 ALL = ["start", "clone", "look", "setup", "hook"]
@@ -121,12 +121,12 @@ async def test_setup_steps_run_in_order_if_present_and_allowed(
     tmp_path: Path, scripts: str, isolation: str, allowed: str, asked: list[str]
 ) -> None:
     sandbox = Sandbox(scripts, isolation)
-    async with preparing(tmp_path, sandbox, URL, run_repository_scripts=allowed) as place:
-        await place.preparation.ready()
+    async with open_setup(tmp_path, sandbox, URL, run_repository_scripts=allowed) as it:
+        await it.setup.ready()
         assert sandbox.asked() == asked
         says_so = scripts != "" and (isolation, allowed) == ("none", "isolated")
-        assert [id for _, id, _ in place.told].count(SCRIPTS_NOT_RUN) == says_so
-        log = await place.stream.read()
+        assert [id for _, id, _ in it.notices].count(SCRIPTS_NOT_RUN) == says_so
+        log = await it.stream.read()
         assert sum(isinstance(e.event, ErrorObservation) for e in log) == says_so
         commands = [e.event for e in log if isinstance(e.event, CmdRunAction)]
         assert {command.cwd for command in commands if command.is_static} <= {"/workspace", "/workspace/thing"}
@@ -145,20 +145,20 @@ async def test_folder_without_repository_runs_only_needed_steps(
     tmp_path: Path, init: bool, script: str, asked: list[str]
 ) -> None:
     sandbox = Sandbox(script)
-    async with preparing(tmp_path, sandbox, init_git_in_empty_workspace=init, run_repository_scripts="always") as place:
+    async with open_setup(tmp_path, sandbox, init_git_in_empty_workspace=init, run_repository_scripts="always") as it:
         if script:
             (tmp_path / "workspace/.openhands").mkdir()
             (tmp_path / "workspace" / script).touch()
-        await place.preparation.ready()
+        await it.setup.ready()
         assert sandbox.asked() == asked
 
 
 async def test_steps_are_reported_with_times_and_missing_isolation_at_the_end(tmp_path: Path) -> None:
     sandbox = Sandbox(why_open="there is no bubblewrap")
-    async with preparing(tmp_path, sandbox, URL) as place:
-        await place.preparation.begin()
-        assert {level for level, _, _ in place.told} == {"info"}
-        texts = [(id.removeprefix("STATUS$"), re.sub(r" in [0-9.]+ s[.]$", "", text)) for _, id, text in place.told]
+    async with open_setup(tmp_path, sandbox, URL) as it:
+        await it.setup.begin()
+        assert {level for level, _, _ in it.notices} == {"info"}
+        texts = [(id.removeprefix("STATUS$"), re.sub(r" in [0-9.]+ s[.]$", "", text)) for _, id, text in it.notices]
         assert texts[:6] == [
             ("STARTING_RUNTIME", "Starting the sandbox …"),
             ("STARTING_RUNTIME", "It is being built."),
@@ -167,33 +167,33 @@ async def test_steps_are_reported_with_times_and_missing_isolation_at_the_end(tm
             ("SETTING_UP_WORKSPACE", f"Cloning {URL} …"),
             ("SETTING_UP_WORKSPACE", f"Cloning {URL}: done"),
         ]
-        assert [id for _, id, _ in place.told[-2:]] == [READY, NO_ISOLATION]
-        assert "there is no bubblewrap" in place.told[-1][2]
+        assert [id for _, id, _ in it.notices[-2:]] == [READY, NO_ISOLATION]
+        assert "there is no bubblewrap" in it.notices[-1][2]
         sandbox.errors.append(RuntimeUnavailableError("It died."))
         with pytest.raises(RuntimeUnavailableError, match="It died"):
-            await place.preparation.ready()
-        assert place.told[-1] == ("error", STARTING_RUNTIME, "It died.")
-        before = len(place.told)
-        await place.preparation.ready()
-        await place.preparation.begin()
-        assert [text for _, _, text in place.told[before:]] == ["It is being built."] * 2
+            await it.setup.ready()
+        assert it.notices[-1] == ("error", STARTING_RUNTIME, "It died.")
+        before = len(it.notices)
+        await it.setup.ready()
+        await it.setup.begin()
+        assert [text for _, _, text in it.notices[before:]] == ["It is being built."] * 2
         assert sandbox.asked().count("clone") == 1
 
 
 async def test_failure_is_raised_for_the_first_action_and_retried_for_the_next(tmp_path: Path) -> None:
     sandbox = Sandbox()
     sandbox.errors += [RuntimeUnavailableError("No room."), OSError("odd")]
-    async with preparing(tmp_path, sandbox) as place:
-        await place.preparation.begin()
+    async with open_setup(tmp_path, sandbox) as it:
+        await it.setup.begin()
         assert sandbox.asked() == ["start"]
-        assert place.told[-1] == ("error", STARTING_RUNTIME, "No room.")
+        assert it.notices[-1] == ("error", STARTING_RUNTIME, "No room.")
         with pytest.raises(RuntimeUnavailableError, match="No room"):
-            await place.preparation.ready()
+            await it.setup.ready()
         assert sandbox.asked() == [], "it was not told yet"
-        place.preparation.skip()
+        it.setup.skip()
         with pytest.raises(RuntimeUnavailableError, match="The sandbox cannot be started: OSError: odd"):
-            await place.preparation.ready()
-        await place.preparation.ready()
+            await it.setup.ready()
+        await it.setup.ready()
         assert sandbox.asked() == ["start", "start"]
 
 
@@ -213,30 +213,30 @@ async def test_setup_continues_at_the_failed_step_or_skips_it(
 ) -> None:
     sandbox = Sandbox(BOTH)
     sandbox.fails[step] = output(7, "why")
-    async with preparing(tmp_path, sandbox, URL, run_repository_scripts="always") as place:
+    async with open_setup(tmp_path, sandbox, URL, run_repository_scripts="always") as it:
         for _ in range(2):
             with pytest.raises(RuntimeUnavailableError, match=r"failed with exit code 7[^\0]*why"):
-                await place.preparation.ready()
+                await it.setup.ready()
         assert sandbox.asked()[-2:] == ["start", step]
-        assert [level for level, _, text in place.told if "exit code 7" in text] == ["error"] * 2
+        assert [level for level, _, text in it.notices if "exit code 7" in text] == ["error"] * 2
         sandbox.fails.clear()
         if skips:
-            place.preparation.skip()
-        await place.preparation.ready()
+            it.setup.skip()
+        await it.setup.ready()
         assert sandbox.asked() == again
-        place.preparation.skip()
-        await place.preparation.ready()
+        it.setup.skip()
+        await it.setup.ready()
         assert sandbox.asked() == ["start"], "what is done is done"
 
 
 async def test_failed_hook_installation_is_reported_and_stops_nothing(tmp_path: Path) -> None:
     sandbox = Sandbox(BOTH)
     sandbox.fails["hook"] = output(NOT_INSTALLED_EXIT, "there are two")
-    async with preparing(tmp_path, sandbox, URL, run_repository_scripts="always") as place:
-        await place.preparation.ready()
-        assert [text for _, _, text in place.told if "was not installed as hook: there are two" in text]
+    async with open_setup(tmp_path, sandbox, URL, run_repository_scripts="always") as it:
+        await it.setup.ready()
+        assert [text for _, _, text in it.notices if "was not installed as hook: there are two" in text]
         sandbox.asked()
-        await place.preparation.ready()
+        await it.setup.ready()
         assert sandbox.asked() == ["start"]
 
 
@@ -245,13 +245,13 @@ async def test_new_sandbox_starts_in_the_work_folder_without_cloning(
     tmp_path: Path, end: Callable[[Setup], Any], noted: str
 ) -> None:
     sandbox = Sandbox(BOTH)
-    async with preparing(tmp_path, sandbox, URL, run_repository_scripts="always") as place:
-        await end(place.preparation)
-        await place.preparation.ready()
+    async with open_setup(tmp_path, sandbox, URL, run_repository_scripts="always") as it:
+        await end(it.setup)
+        await it.setup.ready()
         assert sandbox.asked() == [noted, *ALL], "it had not begun"
         for _ in range(2):
-            await end(place.preparation)
-            await place.preparation.ready()
+            await end(it.setup)
+            await it.setup.ready()
             assert sandbox.asked() == [noted, "start", "look", "setup"]
 
 
@@ -260,39 +260,39 @@ async def test_callers_share_an_attempt_and_an_interrupt_starts_a_new_one(
 ) -> None:
     sandbox = Sandbox()
     sandbox.fails["clone"] = None
-    async with preparing(tmp_path, sandbox, URL) as place:
-        waiting = [asyncio.create_task(place.preparation.ready()) for _ in range(2)]
+    async with open_setup(tmp_path, sandbox, URL) as it:
+        waiting = [asyncio.create_task(it.setup.ready()) for _ in range(2)]
         async with asyncio.timeout(20):
             await sandbox.started.wait()
-            place.preparation.interrupt()
+            it.setup.interrupt()
             sandbox.fails.clear()
-            behind = asyncio.create_task(place.preparation.ready())
+            behind = asyncio.create_task(it.setup.ready())
             for told in await asyncio.gather(*waiting, return_exceptions=True):
                 assert isinstance(told, RuntimeUnavailableError)
                 assert "was interrupted" in str(told)
             await behind
         assert sandbox.asked() == ["start", "clone", "start", "clone", "look"]
-        assert any(text == "" for _, _, text in place.told), "what was said of the step is taken back"
-        place.preparation.interrupt()
-        await place.preparation.ready()
+        assert any(text == "" for _, _, text in it.notices), "what was said of the step is taken back"
+        it.setup.interrupt()
+        await it.setup.ready()
 
 
 async def test_closing_interrupts_the_setup_for_good(tmp_path: Path) -> None:
     sandbox = Sandbox()
     sandbox.fails["clone"] = None
-    async with preparing(tmp_path, sandbox, URL) as place:
-        waiting = asyncio.create_task(place.preparation.ready())
+    async with open_setup(tmp_path, sandbox, URL) as it:
+        waiting = asyncio.create_task(it.setup.ready())
         async with asyncio.timeout(20):
             await sandbox.started.wait()
-            await place.preparation.aclose()
+            await it.setup.aclose()
         assert sandbox.cancelled == 1
-        *_, last = await place.stream.read()
+        *_, last = await it.stream.read()
         assert isinstance(last.event, CmdOutputObservation), "what was interrupted is answered by then"
         with pytest.raises(RuntimeUnavailableError, match="interrupted"):
             await waiting
         with pytest.raises(RuntimeUnavailableError, match="closed"):
-            await place.preparation.ready()
-        await place.preparation.begin()
+            await it.setup.ready()
+        await it.setup.begin()
         assert sandbox.asked() == ["start", "clone"]
 
 
@@ -300,7 +300,7 @@ async def test_copied_repository_of_a_fork_is_not_cloned(tmp_path: Path) -> None
     commands = []
     for origin in ("", FORK):
         sandbox = Sandbox()
-        async with preparing(tmp_path / (origin or "new"), sandbox, URL, origin=origin) as place:
-            await place.preparation.ready()
+        async with open_setup(tmp_path / (origin or "new"), sandbox, URL, origin=origin) as it:
+            await it.setup.ready()
             commands.append(str(sandbox.executed[0]))
     assert commands[0] != commands[1]
