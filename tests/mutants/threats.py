@@ -283,8 +283,8 @@ PLANTED = (
     Planted(
         "L06",
         "core/agent/function_calls.py",
-        "return [said if text.strip() else ErrorObservation(content=EMPTY_ANSWER, llm_metrics=metrics)]",
-        "return [said]",
+        "return [message if text.strip() else ErrorObservation(content=EMPTY_ANSWER, llm_metrics=metrics)]",
+        "return [message]",
         "tests/agent/test_function_calls.py::test_empty_answer_asks_the_model_again",
     ),
     Planted(
