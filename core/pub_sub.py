@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from core.events.frames import Frame
+from core.events.base import Frame
 
 log = logging.getLogger(__name__)
 

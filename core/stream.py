@@ -32,7 +32,7 @@ from core.events import (
 )
 from core.secrets import Redactor
 from core.secrets.redactor import Detector, ReportedSecrets, notice
-from core.store.blobs import Blob, BlobRef, take_out
+from core.store.blobs import Blob, BlobRef, extract_pictures
 from core.store.event_store import EventStore
 from core.store.reader import EventFilter
 from core.store.recordings import Recorder
@@ -136,7 +136,7 @@ class EventStream:
         """The draft as it is stored and published: secrets redacted, pictures and recordings separate."""
         if rows := self._recorder.take():
             draft = replace(draft, recorded=rows)
-        event, blobs = take_out(draft.event) if draft.event.pictures else (draft.event, ())
+        event, blobs = extract_pictures(draft.event) if draft.event.pictures else (draft.event, ())
         if self._redactor:
             event = redacted(event, self._redactor)
         return draft if event is draft.event else replace(draft, event=event, blobs=blobs)

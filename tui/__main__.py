@@ -52,7 +52,7 @@ VERBS = {
     "trust": "tui.trust.cli:trust",
     "permissions": "tui.permissions.cli:permissions",
     "show": "tui.statistics.cli:show",
-    "import": "tui.export.import_cli:import_conversation",
+    "import": "tui.export.cli:import_conversation",
     "image": "tui.cli.image:build",
     "export": "tui.export.cli:export",
 }
@@ -180,7 +180,7 @@ def _replay(options: argparse.Namespace) -> int:
             sys.stderr.write(f"handloom: {wrong}\n")
             return 2
         try:
-            kept, conversation_id = replay_cli.find(options.what, home, stack)
+            kept, conversation_id = replay_cli.resolve_source(options.what, home, stack)
         except HandloomError as error:
             sys.stderr.write(f"handloom: {error}\n")
             return 2

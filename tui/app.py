@@ -46,7 +46,7 @@ from tui.prompt.submission import Submission
 from tui.prompt.view import Prompt
 from tui.replay.commands import refuses, seek
 from tui.replay.replay_start import open_replay
-from tui.replay.transport_bar import Transport
+from tui.replay.transport_bar import TransportBar
 from tui.rerun.commands import Reruns
 from tui.sessions.commands import SessionManager
 from tui.shortcuts.commands import shortened
@@ -463,5 +463,5 @@ class HandloomApp(App[None], inherit_bindings=False):
     def on_browser_view_action_requested(self, message: BrowserView.ActionRequested) -> None:
         self.browser_control.act(message)
 
-    def on_transport_sought(self, message: Transport.Sought) -> None:
+    def on_transport_bar_seek_requested(self, message: TransportBar.SeekRequested) -> None:
         seek(self, message.fraction)

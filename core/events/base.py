@@ -1,13 +1,17 @@
-"""The base classes of events, their envelope, and the enums that events share.
+"""The base classes of events, their envelope, the enums that events share, and live frames.
 
 An event is an immutable fact. Its envelope has its id, time, source and cause in the conversation. A class becomes part
 of the vocabulary by defining its `kind`; the registries, the codec and the event pane follow from that. Events of
 unknown kinds are kept and written back unchanged. Implements the event model of OpenHands V0
-(`openhands/events/event.py`, `openhands/core/schema`). Nothing here does IO.
+(`openhands/events/event.py`, `openhands/core/schema`).
+
+Frames (streamed tokens, terminal output, pages, notices) are shown live and not stored. They are a separate type, so
+that the type checker decides what is stored.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum, StrEnum
@@ -261,3 +265,59 @@ class UnknownObservation(Observation):
 def stored_kind(event: UnknownAction | UnknownObservation) -> str:
     """The stored kind, a name that this version does not know."""
     return str(event.raw.get("action", event.raw.get("observation", "")))
+
+
+CONVERSATION_TITLE = "STATUS$CONVERSATION_TITLE"
+"""Id of the notice that carries a new title: updates lists and tabs, and is not shown as a notice."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenDelta:
+    """A streamed piece of the model's answer. The following event has the whole text."""
+
+    cause: int
+    """The id of the event that the agent is answering."""
+    text: str
+    channel: Literal["answer", "reasoning"] = "answer"
+
+
+@dataclass(frozen=True, slots=True)
+class TerminalOutput:
+    """Raw terminal output with its escape sequences, not sanitised."""
+
+    cause: int
+    """The id of the action that prints; -1 for output of the shell itself."""
+    data: bytes
+    is_echo: bool = False
+    """Whether it is typed input shown to the user, not output of a program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A notice about a retry, a start or a problem. It replaces an older notice with the same id."""
+
+    level: Literal["info", "error"]
+    id: str
+    """As in V0: `STATUS$LLM_RETRY`, `STATUS$READY`, ..."""
+    message: str
+    """Text for the user; an empty one removes the notice."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageShown:
+    """The current page in the browser. Its title and address are untrusted."""
+
+    cause: int
+    """The id of the current or last browser action; -1 before the first."""
+    url: str
+    title: str
+    data: bytes
+    """A JPEG."""
+    width: int
+    """Width of the viewport in pixels, in BrowserGym's coordinates; `height` is the same."""
+    height: int
+    look: Mapping[str, Any] = field(default_factory=dict)
+    """As `BrowserOutputObservation.look`; empty if the page is too large to be read repeatedly."""
+
+
+Frame = TokenDelta | TerminalOutput | Status | PageShown

@@ -41,7 +41,6 @@ class OutputBuffer:
         """Whether the last `take` left something out."""
 
     def feed(self, data: bytes) -> None:
-        """Add bytes."""
         room = self._kept - len(self._head)
         if room > 0:
             self._head += data[:room]
@@ -85,13 +84,13 @@ def plain_text(data: bytes) -> str:
         text = text.replace(_ERASED, "")
     text = text.replace("\r\n", "\n")
     if "\r" in text:
-        text = "\n".join(_drawn_over(line) if "\r" in line else line for line in text.split("\n"))
+        text = "\n".join(_apply_carriage_returns(line) if "\r" in line else line for line in text.split("\n"))
     if "\x08" in text:
         text = _OVERSTRUCK.sub("", text)
     return _CONTROL.sub("", text).rstrip()
 
 
-def _drawn_over(line: str) -> str:
+def _apply_carriage_returns(line: str) -> str:
     """A line after its carriage returns: each part overwrites the one before."""
     cells: list[str] = []
     for pass_ in line.split("\r"):

@@ -8,6 +8,9 @@
 The same conversation makes the same bytes. The import checks everything that the description claims: each member has
 its SHA-256, each picture is the one that its name says, and all counts are right. A changed, cut off or handmade
 archive is refused, and so is one of a newer version, because its content could be lost.
+
+ZipWriter makes reproducible zips for this and other formats: members have one fixed time, and a member that grows while
+others are written waits in an unnamed temporary file.
 """
 
 from __future__ import annotations
@@ -17,21 +20,28 @@ import binascii
 import hashlib
 import json
 import re
+import shutil
+import tempfile
 import zipfile
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from contextlib import ExitStack, suppress
+from datetime import datetime
 from typing import Any, BinaryIO
 
 from core.events import TerminalOutput, envelope_to_dict, to_json
 from core.image_types import HEAD_BYTES, measured
 from core.import_export import bounded_json
 from core.import_export.bounded_json import MAX_VALUE_BYTES, Fault
-from core.import_export.event_order import EventOrder
-from core.import_export.formats import ExportContext, Page
-from core.import_export.imported_conversation import Imported, JsonObject
+from core.import_export.exporter import ExportContext, Page
+from core.import_export.imported_conversation import (
+    MAX_TITLE_CHARS,
+    EventOrder,
+    Imported,
+    JsonObject,
+    storable_text,
+    utc,
+)
 from core.import_export.untrusted_files import MAX_EVENTS_BYTES, Tree
-from core.import_export.v0_import import MAX_TITLE_CHARS, clean
-from core.import_export.zip_writer import ZipPart, ZipWriter
 from core.secrets import Redactor
 from core.store.blobs import TYPES, Blob, BlobRef
 from core.store.conversations import ConversationInfo
@@ -74,7 +84,6 @@ class ArchiveWriter:
         self._zip.add(name, blob.data, zipfile.ZIP_STORED)
 
     def end(self) -> None:
-        """Write events, recordings and the description."""
         for name, part in ((EVENTS, self._events), (RECORDINGS, self._recordings)):
             self._digests[name] = part.digest.hexdigest()
             self._zip.add_part(name, part)
@@ -137,9 +146,9 @@ def from_archive(tree: Tree, order: EventOrder) -> Imported:
     redact = order.redactor.redact_text
     return Imported(
         format="archive",
-        title=redact(clean(_text(facts, "title")))[:MAX_TITLE_CHARS],
-        workspace=redact(clean(_text(facts, "workspace"))),
-        model=clean(_text(facts, "model")),
+        title=redact(storable_text(_text(facts, "title")))[:MAX_TITLE_CHARS],
+        workspace=redact(storable_text(_text(facts, "workspace"))),
+        model=storable_text(_text(facts, "model")),
         created_at=min(_time(facts.get("created_at"), DESCRIPTION), order.now),
         envelopes=envelopes,
         blobs=[*{**blobs, **order.blobs}.values()],
@@ -279,7 +288,63 @@ def _text(about: JsonObject, key: str) -> str:
 
 def _time(text: Any, where: str) -> datetime:
     try:
-        found = datetime.fromisoformat(text)
-        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+        return utc(text)
     except (ValueError, TypeError, OverflowError) as error:
         raise Fault("it holds an invalid time", where, _DAMAGED) from error
+
+
+TIME = (1980, 1, 1, 0, 0, 0)
+"""The first time that a zip can store; event times are in the events."""
+
+
+class ZipPart:
+    """A member of text lines that grows while others are written."""
+
+    def __init__(self, scratch: ExitStack) -> None:
+        self.file = scratch.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 -- the stack closes it
+        self.digest = hashlib.sha256()
+        self.count = 0
+
+    def add(self, line: str) -> None:
+        """Append one line, which must not contain a line break."""
+        data = f"{line}\n".encode()
+        self.file.write(data)
+        self.digest.update(data)
+        self.count += 1
+
+
+class ZipWriter:
+    """An archive written member by member. `scratch` closes it if the export fails."""
+
+    def __init__(self, out: BinaryIO, scratch: ExitStack) -> None:
+        self._zip = zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED)
+        scratch.callback(self._abandon)
+
+    @property
+    def count(self) -> int:
+        return len(self._zip.filelist)
+
+    def add(self, name: str, data: bytes | str, method: int = zipfile.ZIP_DEFLATED) -> None:
+        self._zip.writestr(_member(name, method), data)
+
+    def add_part(self, name: str, part: ZipPart) -> None:
+        part.file.seek(0)
+        with self._zip.open(_member(name, zipfile.ZIP_DEFLATED), "w", force_zip64=True) as copy:
+            shutil.copyfileobj(part.file, copy, 1 << 20)
+
+    def end(self) -> None:
+        """Write the table of members. The output stays open."""
+        self._zip.close()
+
+    def _abandon(self) -> None:
+        """Close early: otherwise the garbage collector would write the archive's end into the output later."""
+        with suppress(OSError, ValueError):
+            self._zip.close()
+
+
+def _member(name: str, method: int) -> zipfile.ZipInfo:
+    info = zipfile.ZipInfo(name, TIME)
+    info.compress_type = method
+    info.external_attr = 0o600 << 16
+    info.create_system = 3  # the default depends on the operating system
+    return info

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import BinaryIO
 
 from core.events import CmdOutputObservation
-from core.import_export.formats import ExportContext, Page
+from core.import_export.exporter import ExportContext, Page
 from core.store.recordings import RecordedFrame
 
 WIDTH, HEIGHT = 120, 30
@@ -80,8 +80,6 @@ def _as_printed(event: CmdOutputObservation) -> str:
 
 
 class AsciicastWriter:
-    """Writes the cast."""
-
     def __init__(self, out: BinaryIO, context: ExportContext) -> None:
         self._out, self._context = out, context
         self._terminal = TerminalDecoder()
@@ -89,7 +87,6 @@ class AsciicastWriter:
         self._latest_s = 0.0
 
     def take(self, page: Page) -> None:
-        """Write the terminal output of the next events."""
         for shown in self._terminal.take(page):
             if self._began_at is None:
                 self._begin(shown.at)

@@ -19,7 +19,6 @@ MAX_DEPTH = 64
 MAX_VALUE_BYTES = 32 * 1024 * 1024
 """Size of one value, such as an event: as much as the largest picture that is kept."""
 MAX_VALUES = 1_000_000
-"""Values in one list."""
 MAX_KEYS = 10_000
 """Keys of one object; the widest of a real conversation, a page's tree, has some hundreds."""
 MAX_PARTS = 300_000

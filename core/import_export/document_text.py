@@ -45,7 +45,7 @@ from core.events import (
     to_json,
 )
 from core.events.base import stored_kind
-from core.store.blobs import pictures_of
+from core.store.blobs import picture_urls
 
 Role = Literal["user", "agent", "action", "result", "error", "quiet"]
 
@@ -77,7 +77,7 @@ def describe(envelope: Envelope) -> Entry:
             return Entry("result", f"unknown event {stored_kind(event)}", json.dumps(event.raw, indent=2), "json")
         case MessageAction(content=text):
             role: Role = "user" if envelope.source is EventSource.USER else "agent"
-            return Entry(role, "", text, is_prose=True, pictures=tuple(pictures_of(event)))
+            return Entry(role, "", text, is_prose=True, pictures=tuple(picture_urls(event)))
         case AgentFinishAction():
             return Entry("agent", "Finished", event.final_thought or event.thought, is_prose=True)
         case AgentThinkAction(thought=text):
@@ -142,7 +142,7 @@ def _code(action: Action) -> tuple[str, str]:
 
 def _result(event: Observation) -> Entry:
     failed = event.success is False
-    pictures = tuple(pictures_of(event))
+    pictures = tuple(picture_urls(event))
     match event:
         case ErrorObservation():
             return Entry("error", "Error", event.content, failed=True)
@@ -171,7 +171,6 @@ def _rest(event: Event) -> str:
 
 
 def begins_turn(envelope: Envelope) -> bool:
-    """Whether the event is a message of the user."""
     return isinstance(envelope.event, MessageAction) and envelope.source is EventSource.USER
 
 
@@ -191,7 +190,7 @@ def readable(text: str) -> str:
     return _HIDDEN.sub(_code_point, _CONTROL.sub(_glyph, text))
 
 
-def mark_hidden(text: str) -> str:
+def mark_hidden_characters(text: str) -> str:
     """Terminal text, whose escape sequences are kept: only hidden and direction-changing characters are replaced."""
     return _HIDDEN.sub(_code_point, text)
 

@@ -26,11 +26,11 @@ from core.import_export.document_text import (
     code_lines,
     describe,
     dollars,
-    mark_hidden,
+    mark_hidden_characters,
     one_line,
     readable,
 )
-from core.import_export.formats import ExportContext, Page
+from core.import_export.exporter import ExportContext, Page
 from core.store.blobs import BlobRef
 from core.store.event_rows import kind_of
 
@@ -48,8 +48,6 @@ _HEADING = re.compile(r"^#{1,6} +(.+)$", re.MULTILINE)
 
 
 class HtmlWriter:
-    """Writes the page."""
-
     def __init__(self, out: BinaryIO, context: ExportContext) -> None:
         self._out, self._context = out, context
         self._terminal = TerminalDecoder()
@@ -57,7 +55,7 @@ class HtmlWriter:
         self._shown: dict[str, int] = {}
         """Pictures that are in the page already: their digest and event."""
         self._cost = context.cost_before
-        style, self._script = _part("replay.css"), _part("screen.js") + _part("replay.js")
+        style, self._script = _page_part("replay.css"), _page_part("screen.js") + _page_part("replay.js")
         self._write(_head(context, style, self._script))
 
     def take(self, page: Page) -> None:
@@ -68,15 +66,14 @@ class HtmlWriter:
         for shown in self._terminal.take(page):
             self._terminal_left -= len(shown.text)
             if self._terminal_left >= 0:
-                pieces.append([shown.after, _milliseconds(shown.at), mark_hidden(shown.text)])
+                pieces.append([shown.after, _milliseconds(shown.at), mark_hidden_characters(shown.text)])
         if pieces:
             self._write(f'<script type="application/json" class="terminal">{_json(pieces)}</script>\n')
 
     def end(self) -> None:
-        """Write the panes and the script that plays."""
         if self._terminal_left < 0:
             self._context.note("The terminal recording is too long for a page; its end was left out.")
-        self._write(f"</main>\n{_part('panes.html')}<script>{self._script}</script>\n</body>\n</html>\n")
+        self._write(f"</main>\n{_page_part('panes.html')}<script>{self._script}</script>\n</body>\n</html>\n")
 
     def _article(self, envelope: Envelope, page: Page) -> str:
         entry = describe(envelope)
@@ -95,7 +92,7 @@ class HtmlWriter:
             facts["turn"] = ""
         attributes = "".join(f' data-{name}="{escape(value)}"' for name, value in facts.items())
         classes = f"{entry.role} failed" if entry.failed else entry.role
-        inner = _said(entry, envelope) if entry.is_prose else _step(entry, envelope)
+        inner = _message_html(entry, envelope) if entry.is_prose else _step_html(entry, envelope)
         pictures = "".join(self._picture(url, envelope, page) for url in entry.pictures)
         return f'<article id="e{envelope.id}" class="{classes}"{attributes}>{inner}{pictures}</article>\n'
 
@@ -140,15 +137,15 @@ def _head(context: ExportContext, style: str, script: str) -> str:
 """
 
 
-def _said(entry: Entry, envelope: Envelope) -> str:
+def _message_html(entry: Entry, envelope: Envelope) -> str:
     name = _NAMES[entry.role] + (f" · {entry.title}" if entry.title else "")
-    return f"{_line(name, envelope)}<div class=prose>{prose(entry.text)}</div>"
+    return f"{_heading(name, envelope)}<div class=prose>{prose(entry.text)}</div>"
 
 
-def _step(entry: Entry, envelope: Envelope) -> str:
+def _step_html(entry: Entry, envelope: Envelope) -> str:
     """An action or a result: one line, which expands if there is more."""
     title = escape(one_line(entry.title or entry.text, 160))
-    before = f"{_line('Agent', envelope)}<div class=prose>{prose(entry.prose)}</div>" if entry.prose.strip() else ""
+    before = f"{_heading('Agent', envelope)}<div class=prose>{prose(entry.prose)}</div>" if entry.prose.strip() else ""
     if not entry.text.strip():
         return f"{before}<p class=step>{title}</p>"
     preview = escape(one_line(entry.text, 100)) if entry.role in ("result", "error") else ""
@@ -158,7 +155,7 @@ def _step(entry: Entry, envelope: Envelope) -> str:
     return f"{before}<details{is_open}>{summary}<pre>{body}</pre></details>"
 
 
-def _line(name: str, envelope: Envelope) -> str:
+def _heading(name: str, envelope: Envelope) -> str:
     at = envelope.timestamp
     return f'<h2>{escape(name)}<time title="{clock(at)}">{at:%H:%M:%S}</time></h2>'
 
@@ -202,7 +199,7 @@ def _cut(text: str) -> str:
     return f"{readable(text[:MOST_CHARS])}\n… {len(text) - MOST_CHARS} characters more"
 
 
-def _part(name: str) -> str:
+def _page_part(name: str) -> str:
     return (_PARTS / name).read_text("utf-8")
 
 

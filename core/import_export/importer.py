@@ -16,12 +16,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from core.errors import ImportRefusedError
-from core.import_export import archive, v0_import
+from core.import_export import archive, v0_format
 from core.import_export.bounded_json import Fault
-from core.import_export.event_order import EventOrder
-from core.import_export.imported_conversation import Imported
+from core.import_export.imported_conversation import EventOrder, Imported, storable_text
 from core.import_export.untrusted_files import Archive, Folder, Tree, opened, read_file
-from core.import_export.v0_import import clean
 from core.secrets import Redactor
 from core.store.conversations import IMPORT, NewConversation
 from core.store.event_store import EventStore
@@ -75,19 +73,19 @@ def _from_file(file: BinaryIO, order: EventOrder) -> Imported:
             raise Fault(f"it is {what}, which cannot be imported", hint="unpack it")
     if head[_TAR_AT : _TAR_AT + len(_TAR_MARK)] == _TAR_MARK:
         raise Fault("it is a tar archive, which cannot be imported", hint="unpack it")
-    return v0_import.from_trajectory(read_file(file), order)
+    return v0_format.from_trajectory(read_file(file), order)
 
 
 def _from_tree(tree: Tree, order: EventOrder) -> Imported:
     if archive.is_archive(tree):
         return archive.from_archive(tree, order)
-    files = v0_import.event_files(tree)
+    files = v0_format.event_files(tree)
     if files is None:
         raise Fault(
             "it contains no events of a conversation",
             hint="give a folder that contains `events/0.json` or `events/event-00000-....json`, or a trajectory",
         )
-    return v0_import.from_folder(tree, files, order)
+    return v0_format.from_folder(tree, files, order)
 
 
 class _Stopped(Exception):
@@ -107,7 +105,7 @@ async def import_file(store: EventStore, path: Path, *, redactor: Redactor | Non
         workspace=imported.workspace,
         model=imported.model,
         origin=IMPORT,
-        origin_of=clean(path.name),
+        origin_of=storable_text(path.name),
         created_at=imported.created_at,
     )
     await store.adopt(new, imported.envelopes, blobs=imported.blobs, recorded=imported.recorded)

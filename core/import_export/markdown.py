@@ -11,7 +11,7 @@ import re
 from typing import BinaryIO
 
 from core.import_export.document_text import Entry, clock, code_lines, describe, dollars, one_line, readable
-from core.import_export.formats import ExportContext, Page
+from core.import_export.exporter import ExportContext, Page
 from core.store.blobs import BlobRef
 
 _RUNS = re.compile(r"`+")
@@ -23,8 +23,6 @@ _SPECIAL = re.compile(r"([\\`*_\[\]<>&|~$!#])")
 
 
 class MarkdownWriter:
-    """Writes the document."""
-
     def __init__(self, out: BinaryIO, context: ExportContext) -> None:
         self._out = out
         self._cost = context.cost_before
@@ -58,7 +56,6 @@ class MarkdownWriter:
                 self._write_picture(url, page)
 
     def end(self) -> None:
-        """Write the cost."""
         self._write(f"\n---\n\nModels: {dollars(self._cost)}\n")
 
     def _write_step(self, entry: Entry) -> None:

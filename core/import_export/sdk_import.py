@@ -186,14 +186,6 @@ def _task_list(seen: JsonObject) -> tuple[str, JsonObject]:
     return "task_tracking", {"command": seen.get("command") or "", "task_list": seen.get("task_list") or []}
 
 
-def _user_rejected(event: JsonObject, number: int, context: _Context) -> JsonObject:
-    return _answer("user_rejected", _text(event, "rejection_reason"), event, context, number)
-
-
-def _agent_error(event: JsonObject, number: int, context: _Context) -> JsonObject:
-    return _answer("error", _text(event, "error"), event, context, number)
-
-
 def _conversation_error(event: JsonObject, number: int, context: _Context) -> JsonObject:
     text = ": ".join(filter(None, (_text(event, "code"), _text(event, "detail"))))
     return {"observation": "error", "content": text, "extras": {"error_id": _text(event, "code")}}
@@ -204,10 +196,6 @@ def _state(event: JsonObject, number: int, context: _Context) -> JsonObject | No
     if event.get("key") not in ("execution_status", "agent_status") or state is None:
         return None
     return {"observation": "agent_state_changed", "content": "", "extras": {"agent_state": state}}
-
-
-def _paused(event: JsonObject, number: int, context: _Context) -> JsonObject:
-    return _action("change_agent_state", agent_state="paused")
 
 
 def _condensation(event: JsonObject, number: int, context: _Context) -> JsonObject | None:
@@ -223,14 +211,6 @@ def _condensation(event: JsonObject, number: int, context: _Context) -> JsonObje
         summary=summary,
         summary_offset=None if summary is None else offset or 0,
     )
-
-
-def _condensation_request(event: JsonObject, number: int, context: _Context) -> JsonObject:
-    return _action("condensation_request")
-
-
-def _summary(event: JsonObject, number: int, context: _Context) -> JsonObject:
-    return {"observation": "condense", "content": _text(event, "summary"), "extras": {}}
 
 
 def _action(kind: str, **args: Any) -> JsonObject:
@@ -308,14 +288,20 @@ _KINDS: Mapping[str, _Translate] = {
     "MessageEvent": _message,
     "ActionEvent": _action_event,
     "ObservationEvent": _observation_event,
-    "UserRejectObservation": _user_rejected,
-    "AgentErrorEvent": _agent_error,
+    "UserRejectObservation": lambda event, number, context: _answer(
+        "user_rejected", _text(event, "rejection_reason"), event, context, number
+    ),
+    "AgentErrorEvent": lambda event, number, context: _answer("error", _text(event, "error"), event, context, number),
     "ConversationErrorEvent": _conversation_error,
     "ConversationStateUpdateEvent": _state,
-    "PauseEvent": _paused,
+    "PauseEvent": lambda event, number, context: _action("change_agent_state", agent_state="paused"),
     "Condensation": _condensation,
-    "CondensationRequest": _condensation_request,
-    "CondensationSummaryEvent": _summary,
+    "CondensationRequest": lambda event, number, context: _action("condensation_request"),
+    "CondensationSummaryEvent": lambda event, number, context: {
+        "observation": "condense",
+        "content": _text(event, "summary"),
+        "extras": {},
+    },
 }
 _ACTIONS: Mapping[str, Callable[[JsonObject, JsonObject], JsonObject]] = {
     **dict.fromkeys(("TerminalAction", "ExecuteBashAction"), _run),

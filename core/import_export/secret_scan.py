@@ -1,6 +1,6 @@
 """The search for secrets before an export: keys, tokens and passwords, and paths that name the user's machine.
 
-`look_through` finds them, and a `Cleaner` redacts them during the export. Both use the same patterns (those of
+`scan` finds them, and a `Cleaner` redacts them during the export. Both use the same patterns (those of
 `core.secrets.token_patterns`, and the values of the environment), so what was shown is what is redacted. Pictures are
 counted, not searched. Terminal output may split a secret, so it is joined before it is searched.
 """
@@ -14,18 +14,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from core.events import Envelope, envelope_from_dict, envelope_to_dict
-from core.import_export.formats import Format, Page, find_conversation, in_thread, pages
+from core.import_export.exporter import Format, Page, in_thread, pages
 from core.secrets import MIN_LENGTH, PLACEHOLDER, is_secret_name
 from core.secrets.redactor import is_ours
 from core.secrets.token_patterns import PICTURE, Span, apart, in_text, looks_random, possible, without_codes
-from core.store.blobs import BlobRef, blob_of
+from core.store.blobs import BlobRef, parse_data_url
 from core.store.reader import EventReader
 from core.store.recordings import RecordedFrame
 
-MOST = 1000
+MAX_FINDINGS = 1000
 """Different findings in the list; more are only counted."""
-EXCERPT = 32
-"""Characters before the secret in an excerpt."""
+EXCERPT_CHARS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,6 @@ class Finding:
     is_secret: bool = True
     """Whether the user must agree to its export; paths of the home folder are only mentioned."""
     count: int = 1
-    """How often the conversation contains it."""
 
     def __str__(self) -> str:
         place = "about the conversation" if self.event_id is None else f"event {self.event_id}"
@@ -82,7 +80,6 @@ class Patterns:
         return list(apart(spans))
 
     def _values(self, text: str) -> list[Span]:
-        """Values of environment variables in a text."""
         assert self._known is not None
         return [Span(f"the value of {self._names[known[0]]}", *known.span()) for known in self._known.finditer(text)]
 
@@ -93,7 +90,7 @@ class Patterns:
         return [Span("your home folder", *found.span()) for found in self._place.finditer(text)]
 
 
-def leaves(value: Any, path: str = "", name: str = "") -> Iterator[tuple[str, str, str]]:
+def text_values(value: Any, path: str = "", name: str = "") -> Iterator[tuple[str, str, str]]:
     """(path, field name, text) for each text in a JSON value, including the keys of objects."""
     if isinstance(value, str):
         yield path, name, value
@@ -101,10 +98,10 @@ def leaves(value: Any, path: str = "", name: str = "") -> Iterator[tuple[str, st
         for key, item in value.items():
             inner = f"{path}.{key}" if path else key
             yield inner, "", key
-            yield from leaves(item, inner, key)
+            yield from text_values(item, inner, key)
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
-            yield from leaves(item, f"{path}.{index}", name)
+            yield from text_values(item, f"{path}.{index}", name)
 
 
 class Findings:
@@ -114,7 +111,7 @@ class Findings:
         self._patterns = patterns
         self._found: dict[tuple[str, bytes], Finding] = {}
         self.left_out = 0
-        """The number of findings beyond MOST."""
+        """The number of findings beyond MAX_FINDINGS."""
         self.pictures: set[str] = set()
         """Digests of the pictures, which are not searched."""
 
@@ -130,13 +127,12 @@ class Findings:
 
     def take(self, envelope: Envelope, wanted: Format) -> None:
         """Search all of one event that the format would write."""
-        for path, name, text in leaves(envelope_to_dict(envelope, derived=False)):
-            self.look(text, envelope.id, path, name)
+        for path, name, text in text_values(envelope_to_dict(envelope, derived=False)):
+            self.search(text, envelope.id, path, name)
             if wanted.has_pictures and name not in wanted.leaves_out:
                 self._note_pictures(text)
 
-    def look(self, text: str, event_id: int | None, where: str, name: str = "") -> None:
-        """Search one text."""
+    def search(self, text: str, event_id: int | None, where: str, name: str = "") -> None:
         for span in self._patterns.secrets(text, name):
             self._add(span, text, event_id, where, is_secret=True)
         for span in self._patterns.places(text):
@@ -147,7 +143,7 @@ class Findings:
             self.pictures.add(ref.digest)
         elif "base64," in text:
             for found in PICTURE.finditer(text):
-                blob = blob_of(found[0])
+                blob = parse_data_url(found[0])
                 self.pictures.add(blob.ref.digest if blob else hashlib.sha256(found[0].encode()).hexdigest())
 
     def _add(self, span: Span, text: str, event_id: int | None, where: str, *, is_secret: bool) -> None:
@@ -155,22 +151,22 @@ class Findings:
         key = (span.kind if is_secret else "", hashlib.sha256(value.encode("utf-8", "replace")).digest())
         if (known := self._found.get(key)) is not None:
             self._found[key] = replace(known, count=known.count + 1)
-        elif len(self._found) < MOST:
-            before = " ".join(text[max(0, span.start - EXCERPT) : span.start].split())
-            before = redact_in(before, self._patterns) if is_secret else before
-            excerpt = f"{before} {redacted(value) if is_secret else value}".strip()
+        elif len(self._found) < MAX_FINDINGS:
+            before = " ".join(text[max(0, span.start - EXCERPT_CHARS) : span.start].split())
+            before = redact_secrets(before, self._patterns) if is_secret else before
+            excerpt = f"{before} {redact_partly(value) if is_secret else value}".strip()
             self._found[key] = Finding(span.kind, event_id, where, excerpt, is_secret)
         else:
             self.left_out += 1
 
 
-def redacted(value: str) -> str:
+def redact_partly(value: str) -> str:
     """The beginning of a secret, to recognise it, and its length."""
     shown = value[:4] if len(value) >= 16 and value.isprintable() else ""
     return f"{shown}•••• ({len(value)} characters)"
 
 
-def redact_in(text: str, patterns: Patterns, name: str = "", place: Callable[[str], str] | None = None) -> str:
+def redact_secrets(text: str, patterns: Patterns, name: str = "", place: Callable[[str], str] | None = None) -> str:
     """The text with its secrets redacted. `place`, if given, replaces paths of the home folder."""
     spans = [(span, PLACEHOLDER) for span in patterns.secrets(text, name)]
     if place is not None:
@@ -191,28 +187,28 @@ _BETWEEN = re.compile(rb"[\s\x00-\x06\x08\x10-\x1a\x1c-\x1f]")
 """What ends a word: blanks and control characters, except those of escape codes, which may be inside a word."""
 
 
-async def look_through(reader: EventReader, conversation_id: str, patterns: Patterns, wanted: Format) -> Findings:
+async def scan(reader: EventReader, conversation_id: str, patterns: Patterns, wanted: Format) -> Findings:
     """What the user should check before an export. Raises UsageError and StoreError."""
     findings = Findings(patterns)
-    info = await find_conversation(reader, conversation_id)
-    findings.look(info.title, None, "title")
-    findings.look(info.workspace, None, "workspace")
-    joined = FrameJoiner()
+    info = await reader.conversation(conversation_id)
+    findings.search(info.title, None, "title")
+    findings.search(info.workspace, None, "workspace")
+    joiner = FrameJoiner()
     async for page in pages(reader, conversation_id, replace(wanted, has_pictures=False)):
-        await in_thread(_look, findings, page, joined, wanted)
-    await in_thread(_look_at_frames, findings, joined.rest())
+        await in_thread(_scan_page, findings, page, joiner, wanted)
+    await in_thread(_scan_frames, findings, joiner.rest())
     return findings
 
 
-def _look(findings: Findings, page: Page, joined: FrameJoiner, wanted: Format) -> None:
+def _scan_page(findings: Findings, page: Page, joiner: FrameJoiner, wanted: Format) -> None:
     for envelope in page.events:
         findings.take(envelope, wanted)
-    _look_at_frames(findings, joined.take(page.frames))
+    _scan_frames(findings, joiner.take(page.frames))
 
 
-def _look_at_frames(findings: Findings, frames: Iterable[RecordedFrame]) -> None:
+def _scan_frames(findings: Findings, frames: Iterable[RecordedFrame]) -> None:
     for recorded in frames:
-        findings.look(recorded.frame.data.decode("utf-8", "replace"), max(recorded.after, 0), "terminal")
+        findings.search(recorded.frame.data.decode("utf-8", "replace"), max(recorded.after, 0), "terminal")
 
 
 @dataclass(slots=True)
@@ -254,27 +250,27 @@ def _with(recorded: RecordedFrame, data: bytes) -> RecordedFrame:
 
 
 class Cleaner:
-    """Redacts what `look_through` finds: secrets become `<secret_hidden>`, the home folder becomes `~`."""
+    """Redacts what `scan` finds: secrets become `<secret_hidden>`, the home folder becomes `~`."""
 
     def __init__(self, patterns: Patterns) -> None:
         self._patterns = patterns
-        self._joined = FrameJoiner()
+        self._joiner = FrameJoiner()
 
     def text(self, text: str, name: str = "") -> str:
         """One text without its secrets; the same object if there are none."""
-        return redact_in(text, self._patterns, name, place=lambda path: "~")
+        return redact_secrets(text, self._patterns, name, place=lambda path: "~")
 
     def page(self, page: Page) -> Page:
         """A page without secrets. The last word of its terminal output may come with the next page."""
         return replace(
             page,
             events=[self._event(event) for event in page.events],
-            frames=self._frames(page.frames, self._joined.take),
+            frames=[self._frame(recorded) for recorded in self._joiner.take(page.frames)],
         )
 
     def rest(self) -> list[RecordedFrame]:
         """The terminal output that is left after the last page."""
-        return self._frames((), lambda frames: self._joined.rest())
+        return [self._frame(recorded) for recorded in self._joiner.rest()]
 
     def _event(self, envelope: Envelope) -> Envelope:
         data = envelope_to_dict(envelope, derived=False)
@@ -292,11 +288,6 @@ class Cleaner:
         if isinstance(value, list | tuple):
             return [self._value(item, name, depth + 1) for item in value]
         return value
-
-    def _frames(
-        self, frames: Sequence[RecordedFrame], joined: Callable[[Sequence[RecordedFrame]], list[RecordedFrame]]
-    ) -> list[RecordedFrame]:
-        return [self._frame(recorded) for recorded in joined(frames)]
 
     def _frame(self, recorded: RecordedFrame) -> RecordedFrame:
         data = recorded.frame.data

@@ -27,7 +27,6 @@ MAX_EVENTS_BYTES = 100_000_000
 MAX_TOTAL_BYTES = 500_000_000
 """Everything in a folder or an archive, unpacked."""
 MAX_ENTRIES = 10_000
-"""Files in an archive."""
 MAX_FOLDER_FILES = 1_000_000
 """Files in a folder: one for each event, and they are on this disk already."""
 MAX_RATIO = 100
@@ -39,9 +38,7 @@ MAX_NAME_BYTES = 255
 SHOWN_CHARS = 100
 """Length of an error message of `zipfile`: it may quote content of the archive."""
 MAX_LEVELS = 20
-"""Nested folders in an entry's name."""
 FOLDERS = frozenset({"events", "blobs"})
-"""The folders of a conversation that are read."""
 MAX_DIRECTORY_BYTES = 4 * 1024 * 1024
 """Size of an archive's table of entries, which is read before they can be counted."""
 _CHUNK = 1024 * 1024
@@ -65,7 +62,7 @@ class Tree(ABC):
 
     def read(self, name: str, limit: int) -> bytes:
         """The content of a file. Raises Fault if it is larger than `limit`, damaged, or exceeds the total limit."""
-        with _naming(name), self._open(name) as file:
+        with _file_errors(name), self._open(name) as file:
             data = _read_at_most(file, min(limit, self._left))
         self._left -= len(data)
         return data
@@ -73,7 +70,7 @@ class Tree(ABC):
     def lines(self, name: str, limit: int) -> Iterator[bytes]:
         """The lines of a file, none longer than `limit`, read one at a time. Raises Fault."""
         number = 0
-        with _naming(name), self._open(name) as file:
+        with _file_errors(name), self._open(name) as file:
             while line := file.readline(limit + 1):
                 number += 1
                 self._left -= len(line)
@@ -92,20 +89,20 @@ class Folder(Tree):
     def names(self) -> list[str]:
         """The files in the folder and in its folders of events and pictures; names of other folders end in `/`."""
         found: list[str] = []
-        with _naming(""):
-            for name, is_folder in _listed(self._fd):
+        with _file_errors(""):
+            for name, is_folder in _list_folder(self._fd):
                 if name not in FOLDERS:
                     found.append(f"{name}/" if is_folder else name)
                     continue
-                with _opened(name, os.O_DIRECTORY, self._fd) as fd:
-                    found += [f"{name}/{below}{'/' * is_below}" for below, is_below in _listed(fd)]
+                with _open_folder(name, os.O_DIRECTORY, self._fd) as fd:
+                    found += [f"{name}/{below}{'/' * is_below}" for below, is_below in _list_folder(fd)]
         return found
 
     def _open(self, name: str) -> BinaryIO:
         with ExitStack() as stack:
             fd, *folders, last = self._fd, *name.split("/")
             for folder in folders:
-                fd = stack.enter_context(_opened(folder, os.O_DIRECTORY, fd))
+                fd = stack.enter_context(_open_folder(folder, os.O_DIRECTORY, fd))
             return regular_file(last, fd)
 
 
@@ -124,7 +121,7 @@ class Archive(Tree):
         entries = self._zip.infolist()
         _check_entries(entries, size)
         for entry in entries:
-            with _naming(_shown(entry)):
+            with _file_errors(_quoted_name(entry)):
                 self._zip.open(entry).close()  # checks that the entry's header matches the table
         self._entries = {entry.filename: entry for entry in entries if not entry.is_dir()}
         self._prefix = _common_folder(self._entries)
@@ -144,7 +141,7 @@ class Archive(Tree):
 
 
 @contextmanager
-def _naming(name: str) -> Iterator[None]:
+def _file_errors(name: str) -> Iterator[None]:
     """Turn errors of reading into Faults, and add the file's name to Faults."""
     try:
         yield
@@ -197,7 +194,7 @@ def _checked(fd: int) -> BinaryIO:
 
 
 @contextmanager
-def _opened(name: str, flags: int, folder: int) -> Iterator[int]:
+def _open_folder(name: str, flags: int, folder: int) -> Iterator[int]:
     try:
         fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | flags, dir_fd=folder)
     except OSError as error:
@@ -213,7 +210,7 @@ def _cannot_open(name: str, error: OSError) -> Fault:
     return Fault(f"it cannot be opened ({why})", name, "put the file itself there")
 
 
-def _listed(fd: int) -> Iterator[tuple[str, bool]]:
+def _list_folder(fd: int) -> Iterator[tuple[str, bool]]:
     """The entries of a folder, and whether each is a folder; a link to a folder is not."""
     with os.scandir(fd) as entries:
         for number, entry in enumerate(entries):
@@ -265,9 +262,9 @@ def _check_entries(entries: list[zipfile.ZipInfo], size: int) -> None:
     total = 0
     for entry in entries:
         if wrong := _wrong_entry(entry):
-            raise Fault(wrong, _shown(entry), "do not trust where it comes from")
+            raise Fault(wrong, _quoted_name(entry), "do not trust where it comes from")
         if _clashes(entry, names):
-            raise Fault("another entry has the same or an equivalent name", _shown(entry), "pack the files again")
+            raise Fault("another entry has the same or an equivalent name", _quoted_name(entry), "pack the files again")
         total += entry.file_size
         if total > MAX_TOTAL_BYTES or total > max(RATIO_FROM_BYTES, MAX_RATIO * size):
             raise Fault(
@@ -315,7 +312,7 @@ def _clashes(entry: zipfile.ZipInfo, names: dict[str, tuple[str, bool]]) -> bool
     return False
 
 
-def _shown(entry: zipfile.ZipInfo) -> str:
+def _quoted_name(entry: zipfile.ZipInfo) -> str:
     return ascii(entry.filename[:80])
 
 

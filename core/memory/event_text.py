@@ -23,7 +23,7 @@ from core.events import (
     UserRejectObservation,
     truncate_middle,
 )
-from core.store.blobs import pictures_of
+from core.store.blobs import picture_urls
 
 MAX_OBSERVATION_CHARS = MAX_CMD_OUTPUT_CHARS
 """What the model sees of one observation at most."""
@@ -62,7 +62,7 @@ def seen_pictures(observation: Observation) -> list[str]:
         acted = observation.trigger_by_action == BrowseInteractiveAction.kind
         page = observation.set_of_marks or observation.screenshot
         return [page] if acted and page else []
-    return pictures_of(observation)
+    return picture_urls(observation)
 
 
 def _recall_text(found: RecallObservation) -> str:

@@ -1,24 +1,34 @@
-"""Player: replays a saved conversation with its own timing. It only reads.
+"""Player: replays a saved conversation with its own timing. LogFollower: reads one that another process writes.
 
-A Player has nothing but an EventReader and a conversation id: no runtime, no model, no network and no writing store. An
-import contract ensures that. Progress is counted in seconds that were waited, so that pausing, changing the speed and
-skipping waits need no extra bookkeeping. It sleeps until the next item instead of polling.
+Both only read: they have an EventReader and a conversation id, but no runtime, no model, no network and no writing
+store. An import contract ensures that. Progress is counted in seconds that were waited, so that pausing, changing the
+speed and skipping waits need no extra bookkeeping. A Player sleeps until the next item instead of polling.
+
+The processes of a followed conversation share only the home: the rows, and the lock file that the writer touches after
+each commit (`core.store.locks`). The caller watches the folder of locks and calls `refresh`, so an idle conversation
+costs nothing. A socket would show terminal output before it is stored, but would need a server in every process, access
+rules, and still the log for late readers.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 import time
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from core.events import Envelope
 from core.replay.timeline import PAGE, Item, ReplayState, Timeline
+from core.store.locks import is_running
 
 if TYPE_CHECKING:
     from core.store.blobs import Blob, BlobRef
+    from core.store.conversations import ConversationInfo
     from core.store.reader import EventFilter, EventReader, RecordingRow
 
 SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
@@ -31,12 +41,9 @@ AT_ONCE = 200
 
 
 class Position(NamedTuple):
-    """The position of a replay."""
-
     event: int
     """The id of the last event that was shown; -1 before the first."""
     events: int
-    """The number of events."""
     turn: int
     """The number of the current user message, from 1 on; 0 before the first."""
     turns: int
@@ -77,7 +84,7 @@ class Player:
         self._offset_s = 0.0
         """The offset of the last item that was shown."""
         self._ahead: deque[tuple[float, Item]] = deque()
-        self._spot: RecordingRow | None = None
+        self._recording_row: RecordingRow | None = None
         """The recording row at which reading continues."""
 
     async def open(self) -> None:
@@ -88,7 +95,6 @@ class Player:
 
     @property
     def latest_id(self) -> int:
-        """The id of the last event that was shown."""
         return self._at
 
     async def page(
@@ -108,12 +114,10 @@ class Player:
 
     @property
     def count(self) -> int:
-        """The number of events."""
-        return len(self.timeline.times)
+        return self.timeline.count
 
     @property
     def position(self) -> Position:
-        """The current position."""
         first = max(0, self._at)
         known = bool(self.timeline.times)
         return Position(
@@ -176,10 +180,10 @@ class Player:
 
     async def _fill(self) -> bool:
         """Read ahead if necessary. Returns whether there is a next item."""
-        if not self._ahead and (self._at < self.count - 1 or self._spot is not None):
-            piece = await self.timeline.read_on(self._at, self._spot)
+        if not self._ahead and (self._at < self.count - 1 or self._recording_row is not None):
+            piece = await self.timeline.read_on(self._at, self._recording_row)
             self._ahead.extend(piece.items)
-            self._spot = piece.end
+            self._recording_row = piece.end
         return bool(self._ahead)
 
     async def next_event(self) -> list[Item]:
@@ -204,5 +208,84 @@ class Player:
         self._at, self._waited_s = target, 0.0
         self._offset_s = self.timeline.offsets[target] if target >= 0 else 0.0
         self._ahead.clear()
-        self._spot = None
+        self._recording_row = None
         return state
+
+
+LOCKS = "locks"
+"""The folder of a home with the lock files of its processes."""
+_TERMINAL = re.compile(r"/dev/((?:pts/|tty)[0-9A-Za-z]{1,12})")
+
+
+class Owner(NamedTuple):
+    """The process that has a conversation open."""
+
+    pid: int
+    terminal: str
+    """Such as `pts/3`; empty if it has none or that is unknown."""
+
+
+class LogFollower(Player):
+    """A conversation that continues in another process. Call `refresh`, then `new_items`."""
+
+    def __init__(self, reader: EventReader, info: ConversationInfo) -> None:
+        super().__init__(reader, info.id)
+        self.timeline.grows = True
+        self.info = info
+        """The stored facts at the last refresh."""
+        self.owner: Owner | None = None
+        """The process that has it open; None if nobody does, and before the first refresh."""
+        self.is_gone = False
+        self._mark = ""
+
+    async def refresh(self) -> None:
+        """Update title, owner and timeline. Reads one row if nothing is new. Raises StoreError.
+
+        If cancelled, the next refresh continues.
+        """
+        reader = self.timeline.reader
+        found = await reader.listing.with_owner(self.info.id)
+        self.is_gone = found is None
+        if found is None:
+            self.owner, self._mark = None, ""
+            return
+        self.info, mark = found
+        locks = reader.home / LOCKS
+        if mark and not await asyncio.to_thread(is_running, locks, mark):
+            mark = ""
+        if mark != self._mark or self.owner is None:
+            self.owner = await asyncio.to_thread(_owner, locks, mark) if mark else None
+            self._mark = mark
+        if self.info.event_count > self.count:
+            await self.timeline.grow()
+
+    async def new_items(self) -> list[Item]:
+        """The next new items, at most AT_ONCE; empty if there are none. Cancelling loses none."""
+        items: list[Item] = []
+        if await self._fill():
+            while self._ahead and len(items) < AT_ONCE:
+                items.append(self._take())
+        self._waited_s = 0.0
+        return items
+
+
+def _owner(locks: Path, mark: str) -> Owner:
+    """The process with this mark. Its open lock file confirms the pid, because containers have their own pids."""
+    pid = mark.split("-", maxsplit=1)[0]
+    if not (pid.isascii() and pid.isdigit()):
+        return Owner(0, "")
+    folder, lock, terminal = Path("/proc", pid, "fd"), str((locks / f"{mark}.lock").resolve()), ""
+    try:
+        opened = {name: _link(folder / name) for name in os.listdir(folder)}
+    except OSError:
+        opened = {}
+    if lock in opened.values() and (named := _TERMINAL.fullmatch(opened.get("0", ""))):
+        terminal = named[1]
+    return Owner(int(pid), terminal)
+
+
+def _link(path: Path) -> str:
+    try:
+        return os.readlink(path)
+    except OSError:  # it was closed just now
+        return ""

@@ -28,7 +28,6 @@ SPENT_BACK = 10
 """Pages that are searched for the cost of the conversation."""
 PAGE = 100
 AHEAD = 200
-"""Events that are read ahead."""
 MAX_HIGHLIGHTS = 1000
 """The newest of each kind: a line has no more cells."""
 
@@ -42,7 +41,6 @@ PLANS_BACK = 20
 TERMINAL_BYTES = 32 * 1024
 """Terminal output before the target: more than a screen and some scrollback."""
 TERMINAL_BACK = 10
-"""Pages that are searched for it."""
 
 Item: TypeAlias = Envelope | RecordedFrame
 
@@ -107,7 +105,6 @@ class Timeline:
         """All undos and their results; None until needed."""
 
     async def open(self) -> None:
-        """Read the times of all events. Raises StoreError."""
         timeline = await self.reader.event_times(self.conversation_id)
         self.times, self.turns = timeline.times, timeline.turns
         self.offsets = await asyncio.to_thread(offsets, timeline.times)
@@ -128,7 +125,6 @@ class Timeline:
 
     @property
     def count(self) -> int:
-        """How many events there are."""
         return len(self.times)
 
     async def highlights(self, known: Highlights = NO_HIGHLIGHTS, after: int = -1) -> Highlights:
@@ -145,8 +141,8 @@ class Timeline:
             for where in (errors, asked)
         ]  # fmt: skip
         answered = await self.reader.answers(self.conversation_id, after=after, before=self.count)
-        begun = known.answers[-1][1] if known.answers else 0
-        sums = accumulate((count for _id, count in answered), initial=begun)
+        is_begun = known.answers[-1][1] if known.answers else 0
+        sums = accumulate((count for _id, count in answered), initial=is_begun)
         answers = [(id, total) for (id, _count), total in zip(answered, islice(sums, 1, None), strict=True)]
         return Highlights(
             (*known.errors, *failed)[-MAX_HIGHLIGHTS:],
@@ -158,7 +154,7 @@ class Timeline:
         """The newest `limit` events that contain these words, in order."""
         hits = await self.reader.search(words, limit=limit, conversation_id=self.conversation_id)
         found = {hit.event_id for hit in hits}
-        if not found and await self.reader.index_behind():  # searches events that are not indexed yet
+        if not found and await self.reader.count_unindexed():  # searches events that are not indexed yet
             where = EventFilter(query=words.strip('"*'))
             found = {
                 each.id for each in await self.reader.read(self.conversation_id, limit=limit, newest=True, where=where)
@@ -170,11 +166,13 @@ class Timeline:
         end = target + 1
         page = await self.reader.read(self.conversation_id, before=end, limit=PAGE, newest=True)
         first = page[0].id if page else 0
-        items = await self._end_of(first - 1, end, page, TERMINAL_BYTES)
+        items = await self._page_tail(first - 1, end, page, TERMINAL_BYTES)
         earlier = await self._earlier(first, page)
-        printed = await self._printed_before(first, TERMINAL_BYTES - _bytes(items), begun=_is_begun(items, first))
+        output = await self._terminal_before(
+            first, TERMINAL_BYTES - _terminal_bytes(items), is_begun=_has_earlier_command(items, first)
+        )
         return ReplayState(
-            earlier=_in_order([*earlier, *printed]),
+            earlier=_sorted_items([*earlier, *output]),
             page=[item for _at, item in items],
             state=_last(page, STATES) or await self.reader.latest(self.conversation_id, STATES, end),
             spent=await self._spent(page),
@@ -205,21 +203,21 @@ class Timeline:
             self._undos = await self.reader.read(self.conversation_id, where=EventFilter(kinds=UNDOS))
         return self._undos
 
-    async def _printed_before(self, before: int, needed_bytes: int, *, begun: bool) -> list[Item]:
+    async def _terminal_before(self, before: int, needed_bytes: int, *, is_begun: bool) -> list[Item]:
         """The last terminal output before an event, `needed_bytes` of it; observations if it was not recorded.
 
-        If a command had `begun` before, one page is searched anyway, so that its output is not shown again.
+        If a command had `is_begun` before, one page is searched anyway, so that its output is not shown again.
         """
         found: list[Item] = []
         for number in range(TERMINAL_BACK):
-            if before <= 0 or (needed_bytes <= 0 and not (begun and number == 0)):
+            if before <= 0 or (needed_bytes <= 0 and not (is_begun and number == 0)):
                 break
             after = max(-1, before - PAGE - 1)
             events = await self.reader.read(self.conversation_id, after=after, before=before)
-            page = await self._end_of(after, before, events, needed_bytes)
-            printed = [(at, item) for at, item in page if not isinstance(item, Envelope) or _prints(item)]
-            found[:0] = [item for _at, item in printed]
-            needed_bytes -= _bytes(printed)
+            page = await self._page_tail(after, before, events, needed_bytes)
+            output = [(at, item) for at, item in page if not isinstance(item, Envelope) or _is_output(item)]
+            found[:0] = [item for _at, item in output]
+            needed_bytes -= _terminal_bytes(output)
             before = after + 1
         return found
 
@@ -234,7 +232,7 @@ class Timeline:
             page = await self.reader.read(self.conversation_id, before=page[0].id, limit=PAGE, newest=True)
         return None
 
-    async def _end_of(
+    async def _page_tail(
         self, after: int, before: int, events: Sequence[Envelope], most_bytes: int
     ) -> list[tuple[float, Item]]:
         """These events, of `after` < id < `before`, and the last output before each of them."""
@@ -249,13 +247,13 @@ class Timeline:
         At most AHEAD events, and as much output as is read at once.
         """
         before = min(after + 1 + AHEAD, self.count)
-        printed = await self.reader.recorded(
+        output = await self.reader.recorded(
             self.conversation_id, after=after, before=self._frames_end(before), beyond=beyond
         )
-        if printed.end is not None:
-            before = printed.end[0] + 1
+        if output.end is not None:
+            before = output.end[0] + 1
         events = await self.reader.read(self.conversation_id, after=after, before=before) if before > after + 1 else []
-        return TimelinePiece(self._merged(events, printed.frames), printed.end)
+        return TimelinePiece(self._merged(events, output.frames), output.end)
 
     def _frames_end(self, before: int) -> int:
         """The end of the frames that belong to the events before an event.
@@ -302,7 +300,7 @@ def _is_action(envelope: Envelope) -> bool:
     return isinstance(envelope.event, Action)
 
 
-def _prints(envelope: Envelope) -> bool:
+def _is_output(envelope: Envelope) -> bool:
     """Whether a terminal shows the event if it was not recorded."""
     return envelope.event.kind == "run" and not _is_action(envelope)
 
@@ -312,20 +310,20 @@ def _recorded(items: Sequence[tuple[float, Item]]) -> set[int | None]:
     return {item.frame.cause for _at, item in items if not isinstance(item, Envelope)}
 
 
-def _is_begun(items: Sequence[tuple[float, Item]], first: int) -> bool:
+def _has_earlier_command(items: Sequence[tuple[float, Item]], first: int) -> bool:
     """Whether a command ends among these items that began before the event `first`, and may be recorded there."""
     recorded = _recorded(items)
-    ends = [item.cause for _at, item in items if isinstance(item, Envelope) and _prints(item)]
+    ends = [item.cause for _at, item in items if isinstance(item, Envelope) and _is_output(item)]
     return any(cause is not None and cause < first and cause not in recorded for cause in ends)
 
 
-def _bytes(items: Sequence[tuple[float, Item]]) -> int:
+def _terminal_bytes(items: Sequence[tuple[float, Item]]) -> int:
     """The number of bytes of these items that a terminal shows."""
     total, recorded = 0, _recorded(items)
     for _at, item in items:
         if not isinstance(item, Envelope):
             total += len(item.frame.data)
-        elif _prints(item) and item.cause not in recorded:
+        elif _is_output(item) and item.cause not in recorded:
             total += len(getattr(item.event, "content", ""))
     return total
 
@@ -347,7 +345,7 @@ def _trimmed(items: Sequence[tuple[float, Item]], most_bytes: int) -> list[tuple
     return kept[::-1]
 
 
-def _in_order(items: Sequence[Item]) -> list[Item]:
+def _sorted_items(items: Sequence[Item]) -> list[Item]:
     """Items in order, without duplicate events."""
     found = {item.id: item for item in items if isinstance(item, Envelope)}
     frames = [item for item in items if not isinstance(item, Envelope)]

@@ -79,7 +79,7 @@ class Snapshots:
         if len(text) > MAX_CHARS:
             return
         try:
-            await self._store.keep_snapshot(self._lease, next_id - 1, self._fold_version, text)
+            await self._store.save_snapshot(self._lease, next_id - 1, self._fold_version, text)
         except StoreError as error:
             log.warning("no snapshot of conversation %s: %s", self._lease.conversation_id, error)
         else:

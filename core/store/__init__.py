@@ -1,1 +1,1 @@
-"""Everything that is kept: the events of all conversations in one SQLite file, and the blobs beside it."""
+"""The storage of conversations: their events, pictures and recordings in one SQLite file."""

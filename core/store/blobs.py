@@ -58,17 +58,21 @@ class Blob:
     ref: BlobRef
     data: bytes
 
+    def row(self, key: int) -> tuple[object, ...]:
+        """The values of `core.store.writer.ADD_BLOB` for the conversation with this key."""
+        return key, self.ref.digest, self.ref.media_type, self.ref.width, self.ref.height, self.data
+
     def data_url(self) -> str:
         return f"data:{self.ref.media_type};base64,{base64.b64encode(self.data).decode('ascii')}"
 
 
-def blob_of(url: str) -> Blob | None:
+def parse_data_url(url: str) -> Blob | None:
     """The picture in a `data:` URL; None for other URLs and for pictures of an unknown kind."""
-    head = _DATA_URL.match(url)
-    if head is None:
+    prefix = _DATA_URL.match(url)
+    if prefix is None:
         return None
     try:
-        data = base64.b64decode(url[head.end() :], validate=True)
+        data = base64.b64decode(url[prefix.end() :], validate=True)
     except (binascii.Error, ValueError):
         return None
     found = measured(data[:HEAD_BYTES])
@@ -78,7 +82,7 @@ def blob_of(url: str) -> Blob | None:
     return Blob(BlobRef(TYPES[kind], width, height, len(data), hashlib.sha256(data).hexdigest()), data)
 
 
-def pictures_of(event: Event) -> list[str]:
+def picture_urls(event: Event) -> list[str]:
     """The URLs of an event's pictures, in the order of its fields; references for a stored event."""
     found: list[str] = []
     for name in event.pictures:
@@ -87,35 +91,35 @@ def pictures_of(event: Event) -> list[str]:
     return [url for url in found if url]
 
 
-def take_out(event: Event) -> tuple[Event, tuple[Blob, ...]]:
+def extract_pictures(event: Event) -> tuple[Event, tuple[Blob, ...]]:
     """The event with references instead of pictures, and the pictures. The same event if it has none."""
     blobs: list[Blob] = []
 
-    def referred(url: str) -> str:
+    def to_reference(url: str) -> str:
         if len(url) > MAX_BYTES * 4 // 3 + 100:
             return TOO_LARGE
-        blob = blob_of(url)
+        blob = parse_data_url(url)
         if blob is None:
             return url
         blobs.append(blob)
         return str(blob.ref)
 
-    changed = _replaced(event, referred)
+    changed = _replace_pictures(event, to_reference)
     return changed, tuple(blobs)
 
 
-def put_in(event: Event, blobs: dict[str, Blob]) -> Event:
+def embed_pictures(event: Event, blobs: dict[str, Blob]) -> Event:
     """The event with `data:` URLs instead of references, for the given blobs by digest."""
 
-    def whole(url: str) -> str:
+    def embed(url: str) -> str:
         ref = BlobRef.parse(url)
         blob = blobs.get(ref.digest) if ref else None
         return blob.data_url() if blob else url
 
-    return _replaced(event, whole)
+    return _replace_pictures(event, embed)
 
 
-def _replaced(event: Event, replace: Callable[[str], str]) -> Event:
+def _replace_pictures(event: Event, replace: Callable[[str], str]) -> Event:
     update: dict[str, Any] = {}
     for name in event.pictures:
         old = getattr(event, name)

@@ -15,7 +15,7 @@ from tempfile import NamedTemporaryFile
 
 from core.errors import StoreError
 
-MOST = 10_000
+MAX_BOOKMARKS = 10_000
 """Bookmarks in one conversation; Handloom does not write files with more."""
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,127}")
 
@@ -32,20 +32,20 @@ class Bookmarks:
             found = json.loads(self._file(conversation_id).read_text("utf-8"))
         except (OSError, ValueError, RecursionError):
             return []
-        if not isinstance(found, list) or len(found) > MOST:
+        if not isinstance(found, list) or len(found) > MAX_BOOKMARKS:
             return []
         return sorted({event for event in found if type(event) is int and 0 <= event < 2**53})
 
-    def write(self, conversation_id: str, marked: Sequence[int]) -> None:
+    def write(self, conversation_id: str, event_ids: Sequence[int]) -> None:
         """Replace the bookmarks of a conversation. Raises StoreError."""
         file = self._file(conversation_id)
         try:
-            if not marked:
+            if not event_ids:
                 file.unlink(missing_ok=True)
                 return
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with NamedTemporaryFile("w", dir=self.folder, prefix=".", delete=False, encoding="utf-8") as new:
-                json.dump(sorted(set(marked))[:MOST], new)
+                json.dump(sorted(set(event_ids))[:MAX_BOOKMARKS], new)
                 new.flush()
                 os.fsync(new.fileno())
             os.replace(new.name, file)
@@ -55,7 +55,6 @@ class Bookmarks:
             ) from error
 
     def delete(self, conversation_id: str) -> None:
-        """Delete the bookmarks of a deleted conversation. Raises StoreError."""
         self.write(conversation_id, ())
 
     def _file(self, conversation_id: str) -> Path:

@@ -94,13 +94,13 @@ COLUMNS = (
 """The columns of a ConversationInfo; `c` is the table."""
 
 
-def info(row: Sequence[Any]) -> ConversationInfo:
+def info_from_row(row: Sequence[Any]) -> ConversationInfo:
     """The row of `COLUMNS` as a ConversationInfo."""
     values: list[Any] = [*row[:4], *map(datetime.fromisoformat, row[4:6]), *row[6:]]
     return ConversationInfo(*values)
 
 
-def clauses(where: ConversationFilter) -> tuple[list[str], list[Any]]:
+def where_clauses(where: ConversationFilter) -> tuple[list[str], list[Any]]:
     """The conditions of a filter, and their values in order."""
     found: list[str] = []
     values: list[Any] = []
@@ -126,6 +126,11 @@ def clauses(where: ConversationFilter) -> tuple[list[str], list[Any]]:
     return found, values
 
 
+def unknown_conversation(conversation_id: str) -> UsageError:
+    """The error for an id that does not exist."""
+    return UsageError(f"There is no conversation {conversation_id}. `handloom list` shows all conversations.")
+
+
 Fetch = Callable[[str, Sequence[Any]], Awaitable[Sequence[Any]]]
 
 ORDERS: Mapping[str, str] = {
@@ -136,7 +141,7 @@ ORDERS: Mapping[str, str] = {
     "size": "c.size DESC",
 }
 """The sort orders of a list."""
-_NAMED = 5
+_LISTED_IDS = 5
 """Ids that an error message lists if several match."""
 
 
@@ -150,17 +155,16 @@ class ConversationListing:
         self, where: ConversationFilter, *, order: str = "updated", offset: int = 0, limit: int = 100
     ) -> list[ConversationInfo]:
         """`limit` conversations, starting at `offset`, in one of ORDERS."""
-        conditions, values = clauses(where)
+        conditions, values = where_clauses(where)
         rows = await self._fetch(
             f"SELECT {COLUMNS} FROM conversations c WHERE {' AND '.join(conditions) or 'true'}"  # noqa: S608
             f" ORDER BY {ORDERS[order]}, c.updated_at DESC, c.id DESC LIMIT ? OFFSET ?",
             [*values, limit, offset],
         )
-        return [info(row) for row in rows]
+        return [info_from_row(row) for row in rows]
 
     async def count(self, where: ConversationFilter) -> int:
-        """How many conversations match."""
-        conditions, values = clauses(where)
+        conditions, values = where_clauses(where)
         ((count,),) = await self._fetch(
             f"SELECT count(*) FROM conversations c WHERE {' AND '.join(conditions) or 'true'}",  # noqa: S608
             values,
@@ -186,15 +190,15 @@ class ConversationListing:
         rows = await self._fetch(
             "SELECT id FROM conversations WHERE ?1 <> '' AND id >= ?1 AND substr(id, 1, length(?1)) = ?1"
             " ORDER BY id LIMIT ?2",
-            (text, _NAMED + 1),
+            (text, _LISTED_IDS + 1),
         )
         ids = [str(id) for (id,) in rows]
         if text in ids or len(ids) == 1:
             return ids[0]
         if not ids:
-            raise UsageError(f"There is no conversation {text}. `handloom list` shows all conversations.")
-        named = ", ".join(ids[:_NAMED]) + (", ..." if len(ids) > _NAMED else "")
-        raise UsageError(f"Several conversation ids begin with {text}: {named}. Type more of the id.")
+            raise unknown_conversation(text)
+        listed = ", ".join(ids[:_LISTED_IDS]) + (", ..." if len(ids) > _LISTED_IDS else "")
+        raise UsageError(f"Several conversation ids begin with {text}: {listed}. Type more of the id.")
 
     async def owners(self, ids: Sequence[str]) -> dict[str, str]:
         """The process marks of those that have these conversations open, or had them open when they died."""
@@ -212,4 +216,4 @@ class ConversationListing:
             " LEFT JOIN leases l ON l.conversation = c.key WHERE c.id = ?",
             (conversation_id,),
         )
-        return next(((info(row[:-1]), row[-1] or "") for row in rows), None)
+        return next(((info_from_row(row[:-1]), row[-1] or "") for row in rows), None)

@@ -25,9 +25,9 @@ from core.events import (
     envelope_to_dict,
     to_json,
 )
-from core.store.sqlite import aiosqlite
+from core.store.database import aiosqlite
 
-LEAST_CHARS = 512
+MIN_COMPRESSED_CHARS = 512
 """Compressing shorter bodies saves almost nothing."""
 BODY = "handloom_body"
 """The SQL function that returns a body as text."""
@@ -35,7 +35,7 @@ FIRST_LINE_CHARS = 200
 ADD_EVENT = (
     "INSERT INTO events (conversation, id, timestamp, source, cause, kind, lease, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 )
-NOTE_FACTS = (
+UPDATE_FACTS = (
     "UPDATE conversations SET state = CASE WHEN ?2 <> '' THEN ?2 ELSE state END,"
     " cost = CASE WHEN ?3 THEN ?4 ELSE cost END,"
     " first_line = CASE WHEN first_line = '' THEN ?5 ELSE first_line END WHERE key = ?1"
@@ -44,7 +44,7 @@ NOTE_FACTS = (
 
 def pack(body: str) -> str | bytes:
     """The body as it is stored. Takes some 10 µs per kilobyte."""
-    if len(body) < LEAST_CHARS:
+    if len(body) < MIN_COMPRESSED_CHARS:
         return body
     plain = body.encode()
     packed = zlib.compress(plain, 1)
@@ -57,7 +57,6 @@ def unpack(stored: str | bytes) -> str:
 
 
 async def install_body_function(connection: aiosqlite.Connection) -> None:
-    """Register `BODY` on this connection."""
     await connection.create_function(BODY, 1, unpack, deterministic=True)
 
 
@@ -79,7 +78,6 @@ class Facts:
     first_line: str = ""
 
     def after(self, event: Event, source: EventSource) -> Facts:
-        """The facts after one more event."""
         facts = self
         if event.llm_metrics is not None:
             facts = replace(facts, has_cost=True, cost=event.llm_metrics.accumulated_cost)
@@ -92,14 +90,14 @@ class Facts:
         return facts
 
     def row(self, key: int) -> tuple[Any, ...]:
-        """The values of `NOTE_FACTS`."""
+        """The values of `UPDATE_FACTS`."""
         return key, self.state, self.has_cost, self.cost, self.first_line
 
 
 NO_FACTS = Facts()
 
 
-def row_of_event(key: int, token: int, envelope: Envelope, body: str | bytes | None = None) -> tuple[Any, ...]:
+def event_row(key: int, token: int, envelope: Envelope, body: str | bytes | None = None) -> tuple[Any, ...]:
     """The values of `ADD_EVENT`. `body` is the packed form, if known. Raises ValueError for data that is not JSON."""
     if body is None:
         body = pack(to_json(envelope_to_dict(envelope, derived=False)))
@@ -132,7 +130,7 @@ class StoredEvents(Sequence[Envelope]):
         """Append an event. `form` is its stored form, if known. Raises ValueError for data that is not JSON."""
         self._facts = self._facts.after(envelope.event, envelope.source)
         body = None if form is None else pack(to_json(form))
-        self.rows.append(row_of_event(-1, _TOKEN, envelope, body)[1:])
+        self.rows.append(event_row(-1, _TOKEN, envelope, body)[1:])
 
     @property
     def facts(self) -> Facts:

@@ -20,15 +20,15 @@ from typing import Any, TypeVar
 
 from core.errors import StoreBusyError, StoreError, UsageError
 from core.events import Envelope
-from core.store import schema, search_index
+from core.store import database, search_index
 from core.store.blobs import Blob
-from core.store.conversations import NewConversation
-from core.store.event_rows import ADD_EVENT, NOTE_FACTS, Facts, StoredEvents, row_of_event, unpack
+from core.store.conversations import NewConversation, unknown_conversation
+from core.store.database import aiosqlite, remedy, sqlite3
+from core.store.event_rows import ADD_EVENT, UPDATE_FACTS, Facts, StoredEvents, event_row, unpack
 from core.store.locks import ProcessMark
 from core.store.reader import EventReader
-from core.store.recordings import RecordedFrame, RecordedRow, rows_of
+from core.store.recordings import RecordedFrame, RecordedRow, pack_frames
 from core.store.search_index import Hit
-from core.store.sqlite import aiosqlite, remedy, sqlite3
 from core.store.writer import (
     ADD_BLOB,
     ADD_RECORDING,
@@ -41,7 +41,7 @@ from core.store.writer import (
 )
 
 log = logging.getLogger(__name__)
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 class EventStore(EventReader):
@@ -52,8 +52,7 @@ class EventStore(EventReader):
         self._clock = clock
         self._writer = EventWriter(self.path, clock)
 
-    def _take_mark(self, locks: Path) -> None:
-        """Take a process mark, so that other processes know who owns a lease."""
+    def _acquire_mark(self, locks: Path) -> None:
         self.mark = ProcessMark(locks)
         self._writer.notify = self.mark.touch
 
@@ -62,7 +61,6 @@ class EventStore(EventReader):
         super()._release_locks()
 
     async def _connect(self, stack: AsyncExitStack) -> None:
-        """Open the writing and the reading connection."""
         try:
             await self._writer.open()
         except sqlite3.Error as error:
@@ -134,10 +132,9 @@ class EventStore(EventReader):
                 (key, token + 1, self.mark.name),
             )
             return Lease(conversation_id, key, token + 1, next_id)
-        raise _unknown(conversation_id)
+        raise unknown_conversation(conversation_id)
 
     async def release(self, lease: Lease) -> None:
-        """Give up the lease."""
         with suppress(StoreError):  # the lock file shows it to others when this process ends
             async with self._writer.writing("The conversation could not be released") as connection:
                 await connection.execute(
@@ -164,7 +161,7 @@ class EventStore(EventReader):
                 "UPDATE conversations SET title = ? WHERE id = ?", (title, conversation_id)
             )
             if cursor.rowcount == 0:
-                raise _unknown(conversation_id)
+                raise unknown_conversation(conversation_id)
 
     # -- events ------------------------------------------------------------------------------------------------------
 
@@ -176,14 +173,13 @@ class EventStore(EventReader):
 
     async def record(self, lease: Lease, rows: Sequence[RecordedRow]) -> None:
         """Store terminal output after the last event. Logs errors instead of raising: only a recording is lost."""
-        values = [(lease.key, row.after, row.at.isoformat(), row.frames) for row in rows]
         try:
             async with self._writer.writing("The recording could not be stored") as connection:
-                await connection.executemany(ADD_RECORDING, values)
+                await connection.executemany(ADD_RECORDING, [row.row(lease.key) for row in rows])
         except StoreError as error:
             log.warning("conversation %s: %s", lease.conversation_id, error)
 
-    async def keep_snapshot(self, lease: Lease, event_id: int, made_by: str, state: str) -> None:
+    async def save_snapshot(self, lease: Lease, event_id: int, made_by: str, state: str) -> None:
         """Replace the snapshot of a conversation. Raises StoreError."""
         async with self._writer.writing("The snapshot could not be stored") as connection:
             await connection.execute(
@@ -210,13 +206,13 @@ class EventStore(EventReader):
             stored = envelopes
         else:
             stored = await asyncio.to_thread(StoredEvents, new.id, envelopes)
-        frames = await asyncio.to_thread(rows_of, recorded)
-        async with self._whole(new) as (connection, key):
+        frames = await asyncio.to_thread(pack_frames, recorded)
+        async with self._new_conversation(new) as (connection, key):
             # Generators, so that the writing thread makes the rows, not the event loop.
             await connection.executemany(ADD_EVENT, ((key, *row) for row in stored.rows))
-            await connection.execute(NOTE_FACTS, stored.facts.row(key))
-            await connection.executemany(ADD_BLOB, ((key, *_blob_row(blob)) for blob in blobs))
-            await connection.executemany(ADD_RECORDING, ((key, r.after, r.at.isoformat(), r.frames) for r in frames))
+            await connection.execute(UPDATE_FACTS, stored.facts.row(key))
+            await connection.executemany(ADD_BLOB, (blob.row(key) for blob in blobs))
+            await connection.executemany(ADD_RECORDING, (row.row(key) for row in frames))
         return new.id
 
     async def fork(self, conversation_id: str, upto: int, new: NewConversation, then: Sequence[Draft] = ()) -> str:
@@ -234,7 +230,7 @@ class EventStore(EventReader):
         if after != upto:
             raise UsageError(f"Conversation {conversation_id} has no event {upto}. `handloom show ID` says how many.")
         source = await self._key(conversation_id)
-        async with self._whole(new) as (connection, key):
+        async with self._new_conversation(new) as (connection, key):
             for table, columns, condition in (
                 ("events", "id, timestamp, source, cause, kind, 1, body", "id <= ?3"),
                 ("blobs", "digest, media_type, width, height, data", "?3 >= 0"),
@@ -247,21 +243,21 @@ class EventStore(EventReader):
                 )
             now = self._clock()
             for id, draft in enumerate(then, upto + 1):
-                await connection.execute(ADD_EVENT, row_of_event(key, 1, draft.at(new.id, id, now)))
-            await connection.execute(NOTE_FACTS, facts.row(key))
+                await connection.execute(ADD_EVENT, event_row(key, 1, draft.at(new.id, id, now)))
+            await connection.execute(UPDATE_FACTS, facts.row(key))
         return new.id
 
     @asynccontextmanager
-    async def _whole(self, new: NewConversation) -> AsyncIterator[tuple[aiosqlite.Connection, int]]:
+    async def _new_conversation(self, new: NewConversation) -> AsyncIterator[tuple[aiosqlite.Connection, int]]:
         """A transaction that fills a new conversation, owned by nobody, and its key."""
-        come_from = new.origin, new.origin_of, new.origin_event, new.repository
+        origin = new.origin, new.origin_of, new.origin_event, new.repository
         created_at = (new.created_at or self._clock()).astimezone(UTC).isoformat()
         async with self._transaction("The conversation could not be stored") as connection:
             try:
                 await connection.execute(
                     "INSERT INTO conversations (id, title, workspace, model, created_at, updated_at, origin, origin_of,"
                     " origin_event, repository) VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7, ?8, ?9)",
-                    (new.id, new.title, new.workspace, new.model, created_at, *come_from),
+                    (new.id, new.title, new.workspace, new.model, created_at, *origin),
                 )
             except sqlite3.IntegrityError as error:
                 raise UsageError(f"There is a conversation {new.id} already.") from error
@@ -288,9 +284,8 @@ class EventStore(EventReader):
                 await connection.execute("DELETE FROM conversations WHERE key = ?", (lease.key,))
 
     @asynccontextmanager
-    async def _transaction(self, otherwise: str) -> AsyncIterator[aiosqlite.Connection]:
-        """A transaction on the writing connection."""
-        async with self._writer.writing(otherwise) as connection:
+    async def _transaction(self, failure: str) -> AsyncIterator[aiosqlite.Connection]:
+        async with self._writer.writing(failure) as connection:
             await connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
@@ -302,13 +297,13 @@ class EventStore(EventReader):
 
     # -- the index for search ----------------------------------------------------------------------------------------
 
-    async def index(self, is_enough: Callable[[], bool] = lambda: False) -> int:
+    async def index(self, should_stop: Callable[[], bool] = lambda: False) -> int:
         """Update the search index, a piece at a time. Returns how many events are still missing.
 
-        `is_enough` is asked after each piece. Other writes run between two pieces. A damaged index is rebuilt. Raises
+        `should_stop` is asked after each piece. Other writes run between two pieces. A damaged index is rebuilt. Raises
         StoreError.
         """
-        return await self._with_index(lambda: self._index(is_enough))
+        return await self._with_index(lambda: self._index(should_stop))
 
     async def search(
         self, text: str, *, limit: int = 50, conversation_id: str | None = None, before: Hit | None = None
@@ -320,10 +315,10 @@ class EventStore(EventReader):
     async def clear_index(self) -> None:
         """Clear the search index, so that `index` rebuilds it. Raises StoreError."""
         async with self._transaction("The search index could not be cleared") as connection:
-            for statement in schema.CLEAR_INDEX:
+            for statement in database.CLEAR_INDEX:
                 await connection.execute(statement)
 
-    async def _with_index(self, work: Callable[[], Coroutine[Any, Any, Found]], *, deleting: bool = False) -> Found:
+    async def _with_index(self, work: Callable[[], Coroutine[Any, Any, Result]], *, deleting: bool = False) -> Result:
         """Do something with the index; if it is damaged, clear it and try again."""
         try:
             return await work()
@@ -334,22 +329,22 @@ class EventStore(EventReader):
         await self.clear_index()
         return await work()
 
-    async def _index(self, is_enough: Callable[[], bool]) -> int:
-        await self._check_form()
-        while not is_enough():
+    async def _index(self, should_stop: Callable[[], bool]) -> int:
+        await self._check_index_version()
+        while not should_stop():
             behind = await self._fetch(
                 "SELECT c.key, coalesce(i.upto, 0) FROM conversations c LEFT JOIN indexed i ON i.conversation = c.key"
                 " WHERE c.event_count > coalesce(i.upto, 0) ORDER BY c.updated_at DESC LIMIT 50"
             )
             for key, upto in behind:
-                await self._index_piece(key, upto)
+                await self._index_batch(key, upto)
             if not behind:
                 break
-        return await self.index_behind()
+        return await self.count_unindexed()
 
-    async def _check_form(self) -> None:
-        """Clear an index of another `search_index.FORM`."""
-        if list(await self._fetch("SELECT form FROM index_form")) == [(search_index.FORM,)]:
+    async def _check_index_version(self) -> None:
+        """Clear an index of another `search_index.INDEX_VERSION`."""
+        if list(await self._fetch("SELECT form FROM index_form")) == [(search_index.INDEX_VERSION,)]:
             return
         async with self._transaction("The search index could not be made") as connection:
             for statement in (
@@ -359,16 +354,16 @@ class EventStore(EventReader):
                 "DELETE FROM index_form",
             ):
                 await connection.execute(statement)
-            await connection.execute("INSERT INTO index_form VALUES (?)", (search_index.FORM,))
+            await connection.execute("INSERT INTO index_form VALUES (?)", (search_index.INDEX_VERSION,))
 
-    async def _index_piece(self, key: int, upto: int) -> None:
+    async def _index_batch(self, key: int, upto: int) -> None:
         """Index the next events of a conversation, from `upto` on."""
-        rows = list(await self._fetch(_PIECE, (key, upto, _PIECE_EVENTS)))
+        rows = list(await self._fetch(_INDEX_BATCH, (key, upto, _INDEX_BATCH_EVENTS)))
         words, characters = await asyncio.to_thread(_index_rows, key, rows)
         async with self._transaction("The search index could not be written") as connection:
             indexed = await connection.execute_fetchall("SELECT upto FROM indexed WHERE conversation = ?", (key,))
-            there = await connection.execute_fetchall("SELECT 1 FROM conversations WHERE key = ?", (key,))
-            if not there or next((at for (at,) in indexed), 0) != upto:
+            exists = await connection.execute_fetchall("SELECT 1 FROM conversations WHERE key = ?", (key,))
+            if not exists or next((at for (at,) in indexed), 0) != upto:
                 return  # it was deleted, or another process was faster
             await connection.executemany("INSERT INTO words (rowid, text) VALUES (?, ?)", words)
             await connection.executemany("INSERT INTO characters (rowid, text) VALUES (?, ?)", characters)
@@ -383,34 +378,27 @@ class EventStore(EventReader):
         indexed = await connection.execute_fetchall("SELECT upto FROM indexed WHERE conversation = ?", (key,))
         upto, after = next((at for (at,) in indexed), 0), 0
         while after < upto:
-            rows = list(await connection.execute_fetchall(_PIECE, (key, after, min(_PIECE_EVENTS, upto - after))))
+            rows = list(
+                await connection.execute_fetchall(_INDEX_BATCH, (key, after, min(_INDEX_BATCH_EVENTS, upto - after)))
+            )
             words, characters = await asyncio.to_thread(_index_rows, key, rows)
-            for table, forgotten in (("words", words), ("characters", characters)):
+            for table, removed in (("words", words), ("characters", characters)):
                 await connection.executemany(
                     f"INSERT INTO {table} ({table}, rowid, text) VALUES ('delete', ?, ?)",  # noqa: S608
-                    forgotten,
+                    removed,
                 )
-            after += _PIECE_EVENTS
+            after += _INDEX_BATCH_EVENTS
 
 
-_PIECE = "SELECT id, body FROM events WHERE conversation = ? AND id >= ? ORDER BY id LIMIT ?"
-_PIECE_EVENTS = 500
+_INDEX_BATCH = "SELECT id, body FROM events WHERE conversation = ? AND id >= ? ORDER BY id LIMIT ?"
+_INDEX_BATCH_EVENTS = 500
 """Events indexed in one transaction: an append waits some milliseconds for it."""
 
 
-_Texts = list[tuple[int, str]]
+_IndexRows = list[tuple[int, str]]
 
 
-def _index_rows(key: int, rows: Iterable[sqlite3.Row]) -> tuple[_Texts, _Texts]:
-    """The index rows of these events, for `words` and `characters`."""
+def _index_rows(key: int, rows: Iterable[sqlite3.Row]) -> tuple[_IndexRows, _IndexRows]:
     words = [(search_index.row_of(key, id), search_index.text_of(unpack(body))) for id, body in rows]
     characters = [(row, runs) for row, text in words if (runs := search_index.runs_of(text))]
     return words, characters
-
-
-def _blob_row(blob: Blob) -> tuple[Any, ...]:
-    return blob.ref.digest, blob.ref.media_type, blob.ref.width, blob.ref.height, blob.data
-
-
-def _unknown(conversation_id: str) -> UsageError:
-    return UsageError(f"There is no conversation {conversation_id}. `handloom list` shows all conversations.")

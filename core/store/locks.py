@@ -90,7 +90,6 @@ class ProcessMark:
         return False
 
     def touch(self) -> None:
-        """Notify all watchers of the folder that this process has committed something."""
         self._lock.touch()
 
     def release(self) -> None:

@@ -19,15 +19,14 @@ from typing import Any, NamedTuple, Self, TypeAlias, TypedDict, Unpack
 
 from core.errors import StoreBusyError, StoreError
 from core.events import Envelope, EventSource, envelope_from_dict
-from core.store import conversations, integrity, schema
+from core.store import conversations, database
 from core.store.blobs import Blob, BlobRef
 from core.store.conversations import ConversationFilter, ConversationInfo, ConversationListing
+from core.store.database import LANDMARKS, can_be_shared, connect, remedy, sqlite3, version
 from core.store.event_rows import BODY, install_body_function, unpack
 from core.store.locks import FileLock
-from core.store.recordings import HEAD_BYTES, RecordedFrame, RecordedRow, frames_of, head_of
-from core.store.schema import LANDMARKS
+from core.store.recordings import HEAD_BYTES, RecordedFrame, RecordedRow, unpack_frames, unpack_head
 from core.store.search_index import ROW_SHIFT, Hit, Query, row_of, text_of
-from core.store.sqlite import can_be_shared, connect, remedy, sqlite3, version
 from core.store.writer import Spent
 
 
@@ -73,8 +72,6 @@ RecordingRow: TypeAlias = tuple[int, int]
 
 
 class RecordedPage(NamedTuple):
-    """A part of a recording."""
-
     frames: list[RecordedFrame]
     end: RecordingRow | None
     """The last row that was read; None at the end."""
@@ -85,7 +82,7 @@ class EventReader:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        self.path = home / integrity.DATABASE
+        self.path = home / database.DATABASE
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
@@ -106,9 +103,8 @@ class EventReader:
             raise StoreError(f"{self.path} cannot be read: {error}. {remedy(error)}") from error
 
     async def _connect(self, stack: AsyncExitStack) -> None:
-        """Open the reading connection."""
         try:
-            self._read = await connect(self.path, schema.READER_PRAGMAS)
+            self._read = await connect(self.path, database.READER_PRAGMAS)
             self.listing = ConversationListing(self._fetch)
             stack.push_async_callback(self._read.close)
             await install_body_function(self._read)
@@ -123,14 +119,14 @@ class EventReader:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 folder.chmod(0o700)
             self._share = FileLock(locks / "share.lock")
-            self._take_share()
+            self._acquire_home_lock()
             try:
                 with FileLock(locks / "schema.lock"):
-                    integrity.refuse(self.path)
+                    database.check_can_open(self.path)
                     os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
                     self.path.chmod(0o600)
-                    schema.upgrade(self.path)
-                self._take_mark(locks)
+                    database.upgrade(self.path)
+                self._acquire_mark(locks)
             except BaseException:
                 self._share.release()
                 raise
@@ -145,18 +141,18 @@ class EventReader:
     def _release_locks(self) -> None:
         self._share.release()
 
-    def _take_mark(self, locks: Path) -> None:
+    def _acquire_mark(self, locks: Path) -> None:
         """Readers need no process mark."""
 
-    def _take_share(self) -> None:
+    def _acquire_home_lock(self) -> None:
         """Take the home's lock: shared only if this SQLite has the WAL-reset fix."""
         shared = can_be_shared()
         if self._share.try_acquire(shared=shared):
             return
-        mine = ".".join(map(str, version()))
+        version_text = ".".join(map(str, version()))
         raise StoreBusyError(
             f"Another Handloom uses {self.home}, and only one at a time can, because "
-            + ("it" if shared else f"this Python's SQLite ({mine})")
+            + ("it" if shared else f"this Python's SQLite ({version_text})")
             + " lacks the fix for the WAL-reset bug (3.51.3). Close the other one, set HANDLOOM_HOME to another "
             "folder, or install the package pysqlite3."
         )
@@ -172,7 +168,7 @@ class EventReader:
         before: ConversationInfo | None = None,
     ) -> list[ConversationInfo]:
         """Conversations, the latest event first; with `before`, the `limit` conversations that follow it."""
-        conditions, values = conversations.clauses(where or ConversationFilter())
+        conditions, values = conversations.where_clauses(where or ConversationFilter())
         if conversation_id is not None:
             conditions.append("c.id = ?")
             values.append(conversation_id)
@@ -184,7 +180,13 @@ class EventReader:
             " ORDER BY c.updated_at DESC, c.id DESC LIMIT ?",
             [*values, limit],
         )
-        return [conversations.info(row) for row in rows]
+        return [conversations.info_from_row(row) for row in rows]
+
+    async def conversation(self, conversation_id: str) -> ConversationInfo:
+        """The conversation with this id. Raises UsageError if there is none."""
+        for info in await self.conversations(conversation_id=conversation_id):
+            return info
+        raise conversations.unknown_conversation(conversation_id)
 
     async def user_inputs(self, *, workspace: str, limit: int) -> list[str]:
         """Messages and `!commands` of the user, the newest first, those in this workspace before all others.
@@ -199,21 +201,20 @@ class EventReader:
             "  WHERE e.rowid > (SELECT max(rowid) FROM events) - ?3 AND e.source = 'user' AND c.parent = ''"
             "  AND e.kind IN ('action:message', 'action:run') AND length(e.body) <= ?4)"
             " ORDER BY is_here DESC, number DESC LIMIT ?2",
-            (workspace, limit, _SAID_WITHIN, _SAID_BYTES),
+            (workspace, limit, _INPUT_SEARCH_EVENTS, _MAX_INPUT_BYTES),
         )
         return [text for (text,) in rows if isinstance(text, str)]
 
     async def descendants(self, conversation_id: str) -> list[ConversationInfo]:
         """The conversations that this one delegated to, directly or indirectly; the oldest first."""
         rows = await self._fetch(
-            f"{_BELOW} SELECT {conversations.COLUMNS} FROM conversations c"  # noqa: S608
+            f"{_DESCENDANTS} SELECT {conversations.COLUMNS} FROM conversations c"  # noqa: S608
             " WHERE c.id IN below AND c.id <> ?1 ORDER BY c.key",
             (conversation_id,),
         )
-        return [conversations.info(row) for row in rows]
+        return [conversations.info_from_row(row) for row in rows]
 
     async def count_conversations(self) -> int:
-        """The number of conversations in this home."""
         ((count,),) = await self._fetch("SELECT count(*) FROM conversations")
         return int(count)
 
@@ -251,9 +252,7 @@ class EventReader:
             "SELECT b.data FROM blobs b JOIN conversations c ON c.key = b.conversation WHERE c.id = ? AND b.digest = ?",
             (conversation_id, ref.digest),
         )
-        for (data,) in rows:
-            return Blob(ref, data)
-        return None
+        return next((Blob(ref, data) for (data,) in rows), None)
 
     async def snapshot(self, conversation_id: str, made_by: str) -> tuple[int, str] | None:
         """The snapshot of a conversation's state with this `made_by`: its last event's id, and its text."""
@@ -268,7 +267,7 @@ class EventReader:
         """As `read`, in the stored form: one JSON text for each event."""
         before, limit, newest = which.get("before"), which.get("limit"), which.get("newest", False)
         clauses = ["e.conversation = (SELECT key FROM conversations WHERE id = ?)", "e.id > ?", "e.id < ?"]
-        values: list[Any] = [conversation_id, which.get("after", -1), _UNTIL_END if before is None else before]
+        values: list[Any] = [conversation_id, which.get("after", -1), _MAX_ID if before is None else before]
         if (where := which.get("where")) is not None:
             _add_filter(where, clauses, values)
         values.append(-1 if limit is None else limit)
@@ -284,17 +283,16 @@ class EventReader:
     async def latest(self, conversation_id: str, kinds: frozenset[str], before: int) -> Envelope | None:
         """The last event of one of these kinds with an id below `before`, or None.
 
-        Uses an index if all kinds are in `core.store.schema.LANDMARKS`, else reads backwards.
+        Uses an index if all kinds are in `core.store.database.LANDMARKS`, else reads backwards.
         """
-        marks = f"e.kind IN ({schema.LANDMARK_LIST}) AND " if kinds <= LANDMARKS else ""
+        marks = f"e.kind IN ({database.LANDMARK_LIST}) AND " if kinds <= LANDMARKS else ""
         rows = await self._fetch(
             f"SELECT e.body FROM events e WHERE {marks}e.kind IN ({', '.join('?' * len(kinds))}) AND e.id < ?"  # noqa: S608
             " AND e.conversation = (SELECT key FROM conversations WHERE id = ?) ORDER BY e.id DESC LIMIT 1",
             [*sorted(kinds), before, conversation_id],
         )
-        for (body,) in rows:
-            return envelope_from_dict(json.loads(unpack(body)), conversation_id)
-        return None
+        found = (envelope_from_dict(json.loads(unpack(body)), conversation_id) for (body,) in rows)
+        return next(found, None)
 
     async def event_times(self, conversation_id: str, *, after: int = -1) -> EventTimes:
         """The times of all events after `after`: about half a second for a million events."""
@@ -305,7 +303,7 @@ class EventReader:
             (key, after),
         )
         turns = await self._fetch(
-            f"SELECT id FROM events WHERE conversation = ? AND kind IN ({schema.LANDMARK_LIST})"  # noqa: S608
+            f"SELECT id FROM events WHERE conversation = ? AND kind IN ({database.LANDMARK_LIST})"  # noqa: S608
             " AND kind = 'action:message' AND source = 'user' AND id > ? ORDER BY id",
             (key, after),
         )
@@ -319,7 +317,7 @@ class EventReader:
 
         Answers of delegates count at their result. Reads the kind of every event with `after` < id < `before`.
         """
-        end = _UNTIL_END if before is None else before
+        end = _MAX_ID if before is None else before
         rows = await self._fetch(_ANSWERS, (await self._key(conversation_id), after, end))
         return [(row[0], row[1]) for row in rows if isinstance(row[1], int) and 0 < row[1] <= _MOST_ANSWERS]
 
@@ -334,13 +332,13 @@ class EventReader:
         rows = await self._fetch(
             'SELECT "after", number, at, frames FROM recordings'
             ' WHERE conversation = ? AND ("after", number) > (?, ?) AND "after" < ? ORDER BY "after", number LIMIT ?',
-            (await self._key(conversation_id), *(beyond or (after, -1)), _UNTIL_END if before is None else before,
+            (await self._key(conversation_id), *(beyond or (after, -1)), _MAX_ID if before is None else before,
              _RECORDED_ROWS),
         )  # fmt: skip
         for event_id, number, at, data in rows:
             if size >= RECORDED_BYTES:
                 return page
-            for frame in frames_of(RecordedRow(event_id, datetime.fromisoformat(at), data)):
+            for frame in unpack_frames(RecordedRow(event_id, datetime.fromisoformat(at), data)):
                 page.frames.append(frame)
                 size += len(frame.frame.data) + _FRAME_BYTES
             page = page._replace(end=(event_id, number))
@@ -367,13 +365,13 @@ class EventReader:
                 return tail
             ((event_id, number, at, data),) = rows
             upto = event_id, number
-            tail[:0] = (frames := list(frames_of(RecordedRow(event_id, datetime.fromisoformat(at), data))))
+            tail[:0] = (frames := list(unpack_frames(RecordedRow(event_id, datetime.fromisoformat(at), data))))
             size += sum(len(each.frame.data) for each in frames) + 1  # + 1, so that empty rows end the loop, too
         heads = await self._fetch(
             f'SELECT "after", at, substr(frames, 1, {HEAD_BYTES}) FROM recordings WHERE {where}, number',  # noqa: S608
             (key, after, *upto),
         )
-        return [head_of(RecordedRow(row[0], datetime.fromisoformat(row[1]), row[2])) for row in heads] + tail
+        return [unpack_head(RecordedRow(row[0], datetime.fromisoformat(row[1]), row[2])) for row in heads] + tail
 
     async def _key(self, conversation_id: str) -> int:
         """The key of a conversation in the tables; -1 if there is none."""
@@ -388,7 +386,7 @@ class EventReader:
         """Events with all words of `text`: the newest conversation first, in it the newest event first.
 
         `word*` matches a prefix, `"two words"` a phrase; Chinese, Japanese and Korean match in any length. With
-        `before`, the hits that follow it. Events that are not indexed yet are not found (`index_behind`).
+        `before`, the hits that follow it. Events that are not indexed yet are not found (`count_unindexed`).
         """
         query = Query.parse(text)
         if not query.terms:
@@ -422,7 +420,7 @@ class EventReader:
                 return Hit(conversation_id, event_id, datetime.fromisoformat(timestamp), kind, *excerpt, row)
         return None
 
-    async def index_behind(self) -> int:
+    async def count_unindexed(self) -> int:
         """The number of events that are not indexed yet."""
         ((count,),) = await self._fetch(
             "SELECT coalesce(sum(c.event_count - coalesce(i.upto, 0)), 0) FROM conversations c"
@@ -436,10 +434,9 @@ RECORDED_BYTES = 512 * 1024
 _RECORDED_ROWS = 32
 _FRAME_BYTES = 256
 """The overhead of a frame, for commands that print single letters."""
-_UNTIL_END = 2**62
+_MAX_ID = 2**62
 
 _BODY = f"CASE typeof(e.body) WHEN 'blob' THEN {BODY}(e.body) ELSE e.body END"
-"""The SQL for an event's JSON."""
 
 _ANSWERS = (
     "SELECT min(e.id) AS first, 1 FROM events e WHERE e.conversation = ?1 AND e.id > ?2 AND e.id < ?3"
@@ -456,12 +453,12 @@ _ANSWERS = (
 _MOST_ANSWERS = 1_000_000
 """Answers of one delegate; larger numbers in a file are invalid."""
 
-_SAID_WITHIN = 200_000
+_INPUT_SEARCH_EVENTS = 200_000
 """Events that `user_inputs` searches: about 100 ms of reading, and more than most homes ever have."""
-_SAID_BYTES = 40_000
+_MAX_INPUT_BYTES = 40_000
 """Longer messages are pasted documents, and are left out."""
 
-_BELOW = (
+_DESCENDANTS = (
     "WITH RECURSIVE below (id) AS (SELECT id FROM conversations WHERE parent = ?1"
     " UNION SELECT c.id FROM conversations c JOIN below ON c.parent = below.id)"
 )

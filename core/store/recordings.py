@@ -44,16 +44,20 @@ class RecordedRow:
     """The time of the first frame."""
     frames: bytes
 
+    def row(self, key: int) -> tuple[object, ...]:
+        """The values of `core.store.writer.ADD_RECORDING` for the conversation with this key."""
+        return key, self.after, self.at.isoformat(), self.frames
 
-def rows_of(frames: Sequence[RecordedFrame]) -> list[RecordedRow]:
+
+def pack_frames(frames: Sequence[RecordedFrame]) -> list[RecordedRow]:
     """Pack frames, in the order of their arrival, into rows."""
     rows: list[RecordedRow] = []
-    begun = size = 0
+    start = size = 0
     for number in range(1, len(frames) + 1):
         size += len(frames[number - 1].frame.data)
-        if number == len(frames) or frames[number].after != frames[begun].after or size >= ROW_BYTES:
-            rows.append(_row(frames[begun:number]))
-            begun, size = number, 0
+        if number == len(frames) or frames[number].after != frames[start].after or size >= ROW_BYTES:
+            rows.append(_row(frames[start:number]))
+            start, size = number, 0
     return rows
 
 
@@ -72,7 +76,7 @@ def _row(frames: Sequence[RecordedFrame]) -> RecordedRow:
     return RecordedRow(first.after, first.at, zlib.compress(packed, 1))
 
 
-def frames_of(row: RecordedRow) -> Iterator[RecordedFrame]:
+def unpack_frames(row: RecordedRow) -> Iterator[RecordedFrame]:
     """The frames of a row. Raises zlib.error or struct.error for a damaged row."""
     packed, place = zlib.decompress(row.frames), 0
     at = row.at.astimezone(UTC)
@@ -84,8 +88,8 @@ def frames_of(row: RecordedRow) -> Iterator[RecordedFrame]:
         yield RecordedFrame(row.after, at + timedelta(milliseconds=ms), frame)
 
 
-def head_of(row: RecordedRow) -> RecordedFrame:
-    """The first frame of a row, without its bytes. Needs only `HEAD_BYTES` of the row. Raises as `frames_of`."""
+def unpack_head(row: RecordedRow) -> RecordedFrame:
+    """The first frame of a row, without its bytes. Needs only `HEAD_BYTES` of the row. Raises as `unpack_frames`."""
     _ms, cause, is_echo, _size = _HEAD.unpack(zlib.decompressobj().decompress(row.frames, _HEAD.size))
     return RecordedFrame(row.after, row.at.astimezone(UTC), TerminalOutput(cause, b"", bool(is_echo)))
 
@@ -123,7 +127,6 @@ class Recorder:
             self._close_row(self._redactor.reach)
 
     def take(self) -> tuple[RecordedRow, ...]:
-        """Return and clear the collected rows."""
         if self._frames:
             self._close_row(0)
         rows, self._rows = tuple(self._rows), []
@@ -133,18 +136,18 @@ class Recorder:
         """Keep rows that could not be stored for the next event."""
         self._rows[:0] = rows
 
-    def _close_row(self, held: int) -> None:
-        """Make rows of all frames but the last `held` bytes, in which a secret may have begun."""
+    def _close_row(self, held_bytes: int) -> None:
+        """Make rows of all frames but the last `held_bytes` bytes, in which a secret may have begun."""
         redacted = self._redactor.redact_bytes(b"".join(each.frame.data for each in self._frames))
         frames, place = [], 0
         for each in self._frames:
             size = len(each.frame.data)
             frames.append(replace(each, frame=replace(each.frame, data=redacted[place : place + size])))
             place += size
-        kept = 0
-        while held > 0 and kept < len(frames):
-            kept += 1
-            held -= len(frames[-kept].frame.data)
-        done, self._frames = frames[: len(frames) - kept], frames[len(frames) - kept :]
+        held_frames = 0
+        while held_bytes > 0 and held_frames < len(frames):
+            held_frames += 1
+            held_bytes -= len(frames[-held_frames].frame.data)
+        done, self._frames = frames[: len(frames) - held_frames], frames[len(frames) - held_frames :]
         self._size = sum(len(each.frame.data) for each in self._frames)
-        self._rows += rows_of(done)
+        self._rows += pack_frames(done)

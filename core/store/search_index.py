@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-FORM = 1
+INDEX_VERSION = 1
 """The version of the index content; the index is rebuilt when it changes."""
 MAX_CHARS = 200_000
-"""Characters of an event that are indexed."""
 EXCERPT_CHARS = 240
 MAX_TERMS = 16
 

@@ -22,11 +22,11 @@ from core.events import (
     Event,
     EventSource,
 )
-from core.store import schema
+from core.store import database
 from core.store.blobs import Blob
-from core.store.event_rows import ADD_EVENT, NO_FACTS, NOTE_FACTS, Facts, row_of_event
+from core.store.database import aiosqlite, connect, remedy, sqlite3
+from core.store.event_rows import ADD_EVENT, NO_FACTS, UPDATE_FACTS, Facts, event_row
 from core.store.recordings import RecordedRow
-from core.store.sqlite import aiosqlite, connect, remedy, sqlite3
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +91,6 @@ class Draft:
     """Terminal output before it, stored in the same transaction."""
 
     def at(self, conversation_id: str, id: int, timestamp: datetime) -> Envelope:
-        """The event with its id and time."""
         return Envelope(
             conversation_id=conversation_id,
             id=id,
@@ -142,7 +141,7 @@ class EventWriter:
 
     async def open(self) -> None:
         """Connect and start the writing task. Raises sqlite3.Error."""
-        self.connection = await connect(self._path, schema.WRITER_PRAGMAS)
+        self.connection = await connect(self._path, database.WRITER_PRAGMAS)
         self._task = asyncio.create_task(self._write_batches(), name="event writer")
 
     async def finish(self) -> None:
@@ -205,7 +204,7 @@ class EventWriter:
 
     async def _commit(self, batch: list[_Request]) -> None:
         """Write a batch in one transaction; if the database refuses one request, each in its own."""
-        batch = self._number(batch)
+        batch = self._assign_ids(batch)
         if not batch:
             return
         try:
@@ -233,7 +232,7 @@ class EventWriter:
             request.lease.next_id += len(request.envelopes)
             _deliver(request)
 
-    def _number(self, batch: Iterable[_Request]) -> list[_Request]:
+    def _assign_ids(self, batch: Iterable[_Request]) -> list[_Request]:
         """Assign ids and time to a batch's drafts and make their rows. Refuse data that is not JSON."""
         now = self._clock()
         next_ids: dict[int, int] = {}
@@ -256,7 +255,7 @@ class EventWriter:
         for event_id, draft in enumerate(request.drafts, first):
             envelope = draft.at(lease.conversation_id, event_id, now)
             envelopes.append(envelope)
-            rows.append(row_of_event(lease.key, lease.token, envelope))
+            rows.append(event_row(lease.key, lease.token, envelope))
         request.envelopes, request.rows = envelopes, rows
 
     async def _delete_recovered(self, leases: Iterable[Lease]) -> None:
@@ -275,14 +274,14 @@ class EventWriter:
     async def _insert(self, batch: Iterable[_Request]) -> None:
         """Insert in one transaction. A single row needs none: one trip to the writing thread instead of three."""
         rows = [row for request in batch for row in request.rows]
-        beside = [*_spending(batch), *_facts(batch), *_blobs(batch), *_recorded(batch)]
-        if len(rows) == 1 and not beside:
+        other_statements = [*_spending(batch), *_facts(batch), *_blobs(batch), *_recorded(batch)]
+        if len(rows) == 1 and not other_statements:
             await self.connection.execute(ADD_EVENT, rows[0])
             return
         await self.connection.execute("BEGIN IMMEDIATE")
         try:
             await self.connection.executemany(ADD_EVENT, rows)
-            for statement, row in beside:
+            for statement, row in other_statements:
                 await self.connection.execute(statement, row)
             await self.connection.execute("COMMIT")
         except BaseException:
@@ -291,30 +290,29 @@ class EventWriter:
             raise
 
     @asynccontextmanager
-    async def writing(self, otherwise: str) -> AsyncIterator[aiosqlite.Connection]:
-        """Exclusive use of the writing connection, replaced after a failure. `otherwise` begins the error message."""
+    async def writing(self, failure: str) -> AsyncIterator[aiosqlite.Connection]:
+        """Exclusive use of the writing connection, replaced after a failure. `failure` begins the error message."""
         async with self._turn:
             if self._closed:  # a failure would reopen the file, and nobody would close it
-                raise StoreError(f"{otherwise}: the event store is closed.")
+                raise StoreError(f"{failure}: the event store is closed.")
             try:
                 yield self.connection
             except (sqlite3.Error, ValueError) as error:  # ValueError: it was closed and could not be reopened
                 await self._reopen()
-                raise StoreError(f"{otherwise}: {error}. {remedy(error)}") from error
+                raise StoreError(f"{failure}: {error}. {remedy(error)}") from error
             self.notify()
 
     async def _reopen(self) -> None:
         """Replace the connection after a failed write: SQLite would continue as if nothing had been lost."""
         await self._disconnect()
         with suppress(sqlite3.Error):
-            self.connection = await connect(self._path, schema.WRITER_PRAGMAS)
+            self.connection = await connect(self._path, database.WRITER_PRAGMAS)
 
 
 _Statement = tuple[str, tuple[Any, ...]]
 
 
 def _spending(batch: Iterable[_Request]) -> Iterator[_Statement]:
-    """The spending that a batch adds to its day."""
     spent, day = Spent(), ""
     for request in batch:
         for draft, envelope in zip(request.drafts, request.envelopes, strict=True):
@@ -325,7 +323,6 @@ def _spending(batch: Iterable[_Request]) -> Iterator[_Statement]:
 
 
 def _facts(batch: Iterable[_Request]) -> Iterator[_Statement]:
-    """The changes of a batch to what lists show."""
     found: dict[int, Facts] = {}
     for request in batch:
         for draft in request.drafts:
@@ -333,25 +330,21 @@ def _facts(batch: Iterable[_Request]) -> Iterator[_Statement]:
             found[request.lease.key] = before.after(draft.event, draft.source)
     for key, facts in found.items():
         if facts is not NO_FACTS:
-            yield NOTE_FACTS, facts.row(key)
+            yield UPDATE_FACTS, facts.row(key)
 
 
 def _blobs(batch: Iterable[_Request]) -> Iterator[_Statement]:
-    """The pictures of a batch."""
     for request in batch:
         for draft in request.drafts:
             for blob in draft.blobs:
-                ref = blob.ref
-                row = (request.lease.key, ref.digest, ref.media_type, ref.width, ref.height, blob.data)
-                yield ADD_BLOB, row
+                yield ADD_BLOB, blob.row(request.lease.key)
 
 
 def _recorded(batch: Iterable[_Request]) -> Iterator[_Statement]:
-    """The recordings of a batch."""
     for request in batch:
         for draft in request.drafts:
             for row in draft.recorded:
-                yield ADD_RECORDING, (request.lease.key, row.after, row.at.isoformat(), row.frames)
+                yield ADD_RECORDING, row.row(request.lease.key)
 
 
 def _deliver(request: _Request) -> None:

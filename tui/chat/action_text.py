@@ -34,7 +34,7 @@ from core.events import (
     UserRejectObservation,
 )
 from core.plugin_requirements import PluginRequirement, load
-from core.store.blobs import pictures_of
+from core.store.blobs import picture_urls
 from tui.chat import diffs
 from tui.chat.blocks import Mark
 from tui.chat.text_pieces import PieceKind
@@ -187,7 +187,7 @@ def result_of(observation: Observation) -> Result:
         case AgentDelegateObservation():
             return Result(Mark.OK, output(observation.content), shown=FAILED_LINES)
         case _:
-            return replace(_any_result(observation), pictures=tuple(pictures_of(observation)))
+            return replace(_any_result(observation), pictures=tuple(picture_urls(observation)))
 
 
 def _page_result(page: BrowserOutputObservation) -> Result:

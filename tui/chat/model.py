@@ -50,7 +50,7 @@ from core.events import (
     UnknownObservation,
 )
 from core.events.actions import reasoning_of
-from core.store.blobs import pictures_of
+from core.store.blobs import picture_urls
 from tui.approval.risk_text import asked_line
 from tui.chat.action_text import Result, call_title, clean, kind_of, orphan_title, output, path_of, plan_of, result_of
 from tui.chat.blocks import Block, Kind, Mark
@@ -254,7 +254,7 @@ class ChatModel(PaneModel):
             self._add(Block(Kind.THOUGHT, text=text))
 
     def _fold_user_message(self, event: MessageAction) -> None:
-        pictures = tuple(pictures_of(event))
+        pictures = tuple(picture_urls(event))
         attached = len(event.file_urls or ())
         text = clean(event.content)
         if attached:

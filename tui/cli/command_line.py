@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 FORMATS = ("trajectory", "archive", "html", "markdown", "openhands-events", "asciicast")
-"""As in `core.import_export.formats`, which is slow to import; a test compares them."""
+"""As in `core.import_export.exporter`, which is slow to import; a test compares them."""
 STATES = ("waits", "finished", "error", "stopped", "running")
 """As in `tui.sessions.filter_chips`; a test compares them."""
 MAX_DAYS = 36_500

@@ -38,10 +38,8 @@ from core.secrets.backends import wrong_mode
 from core.secrets.vault import INDEX, VALUES, Vault
 from core.settings.config import Settings
 from core.settings.key_migration import keys_in
-from core.store.integrity import refuse
-from core.store.schema import VERSION
-from core.store.sqlite import FIXED_VERSION, can_be_shared, remedy, sqlite3
-from core.store.sqlite import version as sqlite_version
+from core.store.database import FIXED_VERSION, VERSION, can_be_shared, check_can_open, remedy, sqlite3
+from core.store.database import version as sqlite_version
 from tui.commands import keyed
 from tui.i18n import _
 from tui.terminal_io import clipboard as clipboard_ways
@@ -268,7 +266,7 @@ def database(machine: Machine) -> Finding:
     number = ".".join(map(str, sqlite_version()))
     file = machine.home / "handloom.db"
     try:
-        refuse(file)
+        check_can_open(file)
     except StoreError as error:
         return missing(str(error))
     if not file.exists():

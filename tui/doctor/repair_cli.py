@@ -20,8 +20,7 @@ from typing import Any
 from core.errors import ExitStatus, StoreError
 from core.home import home_folder
 from core.store.event_store import EventStore
-from core.store.integrity import Damage, Part, find_damage
-from core.store.repair import RepairResult, database_of, repair
+from core.store.repair import Damage, Part, RepairResult, database_path, find_damage, repair
 from tui.cli.output import can_ask, is_confirmed, say
 from tui.i18n import _, counted
 from tui.terminal_io.sanitizer import sanitize
@@ -35,7 +34,7 @@ Found = Mapping[Path, Sequence[str]]
 async def run(options: argparse.Namespace) -> int:
     """Look, ask, mend; the answer is 1 where something is damaged and stays so. Raises HandloomError."""
     home = home_folder(os.environ)
-    path = database_of(home)
+    path = database_path(home)
     try:
         damages = find_damage(path)
     except OSError as error:

@@ -59,13 +59,13 @@ def show_tally(app: Context) -> None:
 ROWS = (
     Command("find", ("ctrl+f",), "Find", "Find text in the pane in focus; {find.next} goes on, {find.prev} back, "
             "{app.back} ends it.", Group.PANES, hint="find", slash="find", run=open_find),
-    Command("list.find_next", ("n",), "Next hit", "While something is searched for: the next place.", Group.READING,
+    Command("list.find_next", ("n",), "Next match", "While something is searched for: the next place.", Group.READING,
             Scope.LIST, native=True),
-    Command("list.find_prev", ("N",), "Previous hit", "The previous place; before the first, older events are loaded.",
-            Group.READING, Scope.LIST, native=True),
-    Command("find.next", ("enter",), "Next hit", "The next place; after the last one, the first.", Group.READING,
+    Command("list.find_prev", ("N",), "Previous match",
+            "The previous place; before the first, older events are loaded.", Group.READING, Scope.LIST, native=True),
+    Command("find.next", ("enter",), "Next match", "The next place; after the last one, the first.", Group.READING,
             Scope.FIND, hint="next", native=True),
-    Command("find.prev", ("up", "shift+enter"), "Previous hit", "The previous place.", Group.READING, Scope.FIND,
+    Command("find.prev", ("up", "shift+enter"), "Previous match", "The previous place.", Group.READING, Scope.FIND,
             hint="before", native=True),
     Command("find.read", ("tab",), "Read on", "To the pane; {list.find_next} and {list.find_prev} go on there, "
             "{app.back} ends the search.", Group.READING, Scope.FIND, hint="to the pane", native=True),

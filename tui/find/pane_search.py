@@ -76,7 +76,7 @@ class Tally(NamedTuple):
     """What has not been searched, and how to search it."""
 
     def __str__(self) -> str:
-        found = _("{n} found").format(n=f"{self.total:,}") if self.total else _("no hit")
+        found = _("{n} found").format(n=f"{self.total:,}") if self.total else _("no match")
         if self.here:
             found = f"{self.here:,}/{self.total:,}"
         if self.searching:

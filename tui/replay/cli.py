@@ -1,7 +1,4 @@
-"""What `handloom replay` names: a conversation of the home, or a file, which is brought into a home of its own.
-
-A file never touches the user's home: it is imported into a folder that is deleted when the replay has ended.
-"""
+"""`handloom replay`: a conversation of the home, or a file, which is imported into a temporary home."""
 
 from __future__ import annotations
 
@@ -13,30 +10,29 @@ from tempfile import TemporaryDirectory
 from core.errors import UsageError
 
 
-def find(what: str, home: Path, stack: ExitStack) -> tuple[Path, str]:
-    """The home and the id of the conversation that is meant; what is temporary ends with `stack`.
+def resolve_source(what: str, home: Path, stack: ExitStack) -> tuple[Path, str]:
+    """The home and the id of the conversation to replay; temporary files are removed with `stack`.
 
-    An id may be given by its beginning. Raises HandloomError where there is no such conversation, or where the file is
-    none that can be read.
+    An id may be given by its beginning. Raises HandloomError for an unknown conversation or an unreadable file.
     """
     path = Path(what).expanduser()
     if not path.exists():
         if "/" in what or path.suffix:
             raise UsageError(f"There is no file {what!a}. Pass a file or a conversation ID (see `handloom list`).")
-        return home, asyncio.run(_resolved(home, what))
+        return home, asyncio.run(_resolve_id(home, what))
     scratch = Path(stack.enter_context(TemporaryDirectory(prefix="handloom-replay-")))
-    return scratch, asyncio.run(_bring(path, scratch))
+    return scratch, asyncio.run(_import(path, scratch))
 
 
-async def _resolved(home: Path, text: str) -> str:
+async def _resolve_id(home: Path, text: str) -> str:
     from core.store.reader import EventReader
 
     async with EventReader(home) as reader:
         return await reader.listing.resolve(text)
 
 
-async def _bring(path: Path, home: Path) -> str:
-    """Import a file into a home; the id of the first conversation in it."""
+async def _import(path: Path, home: Path) -> str:
+    """Import a file into a home. Returns its conversation id."""
     from core.import_export.importer import import_file
     from core.store.event_store import EventStore
 

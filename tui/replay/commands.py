@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tui.dialogs.line_input import LineScreen
 from tui.i18n import _
-from tui.replay.follow_commands import take_over
-from tui.replay.replay_start import open_replay, replay_to
+from tui.replay.replay_start import open_replay, replay_to, take_over
 from tui.shortcuts.command import Command, Group, Scope, keyed
 from tui.terminal_io.sanitizer import sanitize_line
 from tui.undo.fork import fork_from
@@ -22,43 +21,42 @@ if TYPE_CHECKING:
 
 
 MOST_HITS = 1000
-"""Places that a search finds; who has more looks for something else."""
-WHY_NOT = _("This is a replay: it shows what was, and nothing can be done in it. b goes to the conversation.")
-NO_WORKSPACE = _("Only a replay is open here, without models and sandboxes. Start `handloom` for that.")
+WHY_NOT = _("This is a replay, which cannot be changed. Press b to open the conversation.")
+NO_WORKSPACE = _("Only a replay is open. Start `handloom` for everything else.")
 NEEDS_WORKSPACE = frozenset(
     {"conv.new", "conv.manager", "conv.reopen", "conv.statistics", "conv.again", "app.settings"}
 )
-"""Commands that mean nothing where only a replay is open."""
+"""Commands that need more than a replay."""
 
 
 def current_replay(app: Context) -> ReplayTab | None:
-    """The shown tab, where it is a replay."""
+    """The current tab if it is a replay."""
     from tui.replay.replay_tab import ReplayTab
 
     return app.tabs.current if isinstance(app.tabs.current, ReplayTab) else None
 
 
 def refuses(app: Context, command: Command) -> str:
-    """Why a command cannot be given here; empty where it can."""
+    """Why a command is refused here; empty if it is not."""
     if app.options.replay is not None and command.id in NEEDS_WORKSPACE:
         return NO_WORKSPACE
     if not command.acts or app.tabs.current is None or not app.tabs.current.is_replay:
         return ""
-    return ((tab := current_replay(app)) and tab.why_not) or WHY_NOT
+    return ((tab := current_replay(app)) and tab.read_only_reason) or WHY_NOT
 
 
 def open_current(app: Context) -> None:
     if app.tabs.current is not None and not app.tabs.current.is_replay:
         app.attempt(open_replay(app, app.tabs.current.id))
     elif app.tabs.current is not None:
-        app.flash(_("This is a replay already."))
+        app.flash(_("This is already a replay."))
 
 
-# -- going ---------------------------------------------------------------------------------------------------------
+# -- going -------------------------------------------------------------------------------------------------------------
 
 
 def _go_to(app: Context, target: Callable[[ReplayTab], int | None], none: str = "", *, plays: bool = False) -> None:
-    """Go where `target` says, and stand still there unless it `plays` on."""
+    """Go to the event that `target` returns, and pause there unless `plays`; without an event, show the text `none`."""
     tab = current_replay(app)
     if tab is None:
         return
@@ -77,34 +75,19 @@ def play(app: Context) -> None:
     replay_to(app, tab, -1 if tab.playing and tab.player.position.is_end else None)
 
 
-def next_event(app: Context) -> None:
-    _go_to(app, lambda tab: tab.heading + 1)
-
-
-def previous_event(app: Context) -> None:
-    _go_to(app, lambda tab: tab.heading - 1)
-
-
 def next_turn(app: Context) -> None:
     _go_to(
-        app, lambda tab: next((turn for turn in tab.player.timeline.turns if turn > tab.heading), tab.player.count - 1)
+        app,
+        lambda tab: next((turn for turn in tab.player.timeline.turns if turn > tab.target_event), tab.player.count - 1),
     )
 
 
 def previous_turn(app: Context) -> None:
-    _go_to(app, lambda tab: next((turn for turn in reversed(tab.player.timeline.turns) if turn < tab.heading), 0))
-
-
-def first_event(app: Context) -> None:
-    _go_to(app, lambda tab: 0)
-
-
-def last_event(app: Context) -> None:
-    _go_to(app, lambda tab: tab.last())
+    _go_to(app, lambda tab: next((turn for turn in reversed(tab.player.timeline.turns) if turn < tab.target_event), 0))
 
 
 def seek(app: Context, fraction: float) -> None:
-    """A digit, or a click on the line."""
+    """Go to a fraction of the conversation."""
     _go_to(app, lambda tab: tab.player.at_fraction(fraction), plays=True)
 
 
@@ -121,24 +104,16 @@ def ask_event(app: Context) -> None:
         elif (number := wanted.lstrip("#")[:18]).isascii() and number.isdigit() and 1 <= int(number) <= count:
             _go_to(app, lambda tab: int(number) - 1)
         elif wanted:
-            app.flash(_("There are the events 1 to {last}; a time is written as 12:45.").format(last=count))
+            app.flash(_("Enter an event from 1 to {last}, or a time such as 12:45.").format(last=count))
 
     hint = _("1 to {last}, or a time since the beginning: 12:45").format(last=count)
     app.push_screen(LineScreen(_("Go to event"), hint), chosen)
 
 
-# -- pace ----------------------------------------------------------------------------------------------------------
+# -- pace --------------------------------------------------------------------------------------------------------------
 
 
-def faster(app: Context) -> None:
-    _pace_by(app, 1)
-
-
-def slower(app: Context) -> None:
-    _pace_by(app, -1)
-
-
-def _pace_by(app: Context, step: int) -> None:
+def _change_speed(app: Context, step: int) -> None:
     if (tab := current_replay(app)) is not None:
         tab.change_speed(step)
         replay_to(app, tab)
@@ -150,24 +125,25 @@ def skip_waiting(app: Context) -> None:
         replay_to(app, tab)
 
 
-# -- marks and search ----------------------------------------------------------------------------------------------
+# -- marks and search --------------------------------------------------------------------------------------------------
 
 
 def mark(app: Context) -> None:
     if (tab := current_replay(app)) is not None:
-        app.attempt(_toggle_mark(app, tab))
+        app.attempt(_toggle_bookmark(app, tab))
 
 
-async def _toggle_mark(app: Context, tab: ReplayTab) -> None:
-    text = _("Event {n} is marked; ' goes to the next mark.") if await tab.toggle_mark() else _("The mark is gone.")
+async def _toggle_bookmark(app: Context, tab: ReplayTab) -> None:
+    is_marked = await tab.toggle_bookmark()
+    text = _("Event {n} is marked; ' goes to the next mark.") if is_marked else _("The mark was removed.")
     app.flash(text.format(n=max(0, tab.player.position.event) + 1))
 
 
 def next_mark(app: Context) -> None:
     _go_to(
         app,
-        lambda tab: tab.after(tab.marks),
-        keyed(_("Nothing is marked; {replay.mark} marks the event that is shown.")),
+        lambda tab: tab.next_of(tab.bookmarks),
+        keyed(_("No event is marked. {replay.mark} marks the current one.")),
     )
 
 
@@ -180,28 +156,28 @@ def search(app: Context) -> None:
         if text is not None:
             app.attempt(_search_replay(app, tab, text.strip()))
 
-    hint = _('Words, word*, or "words side by side"')
-    app.push_screen(LineScreen(_("Search this conversation"), hint, tab.words), chosen)
+    hint = _('Words, word*, or "an exact phrase"')
+    app.push_screen(LineScreen(_("Search this conversation"), hint, tab.query), chosen)
 
 
-async def _search_replay(app: Context, tab: ReplayTab, words: str) -> None:
-    tab.words = sanitize_line(words, 30)
-    tab.hits = await tab.player.timeline.search(words, MOST_HITS) if words else ()
+async def _search_replay(app: Context, tab: ReplayTab, query: str) -> None:
+    tab.query = sanitize_line(query, 30)
+    tab.hits = await tab.player.timeline.search(query, MOST_HITS) if query else ()
     app.wake(tab)
-    if words:
-        text = _("“{words}” is not in this conversation.").format(words=tab.words)
-        _go_to(app, lambda tab: tab.after(tab.hits), text)
+    if query:
+        text = _("“{words}” is not in this conversation.").format(words=tab.query)
+        _go_to(app, lambda tab: tab.next_of(tab.hits), text)
 
 
 def next_hit(app: Context) -> None:
-    _go_to(app, lambda tab: tab.after(tab.hits), _("There is no search yet; / searches."))
+    _go_to(app, lambda tab: tab.next_of(tab.hits), _("Press / to search first."))
 
 
 def previous_hit(app: Context) -> None:
-    _go_to(app, lambda tab: tab.before(tab.hits), _("There is no search yet; / searches."))
+    _go_to(app, lambda tab: tab.previous_of(tab.hits), _("Press / to search first."))
 
 
-# -- leaving -------------------------------------------------------------------------------------------------------
+# -- leaving -----------------------------------------------------------------------------------------------------------
 
 
 def to_conversation(app: Context) -> None:
@@ -210,7 +186,7 @@ def to_conversation(app: Context) -> None:
 
 
 async def _to_live(app: Context, tab: ReplayTab) -> None:
-    from tui.replay.follow_tab import FollowTab
+    from tui.replay.replay_tab import FollowTab
 
     if app.manager is None:
         app.flash(NO_WORKSPACE)
@@ -229,13 +205,13 @@ def fork_here(app: Context) -> None:
     if app.manager is None:
         app.flash(NO_WORKSPACE)
     elif tab.player.position.event < 0:
-        app.flash(_("Nothing has happened yet. Go to the event from which to begin."))
+        app.flash(_("Go to an event first; the fork starts there."))
     else:
         app.attempt(fork_from(app, tab.id, tab.player.position.event))
 
 
 def seconds_of(text: str) -> int | None:
-    """Seconds of a time such as 0:07, 12:45 or 1:02:03; None where it is none."""
+    """Seconds of a time such as 0:07, 12:45 or 1:02:03; None for other texts."""
     parts = text.split(":")
     if not 2 <= len(parts) <= 3 or not all(part.isascii() and part.isdigit() and len(part) < 5 for part in parts):
         return None
@@ -249,28 +225,30 @@ ROWS = (
     Command("replay.play", ("space",), "Play or pause", "Play at the original pace, or pause.", Group.REPLAY,
             Scope.REPLAY, hint="play", run=play),
     Command("replay.next", ("right",), "Next event", "One event on.", Group.REPLAY, Scope.REPLAY, hint="event",
-            run=next_event),
+            run=lambda app: _go_to(app, lambda tab: tab.target_event + 1)),
     Command("replay.prev", ("left",), "Previous event", "One event back.", Group.REPLAY, Scope.REPLAY,
-            run=previous_event),
+            run=lambda app: _go_to(app, lambda tab: tab.target_event - 1)),
     Command("replay.next_turn", ("shift+right",), "Next turn", "To the next message of the user.", Group.REPLAY,
             Scope.REPLAY, hint="turn", run=next_turn),
     Command("replay.prev_turn", ("shift+left",), "Previous turn", "To the previous message of the user.", Group.REPLAY,
             Scope.REPLAY, run=previous_turn),
-    Command("replay.first", ("home",), "Beginning", "To the first event.", Group.REPLAY, Scope.REPLAY, run=first_event),
-    Command("replay.last", ("end",), "End", "To the last event.", Group.REPLAY, Scope.REPLAY, run=last_event),
+    Command("replay.first", ("home",), "Beginning", "To the first event.", Group.REPLAY, Scope.REPLAY,
+            run=lambda app: _go_to(app, lambda tab: 0)),
+    Command("replay.last", ("end",), "End", "To the last event.", Group.REPLAY, Scope.REPLAY,
+            run=lambda app: _go_to(app, lambda tab: tab.last_event())),
     Command("replay.part", tuple("123456789"), "To a tenth", "1 goes to 10 %, 9 to 90 % of the conversation.",
             Group.REPLAY, Scope.REPLAY, native=True),
     Command("replay.faster", ("plus", "equals_sign"), "Faster", "Twice as fast, up to 64 times.", Group.REPLAY,
-            Scope.REPLAY, hint="faster", run=faster),
+            Scope.REPLAY, hint="faster", run=lambda app: _change_speed(app, 1)),
     Command("replay.slower", ("minus",), "Slower", "Half as fast, down to a quarter.", Group.REPLAY, Scope.REPLAY,
-            run=slower),
+            run=lambda app: _change_speed(app, -1)),
     Command("replay.skip", ("s",), "Skip waiting", "Shorten long waits.", Group.REPLAY, Scope.REPLAY,
             hint="skip waiting", run=skip_waiting),
     Command("replay.search", ("slash",), "Search", "Find words anywhere in this conversation.", Group.REPLAY,
             Scope.REPLAY, hint="search", run=search),
-    Command("replay.next_hit", ("n",), "Next hit", "To the next event that contains the words.", Group.REPLAY,
+    Command("replay.next_hit", ("n",), "Next match", "To the next event that contains the words.", Group.REPLAY,
             Scope.REPLAY, run=next_hit),
-    Command("replay.prev_hit", ("N",), "Previous hit", "To the previous event that contains the words.", Group.REPLAY,
+    Command("replay.prev_hit", ("N",), "Previous match", "To the previous event that contains the words.", Group.REPLAY,
             Scope.REPLAY, run=previous_hit),
     Command("replay.mark", ("m",), "Mark", "Mark this event, or remove its mark.", Group.REPLAY, Scope.REPLAY,
             hint="mark", run=mark),

@@ -1,6 +1,9 @@
-"""Opening and playing replays, and tabs that follow a conversation of another process.
+"""Opening replays, and following a conversation that another Handloom has open.
 
-Each replay has one worker: what the user wants next cancels it and begins another, so a held key never waits in line.
+Each replay has one worker: a new command cancels it and starts another, so a held key never waits in line. Only the
+process that owns a conversation can answer its questions; others read along. They watch the folder of locks
+(`core.store.locks`); on systems without file notifications, such as macOS, End reads on. A conversation can be taken
+over once its owner has closed it, and never before.
 """
 
 from __future__ import annotations
@@ -14,74 +17,76 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from core.home import home_folder
+from tui.file_watcher import RUNG, watch
+from tui.i18n import _
+from tui.shortcuts.command import keyed
+from tui.trust.commands import ask_trust
 
 if TYPE_CHECKING:
     from core.store.bookmarks import Bookmarks
     from core.store.conversations import ConversationInfo
     from core.store.reader import EventReader
-    from tui.replay.follow_tab import FollowTab
-    from tui.replay.replay_tab import ReplayTab
+    from tui.replay.replay_tab import FollowTab, ReplayTab
     from tui.workspace.context import Context
 
     T = TypeVar("T", bound=ReplayTab)
+    from core.replay.player import Owner
 
 
 async def open_replay(
     app: Context, conversation_id: str, event_id: int | None = None, *, home: Path | None = None, speed: float = 1.0
 ) -> None:
-    """Show a saved conversation as it was: after an event and paused, else played from its beginning.
+    """Show a saved conversation: paused after an event, else played from its beginning.
 
-    `home` is that of the app unless the conversation is kept elsewhere. Raises HandloomError.
+    `home` is that of the app unless the conversation is stored elsewhere. Raises HandloomError.
     """
     await asyncio.to_thread(import_module, "tui.replay.replay_tab")
     from core.replay.player import Player
     from tui.replay.replay_tab import ReplayTab
 
-    tab = await _opened(
+    tab = await _open_tab(
         app,
         conversation_id,
-        home or _home(app),
-        lambda reader, info, book, resources: ReplayTab(Player(reader, info.id), info, book, app.wake, resources),
+        home or _home_of(app),
+        lambda reader, info, bookmarks, resources: ReplayTab(
+            Player(reader, info.id), info, bookmarks, app.wake, resources
+        ),
     )
     tab.set_speed(speed)
     tab.playing = event_id is None
     replay_to(app, tab, event_id)
-    app.attempt(tab.read_signs(), tab.work_group("signs"))
+    app.attempt(tab.load_highlights(), tab.work_group("highlights"))
 
 
-async def open_followed(app: Context, conversation_id: str) -> FollowTab:
-    """Show a conversation that another process has open at its end, but do not read on. Raises HandloomError."""
-    await asyncio.to_thread(import_module, "tui.replay.follow_tab")
-    from core.replay.log_follower import LogFollower
-    from tui.replay.follow_tab import FollowTab
+async def _open_follow_tab(app: Context, conversation_id: str) -> FollowTab:
+    """Open a tab for a conversation of another process, without reading on. Raises HandloomError."""
+    await asyncio.to_thread(import_module, "tui.replay.replay_tab")
+    from core.replay.player import LogFollower
+    from tui.replay.replay_tab import FollowTab
 
-    return await _opened(
+    return await _open_tab(
         app,
         conversation_id,
-        _home(app),
-        lambda reader, info, book, resources: FollowTab(LogFollower(reader, info), book, app.wake, resources),
+        _home_of(app),
+        lambda reader, info, bookmarks, stack: FollowTab(LogFollower(reader, info), bookmarks, app.wake, stack),
     )
 
 
-async def _opened(
+async def _open_tab(
     app: Context,
     conversation_id: str,
     home: Path,
     make: Callable[[EventReader, ConversationInfo, Bookmarks, AsyncExitStack], T],
 ) -> T:
-    """A new tab for a conversation of this home, shown. Raises HandloomError."""
-    from core.errors import UsageError
+    """Open a tab for a conversation of this home. Raises HandloomError."""
     from core.store.bookmarks import Bookmarks
     from core.store.reader import EventReader
 
     async with AsyncExitStack() as stack:
         reader = await stack.enter_async_context(EventReader(home))
-        found = await reader.conversations(conversation_id=conversation_id)
-        if not found:
-            text = f"There is no conversation {conversation_id}. `handloom list` shows all conversations."
-            raise UsageError(text)
+        info = await reader.conversation(conversation_id)
         resources = AsyncExitStack()
-        tab = make(reader, found[0], Bookmarks(home), resources)
+        tab = make(reader, info, Bookmarks(home), resources)
         await tab.start()
         resources.push_async_callback(stack.pop_all().aclose)
     app.tabs.all.append(tab)
@@ -89,20 +94,76 @@ async def _opened(
     return tab
 
 
-def _home(app: Context) -> Path:
-    """Where the conversations of this app are kept."""
+def _home_of(app: Context) -> Path:
     return app.manager.store.home if app.manager is not None else app.options.home or home_folder(os.environ)
 
 
 def replay_to(app: Context, tab: ReplayTab, event_id: int | None = None) -> None:
-    """Go to an event, where one is named, then on if it plays. Takes the place of what the tab was doing."""
+    """Go to an event, if given, then play on if the tab is playing. Cancels what the tab was doing."""
     if event_id is not None:
         tab.target = max(-1, min(event_id, tab.player.count - 1))
-    app.attempt(tab.run(lambda: _folded(app, tab)), tab.work_group("replay"), exclusive=True)
+    app.attempt(tab.run(lambda: _models_rebuilt(app, tab)), tab.work_group("replay"), exclusive=True)
     app.wake(tab)
 
 
-def _folded(app: Context, tab: ReplayTab) -> None:
-    """The tab's models are others."""
+def _models_rebuilt(app: Context, tab: ReplayTab) -> None:
     if tab is app.tabs.current:
         app.workspace.show(tab)
+
+
+NEWEST = 2**53
+"""An id after every event."""
+REST_S = 0.2
+"""Shortest time between two refreshes."""
+
+
+async def follow(app: Context, conversation_id: str) -> None:
+    """Show a conversation of another process in its tab, or in a new one. Raises HandloomError."""
+    known = next((tab for tab in app.tabs.all if tab.is_replay and tab.id == conversation_id), None)
+    if known is not None and hasattr(known, "followed"):
+        app.tabs.show(known)
+        return
+    tab = await _open_follow_tab(app, conversation_id)
+    tab.on_owner_change = lambda tab, before: _report_owner(app, tab, before)
+    locks = tab.followed.timeline.reader.home / "locks"
+    tab.watch = watch(locks, lambda: _on_commit(app, tab), RUNG, rest_s=REST_S)
+    replay_to(app, tab, NEWEST)
+
+
+def _on_commit(app: Context, tab: FollowTab) -> None:
+    """Have the tab read new events."""
+    tab.needs_refresh = True
+    if tab in app.tabs.all and (tab.playing or not tab.busy):
+        replay_to(app, tab)
+
+
+def _report_owner(app: Context, tab: FollowTab, before: Owner | None) -> None:
+    """Tell the user that the conversation can be taken over, and withdraw that if another process took it."""
+    if tab.followed.is_gone:
+        text = _("“{title}” was deleted. This tab keeps what was read until you close it.")
+        app.report(text.format(title=tab.name))
+    elif tab.followed.owner is None and before is not None:
+        text = _("“{title}” is no longer open in {where}. {replay.live} continues it here; everything stored is there.")
+        app.report(keyed(text, title=tab.name, where=tab.describe_owner(before)))
+    elif tab.reported_free:
+        app.workspace.notice.clear()
+    tab.reported_free = tab.followed.owner is None
+
+
+async def take_over(app: Context, tab: FollowTab) -> None:
+    """Continue a conversation that has no owner; the text in the prompt stays.
+
+    Raises StoreBusyError if another process was faster, HandloomError.
+    """
+    assert app.manager is not None
+    if tab.watch is not None and tab.followed.owner is not None:
+        app.report(tab.read_only_reason)
+        return
+    await ask_trust(app, tab.folder)
+    live = await app.tabs.open(await app.manager.open(tab.id))
+    live.draft = app.workspace.prompt.text if app.tabs.current is tab else tab.draft
+    app.tabs.all.remove(live)
+    app.tabs.all.insert(app.tabs.all.index(tab), live)
+    app.workspace.notice.clear()
+    app.tabs.show(live)
+    await app.tabs.drop(tab)

@@ -1,8 +1,6 @@
-"""The transport bar: where a replay is, how it goes, and a line of the whole conversation that can be clicked.
+"""The transport bar of a replay, shown in place of the prompt: position, speed, and a clickable timeline.
 
-Stands where a living conversation has its prompt. `lines` is pure: a reel and a width in, texts and roles out. The
-line is a scale of events, because times of a log may be wrong. Knows no player: it shows what it is given and reports
-what was wanted.
+The timeline has a scale of events, because times of a log may be wrong. `status_pieces` and `timeline_cells` are pure.
 """
 
 from __future__ import annotations
@@ -34,8 +32,8 @@ Part = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Reel:
-    """What the bar shows of a replay. Texts are clean."""
+class TransportState:
+    """What the bar shows of a replay. Texts are sanitised."""
 
     position: Position
     playing: bool = False
@@ -44,49 +42,56 @@ class Reel:
     turns: tuple[int, ...] = ()
     errors: tuple[int, ...] = ()
     questions: tuple[int, ...] = ()
-    marks: tuple[int, ...] = ()
+    bookmarks: tuple[int, ...] = ()
     hits: tuple[int, ...] = ()
-    words: str = ""
-    hit: int = 0
-    """Which of the hits it stands at, from 1 on; 0 for none."""
-    follows: tuple[str, str] = ("", "")
-    """A glyph and words: how it is with a conversation that goes on; empty for one that is over."""
+    query: str = ""
+    hit_number: int = 0
+    """The number of the hit at the position, from 1 on; 0 for none."""
+    follow_status: tuple[str, str] = ("", "")
+    """A glyph and text about a conversation that another process writes; empty for other replays."""
 
 
 def clock_time(at: float) -> str:
-    """A time of the log as the user's clock showed it; dashes where no calendar has it."""
+    """A time of the log in local time; dashes if no calendar has it."""
     try:
         return datetime.fromtimestamp(at, UTC).astimezone().strftime("%H:%M:%S")
     except (OverflowError, ValueError, OSError):
         return "--:--:--"
 
 
-def length(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A time since the beginning: 0:07, 12:45, 1:02:03."""
     whole = int(seconds)
     minutes = f"{whole // 60 % 60}:{whole % 60:02}"
     return minutes if whole < 3600 else f"{whole // 3600}:{minutes.rjust(5, '0')}"
 
 
-def pieces(reel: Reel, width: int) -> list[Piece]:
-    """The line of words, as much of it as fits; what matters least gives way first."""
-    at = reel.position
-    glyph, word = (PLAYING, _("plays")) if reel.playing else (PAUSED, _("ended") if at.is_end else _("paused"))
+def status_pieces(state: TransportState, width: int) -> list[Piece]:
+    """The status line; the least important parts are left out first if it does not fit."""
+    at = state.position
+    glyph, word = (PLAYING, _("playing")) if state.playing else (PAUSED, _("ended") if at.is_end else _("paused"))
     number = _("event {here} of {count}").format(here=f"{at.event + 1:,}", count=f"{at.events:,}")
-    if reel.follows[0] and not reel.playing:
-        glyph, word = reel.follows
+    if state.follow_status[0] and not state.playing:
+        glyph, word = state.follow_status
     shown = [Piece(f"{glyph} {word}", "bold $text-accent", 0, glyph), Piece(number, "$foreground", 1)]
     if at.turns:
         turn = _("turn {here} of {count}").format(here=at.turn, count=at.turns)
         shown.append(Piece(turn, "$text-muted", 5))
     shown.append(Piece(clock_time(at.at), "$foreground", 4))
-    shown.append(Piece(f"{length(at.offset_s)} / {length(at.length_s)}", "$text-muted", 3, length(at.offset_s)))
-    shown.append(Piece(f"{reel.speed:g}x", "$text-secondary", 2))
-    if reel.skips_waiting:
+    shown.append(
+        Piece(
+            f"{format_duration(at.offset_s)} / {format_duration(at.length_s)}",
+            "$text-muted",
+            3,
+            format_duration(at.offset_s),
+        )
+    )
+    shown.append(Piece(f"{state.speed:g}x", "$text-secondary", 2))
+    if state.skips_waiting:
         shown.append(Piece(_("skips waiting"), "$text-secondary", 6))
-    if reel.words:
-        message = f"{reel.hit or '—'}/{len(reel.hits)}" if reel.hits else _("no hit")
-        shown.append(Piece(f"/{reel.words} {message}", "$text-accent", 7, message))
+    if state.query:
+        message = f"{state.hit_number or '—'}/{len(state.hits)}" if state.hits else _("no match")
+        shown.append(Piece(f"/{state.query} {message}", "$text-accent", 7, message))
     while sum(cell_len(piece.text) + len(_BETWEEN) for piece in shown) > width + len(_BETWEEN):
         last = max(shown, key=lambda piece: piece.rank)
         if last.rank == 0:
@@ -101,19 +106,19 @@ def cell_of(event: int, count: int, width: int) -> int:
     return round(max(0, event) * (width - 1) / (count - 1)) if count > 1 else 0
 
 
-def scale(reel: Reel, width: int) -> list[Part]:
-    """The line of the whole conversation, one part for each cell. What the user set stands over what the log says."""
-    at = reel.position
+def timeline_cells(state: TransportState, width: int) -> list[Part]:
+    """The line of the whole conversation, one part for each cell. Bookmarks and hits cover what the log marks."""
+    at = state.position
     head = cell_of(at.event, at.events, width)
     cells: list[Part] = [("━", "$accent") if cell <= head else ("─", "$text-muted") for cell in range(width)]
-    for signs, glyph, style in (
-        (reel.turns, "┃", "$text-secondary"),
-        (reel.questions, "?", "$text-warning"),
-        (reel.errors, "✕", "$text-error"),
-        (reel.hits, "▼", "$text-accent"),
-        (reel.marks, "◆", "bold $text-primary"),
+    for highlights, glyph, style in (
+        (state.turns, "┃", "$text-secondary"),
+        (state.questions, "?", "$text-warning"),
+        (state.errors, "✕", "$text-error"),
+        (state.hits, "▼", "$text-accent"),
+        (state.bookmarks, "◆", "bold $text-primary"),
     ):
-        for event in signs:
+        for event in highlights:
             if event < at.events:
                 cells[cell_of(event, at.events, width)] = (glyph, style)
     if cells:
@@ -121,8 +126,8 @@ def scale(reel: Reel, width: int) -> list[Part]:
     return cells
 
 
-class Transport(Widget, can_focus=True):
-    """Two lines: words, and the scale."""
+class TransportBar(Widget, can_focus=True):
+    """A line of status texts, and the timeline."""
 
     HELP = keyed(
         _(
@@ -131,7 +136,7 @@ class Transport(Widget, can_focus=True):
         )
     )
     DEFAULT_CSS = """
-    Transport {
+    TransportBar {
         display: none; height: 4; padding: 0 1;
         border: tall $panel; background: $surface; color: $foreground;
         &:focus { border: tall $accent; }
@@ -141,8 +146,8 @@ class Transport(Widget, can_focus=True):
         *(Binding(key, f"part({key})", show=False, id=f"replay.part.{key}") for key in BY_ID["replay.part"].keys),
     ]
 
-    class Sought(Message):
-        """The user wants to be at this part of the conversation, from 0 to 1."""
+    class SeekRequested(Message):
+        """The user wants to go to this part of the conversation, from 0 to 1."""
 
         def __init__(self, fraction: float) -> None:
             super().__init__()
@@ -150,31 +155,31 @@ class Transport(Widget, can_focus=True):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.reel: Reel | None = None
+        self.state: TransportState | None = None
         self._dragged = False
 
-    def show(self, reel: Reel) -> None:
-        """Show this; the same again costs nothing."""
-        if reel != self.reel:
-            self.reel = reel
+    def show(self, state: TransportState) -> None:
+        """Show this state."""
+        if state != self.state:
+            self.state = state
             self.refresh()
 
     def render(self) -> Content:
-        """Both lines for this width."""
         width = self.content_size.width
-        if self.reel is None or width < 1:
+        if self.state is None or width < 1:
             return Content("")
-        words: list[Part] = []
-        for index, piece in enumerate(pieces(self.reel, width)):
-            words += [(_BETWEEN if index else "", "$text-muted"), (piece.text, piece.style)]
-        return Content("\n").join([Content.assemble(*words), Content.assemble(*joined(scale(self.reel, width)))])
+        status: list[Part] = []
+        for index, piece in enumerate(status_pieces(self.state, width)):
+            status += [(_BETWEEN if index else "", "$text-muted"), (piece.text, piece.style)]
+        return Content("\n").join(
+            [Content.assemble(*status), Content.assemble(*merge_styles(timeline_cells(self.state, width)))]
+        )
 
     def action_part(self, digit: int) -> None:
-        """To so many tenths."""
-        self.post_message(self.Sought(digit / 10))
+        self.post_message(self.SeekRequested(digit / 10))
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """A press on the scale goes there; the mouse is followed until it is let go."""
+        """Seek while the mouse is held down on the timeline."""
         place = event.get_content_offset(self)
         if place is not None and place.y == 1:
             self._dragged = True
@@ -182,22 +187,20 @@ class Transport(Widget, can_focus=True):
             self._seek(place.x)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Follow the mouse."""
         if self._dragged:
             self._seek(event.x - self.gutter.left)
 
     def on_mouse_up(self) -> None:
-        """Let it go."""
         self._dragged = False
         self.release_mouse()
 
     def _seek(self, x: int) -> None:
         width = max(2, self.content_size.width)
-        self.post_message(self.Sought(min(max(0.0, x / (width - 1)), 1.0)))
+        self.post_message(self.SeekRequested(min(max(0.0, x / (width - 1)), 1.0)))
 
 
-def joined(cells: Sequence[Part]) -> list[Part]:
-    """Neighbours of one style as one part."""
+def merge_styles(cells: Sequence[Part]) -> list[Part]:
+    """Neighbours with the same style as one part."""
     parts: list[Part] = []
     for text, style in cells:
         if parts and parts[-1][1] == style:

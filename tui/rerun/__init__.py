@@ -1,1 +1,1 @@
-"""A saved session that is run again, on the screen: its actions with their marks, and two results beside each other."""
+"""Running a saved conversation again: the command, the screen and the command line."""

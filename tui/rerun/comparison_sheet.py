@@ -1,26 +1,71 @@
-"""The sheet: two results as rows of text, side by side or in one column. Pure; no Textual.
+"""The texts of a rerun: marks and summaries, and the two results of an action as rows of text. Pure; no Textual.
 
-Knows how high each line is and formats only those that are asked for, so that a long result costs what is in sight.
-Texts are clean when they leave here; long lines go on below, so that nothing is cut off.
+A sheet knows the height of each line and formats only the rows that are asked for, so that a long result costs only
+what is visible. Texts are sanitised; long lines wrap, so that nothing is cut off.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
 from rich.cells import cell_len, get_character_cell_size
 
-from core.rerun.alignment import Pair
+from core.rerun.alignment import Pair, Pairing
 from core.rerun.comparison import Comparison, Line, Outcome, Spans
 from tui.i18n import _
-from tui.rerun.run_text import WORDS, rule_words
 from tui.terminal_io.sanitizer import sanitize, sanitize_line, without_colours
 
+MARKS = {
+    Outcome.SAME: "✓",
+    Outcome.ALIKE: "≈",
+    Outcome.DIFFERENT: "✕",
+    Outcome.MISSING: "□",
+    Outcome.NOT_RUN: "○",
+}
+OPEN = "·"
+"""The mark of an action without an outcome yet."""
+WORDS = {
+    Outcome.SAME: _("same"),
+    Outcome.ALIKE: _("same except for expected differences"),
+    Outcome.DIFFERENT: _("different"),
+    Outcome.MISSING: _("missing"),
+    Outcome.NOT_RUN: _("not run again"),
+}
+RULES = {
+    "addresses": _("addresses"),
+    "commits": _("commits"),
+    "durations": _("durations"),
+    "file dates": _("file dates"),
+    "host": _("host"),
+    "ids": _("ids"),
+    "interpreters": _("interpreters"),
+    "kernel ids": _("kernel ids"),
+    "ports": _("ports"),
+    "process ids": _("process ids"),
+    "temporary paths": _("temporary paths"),
+    "times": _("times"),
+    "workspace": _("workspace"),
+}
+
+
+def rule_words(names: Iterable[str]) -> str:
+    return _(", ").join(RULES[name] for name in sorted(names))
+
+
+def summary(pairing: Pairing) -> str:
+    """How many actions came out how, in one line."""
+    counts = pairing.counts()
+    parts = [f"{counts[outcome]} {WORDS[outcome]}" for outcome in Outcome if counts[outcome]]
+    if still := len(pairing.pairs) - counts.total():
+        parts.append(_("{count} not reached").format(count=still))
+    return _(", ").join(parts)
+
+
 MAX_LINES = 10_000
-"""Lines of a result that are shown: more than anybody scrolls through; `--json` has all that differ."""
+"""Lines of a result that are shown; `--json` has all that differ."""
 BAR = " │ "
 Part = tuple[str, str]
 """A role, and a text that has it."""
@@ -32,11 +77,10 @@ class Cell(NamedTuple):
 
     sign: str
     text: str
-    """Not clean."""
+    """Not sanitised."""
     spans: Spans
-    """What is marked in it."""
     marked: str
-    """The role of what is marked."""
+    """The role of the marked spans."""
 
 
 _SIGNS = {Outcome.SAME: " ", Outcome.ALIKE: "≈", Outcome.NOT_RUN: "○", Outcome.MISSING: "□"}
@@ -44,7 +88,7 @@ _ROLES = {" ": "text", "≈": "alike", "○": "muted", "□": "muted", "-": "old
 
 
 class Sheet:
-    """One action of a run, laid out for a width. `is_split` puts the new result beside the recorded one."""
+    """The results of one action, laid out for a width. `is_split` shows them side by side."""
 
     def __init__(self, pair: Pair, width: int, *, is_split: bool) -> None:
         self._width, self._is_split = max(width, 8), is_split
@@ -58,9 +102,7 @@ class Sheet:
         first = next(differing, None)
         self._starts = list(accumulate((self._height(line) for line in self._lines), initial=0))
         self.height = self._starts[-1]
-        """Rows in all."""
         self.first_difference = self._starts[first] if first is not None else None
-        """The row at which the first line that differs begins."""
 
     def _cells(self, line: Line) -> Iterator[list[Cell | None]]:
         """A line as rows of cells: two side by side, or one below the other."""
@@ -86,7 +128,6 @@ class Sheet:
         return max((_height(cell, self._room - 2) for cell in cells if cell is not None), default=1)
 
     def row(self, y: int) -> Row:
-        """One row; empty beyond the last."""
         if y >= self.height:
             return []
         index = bisect_right(self._starts, y) - 1
@@ -106,21 +147,17 @@ class Sheet:
         return [(role, f"{cell.sign if not offset else ' '} "), *rows[offset]]
 
 
-def _differs(cells: Sequence[Cell | None]) -> bool:
-    return any(cell is not None and cell.sign in "+-" for cell in cells)
-
-
 def head(pair: Pair, width: int, *, is_split: bool) -> list[Row]:
-    """What stands over a sheet: what was done, how it came out, and which side is which."""
+    """The rows above a sheet: the action, the outcome, and which side is which."""
     rows: list[Row] = [[("title", sanitize_line(pair.step.action.message, width))]]
     comparison = pair.comparison
     if comparison is None:
-        return [*rows, [("muted", _("Not known yet."))], []]
+        return [*rows, [("muted", _("No result yet."))], []]
     parts = [WORDS[comparison.outcome]]
     if comparison.rules:
-        parts.append(_("but for: {rules}").format(rules=rule_words(comparison.rules)))
+        parts.append(_("except for: {rules}").format(rules=rule_words(comparison.rules)))
     if comparison.differences:
-        parts.append(_("lines that differ: {count}").format(count=comparison.differences))
+        parts.append(_("differing lines: {count}").format(count=comparison.differences))
     rows.append([(str(comparison.outcome), sanitize_line(" · ".join(parts), width))])
     room = (width - len(BAR)) // 2
     sides = _padded([("muted", "  " + _("recorded"))], room) if is_split else []
@@ -128,7 +165,7 @@ def head(pair: Pair, width: int, *, is_split: bool) -> list[Row]:
 
 
 def _parts(cell: Cell) -> Iterator[Part]:
-    """The clean text of a cell in pieces, what is marked in it apart."""
+    """The sanitised text of a cell in pieces, with the marked ones separate."""
     plain, at = _ROLES[cell.sign], 0
     for start, end in cell.spans:
         yield plain, _clean(cell.text[at:start])
@@ -149,7 +186,7 @@ def _height(cell: Cell, room: int) -> int:
 
 
 def _folded(cell: Cell, room: int) -> list[Row]:
-    """A cell as rows of at most `room` cells, cut wherever a row is full; at least one."""
+    """A cell wrapped into rows of at most `room` cells."""
     rows: list[Row] = [[]]
     room, used = max(room, 1), 0
     for role, text in _parts(cell):

@@ -1,7 +1,6 @@
 """`handloom list`, `search`, `rename` and `delete`: conversations on the command line.
 
-For people, aligned lines as wide as the terminal; for scripts (`--json`), one object a line whose fields stay. Text
-from outside is made one clean line before it is laid out; JSON is escaped by itself.
+For people, aligned lines as wide as the terminal; for scripts (`--json`), one object a line with stable fields.
 """
 
 from __future__ import annotations
@@ -28,19 +27,16 @@ from core.store.reader import EventReader
 from core.store.search_index import Hit
 from tui.cli.output import can_ask, is_confirmed, notice, say
 from tui.i18n import _, counted
+from tui.sessions.conversation_list import bytes_of, dollars
 from tui.sessions.filter_chips import STATES
-from tui.sessions.number_format import bytes_of, dollars
 from tui.terminal_io.sanitizer import sanitize_line
 from tui.workspace.conversation_status import mark_of_stored
 
 LONGEST = 400
-"""Cells of a title or a path that is looked at."""
 ALL = 2**31
-"""More conversations than a home has."""
 TITLE_CHARS = 120
-"""A longer name is no name."""
 MARK_STYLE = ("\x1b[1m", "\x1b[0m")
-"""What stands around a found word, on a terminal."""
+"""Escape codes around a match, on a terminal."""
 
 
 async def list_conversations(options: argparse.Namespace) -> int:
@@ -60,7 +56,7 @@ async def list_conversations(options: argparse.Namespace) -> int:
 
 
 def info_to_dict(info: ConversationInfo) -> dict[str, Any]:
-    """A conversation as `--json` tells of it. Fields are added, and never changed."""
+    """The `--json` form of a conversation. Fields may be added, never changed."""
     return {
         "conversation_id": info.id,
         "title": info.title,
@@ -80,9 +76,9 @@ def info_to_dict(info: ConversationInfo) -> dict[str, Any]:
 
 
 def info_line(info: ConversationInfo, width: int = 0) -> str:
-    """A conversation in one clean line of at most `width` cells, 0 for as many as it takes.
+    """A conversation in one line of at most `width` cells; 0 for no limit.
 
-    The folder gives way first, then the title; id, time and figures stay.
+    The folder is cut first, then the title; id, time and figures stay.
     """
     mark = mark_of_stored(info.state)[0].glyph if info.state else "•"
     when = info.updated_at.astimezone().strftime("%Y-%m-%d %H:%M")
@@ -104,7 +100,7 @@ def info_line(info: ConversationInfo, width: int = 0) -> str:
 
 
 async def search(options: argparse.Namespace) -> int:
-    """`handloom search Q`: what was said, done or printed, the newest conversation first."""
+    """`handloom search Q`: matching events, the newest conversation first."""
     if not options.query.strip():
         raise UsageError("The search is empty. Give at least one word.")
     async with EventStore(home_folder(os.environ)) as store:
@@ -113,7 +109,7 @@ async def search(options: argparse.Namespace) -> int:
         infos: dict[str, ConversationInfo] = {}
         for hit in hits:
             if hit.conversation_id not in infos:
-                (infos[hit.conversation_id],) = await store.conversations(conversation_id=hit.conversation_id)
+                infos[hit.conversation_id] = await store.conversation(hit.conversation_id)
     if options.json:
         for hit in hits:
             say(json.dumps(hit_to_dict(hit, infos[hit.conversation_id])))
@@ -122,7 +118,7 @@ async def search(options: argparse.Namespace) -> int:
     for hit in hits:
         if hit.conversation_id != before:
             before = hit.conversation_id
-            say(_cut(info_line(infos[before], _width())))
+            say(_fit(info_line(infos[before], _width())))
         say(hit_text(hit, _width(), is_marked=sys.stdout.isatty()))
     if not hits:
         notice(_("No matches found."))
@@ -130,7 +126,6 @@ async def search(options: argparse.Namespace) -> int:
 
 
 def hit_to_dict(hit: Hit, info: ConversationInfo) -> dict[str, Any]:
-    """A hit as `--json` tells of it."""
     return {
         "conversation_id": hit.conversation_id,
         "title": info.title,
@@ -143,7 +138,7 @@ def hit_to_dict(hit: Hit, info: ConversationInfo) -> dict[str, Any]:
 
 
 def hit_text(hit: Hit, width: int, *, is_marked: bool) -> str:
-    """A hit in one clean line, below its conversation."""
+    """A hit in one line, below its conversation."""
     head = f"  #{hit.event_id:<7} {set_cell_size(sanitize_line(hit.kind.partition(':')[2] or hit.kind, 14), 14)} "
     left, at, line = (width or LONGEST) - cell_len(head), 0, head
     for start, end in [*hit.spans, (len(hit.text), len(hit.text))]:
@@ -156,7 +151,6 @@ def hit_text(hit: Hit, width: int, *, is_marked: bool) -> str:
 
 
 async def rename(options: argparse.Namespace) -> int:
-    """`handloom rename ID TITLE`."""
     title = " ".join(options.title.split())[:TITLE_CHARS]
     if not title:
         raise UsageError("The name cannot be empty. Give a name.")
@@ -167,8 +161,8 @@ async def rename(options: argparse.Namespace) -> int:
 
 
 async def delete(options: argparse.Namespace) -> int:
-    """`handloom delete ID...`: asks on a terminal; elsewhere it wants `--yes`. Says on standard error what went."""
-    from tui.cli.run import command_manager  # all of the system, which no other of these commands needs
+    """`handloom delete ID...`: asks on a terminal; elsewhere it needs `--yes`. Reports on standard error."""
+    from tui.cli.run import command_manager  # loads everything
 
     home = home_folder(os.environ)
     settings = load(home, os.environ)
@@ -176,8 +170,8 @@ async def delete(options: argparse.Namespace) -> int:
         ids = [await manager.store.listing.resolve(text) for text in dict.fromkeys(options.ids)]
         if not options.yes:
             for id in ids:
-                await _tell_what_goes(manager.store, id)
-            if not _is_sure(len(ids)):
+                await _list_deletion(manager.store, id)
+            if not _confirm_deletion(len(ids)):
                 notice(_("Nothing was deleted."))
                 return ExitStatus.ERROR
         status = ExitStatus.FINISHED
@@ -192,16 +186,16 @@ async def delete(options: argparse.Namespace) -> int:
     return status
 
 
-async def _tell_what_goes(store: EventReader, conversation_id: str) -> None:
-    (info,) = await store.conversations(conversation_id=conversation_id)
-    notice(_cut(info_line(info, _width())))
+async def _list_deletion(store: EventReader, conversation_id: str) -> None:
+    info = await store.conversation(conversation_id)
+    notice(_fit(info_line(info, _width())))
     below = len(await store.descendants(conversation_id))
     if below:
         notice("  " + counted(below, "{n} delegate", "{n} delegates"))
 
 
-def _is_sure(count: int) -> bool:
-    """Whether the user, asked on the terminal, says yes. Raises UsageError where there is no terminal."""
+def _confirm_deletion(count: int) -> bool:
+    """Ask on the terminal. Raises UsageError without a terminal."""
     if not can_ask():
         raise UsageError("This needs a terminal for confirmation. Pass --yes to delete without asking.")
     return is_confirmed(
@@ -215,9 +209,9 @@ def _folder(text: str | None) -> str:
 
 
 def _width() -> int:
-    """The columns of the terminal; 0 where the output goes elsewhere, and nothing is cut."""
+    """The columns of the terminal; 0 if the output goes elsewhere and is not cut."""
     return get_terminal_size().columns if sys.stdout.isatty() else 0
 
 
-def _cut(line: str) -> str:
+def _fit(line: str) -> str:
     return line if not (width := _width()) else sanitize_line(line, width)

@@ -1,4 +1,4 @@
-"""The session manager: what its screen may do with conversations, and what is done with the one that is chosen."""
+"""The command of the session manager: the operations of its screen, and what happens with the chosen conversation."""
 
 from __future__ import annotations
 
@@ -16,17 +16,16 @@ from tui.workspace.conversation_start import show_conversation
 if TYPE_CHECKING:
     from core.store.conversations import ConversationInfo
     from tui.rerun.commands import Reruns
-    from tui.sessions.session_rows import Standing
-    from tui.sessions.session_search import Whereabouts, Wish
+    from tui.sessions.session_rows import OpenState
+    from tui.sessions.session_search import ScreenState, SessionChoice
     from tui.workspace.context import Context
     from tui.workspace.tab import Tab
 
 
-SAID = 6
-"""Messages in a preview."""
-SAID_CHARS = 600
+PREVIEW_MESSAGES = 6
+MESSAGE_CHARS = 600
 BACK_PAGES = 40
-"""Pages that the chat loads to come to an event; what is further back is shown in the event log alone."""
+"""Pages that the chat loads to reach an event; older events are shown only in the event log."""
 
 
 class SessionManager:
@@ -34,32 +33,32 @@ class SessionManager:
 
     def __init__(self, app: Context, reruns: Reruns) -> None:
         self._app, self._reruns = app, reruns
-        self._place: Whereabouts | None = None
-        """Where the user was when they left it."""
+        self._state: ScreenState | None = None
 
     def open(self) -> None:
-        """Open the session manager."""
-        self._app.attempt(self._manage())
+        self._app.attempt(self._choose())
 
-    async def _manage(self) -> None:
+    async def _choose(self) -> None:
         from tui.sessions.screen import SessionsScreen
-        from tui.sessions.session_search import Ways, Whereabouts
+        from tui.sessions.session_search import ScreenState, SessionActions
 
         if self._app.manager is None:
             self._app.flash(_("Handloom is still starting."))
             return
-        place = self._place = self._place or Whereabouts()
+        state = self._state = self._state or ScreenState()
         store = self._app.manager.store
-        ways = Ways(store, self._standings, self._last_said, store.index, self._rename_stored, self._delete_stored)
+        actions = SessionActions(
+            store, self._open_states, self._recent_messages, store.index, self._rename, self._delete
+        )
         here = self._app.tabs.folder
-        wish = await self._app.push_screen_wait(SessionsScreen(ways, here, place))
-        if wish is not None:
-            await self._grant(wish)
+        choice = await self._app.push_screen_wait(SessionsScreen(actions, here, state))
+        if choice is not None:
+            await self._run_choice(choice)
 
-    async def _grant(self, wish: Wish) -> None:
+    async def _run_choice(self, choice: SessionChoice) -> None:
         assert self._app.manager is not None
-        id, event_id = wish.conversation_id, wish.event_id
-        match wish.kind:
+        id, event_id = choice.conversation_id, choice.event_id
+        match choice.kind:
             case "replay":
                 await open_replay(self._app, id, event_id)
             case "again":
@@ -67,15 +66,15 @@ class SessionManager:
             case "export":
                 await export_conversation(self._app, id)
             case "fork":
-                (info,) = await self._app.manager.store.conversations(conversation_id=id)
+                info = await self._app.manager.store.conversation(id)
                 await fork_from(self._app, id, info.event_count - 1 if event_id is None else event_id)
             case _:
                 await show_conversation(self._app, id)
                 if event_id is not None and self._app.tabs.current is not None:
-                    await self.show_place(self._app.tabs.current, event_id)
+                    await self.show_event(self._app.tabs.current, event_id)
 
-    async def show_place(self, tab: Tab, event_id: int) -> None:
-        """Have the event log's cursor on an event, and the chat where it was said."""
+    async def show_event(self, tab: Tab, event_id: int) -> None:
+        """Select an event in the event log, and scroll the chat to it."""
         for _page in range(BACK_PAGES):
             if not tab.oldest or tab.oldest <= event_id:
                 break
@@ -84,48 +83,48 @@ class SessionManager:
         if self._app.tabs.current is tab:
             self._app.workspace.chat.go_to_event(event_id)
 
-    # -- what the screen may do ----------------------------------------------------------------------------------------
+    # -- operations of the screen --------------------------------------------------------------------------------------
 
-    async def _standings(self, infos: Sequence[ConversationInfo]) -> Mapping[str, Standing]:
-        from tui.sessions.session_rows import Standing
+    async def _open_states(self, infos: Sequence[ConversationInfo]) -> Mapping[str, OpenState]:
+        from tui.sessions.session_rows import OpenState
 
         assert self._app.manager is not None
         elsewhere = await self._app.manager.open_elsewhere([info.id for info in infos])
         tabs = {tab.id: tab for tab in self._app.tabs.all if not tab.is_replay}
-        found: dict[str, Standing] = {}
+        found: dict[str, OpenState] = {}
         for info in infos:
             tab = tabs.get(info.id)
             is_here = tab is not None or self._app.manager.is_open(info.id)
-            found[info.id] = Standing(is_here, info.id in elsewhere, tab.mark if tab is not None else None)
+            found[info.id] = OpenState(is_here, info.id in elsewhere, tab.mark if tab is not None else None)
         return found
 
-    async def _last_said(self, conversation_id: str) -> Sequence[tuple[str, str]]:
+    async def _recent_messages(self, conversation_id: str) -> Sequence[tuple[str, str]]:
         from core.events import EventSource, MessageAction
         from core.store.reader import EventFilter
 
         assert self._app.manager is not None
         wanted = EventFilter(kinds=frozenset({"action:message"}))
-        page = await self._app.manager.store.read(conversation_id, limit=SAID, newest=True, where=wanted)
+        page = await self._app.manager.store.read(conversation_id, limit=PREVIEW_MESSAGES, newest=True, where=wanted)
         names = {EventSource.USER: _("you"), EventSource.AGENT: _("agent")}
         return [
-            (names.get(envelope.source, str(envelope.source)), envelope.event.content[:SAID_CHARS])
+            (names.get(envelope.source, str(envelope.source)), envelope.event.content[:MESSAGE_CHARS])
             for envelope in page
             if isinstance(envelope.event, MessageAction)
         ]
 
-    async def _rename_stored(self, conversation_id: str, title: str) -> None:
+    async def _rename(self, conversation_id: str, title: str) -> None:
         assert self._app.manager is not None
         await self._app.manager.rename(conversation_id, title)
         for tab in self._app.tabs.all:
             if tab.id == conversation_id:
                 self._app.wake(tab)
 
-    async def _delete_stored(self, conversation_id: str, later: bool) -> None:
+    async def _delete(self, conversation_id: str, later: bool) -> None:
         from core.errors import UsageError
 
         assert self._app.manager is not None
-        gone = {conversation_id, *(info.id for info in await self._app.manager.store.descendants(conversation_id))}
-        tabs = [tab for tab in self._app.tabs.all if tab.id in gone]
+        deleted = {conversation_id, *(info.id for info in await self._app.manager.store.descendants(conversation_id))}
+        tabs = [tab for tab in self._app.tabs.all if tab.id in deleted]
         if any(tab.running for tab in tabs):
             raise UsageError(_("The agent is still working in this conversation. Stop it first, then delete it."))
         for tab in tabs:

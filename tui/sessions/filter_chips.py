@@ -1,7 +1,6 @@
-"""Chips: what the list of conversations leaves out, each said in one visible word or two. Pure, no Textual.
+"""The filters of the list of conversations, each shown as a chip. Pure, no Textual.
 
-Invariant: nothing is left out that no chip names, so that a conversation that is not in the list can be found again by
-taking the chips away.
+Every active filter has a chip, so that a missing conversation can be found by removing chips.
 """
 
 from __future__ import annotations
@@ -18,11 +17,10 @@ from tui.terminal_io.sanitizer import sanitize_line
 
 T = TypeVar("T")
 VALUE_CELLS = 22
-"""A longer value is cut off in its chip."""
 
 
 class Chip(StrEnum):
-    """By what conversations are chosen."""
+    """The filters of the list."""
 
     FOLDER = "folder"
     MODEL = "model"
@@ -50,7 +48,7 @@ STATES: dict[str, frozenset[str]] = {
     "stopped": frozenset({"stopped", "rejected"}),
     "running": frozenset({"loading", "running", "user_confirmed", "user_rejected", "rate_limited"}),
 }
-"""The states of the agent that a user tells apart in a list."""
+"""The states of the agent, in groups that users filter by."""
 STATE_WORDS = {
     "waits": _("waiting for you"),
     "finished": _("finished"),
@@ -62,8 +60,8 @@ AGES_DAYS = (1, 7, 30, 365)
 ORIGINS = {"": _("started here"), "fork": _("fork"), "import": _("import"), "again": _("run again")}
 
 
-class Shown(NamedTuple):
-    """A chip as it is drawn."""
+class ChipLabel(NamedTuple):
+    """The text of a chip."""
 
     chip: Chip
     name: str
@@ -72,8 +70,8 @@ class Shown(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """Which conversations are wanted. The empty one wants all."""
+class Filters:
+    """The filters that are set. By default none, which matches every conversation."""
 
     workspace: str = ""
     model: str = ""
@@ -85,7 +83,7 @@ class Chosen:
     """The chips that are set, the latest last."""
 
     def filter(self, text: str, now: datetime) -> ConversationFilter:
-        """What the store is asked for. Without a text, delegates are left to those that they work for."""
+        """The query for the store. Without a text, delegates are left out."""
         return ConversationFilter(
             text=text,
             workspace=self.workspace,
@@ -96,8 +94,8 @@ class Chosen:
             parents=not text,
         )
 
-    def turned(self, chip: Chip, here: str) -> Chosen:
-        """The chip at its next value; behind the last one it wants any. `here` is the folder that is this one."""
+    def next_value(self, chip: Chip, here: str) -> Filters:
+        """The filters with the next value of a chip; after the last value it is unset. `here` is the current folder."""
         match chip:
             case Chip.FOLDER:
                 return self.with_value(chip, "" if self.workspace else here)
@@ -110,24 +108,22 @@ class Chosen:
             case Chip.MODEL:
                 return self.with_value(chip, "")
 
-    def with_value(self, chip: Chip, value: str | int | None) -> Chosen:
-        """The chip at this value."""
+    def with_value(self, chip: Chip, value: str | int | None) -> Filters:
+        """The filters with this value of a chip."""
         field = _FIELDS[chip]
         others = tuple(other for other in self.order if other is not chip)
-        is_set = value != getattr(Chosen(), field)
+        is_set = value != getattr(Filters(), field)
         changed: dict[str, Any] = {field: value, "order": (*others, chip) if is_set else others}
         return replace(self, **changed)
 
-    def without(self, chip: Chip) -> Chosen:
-        """The chip taken away."""
-        return self.with_value(chip, getattr(Chosen(), _FIELDS[chip]))
+    def without(self, chip: Chip) -> Filters:
+        return self.with_value(chip, getattr(Filters(), _FIELDS[chip]))
 
-    def without_last(self) -> Chosen:
-        """Without the chip that was set last."""
+    def without_last(self) -> Filters:
         return self.without(self.order[-1]) if self.order else self
 
-    def shown(self) -> Sequence[Shown]:
-        """Every chip, set or not; clean."""
+    def labels(self) -> Sequence[ChipLabel]:
+        """Every chip, set or not; sanitised."""
         values = {
             Chip.FOLDER: HERE if self.workspace else "",
             Chip.MODEL: sanitize_line(self.model, VALUE_CELLS),
@@ -135,7 +131,7 @@ class Chosen:
             Chip.AGE: _("{n} d").format(n=self.age_days) if self.age_days else "",
             Chip.ORIGIN: ORIGINS.get(self.origin, "") if self.origin is not None else "",
         }
-        return [Shown(chip, NAMES[chip], value or ANY, chip in self.order) for chip, value in values.items()]
+        return [ChipLabel(chip, NAMES[chip], value or ANY, chip in self.order) for chip, value in values.items()]
 
 
 _FIELDS = {

@@ -1,7 +1,7 @@
 """The session manager: every conversation of the home, and what can be done with one.
 
-In the list, letters are commands; the field above takes them as text. What needs the store is done through `Ways`; what
-leaves the screen, such as opening a conversation, is its answer. Invariant: nothing is deleted unasked.
+In the list, letters are commands; in the field above they are text. The store is used through `SessionActions`; a
+command that leaves the screen, such as opening a conversation, is its result. Deleting asks first.
 """
 
 from __future__ import annotations
@@ -19,32 +19,27 @@ from core.store.conversations import ConversationInfo
 from tui.dialogs.dialog import Choice, ChoiceScreen, SureScreen, TextScreen
 from tui.dialogs.line_input import LineScreen
 from tui.i18n import _, counted
-from tui.sessions.conversation_list import ORDERS
-from tui.sessions.filter_chips import KEYS, NAMES, Chip, Chosen
-from tui.sessions.number_format import bytes_of
+from tui.sessions.conversation_list import ORDERS, bytes_of
+from tui.sessions.filter_chips import KEYS, NAMES, Chip, Filters
 from tui.sessions.session_rows import CLOSED
-from tui.sessions.session_search import NARROW, TYPED_S, SessionFinding, Wish
+from tui.sessions.session_search import FILTER_PLACEHOLDER, TYPED_S, SessionChoice, SessionSearchScreen
 from tui.sessions.view import ChipBar
 from tui.terminal_io.sanitizer import sanitize_line
 
 TITLE_CHARS = 120
-"""A longer name is no name."""
 KEY_CELLS = 12
 TITLE_CELLS = 50
-"""Of a title in a question."""
-WISHES = {
+COMMAND_KEYS = {
     "e": ("export", _("export")),
     "f": ("fork", _("fork")),
     "p": ("replay", _("replay")),
     "R": ("again", _("run again")),
 }
-
-
 CHIPS = tuple(Chip)
 
 
-class SessionsScreen(SessionFinding):
-    """Find a conversation and say what to do with it."""
+class SessionsScreen(SessionSearchScreen):
+    """Find a conversation and choose what to do with it."""
 
     HELP = _("Type to filter, Tab searches all text. In the list, letters are commands; ? shows them.")
     AUTO_FOCUS = "#sessions-find"
@@ -55,21 +50,21 @@ class SessionsScreen(SessionFinding):
         Binding("down", "step(1)", show=False, priority=True),
         Binding("tab,ctrl+f", "search", "Search", priority=True),
         Binding("slash", "find", show=False),
-        Binding("space", "choose", show=False),
+        Binding("space", "select", show=False),
         Binding("r", "rename", show=False),
         Binding("d", "delete", show=False),
-        Binding("D", "delete_chosen", show=False),
+        Binding("D", "delete_selected", show=False),
         Binding("o", "sort", show=False),
-        Binding("left,right", "fold", show=False),
+        Binding("left,right", "toggle_delegates", show=False),
         Binding("question_mark,f1", "help", show=False),
         Binding("0", "clear", show=False),
         Binding("backspace", "drop_chip", show=False),
-        *(Binding(key, f"wish('{kind}')", show=False) for key, (kind, word) in WISHES.items()),
+        *(Binding(key, f"choose_command('{kind}')", show=False) for key, (kind, word) in COMMAND_KEYS.items()),
         *(Binding(str(number), f"turn({number - 1})", show=False) for number in range(1, len(Chip) + 1)),
     ]
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Letters are commands in the list alone, and Enter opens only where there is something to open."""
+        """Single letters are commands only while the list has the focus."""
         if action in ("back", "open", "step", "search"):
             return True
         return self.focused is self._rows
@@ -77,34 +72,30 @@ class SessionsScreen(SessionFinding):
     # -- moving --------------------------------------------------------------------------------------------------------
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Every letter counts, once the next one is late."""
         self._read(after_s=TYPED_S)
 
     def action_step(self, step: int) -> None:
-        """Up and down move in the list, and leave the field for it."""
         if self._field.has_focus:
             self.set_focus(self._rows)
             if step > 0 and self._rows.cursor == 0:
-                return  # the first row is what the eye goes to
+                return  # the first row is already the one that the user looks at
         self._rows.action_move(step)
 
     def action_find(self) -> None:
-        """Back to the field."""
         self.set_focus(self._field)
 
     def action_search(self) -> None:
-        """Look through all texts, or at the list again, with the words that stand in the field."""
-        info = self.under_cursor
+        info = self.selected
         self._searches = not self._searches
         self._field.placeholder = (
-            _("Search messages, actions and output of all conversations") if self._searches else NARROW
+            _("Search messages, actions and output of all conversations") if self._searches else FILTER_PLACEHOLDER
         )
         self.set_focus(self._field)
         self._show_keys()
         self._read(at=info.id if info is not None else "")
 
     def action_back(self) -> None:
-        """Leave the search, then what was typed, then the screen."""
+        """Leave the search, then clear the text, then close the screen."""
         if self._searches:
             self.action_search()
         elif self._field.value:
@@ -113,91 +104,79 @@ class SessionsScreen(SessionFinding):
         else:
             self.dismiss(None)
 
-    def action_fold(self) -> None:
-        """Unfold the delegates of a conversation, or fold them away."""
+    def action_toggle_delegates(self) -> None:
         if not self._searches:
-            self._in_background("rows", self._fold, self._rows.cursor)
+            self._in_background("rows", self._toggle_delegates, self._rows.cursor)
 
-    async def _fold(self, row: int) -> None:
-        await self._list.fold(row)
+    async def _toggle_delegates(self, row: int) -> None:
+        await self._list.toggle_delegates(row)
         self._rows.show()
 
     # -- chips ---------------------------------------------------------------------------------------------------------
 
     def action_turn(self, number: int) -> None:
-        """The next value of a chip."""
         self._turn(CHIPS[number])
 
     def action_drop_chip(self) -> None:
-        """Take away the chip that was set last."""
-        self._choose(self._place.chosen.without_last())
+        self._set_filters(self._state.filters.without_last())
 
     def action_clear(self) -> None:
-        """Take every chip away."""
-        self._choose(Chosen())
+        self._set_filters(Filters())
 
     def action_sort(self) -> None:
-        """The next order."""
         if self._searches:
             return  # hits have one order
-        self._place.order = ORDERS[(ORDERS.index(self._place.order) + 1) % len(ORDERS)]
+        self._state.order = ORDERS[(ORDERS.index(self._state.order) + 1) % len(ORDERS)]
         self._read()
 
-    def on_chip_bar_turned(self, message: ChipBar.Turned) -> None:
-        """A click on a chip."""
-        if message.away:
-            self._choose(self._place.chosen.without(message.chip))
+    def on_chip_bar_clicked(self, message: ChipBar.Clicked) -> None:
+        if message.remove:
+            self._set_filters(self._state.filters.without(message.chip))
         else:
             self._turn(message.chip)
 
-    def on_chip_bar_order_wanted(self) -> None:
-        """A click on the order."""
+    def on_chip_bar_order_clicked(self) -> None:
         self.action_sort()
 
     def _turn(self, chip: Chip) -> None:
         if chip is Chip.MODEL:
             self._in_background("model", self._choose_model)
         else:
-            self._choose(self._place.chosen.turned(chip, self._here))
+            self._set_filters(self._state.filters.next_value(chip, self._here))
 
-    def _choose(self, chosen: Chosen) -> None:
+    def _set_filters(self, filters: Filters) -> None:
         if not self._searches:
-            self._place.chosen = chosen
+            self._state.filters = filters
             self._read()
 
     async def _choose_model(self) -> None:
-        """Models are too many to turn through."""
-        models = await self._ways.store.listing.models()
+        models = await self._actions.store.listing.models()
         choices = [Choice("", _("any"))] + [Choice(name, sanitize_line(name, TITLE_CELLS)) for name in models]
         name = await self.app.push_screen_wait(ChoiceScreen(_("Model"), choices))
         if name is not None:
-            self._choose(self._place.chosen.with_value(Chip.MODEL, name))
+            self._set_filters(self._state.filters.with_value(Chip.MODEL, name))
 
     # -- one conversation ----------------------------------------------------------------------------------------------
 
     def action_open(self) -> None:
-        """Open what is under the cursor, at the hit where it is one."""
         self._in_background("rows", self._open)
 
     async def _open(self) -> None:
-        await self._catch_up()  # quick hands press Enter before the rows of their last letter are there
-        info, hit = self.under_cursor, self._hit
+        await self._read_now()  # Enter may come before the rows for the last letter
+        info, hit = self.selected, self._hit
         if info is not None:
-            self.dismiss(Wish("open", info.id, hit.event_id if hit is not None else None))
+            self.dismiss(SessionChoice("open", info.id, hit.event_id if hit is not None else None))
 
     def on_rows_view_opened(self) -> None:
-        """A double click."""
         self.action_open()
 
-    def action_wish(self, kind: str) -> None:
-        """Leave with a wish."""
-        info, hit = self.under_cursor, self._hit
+    def action_choose_command(self, kind: str) -> None:
+        info, hit = self.selected, self._hit
         if info is not None:
-            self.dismiss(Wish(kind, info.id, hit.event_id if hit is not None else None))
+            self.dismiss(SessionChoice(kind, info.id, hit.event_id if hit is not None else None))
 
     def action_rename(self) -> None:
-        """Give it another name."""
-        if (info := self.under_cursor) is not None:
+        if (info := self.selected) is not None:
             self._in_background("change", self._rename, info)
 
     async def _rename(self, info: ConversationInfo) -> None:
@@ -205,37 +184,37 @@ class SessionsScreen(SessionFinding):
         text = await self.app.push_screen_wait(ask)
         title = " ".join((text or "").split())[:TITLE_CHARS]
         if title:
-            await self._ways.rename(info.id, title)
+            await self._actions.rename(info.id, title)
             self._read(at=info.id)
         elif text is not None:
-            self._tell(_("The name cannot be empty. It was not changed."), wrong=True)
+            self._show_message(_("The name cannot be empty. It was not changed."), wrong=True)
 
     # -- several -------------------------------------------------------------------------------------------------------
 
-    def action_choose(self) -> None:
-        """Choose the conversation for what is done with several, or choose it no more; then go on."""
-        if (info := self.under_cursor) is not None and not self._searches:
-            self._chosen_ids.symmetric_difference_update({info.id})
+    def action_select(self) -> None:
+        """Select the conversation for commands on several, or deselect it; then move on."""
+        if (info := self.selected) is not None and not self._searches:
+            self._selected_ids.symmetric_difference_update({info.id})
             self._show_chips()
             self._rows.action_move(1)
 
     def action_delete(self) -> None:
-        """Delete what is under the cursor, after a question."""
-        if (info := self.under_cursor) is not None:
+        if (info := self.selected) is not None:
             self._in_background("change", self._delete, [info.id])
 
-    def action_delete_chosen(self) -> None:
-        """Delete what was chosen, after a question."""
-        if self._chosen_ids:
-            self._in_background("change", self._delete, sorted(self._chosen_ids))
+    def action_delete_selected(self) -> None:
+        if self._selected_ids:
+            self._in_background("change", self._delete, sorted(self._selected_ids))
         else:
-            self._tell(_("Nothing is selected. Press space to select the conversation under the cursor."), wrong=True)
+            self._show_message(
+                _("Nothing is selected. Press space to select the conversation under the cursor."), wrong=True
+            )
 
     async def _delete(self, ids: Sequence[str]) -> None:
         row = self._rows.cursor
         if not await self.app.push_screen_wait(SureScreen(await self._question(ids), _("delete"))):
             return
-        gone, refused, out_of_reach = await self._deleted(ids)
+        deleted, refused, out_of_reach = await self._deleted(ids)
         if out_of_reach:
             question = _(
                 "The container engine does not respond, so the containers of {count} cannot be "
@@ -245,30 +224,31 @@ class SessionsScreen(SessionFinding):
             counts = counted(len(out_of_reach), "{n} conversation", "{n} conversations")
             if await self.app.push_screen_wait(SureScreen(question.format(count=counts), _("delete"))):
                 more, refused, _left = await self._deleted(out_of_reach, later=True)
-                gone += more
-        await self._begin(row)
-        told = counted(gone, "{n} conversation was deleted.", "{n} conversations were deleted.") if gone else ""
-        self._tell(" ".join(filter(None, (told, refused))), wrong=bool(refused))
+                deleted += more
+        await self._reload(row)
+        message = (
+            counted(deleted, "{n} conversation was deleted.", "{n} conversations were deleted.") if deleted else ""
+        )
+        self._show_message(" ".join(filter(None, (message, refused))), wrong=bool(refused))
 
     async def _deleted(self, ids: Sequence[str], *, later: bool = False) -> tuple[int, str, list[str]]:
-        """How many were deleted, why the last one was not that was not, and those that only can be `later`."""
-        gone, refused, out_of_reach = 0, "", list[str]()
+        """How many were deleted, the last error, and the ids that can only be deleted `later`."""
+        deleted, refused, out_of_reach = 0, "", list[str]()
         for number, id in enumerate(ids, 1):
-            self._tell(_("Deleting {n} of {all}…").format(n=number, all=len(ids)))
+            self._show_message(_("Deleting {n} of {all}…").format(n=number, all=len(ids)))
             try:
-                await self._ways.delete(id, later)
+                await self._actions.delete(id, later)
             except HandloomError as error:
                 refused = str(error)
                 if isinstance(error, OutOfReachError):
                     out_of_reach.append(id)
                 continue
-            gone += 1
-            self._chosen_ids.discard(id)
-        return gone, refused, out_of_reach
+            deleted += 1
+            self._selected_ids.discard(id)
+        return deleted, refused, out_of_reach
 
     async def _question(self, ids: Sequence[str]) -> str:
-        """What goes with them, in words."""
-        store, delegates, size, events, title = self._ways.store, 0, 0, 0, ""
+        store, delegates, size, events, title = self._actions.store, 0, 0, 0, ""
         for id in ids:
             below = await store.descendants(id)
             for info in [*await store.conversations(conversation_id=id), *below]:
@@ -284,14 +264,13 @@ class SessionsScreen(SessionFinding):
         goes.append(_("checkpoints, the sandbox's folder and its container"))
         lines.append(_("This also deletes: {what}.").format(what=_(", ").join(goes)))
         lines.append(_("Files in the workspace are kept. This cannot be undone."))
-        if any(self._standings.get(id, CLOSED).here for id in ids):
+        if any(self._open_states.get(id, CLOSED).here for id in ids):
             lines.append(_("Open conversations are closed first."))
         return "\n".join(lines)
 
     # -- help ----------------------------------------------------------------------------------------------------------
 
     def action_help(self) -> None:
-        """Every key of this screen."""
         keys = [
             ("Enter", _("open; a match opens at its event")),
             ("↑ ↓ j k", _("move; PgUp PgDn, Home End and g G move further")),
@@ -303,7 +282,7 @@ class SessionsScreen(SessionFinding):
             ("0", _("remove all filters")),
             ("o", _("sort by: last updated, created, title, cost, size")),
             ("r", _("rename")),
-            *((key, word) for key, (_kind, word) in WISHES.items()),
+            *((key, word) for key, (_kind, word) in COMMAND_KEYS.items()),
             ("d", _("delete (asks first)")),
             (_("Space"), _("select, to act on several")),
             ("D", _("delete the selected conversations (asks first)")),

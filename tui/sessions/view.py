@@ -1,7 +1,6 @@
-"""The two widgets of the session manager: the rows that scroll, and the bar of chips above them.
+"""The two widgets of the session manager: the scrolling rows, and the bar of filter chips above them.
 
-Rows are drawn when they are in sight and at no other time, so their number costs nothing. Neither widget knows where
-rows come from: a `Drawn` gives the lines, and whoever holds the view hears what is in sight and what was chosen.
+Only visible rows are drawn, so their number costs nothing. A `RowSource` has the lines.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from textual.visual import Visual
 from textual.widget import Widget
 
 from tui.i18n import _
-from tui.sessions.filter_chips import KEYS, Chip, Shown
+from tui.sessions.filter_chips import KEYS, Chip, ChipLabel
 from tui.workspace.line_view import set_lines
 
 
-class Drawn(Protocol):
-    """What a view draws: rows of the same height."""
+class RowSource(Protocol):
+    """The rows that a view draws, all of the same height."""
 
     height: int
     """Lines of a row."""
@@ -34,10 +33,9 @@ class Drawn(Protocol):
     def __len__(self) -> int: ...
     def lines(self, row: int, width: int) -> Sequence[Content]:
         """The lines of a row in `width` cells, `height` of them."""
-        ...
 
-    def stops(self, row: int) -> bool:
-        """Whether the cursor may stand on it."""
+    def is_selectable(self, row: int) -> bool:
+        """Whether the cursor may be on it."""
         ...
 
 
@@ -62,102 +60,92 @@ class RowsView(ScrollView, can_focus=True):
     ]
 
     class Moved(Message):
-        """Another row is under the cursor, or the row is another one."""
+        """The cursor moved, or its row changed."""
 
     class Opened(Message):
-        """The row under the cursor was chosen by a double click."""
+        """The row under the cursor was double-clicked."""
 
-    class InSight(Message):
-        """Other rows are in sight."""
+    class VisibleRowsChanged(Message):
+        """Other rows became visible."""
 
-    def __init__(self, drawn: Drawn, empty: str, *, id: str | None = None) -> None:
+    def __init__(self, rows: RowSource, empty: str, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.drawn = drawn
+        self.rows = rows
         self.empty = empty
-        """What stands where no row is; clean."""
+        """Shown without rows; sanitised."""
         self.cursor = 0
 
     @property
-    def in_sight(self) -> tuple[int, int]:
-        """The first and the last row on the screen."""
+    def visible_rows(self) -> tuple[int, int]:
+        """The first and the last visible row."""
         top = self.scroll_offset.y
-        return top // self.drawn.height, (top + max(1, self.size.height) - 1) // self.drawn.height
+        return top // self.rows.height, (top + max(1, self.size.height) - 1) // self.rows.height
 
-    def show(self, drawn: Drawn | None = None, *, cursor: int | None = None) -> None:
-        """Draw anew, after rows have changed; the cursor is put where it is told."""
-        self.drawn = drawn or self.drawn
-        set_lines(self, len(self.drawn) * self.drawn.height)
+    def show(self, rows: RowSource | None = None, *, cursor: int | None = None) -> None:
+        """Draw again after rows have changed, and move the cursor."""
+        self.rows = rows or self.rows
+        set_lines(self, len(self.rows) * self.rows.height)
         self.move_to(self.cursor if cursor is None else cursor)
 
     def redraw(self) -> None:
-        """Draw what is in sight anew, and leave the reader where they are."""
-        set_lines(self, len(self.drawn) * self.drawn.height)
+        set_lines(self, len(self.rows) * self.rows.height)
         self.refresh()
 
     def move_to(self, row: int, step: int = 1) -> None:
-        """Put the cursor on a row, or on the next in this direction on which it may stand."""
-        count = len(self.drawn)
+        """Move the cursor to a row, or to the next selectable one in this direction."""
+        count = len(self.rows)
         row = max(0, min(row, count - 1))
-        while 0 <= row < count and not self.drawn.stops(row):
+        while 0 <= row < count and not self.rows.is_selectable(row):
             row += step
         if 0 <= row < count or not count:
             self.cursor = max(0, row)
-        height = self.drawn.height
+        height = self.rows.height
         self.scroll_to_region(
             Region(0, self.cursor * height, 1, height), animate=False, immediate=True, force=True, x_axis=False
         )
         self.refresh()
         self.post_message(self.Moved())
-        self.post_message(self.InSight())
+        self.post_message(self.VisibleRowsChanged())
 
     def action_move(self, rows: int) -> None:
-        """Move by rows."""
         self.move_to(self.cursor + rows, 1 if rows > 0 else -1)
 
     def action_page(self, pages: int) -> None:
-        """Move by pages."""
-        self.action_move(pages * max(1, self.size.height // self.drawn.height - 1))
+        self.action_move(pages * max(1, self.size.height // self.rows.height - 1))
 
     def action_top(self) -> None:
-        """To the first row."""
         self.move_to(0)
 
     def action_end(self) -> None:
-        """To the last row."""
-        self.move_to(len(self.drawn) - 1, -1)
+        self.move_to(len(self.rows) - 1, -1)
 
     def on_click(self, event: events.Click) -> None:
-        """A click moves the cursor, a double click opens."""
-        row = (event.y + self.scroll_offset.y) // self.drawn.height
-        if row < len(self.drawn) and self.drawn.stops(row):
+        row = (event.y + self.scroll_offset.y) // self.rows.height
+        if row < len(self.rows) and self.rows.is_selectable(row):
             self.move_to(row)
             if event.chain == 2:
                 self.post_message(self.Opened())
 
     def on_resize(self) -> None:
-        """Lines are made for a width, and the cursor stays in sight."""
         self.show()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """What comes into sight may have to be read."""
         super().watch_scroll_y(old_value, new_value)
         if round(old_value) != round(new_value):
-            self.post_message(self.InSight())
+            self.post_message(self.VisibleRowsChanged())
 
     def watch_has_focus(self, has_focus: bool) -> None:
-        """The cursor looks otherwise."""
         super().watch_has_focus(has_focus)
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """One visible line."""
         width = self.scrollable_content_region.width
-        row, line = divmod(y + self.scroll_offset.y, self.drawn.height)
+        row, line = divmod(y + self.scroll_offset.y, self.rows.height)
         style = self.visual_style
-        if row >= len(self.drawn):
-            text = Content.styled(self.empty, "$text-muted") if not len(self.drawn) and y == 0 else Content("")
+        if row >= len(self.rows):
+            text = Content.styled(self.empty, "$text-muted") if not len(self.rows) and y == 0 else Content("")
         else:
-            text = self.drawn.lines(row, width)[line]
+            text = self.rows.lines(row, width)[line]
             if row == self.cursor:
                 name = "rows--cursor" if self.has_focus else "rows--far-cursor"
                 style += self.get_visual_style(name, partial=True)
@@ -166,36 +154,35 @@ class RowsView(ScrollView, can_focus=True):
 
 
 class ChipBar(Widget):
-    """What is left out, as chips: a click turns one, a click on its cross takes it away."""
+    """The filters as chips: a click changes one, a click on its cross removes it."""
 
     DEFAULT_CSS = """
     ChipBar { height: auto; max-height: 3; background: $surface; }
     """
 
-    class Turned(Message):
-        """A chip was clicked; `away` where its cross was."""
+    class Clicked(Message):
+        """A chip or its cross was clicked."""
 
-        def __init__(self, chip: Chip, away: bool) -> None:
+        def __init__(self, chip: Chip, remove: bool) -> None:
             super().__init__()
             self.chip = chip
-            self.away = away
+            self.remove = remove
 
-    class OrderWanted(Message):
+    class OrderClicked(Message):
         """The order was clicked."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._chips: Sequence[Shown] = ()
+        self._chips: Sequence[ChipLabel] = ()
         self._order = self._tally = ""
 
-    def show(self, chips: Sequence[Shown], order: str, tally: str) -> None:
-        """Show these, the order where there is one, and how many there are; all clean."""
-        if (self._chips, self._order, self._tally) != (chips, order, tally):
-            self._chips, self._order, self._tally = chips, order, tally
+    def show(self, chips: Sequence[ChipLabel], order: str, counts: str) -> None:
+        """Show these sanitised texts."""
+        if (self._chips, self._order, self._tally) != (chips, order, counts):
+            self._chips, self._order, self._tally = chips, order, counts
             self.refresh(layout=True)
 
     def render(self) -> Content:
-        """The chips in as many lines as they take; the order and the tally behind them."""
         parts: list[Content] = []
         for chip, name, value, is_set in self._chips:
             style = f"bold $text-accent on $accent-muted @click=turn('{chip}')" if is_set else f"@click=turn('{chip}')"
@@ -203,7 +190,7 @@ class ChipBar(Widget):
                 Content.assemble(
                     (f"{KEYS[chip]} ", "$text-muted"),
                     (f"{name}: {value}", style),
-                    (" ×", f"bold $text-error on $accent-muted @click=away('{chip}')") if is_set else "",
+                    (" ×", f"bold $text-error on $accent-muted @click=remove('{chip}')") if is_set else "",
                 )
             )
         if self._order:
@@ -220,14 +207,13 @@ class ChipBar(Widget):
         return lines
 
     def on_resize(self) -> None:
-        """Chips go to the next line where there is no room."""
         self.refresh(layout=True)
 
     def action_turn(self, chip: str) -> None:
-        self.post_message(self.Turned(Chip(chip), away=False))
+        self.post_message(self.Clicked(Chip(chip), remove=False))
 
-    def action_away(self, chip: str) -> None:
-        self.post_message(self.Turned(Chip(chip), away=True))
+    def action_remove(self, chip: str) -> None:
+        self.post_message(self.Clicked(Chip(chip), remove=True))
 
     def action_sort(self) -> None:
-        self.post_message(self.OrderWanted())
+        self.post_message(self.OrderClicked())

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from core.events.frames import Status, TerminalOutput
+from core.events.base import Status, TerminalOutput
 from tui.terminal_io.emulator import Emulator
 from tui.terminal_io.pyte_emulator import PyteEmulator
 from tui.workspace.pane import PaneModel

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tui.i18n import _
 from tui.models.commands import pick_model
-from tui.replay.follow_commands import follow
+from tui.replay.replay_start import follow
 from tui.shortcuts.command import keyed
 from tui.trust.commands import ask_trust
 

@@ -33,7 +33,7 @@ from tui.i18n import _
 from tui.plan.view import PlanLine, PlanPanel
 from tui.prompt.completion import ListOverlay
 from tui.prompt.view import Prompt
-from tui.replay.transport_bar import Transport
+from tui.replay.transport_bar import TransportBar
 from tui.shortcuts.leader import WhichKey
 from tui.terminal.view import InputHint, TerminalView
 from tui.workspace.chats import Chats
@@ -105,7 +105,7 @@ class Workspace(Screen[None]):
         self.terminal, self.browser = TerminalView(id="terminal"), BrowserView(id="browser")
         self.notice, self.input_hint, self.queue = Notice(id="notice"), InputHint(id="waits"), Queue(id="queue")
         overlay = ListOverlay(id="list")
-        self.transport, self.prompt = Transport(id="transport"), Prompt(id="prompt", overlay=overlay)
+        self.transport, self.prompt = TransportBar(id="transport"), Prompt(id="prompt", overlay=overlay)
         self.footer, self.hints, self.which_key = Footer(id="footer"), Hints(id="hints"), WhichKey(id="which-key")
         yield self.tabs
         with Horizontal(id="body"):
@@ -198,8 +198,8 @@ class Workspace(Screen[None]):
             self.transport.display, self.prompt.display = replays, not replays
             if self.focused in (before, None) and self.app.screen is self:
                 self.main_input.focus()
-            if tab is not None and (reel := tab.reel) is not None:
-                self.transport.show(reel)
+            if tab is not None and (state := tab.transport_state) is not None:
+                self.transport.show(state)
 
     def _leave(self, tab: Tab | None) -> None:
         """Save draft, layout and focus."""
@@ -271,8 +271,8 @@ class Workspace(Screen[None]):
         if self._tab is not None:
             self.events_view.show_count(self._tab.log.latest_id + 1)
             self.chats.update_titles()
-            if (reel := self._tab.reel) is not None:
-                self.transport.show(reel)
+            if (state := self._tab.transport_state) is not None:
+                self.transport.show(state)
             if self._has_pages is not bool(self._tab.browser.pages):
                 self.arrange_panes()
         self.show_hints()

@@ -1,8 +1,8 @@
 """Tab: one conversation in the workspace, open, replayed or followed. No Textual.
 
 A tab has the models of its panes, the log from which they are read, and what the tab bar and the footer show. The
-subclasses are in `tui.workspace.conversation`, `tui.replay.replay_tab` and `tui.replay.follow_tab`. A tab draws
-nothing: it calls `wake` after a change, and the views read the models when they draw.
+subclasses are in `tui.workspace.conversation` and `tui.replay.replay_tab`. A tab draws nothing: it calls `wake` after a
+change, and the views read the models when they draw.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tui.workspace.pane import PaneModel
 if TYPE_CHECKING:
     from core.events import Envelope
     from core.store.blobs import Blob, BlobRef
-    from tui.replay.transport_bar import Reel
+    from tui.replay.transport_bar import TransportState
     from tui.workspace.conversation_status import Mark
     from tui.workspace.footer import Facts
 
@@ -100,7 +100,7 @@ class Tab(ABC):
     @property
     def work_groups(self) -> list[str]:
         """The groups of background work that are cancelled when the tab is closed."""
-        return [self.work_group(work) for work in ("search", "replay", "signs")]
+        return [self.work_group(work) for work in ("search", "replay", "highlights")]
 
     # -- state ---------------------------------------------------------------------------------------------------------
 
@@ -140,7 +140,7 @@ class Tab(ABC):
         return ""
 
     @property
-    def reel(self) -> Reel | None:
+    def transport_state(self) -> TransportState | None:
         """What the transport bar shows; None without a bar."""
         return None
 

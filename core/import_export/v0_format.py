@@ -1,27 +1,46 @@
-"""Import from OpenHands: a trajectory file of V0, and folders of event files of V0 and of the SDK, zipped or not.
+"""The files of OpenHands: V0's trajectory and folders of event files, read and written; the SDK's folders, read.
 
     trajectory          [{...}, ...], or one object after another, as `handloom run --json` prints them
     folder of V0        events/0.json, events/1.json, ... and metadata.json beside the folder
     folder of the SDK   events/event-00000-<id>.json, ... and base_state.json beside the folder
 
 The numbers in the file names give the order. Caches, locks and pickles of OpenHands repeat what the events say. They
-are ignored, and never unpickled.
+are ignored, and never unpickled. An export puts back the fields of an imported event that ours does not hold
+(`core.import_export.imported_conversation`). Ids and causes are those of the log: a conversation that went on after an
+import has events of both. The same conversation makes the same bytes.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, BinaryIO, NamedTuple
 
+from core.events import Envelope, drop_for_trajectory, envelope_to_dict, to_json
 from core.import_export import bounded_json, sdk_import
+from core.import_export.archive import ZipWriter
 from core.import_export.bounded_json import Fault
-from core.import_export.event_order import EventOrder
-from core.import_export.imported_conversation import Imported, JsonObject
-from core.import_export.untrusted_files import MAX_EVENTS_BYTES, Tree
+from core.import_export.exporter import ExportContext, Page
+from core.import_export.imported_conversation import (
+    KEY,
+    MAX_TITLE_CHARS,
+    EventOrder,
+    Imported,
+    JsonObject,
+    imported_field,
+    imported_fields,
+    original_form,
+    storable_text,
+    utc,
+)
+from core.import_export.sdk_import import is_sdk_event
+from core.import_export.untrusted_files import MAX_ENTRIES, MAX_EVENTS_BYTES, Tree
+from core.store.blobs import embed_pictures
+from core.store.conversations import ConversationInfo
 
-MAX_TITLE_CHARS = 200
 _V0_NAME = re.compile(r"(\d{1,9})\.json")
 _SDK_NAME = re.compile(r"event[-_](\d{5,9})[-_]([0-9A-Za-z-]{1,64})\.json")
 _METADATA = {"openhands": ("metadata.json", "metadata"), "openhands-sdk": ("base_state.json", "base_state")}
@@ -160,13 +179,13 @@ def _read(tree: Tree, name: str) -> tuple[Any, int]:
 
 def _title(metadata: JsonObject) -> str:
     found = metadata.get("title")
-    return clean(found)[:MAX_TITLE_CHARS] if isinstance(found, str) else ""
+    return storable_text(found)[:MAX_TITLE_CHARS] if isinstance(found, str) else ""
 
 
 def _workspace(metadata: JsonObject) -> str:
     found = metadata.get("workspace")
     folder = found.get("working_dir") if isinstance(found, dict) else None
-    return clean(folder) if isinstance(folder, str) else ""
+    return storable_text(folder) if isinstance(folder, str) else ""
 
 
 def _model(metadata: JsonObject, events: Sequence[Any]) -> str:
@@ -175,23 +194,89 @@ def _model(metadata: JsonObject, events: Sequence[Any]) -> str:
     llm = agent.get("llm") if isinstance(agent, dict) else None
     named = metadata.get("llm_model") or (llm.get("model") if isinstance(llm, dict) else None)
     if isinstance(named, str):
-        return clean(named)
+        return storable_text(named)
     for event in events:
         match event:
             case {"tool_call_metadata": {"model_response": {"model": str(model)}}}:
-                return clean(model)
+                return storable_text(model)
     return ""
 
 
 def _created_at(metadata: JsonObject, order: EventOrder) -> datetime | None:
     try:
-        found = datetime.fromisoformat(str(metadata.get("created_at")))
-        found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+        return min(utc(str(metadata.get("created_at"))), order.now)
     except (ValueError, OverflowError):
         return None
-    return min(found, order.now)
 
 
-def clean(text: str) -> str:
-    """The text as a database column can hold it: without lone surrogates and NULs."""
-    return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "")
+PLACE = ("id", "cause", "conversation_id")
+"""Fields that the log decides; the imported values are not put back."""
+MANY = f"It has more than {MAX_ENTRIES:,} files: unpack it before you import it again."
+
+
+class TrajectoryWriter:
+    """Writes the list, one event at a time, without page trees and page screenshots."""
+
+    def __init__(self, out: BinaryIO, context: ExportContext) -> None:
+        self._out = out
+        self._separator = "[\n"
+
+    def take(self, page: Page) -> None:
+        for envelope in page.events:
+            text = json.dumps(drop_for_trajectory(as_v0(envelope, page)), indent=4)
+            indented = text.replace("\n", "\n    ")
+            self._out.write(f"{self._separator}    {indented}".encode())
+            self._separator = ",\n"
+
+    def end(self) -> None:
+        """Close the list; an empty one is `[]`."""
+        self._out.write(b"[]\n" if self._separator == "[\n" else b"\n]\n")
+
+
+class EventFilesWriter:
+    """Writes the zip of event files. The table of names stays in memory, as in every zip."""
+
+    def __init__(self, out: BinaryIO, context: ExportContext) -> None:
+        self._context = context
+        self._zip = ZipWriter(out, context.scratch)
+        self._metadata: JsonObject | None = None
+
+    def take(self, page: Page) -> None:
+        for envelope in page.events:
+            if envelope.id == 0:
+                self._metadata = _imported_metadata(envelope) or _metadata(self._context.info)
+            self._zip.add(f"events/{envelope.id}.json", to_json(as_v0(envelope, page, with_original=True)))
+
+    def end(self) -> None:
+        if self._metadata is not None:
+            self._zip.add("metadata.json", to_json(self._metadata))
+        if self._zip.count > MAX_ENTRIES:
+            self._context.note(MANY)
+        self._zip.end()
+
+
+def _imported_metadata(first: Envelope) -> JsonObject | None:
+    """The metadata that the conversation with this first event was imported with."""
+    for origin in imported_fields(envelope_to_dict(first)):
+        found: Any = (origin.get("about") or {}).get("metadata")
+        if isinstance(found, dict):
+            return found
+    return None
+
+
+def _metadata(info: ConversationInfo) -> JsonObject:
+    return {"conversation_id": info.id, "title": info.title, "created_at": info.created_at.isoformat()}
+
+
+def as_v0(envelope: Envelope, page: Page, *, with_original: bool = False) -> JsonObject:
+    """The event in V0 form, with whole pictures; `with_original` adds the original of an SDK event."""
+    if envelope.event.pictures:
+        envelope = replace(envelope, event=embed_pictures(envelope.event, dict(page.blobs)))
+    form = envelope_to_dict(envelope)
+    if not imported_field(form):
+        return form
+    original = original_form(form)
+    if is_sdk_event(original):
+        return form if with_original else {key: value for key, value in form.items() if key != KEY}
+    place = {key: value for key, value in (imported_field(form).get("place") or {}).items() if key not in PLACE}
+    return {**original, **place, **{key: form[key] for key in PLACE if key in form}}
