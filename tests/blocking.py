@@ -15,7 +15,7 @@ from pathlib import Path
 from blockbuster import BlockBuster, BlockBusterFunction, BlockingError
 from blockbuster import blockbuster as machinery
 
-from core.store.sqlite import sqlite3
+from core.store.database import sqlite3
 
 ROOT = Path(__file__).parents[1]
 TESTS = str(ROOT / "tests")

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from core.errors import HandloomError, RuntimeUnavailableError
-from core.store.sqlite import sqlite3
+from core.store.database import sqlite3
 from runtime.docker.engine import connect
 from tests.peers import installing
 

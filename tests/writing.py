@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from core.events import EventSource, MessageAction
+from core.store.database import sqlite3
 from core.store.event_store import EventStore
-from core.store.sqlite import sqlite3
 from core.store.writer import Draft
 from tests.program import ROOT
 

@@ -52,7 +52,7 @@ print("ASKED", asked)
 
 
 def test_a_player_loads_nothing_that_could_act() -> None:
-    loaded = loaded_by("import core.replay.log_follower, tui.replay.follow_tab, tui.replay.transport_bar")
+    loaded = loaded_by("import core.replay.player, tui.replay.replay_tab, tui.replay.transport_bar")
     assert [name for name in loaded if name.startswith(ACTING)] == []
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from time import perf_counter
 
 from core.events import Envelope, Event
-from core.store.sqlite import sqlite3
+from core.store.database import sqlite3
 from core.stream import EventStream, EventStreamSubscriber
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import BARE_INSERT, BARE_PRAGMAS, BARE_TABLE, USER, drafts, folder, opened, stored

@@ -18,11 +18,11 @@ from time import perf_counter
 from typing import Any
 
 from core.events import TerminalOutput
+from core.store.database import sqlite3
 from core.store.event_rows import ADD_EVENT, pack
 from core.store.event_store import EventStore
 from core.store.reader import EventReader
-from core.store.recordings import RecordedFrame, rows_of
-from core.store.sqlite import sqlite3
+from core.store.recordings import RecordedFrame, pack_frames
 from core.store.writer import ADD_RECORDING
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import folder, milliseconds_since
@@ -155,7 +155,7 @@ def _record(connection: Any, chance: random.Random) -> float:
     connection.execute("BEGIN")
     for after in range(0, LONG_EVENTS, every):
         frame = RecordedFrame(after, BEGIN, TerminalOutput(after, b"%d " % after + screen))
-        for row in rows_of([frame]):
+        for row in pack_frames([frame]):
             values = (CONVERSATIONS + 1, row.after, row.at.isoformat(), row.frames)
             connection.execute(ADD_RECORDING, values)
     connection.execute("COMMIT")

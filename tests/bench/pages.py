@@ -7,9 +7,9 @@ import json
 from pathlib import Path
 from time import perf_counter
 
+from core.store.database import aiosqlite
 from core.store.event_rows import unpack
 from core.store.event_store import EventStore
-from core.store.sqlite import aiosqlite
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import drafts, folder, milliseconds_since, opened, stored
 from tests.bench.size import sized

@@ -11,8 +11,8 @@ from time import perf_counter
 
 from core import garbage_collector
 from core.events import Envelope, Event, EventSource, MessageAction, envelope_to_dict, to_json
+from core.store.database import aiosqlite
 from core.store.event_store import EventStore
-from core.store.sqlite import aiosqlite
 from core.store.writer import Draft
 from core.stream import EventStream
 

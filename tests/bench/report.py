@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from core.store.sqlite import sqlite3
+from core.store.database import sqlite3
 from tests.bench.figure import Figure, Target
 
 HEADER = f"{'':46}{'median':>15}{'min to max (samples)':>30}{'ratio':>9}   target"

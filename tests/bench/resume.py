@@ -14,9 +14,9 @@ from time import perf_counter
 
 from core.conversations.conversation_manager import ConversationManager
 from core.events import CmdOutputObservation, CmdRunAction
+from core.store.database import aiosqlite
 from core.store.event_rows import unpack
 from core.store.event_store import EventStore
-from core.store.sqlite import aiosqlite
 from core.store.writer import Draft
 from runtime.local.local_runtime import LocalRuntime
 from tests.bench.conversation import FREE

@@ -34,7 +34,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from core.store.sqlite import sqlite3
+from core.store.database import sqlite3
 from tests.bench.program import WORKSPACE_DRAWN, Program
 from tests.campaign.trial import Result, Violation, check
 from tests.program import ROOT

@@ -24,11 +24,11 @@ from typing import Any
 
 from core.errors import ImportRefusedError
 from core.events import Envelope, envelope_to_dict
-from core.import_export.imported_conversation import Imported, as_it_came, lost, origin_of
+from core.import_export.imported_conversation import Imported, imported_field, missing_parts, original_form
 from core.import_export.importer import import_file
-from core.store.blobs import put_in
+from core.store.blobs import embed_pictures
+from core.store.database import sqlite3
 from core.store.event_store import EventStore
-from core.store.sqlite import sqlite3
 from tests.campaign.trajectories import mutate_bytes, mutate_value, nasty, original
 from tests.campaign.trial import Facts, Result, Violation, check, run_trials
 from tests.import_export import files
@@ -124,7 +124,7 @@ def check_nothing_lost(envelopes: list[Envelope], came: list[JsonObject], import
     """Every part of every event of the file is in what an export would write."""
     check(len(envelopes) == len(came), f"{len(envelopes)} events of {len(came)}")
     blobs = {blob.ref.digest: blob for blob in imported.blobs}
-    about = origin_of(envelope_to_dict(envelopes[0])).get("about") or {}
+    about = imported_field(envelope_to_dict(envelopes[0])).get("about") or {}
     for envelope, event in zip(envelopes, came, strict=True):
         whole = Envelope(
             conversation_id=envelope.conversation_id,
@@ -132,13 +132,13 @@ def check_nothing_lost(envelopes: list[Envelope], came: list[JsonObject], import
             timestamp=envelope.timestamp,
             source=envelope.source,
             cause=envelope.cause,
-            event=put_in(envelope.event, blobs),
+            event=embed_pictures(envelope.event, blobs),
             carried=envelope.carried,
         )
-        form = as_it_came(envelope_to_dict(whole), place=True)
+        form = original_form(envelope_to_dict(whole), place=True)
         if "conversation_id" in about:
             form["conversation_id"] = about["conversation_id"]
-        gone = lost(event, form)
+        gone = missing_parts(event, form)
         check(not gone, f"event {envelope.id}: {json.dumps(gone)[:300]} is lost")
 
 

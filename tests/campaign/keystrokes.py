@@ -39,7 +39,7 @@ from tui.approval.view import AnswerRow
 from tui.dialogs.choice_dialog import AnswersScreen
 from tui.dialogs.dialog import SureScreen
 from tui.dialogs.key_guard import GUARD_S
-from tui.export.screen import FindingsScreen
+from tui.export.commands import FindingsScreen
 from tui.trust.screen import ANSWERS, NO, YES, TrustScreen
 
 FULL = 10_000
@@ -78,9 +78,9 @@ COMES_TO: dict[str, list[tuple[str, ...]]] = {
     "Allow this agent until its file changes": [("dialog", "True")],
     "Cancel": [("dialog", "False")],
     "Start it": [("dialog", "True")],
-    "Write nothing": [("dialog", "None")],
-    "Write it with these redacted": [("dialog", "redact")],
-    "Write it as it is": [("dialog", "keep")],
+    "Cancel the export": [("dialog", "None")],
+    "Export with secrets redacted": [("dialog", "redact")],
+    "Export unredacted": [("dialog", "keep")],
 }
 """What the session, or the caller of a dialog, is told where a row of this title is taken; other rows tell nothing."""
 LEFT: list[list[tuple[str, ...]]] = [[("dialog", "False")], [("dialog", "None")]]

@@ -27,12 +27,11 @@ from core.controller.state import State
 from core.errors import StoreVersionError
 from core.events import CmdRunAction, Envelope, EventSource, MessageAction, NullObservation, TerminalOutput
 from core.memory.conversation_memory import build_messages
+from core.store.database import DATABASE
 from core.store.event_store import EventStore
-from core.store.integrity import DATABASE, find_damage
-from core.store.page_reader import Pages
-from core.store.page_recovery import LOST, RecoveryResult
-from core.store.recordings import RecordedFrame, rows_of
-from core.store.repair import FOLDER, repair
+from core.store.page_recovery import LOST, Pages, RecoveryResult
+from core.store.recordings import RecordedFrame, pack_frames
+from core.store.repair import FOLDER, find_damage, repair
 from core.store.writer import Draft
 from tests.campaign.trial import Facts, Result, check, run_trials
 from tests.program import ROOT
@@ -85,7 +84,7 @@ async def _write(home: Path, crashed: Path) -> None:
                     await store._writer.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                     await store._writer.connection.execute("PRAGMA wal_autocheckpoint = 0")
             frame = RecordedFrame(3, datetime(2026, 1, 1, tzinfo=UTC), _printed(chance))
-            await store.record(lease, rows_of([frame]))
+            await store.record(lease, pack_frames([frame]))
         crashed.mkdir()
         for name in (DATABASE, f"{DATABASE}-wal"):
             shutil.copyfile(home / name, crashed / name)

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from core.events import Action
+from core.store.database import sqlite3
 from core.store.event_rows import unpack
-from core.store.sqlite import sqlite3
 from tests.campaign.trial import check
 
 

@@ -26,8 +26,8 @@ from core.events import (
 from core.import_export.imported_conversation import Imported
 from core.import_export.importer import import_file
 from core.protocols import LLMResponse, ToolCall
+from core.store.database import sqlite3
 from core.store.event_store import EventStore
-from core.store.sqlite import sqlite3
 from runtime.local.local_runtime import LocalRuntime
 from runtime.server import prompt
 from tests.campaign import (

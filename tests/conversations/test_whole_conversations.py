@@ -23,11 +23,11 @@ from core.events import (
     MessageAction,
     TerminalOutput,
 )
-from core.store import schema
-from core.store.blobs import blob_of
+from core.store import database
+from core.store.blobs import parse_data_url
 from core.store.conversations import ConversationFilter, NewConversation
 from core.store.event_store import EventStore
-from core.store.recordings import RecordedFrame, frames_of, rows_of
+from core.store.recordings import RecordedFrame, pack_frames, unpack_frames
 from core.store.writer import Draft
 from tests.tapes import recording_of
 
@@ -95,7 +95,7 @@ async def test_a_list_is_filtered_and_read_in_pages(store: EventStore) -> None:
 
 
 async def test_what_is_adopted_comes_back_whole(store: EventStore) -> None:
-    blob = blob_of(f"data:image/png;base64,{PNG}")
+    blob = parse_data_url(f"data:image/png;base64,{PNG}")
     assert blob is not None
     given = envelopes(MessageAction(content="hello"), CmdOutputObservation(content="x" * 5000, command="ls"))
     frames = [frame(0, 0, b"\x1b[31mred"), frame(0, 7, b"\xff"), frame(1, 9, b"$ ", cause=-1)]
@@ -164,7 +164,7 @@ async def test_nothing_is_left_of_a_deleted_conversation(tmp_path: Path) -> None
 async def test_a_database_of_the_form_before_is_listed_read_and_searched(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
-    schema.upgrade(home / "handloom.db", schema.MIGRATIONS[:4])
+    database.upgrade(home / "handloom.db", database.MIGRATIONS[:4])
     told = {
         "action:message": {"source": "user", "action": "message", "args": {"content": "First words\nmore"}},
         "action:run": {
@@ -219,6 +219,6 @@ async def test_the_latest_event_of_a_kind_is_found(store: EventStore) -> None:
 
 def test_frames_are_kept_to_the_byte_and_to_the_millisecond() -> None:
     frames = [frame(3, 0, b"a"), frame(3, 1, b""), frame(3, 70_000, bytes(range(256))), frame(4, 70_001, b"b")]
-    rows = rows_of(frames)
+    rows = pack_frames(frames)
     assert [row.after for row in rows] == [3, 4]
-    assert [each for row in rows for each in frames_of(row)] == frames
+    assert [each for row in rows for each in unpack_frames(row)] == frames

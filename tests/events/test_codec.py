@@ -194,7 +194,7 @@ def test_fields_that_v0_does_not_have_are_stored_only_if_they_are_set() -> None:
     assert "confirmation_state" not in event_to_dict(FileEditAction(path="/a"))["args"]
 
 
-def test_an_unknown_kind_is_kept_as_it_came_and_written_back_unchanged() -> None:
+def test_unknown_kind_is_written_back_unchanged() -> None:
     stored = {
         "id": 4, "timestamp": NOW.isoformat(), "source": "agent", "action": "teleport", "conversation_id": "c",
         "args": {"to": ["moon", 1]}, "message": "going", "new_top": {"x": 1},

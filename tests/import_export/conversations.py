@@ -29,8 +29,8 @@ from core.events import (
     SystemMessageAction,
     UnknownObservation,
 )
-from core.events.frames import TerminalOutput
-from core.store.blobs import Blob, take_out
+from core.events.base import TerminalOutput
+from core.store.blobs import Blob, extract_pictures
 from core.store.conversations import NewConversation
 from core.store.event_store import EventStore
 from core.store.recordings import RecordedFrame
@@ -64,7 +64,7 @@ async def home_with(
     pictures: list[Blob] = []
     clock = Clock()
     for number, (event, source, cause) in enumerate(events):
-        stored, blobs = take_out(event)
+        stored, blobs = extract_pictures(event)
         pictures += blobs
         envelopes.append(
             Envelope(conversation_id="c", id=number, timestamp=clock(), source=source, cause=cause, event=stored)

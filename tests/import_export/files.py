@@ -37,60 +37,26 @@ def time_of(number: int) -> str:
     return f"2025-03-04T05:06:{number:02d}.000007"
 
 
+def _v0(number: int, source: str, **fields: Any) -> JsonObject:
+    return {"id": number, "timestamp": time_of(number), "source": source, **fields}
+
+
+_ANSWER = {"id": "answer-1", "model": "acme/large", "choices": []}
+_CALL = {
+    "function_name": "execute_bash", "tool_call_id": "call_1", "model_response": _ANSWER, "total_calls_in_response": 1
+}  # fmt: skip
 EVENTS: list[JsonObject] = [
-    {
-        "id": 0,
-        "timestamp": time_of(0),
-        "source": "user",
-        "message": "List the files, please.",
-        "action": "message",
-        "args": {"content": "List the files, please.", "image_urls": None, "wait_for_response": False},
-    },
-    {
-        "id": 1,
-        "timestamp": time_of(1),
-        "source": "agent",
-        "message": "Running command: ls",
-        "action": "run",
-        "tool_call_metadata": {
-            "function_name": "execute_bash",
-            "tool_call_id": "call_1",
-            "model_response": {"id": "answer-1", "model": "acme/large", "choices": []},
-            "total_calls_in_response": 1,
-        },
-        "args": {"command": "ls", "thought": "I look.", "is_confirmed": "confirmed", "keep_prompt": True},
-        "timeout": 120,
-    },
-    {
-        "id": 2,
-        "timestamp": time_of(2),
-        "source": "agent",
-        "message": "Command `ls` executed with exit code 0.",
-        "cause": 1,
-        "observation": "run",
-        "content": "a\r\nb",
-        "extras": {"command": "ls", "metadata": {"exit_code": 0, "pid": -1}, "hidden": False},
-        "success": True,
-    },
-    {
-        "id": 3,
-        "timestamp": time_of(3),
-        "source": "environment",
-        "observation": "weather",
-        "cause": 2,
-        "content": "sunny",
-        "extras": {"degrees": [21, 1e3, None, True]},
-        "unheard_of": {"deep": [{"er": "\U0001f986"}]},
-    },
-    {
-        "id": 4,
-        "timestamp": time_of(4),
-        "source": "agent",
-        "message": "",
-        "action": "finish",
-        "args": {"outputs": {}, "thought": "Done.", "task_completed": "true"},
-    },
-]
+    _v0(0, "user", message="List the files, please.", action="message",
+        args={"content": "List the files, please.", "image_urls": None, "wait_for_response": False}),
+    _v0(1, "agent", message="Running command: ls", action="run", tool_call_metadata=_CALL, timeout=120,
+        args={"command": "ls", "thought": "I look.", "is_confirmed": "confirmed", "keep_prompt": True}),
+    _v0(2, "agent", message="Command `ls` executed with exit code 0.", cause=1, observation="run", content="a\r\nb",
+        extras={"command": "ls", "metadata": {"exit_code": 0, "pid": -1}, "hidden": False}, success=True),
+    _v0(3, "environment", observation="weather", cause=2, content="sunny",
+        extras={"degrees": [21, 1e3, None, True]}, unheard_of={"deep": [{"er": "\U0001f986"}]}),
+    _v0(4, "agent", message="", action="finish",
+        args={"outputs": {}, "thought": "Done.", "task_completed": "true"}),
+]  # fmt: skip
 """A conversation of V0: fields of older versions, an event of a kind that nobody knows, parts that nobody knows."""
 
 

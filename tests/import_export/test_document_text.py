@@ -41,7 +41,7 @@ from core.import_export.document_text import describe
         (TaskTrackingAction(command="plan", task_list=[{"title": "a"}]), "Managing 1 task item."),
     ],
 )
-def test_an_action_has_a_title_that_says_what_is_done_to_what(action: Action, title: str) -> None:
+def test_action_titles_name_the_operation_and_its_target(action: Action, title: str) -> None:
     at = datetime(2026, 11, 21, tzinfo=UTC)
     told = describe(Envelope(conversation_id="c", id=0, timestamp=at, source=EventSource.AGENT, event=action))
     assert (told.role, told.title) == ("action", title)

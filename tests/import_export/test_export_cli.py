@@ -33,7 +33,7 @@ async def leaky(tmp_path: Path) -> Handloom:
         return Handloom(tmp_path)
 
 
-def test_text_goes_to_standard_output_and_dash_means_that_too(quiet: Handloom) -> None:
+def test_text_is_written_to_standard_output_also_for_dash(quiet: Handloom) -> None:
     bare, dash = quiet("export", "c"), quiet("export", "c", "-o", "-")
     assert (bare.status, bare.err) == (0, "")
     assert bare.out == dash.out
@@ -66,7 +66,7 @@ def test_an_archive_is_not_written_to_a_terminal(quiet: Handloom) -> None:
     assert "cannot be printed to a terminal. Name a file with -o" in said
 
 
-def test_secrets_do_not_leave_where_nobody_can_be_asked(leaky: Handloom, tmp_path: Path) -> None:
+def test_secrets_are_not_exported_without_a_terminal(leaky: Handloom, tmp_path: Path) -> None:
     file = tmp_path / "out.json"
     done = leaky("export", "c", "-o", str(file))
     assert (done.status, done.out) == (2, "")
@@ -77,7 +77,7 @@ def test_secrets_do_not_leave_where_nobody_can_be_asked(leaky: Handloom, tmp_pat
     assert not file.exists()
 
 
-def test_secrets_leave_redacted_or_where_that_is_said(leaky: Handloom) -> None:
+def test_secrets_are_exported_redacted_or_if_allowed(leaky: Handloom) -> None:
     redacted, open_ = leaky("export", "c", "--mask"), leaky("export", "c", "--allow-secrets")
     assert (redacted.status, open_.status) == (0, 0)
     assert json.loads(redacted.out)[0]["args"]["content"] == "take <secret_hidden>"
@@ -87,7 +87,7 @@ def test_secrets_leave_redacted_or_where_that_is_said(leaky: Handloom) -> None:
 
 
 @pytest.mark.parametrize(("answer", "status"), [("write", 0), ("redact", 0), ("w", 1), ("y", 1), ("", 1)])
-def test_at_a_terminal_it_asks(answer: str, status: int, leaky: Handloom, tmp_path: Path) -> None:
+def test_export_asks_on_a_terminal(answer: str, status: int, leaky: Handloom, tmp_path: Path) -> None:
     file = tmp_path / "out.json"
     ended, said, asked = at_a_terminal(leaky, "export", "c", "-o", str(file), answer=answer)
     assert asked
@@ -99,7 +99,7 @@ def test_at_a_terminal_it_asks(answer: str, status: int, leaky: Handloom, tmp_pa
         assert "Export cancelled; nothing was written." in said
 
 
-async def test_pictures_that_nobody_looked_into_are_told(tmp_path: Path) -> None:
+async def test_unsearched_pictures_are_reported(tmp_path: Path) -> None:
     async with home_with(tmp_path, ORDINARY):
         handloom = Handloom(tmp_path)
     done = handloom("export", "c", "--format", "html")

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from core.import_export.formats import FORMATS
+from core.import_export.exporter import FORMATS
 from core.store.conversations import ConversationInfo
 from core.store.event_store import EventStore
 from tests.import_export.conversations import BEGAN_AT, ORDINARY, home_with
@@ -16,8 +16,7 @@ from tests.tui.doubles import ManagerDouble
 from tests.tui.workspace.running_app import Running, running, until
 from tui.dialogs.dialog import ChoiceScreen, SureScreen
 from tui.dialogs.line_input import LineScreen
-from tui.export.commands import abouts, suggested
-from tui.export.screen import FindingsScreen
+from tui.export.commands import FindingsScreen, descriptions, suggested_file
 
 
 def manager_of(home: EventStore) -> ManagerDouble:
@@ -26,9 +25,6 @@ def manager_of(home: EventStore) -> ManagerDouble:
 
     class Renamed:
         """The home, in which `c0` is called `c`."""
-
-        async def conversations(self, *, conversation_id: str | None = None) -> list[ConversationInfo]:
-            return await home.conversations(conversation_id="c")
 
         def __getattr__(self, name: str) -> Any:
             method = getattr(home, name)
@@ -49,7 +45,7 @@ async def to_file(it: Running, file: Path) -> None:
     await it.press("enter")
 
 
-async def test_it_asks_for_a_format_and_a_file_and_writes(tmp_path: Path) -> None:
+async def test_export_asks_for_format_and_file(tmp_path: Path) -> None:
     async with home_with(tmp_path, ORDINARY) as home, running(manager=manager_of(home)) as it:
         await to_file(it, tmp_path / "work.md")
         await until(it.pilot, (tmp_path / "work.md").exists)
@@ -58,7 +54,7 @@ async def test_it_asks_for_a_format_and_a_file_and_writes(tmp_path: Path) -> Non
         assert "Written: " in it.screen_text()
 
 
-async def test_a_file_that_is_there_is_not_replaced_unasked(tmp_path: Path) -> None:
+async def test_existing_file_is_replaced_only_after_a_question(tmp_path: Path) -> None:
     file = tmp_path / "work.md"
     file.write_text("mine")
     async with home_with(tmp_path, ORDINARY) as home, running(manager=manager_of(home)) as it:
@@ -75,7 +71,7 @@ async def test_a_file_that_is_there_is_not_replaced_unasked(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("keys", "leaves", "redacted"),
+    ("keys", "is_written", "redacted"),
     [
         (["escape"], False, False),
         (["enter"], False, False),
@@ -84,7 +80,7 @@ async def test_a_file_that_is_there_is_not_replaced_unasked(tmp_path: Path) -> N
     ],
 )
 async def test_secrets_are_shown_before_anything_is_written(
-    keys: list[str], leaves: bool, redacted: bool, tmp_path: Path
+    keys: list[str], is_written: bool, redacted: bool, tmp_path: Path
 ) -> None:
     file = tmp_path / "work.md"
     async with home_with(tmp_path, leaking()) as home, running(manager=manager_of(home)) as it:
@@ -98,13 +94,13 @@ async def test_secrets_are_shown_before_anything_is_written(
         await it.press(*keys)
         await until(it.pilot, lambda: it.shows_the_workspace)
         await it.settle()
-        assert file.exists() == leaves
-        if leaves:
+        assert file.exists() == is_written
+        if is_written:
             assert (SECRET in file.read_text()) != redacted
 
 
 @pytest.mark.parametrize("has_secrets", [False, True])
-async def test_pictures_that_nobody_looked_into_are_told(has_secrets: bool, tmp_path: Path) -> None:
+async def test_unsearched_pictures_are_reported(has_secrets: bool, tmp_path: Path) -> None:
     file, told = tmp_path / "work.md", f"were not searched for secrets: {2 if has_secrets else 1}."
     events = [*ORDINARY, *leaking()] if has_secrets else ORDINARY
     async with home_with(tmp_path, events) as home, running(manager=manager_of(home)) as it:
@@ -122,13 +118,13 @@ def test_a_name_is_suggested_that_is_not_taken(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     (tmp_path / "work").mkdir()
     info = ConversationInfo("0123456789", "../Fix: the /sum\n", str(tmp_path / "work"), "", BEGAN_AT, BEGAN_AT, 0)
-    first = suggested(info, FORMATS["html"])
+    first = suggested_file(info, FORMATS["html"])
     assert first == tmp_path / "Fix-the-sum-01234567.html"
     first.touch()
-    assert suggested(info, FORMATS["html"]).name == "Fix-the-sum-01234567-2.html"
+    assert suggested_file(info, FORMATS["html"]).name == "Fix-the-sum-01234567-2.html"
     gone = ConversationInfo("0123456789", "", "/nowhere/at/all", "", BEGAN_AT, BEGAN_AT, 0)
-    assert suggested(gone, FORMATS["archive"]) == tmp_path / "home" / "0123456789.handloom.zip"
+    assert suggested_file(gone, FORMATS["archive"]) == tmp_path / "home" / "0123456789.handloom.zip"
 
 
-def test_every_format_is_told_on_the_screen_as_on_the_command_line() -> None:
-    assert abouts() == {name: row.about for name, row in FORMATS.items()}
+def test_screen_and_command_line_describe_formats_alike() -> None:
+    assert descriptions() == {name: row.about for name, row in FORMATS.items()}

@@ -30,7 +30,7 @@ from core.events import (
     envelope_to_dict,
     to_json,
 )
-from core.import_export.imported_conversation import Imported, as_it_came, lost, origin_of
+from core.import_export.imported_conversation import Imported, imported_field, missing_parts, original_form
 from core.import_export.importer import read
 from core.memory.conversation_memory import build_messages
 from core.secrets import PLACEHOLDER, Redactor
@@ -62,7 +62,7 @@ def stored(envelope: Envelope) -> Envelope:
 def assert_nothing_is_lost(imported: Imported, came: list[JsonObject]) -> None:
     for envelope, event in zip(imported.envelopes, came, strict=True):
         assert stored(envelope) == envelope
-        assert lost(event, as_it_came(envelope_to_dict(stored(envelope)), place=True)) == {}
+        assert missing_parts(event, original_form(envelope_to_dict(stored(envelope)), place=True)) == {}
 
 
 class TestTrajectory:
@@ -83,7 +83,7 @@ class TestTrajectory:
         assert isinstance(finished.event, AgentFinishAction)
 
     @pytest.mark.parametrize("told", ["9999-01-01T00:00:00", "9999-12-31T23:59:59-12:00"])
-    def test_it_did_not_begin_in_the_future(self, tmp_path: Path, told: str) -> None:
+    def test_created_at_is_not_in_the_future(self, tmp_path: Path, told: str) -> None:
         folder = v0_folder(tmp_path / "v0")
         about = json.loads((folder / "metadata.json").read_text())
         (folder / "metadata.json").write_text(json.dumps({**about, "created_at": told}))
@@ -91,21 +91,16 @@ class TestTrajectory:
         assert began_at is not None
         assert began_at <= datetime.now(UTC)
 
-    def test_nothing_of_it_is_lost(self, tmp_path: Path) -> None:
+    def test_import_is_lossless(self, tmp_path: Path) -> None:
         assert_nothing_is_lost(read(trajectory(tmp_path / "t.json")), EVENTS)
-
-    def test_unknown_fields_are_exported_as_they_were_imported(self, tmp_path: Path) -> None:
-        strange = read(trajectory(tmp_path / "t.json")).envelopes[3]
-        assert as_it_came(envelope_to_dict(stored(strange)))["unheard_of"] == EVENTS[3]["unheard_of"]
-        assert as_it_came(envelope_to_dict(stored(strange)))["extras"] == EVENTS[3]["extras"]
 
     def test_an_export_is_imported_without_loss(self, tmp_path: Path) -> None:
         first = read(trajectory(tmp_path / "1.json"), conversation_id="c")
         forms = [envelope_to_dict(envelope) for envelope in first.envelopes]
         again = read(trajectory(tmp_path / "2.json", forms))
         assert again.envelopes[1:] == [replace(each, conversation_id="") for each in first.envelopes[1:]]
-        origin = origin_of(envelope_to_dict(again.envelopes[0]))
-        assert origin == {"about": {"conversation_id": "c"}, "before": origin_of(forms[0])}
+        origin = imported_field(envelope_to_dict(again.envelopes[0]))
+        assert origin == {"about": {"conversation_id": "c"}, "before": imported_field(forms[0])}
 
     @pytest.mark.parametrize("form", ["lines", "server"])
     def test_other_shapes_of_the_same_list(self, form: str, tmp_path: Path) -> None:
@@ -114,7 +109,7 @@ class TestTrajectory:
         path.write_text(lines if form == "lines" else json.dumps({"trajectory": EVENTS}))
         assert read(path) == read(trajectory(tmp_path / "list"))
 
-    def test_pictures_lie_beside_their_events(self, tmp_path: Path) -> None:
+    def test_pictures_are_stored_separately(self, tmp_path: Path) -> None:
         url = data_url(png(4, 3))
         event = {**EVENTS[0], "args": {"content": "Look.", "image_urls": [url, "data:image/png;base64,!!"]}}
         imported = read(trajectory(tmp_path / "t.json", [event]))
@@ -145,12 +140,12 @@ class TestTrajectory:
 
 
 class TestFolderOfV0:
-    def test_it_is_the_trajectory_with_what_lies_beside_it(self, tmp_path: Path) -> None:
+    def test_folder_is_read_with_its_metadata(self, tmp_path: Path) -> None:
         imported = read(v0_folder(tmp_path / "session"))
         plain = read(trajectory(tmp_path / "t.json"))
         assert [each.event for each in imported.envelopes[1:]] == [each.event for each in plain.envelopes[1:]]
         assert (imported.title, imported.model) == ("Files", "acme/large")
-        about = origin_of(envelope_to_dict(imported.envelopes[0]))["about"]
+        about = imported_field(envelope_to_dict(imported.envelopes[0]))["about"]
         assert about["metadata"]["conversation_id"] == "abc"
         assert_nothing_is_lost(imported, EVENTS)
 
@@ -169,7 +164,7 @@ class TestFolderOfV0:
         with pytest.raises(ImportRefusedError, match=r"session was not imported \(events/3\.json, at character 20"):
             read(folder)
 
-    def test_missing_files_are_told(self, tmp_path: Path) -> None:
+    def test_missing_files_give_a_warning(self, tmp_path: Path) -> None:
         folder = v0_folder(tmp_path / "session")
         (folder / "events" / "2.json").unlink()
         assert "Some event files are missing." in read(folder).warnings
@@ -215,11 +210,11 @@ class TestFolderOfTheSdk:
         assert strange.raw["observation"] == "sdk.StreamingDeltaEvent"
 
     def test_every_sdk_event_keeps_its_original(self, imported: Imported) -> None:
-        assert [as_it_came(envelope_to_dict(stored(each))) for each in imported.envelopes] == SDK_EVENTS
+        assert [original_form(envelope_to_dict(stored(each))) for each in imported.envelopes] == SDK_EVENTS
         assert [stored(each) for each in imported.envelopes] == imported.envelopes
-        assert origin_of(envelope_to_dict(imported.envelopes[0]))["about"] == {"base_state": BASE_STATE}
+        assert imported_field(envelope_to_dict(imported.envelopes[0]))["about"] == {"base_state": BASE_STATE}
 
-    def test_it_knows_where_it_was_and_with_whom(self, imported: Imported) -> None:
+    def test_workspace_and_model_are_read(self, imported: Imported) -> None:
         assert (imported.format, imported.model, imported.workspace) == (
             "openhands-sdk",
             "acme/large",
@@ -237,7 +232,7 @@ class TestFolderOfTheSdk:
             case answer:
                 pytest.fail(f"no answer with two calls: {answer}")
 
-    def test_a_file_of_its_events_is_read_as_well(self, imported: Imported, tmp_path: Path) -> None:
+    def test_trajectory_of_sdk_events_is_read(self, imported: Imported, tmp_path: Path) -> None:
         from_file = read(trajectory(tmp_path / "t.json", SDK_EVENTS), conversation_id="c")
         assert from_file.envelopes[1:] == imported.envelopes[1:]
 
@@ -245,7 +240,7 @@ class TestFolderOfTheSdk:
         events = [{**event, "parent_id": SDK_EVENTS[-1 - number]["id"]} for number, event in enumerate(SDK_EVENTS)]
         imported = read(sdk_folder(tmp_path / "conversation", events))
         assert any("branches" in warning for warning in imported.warnings)
-        assert [as_it_came(envelope_to_dict(each)) for each in imported.envelopes] == events
+        assert [original_form(envelope_to_dict(each)) for each in imported.envelopes] == events
 
     @pytest.mark.parametrize("spoilt", [None, 5, [], {}, "text", [{"text": 5}], {"kind": "TerminalAction"}])
     def test_an_event_with_a_strange_part_is_kept_whole(self, spoilt: Any, tmp_path: Path) -> None:
@@ -254,7 +249,7 @@ class TestFolderOfTheSdk:
             if isinstance(spoilt, str) and field in ("action", "observation"):
                 continue  # such an event is one of V0
             imported = read(trajectory(tmp_path / "t.json", events))
-            assert [as_it_came(envelope_to_dict(stored(each))) for each in imported.envelopes] == events
+            assert [original_form(envelope_to_dict(stored(each))) for each in imported.envelopes] == events
 
 
 @pytest.mark.parametrize("part", [None, {}, 5, {"place": 1}, {"a": {"b": 1}}, {"place": {}, "more": {}}])
@@ -277,7 +272,7 @@ class TestContinuing:
 
 
 class TestArchive:
-    def test_it_comes_back_as_it_was(self, tmp_path: Path) -> None:
+    def test_archive_is_read_completely(self, tmp_path: Path) -> None:
         picture = png(2, 2)
         url = str(BlobRef("image/png", 2, 2, len(picture), hashlib.sha256(picture).hexdigest()))
         events = [{**EVENTS[0], "timestamp": "2025-03-04T05:06:00+00:00", "cause": None}]
@@ -299,7 +294,7 @@ class TestArchive:
         assert [envelope_to_dict(each) for each in imported.envelopes] == events
         assert imported.warnings == []
 
-    def test_unpacked_it_is_the_same(self, tmp_path: Path) -> None:
+    def test_unpacked_archive_is_read(self, tmp_path: Path) -> None:
         for name, data in archive_files(pictures=(png(),)).items():
             (tmp_path / "a" / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / "a" / name).write_bytes(data)
@@ -339,7 +334,7 @@ class TestArchive:
         with pytest.raises(ImportRefusedError, match="not a picture of a known kind"):
             read(archive(tmp_path / "a.zip", archive_files(pictures=(b"<svg/>",))))
 
-    def test_a_picture_that_is_missing_is_told(self, tmp_path: Path) -> None:
+    def test_missing_picture_gives_a_warning(self, tmp_path: Path) -> None:
         events = [{**EVENTS[0], "args": {"content": "", "image_urls": [f"blob:image/png;1x1;9;{'0' * 64}"]}}] * 2
         assert (
             "Pictures that are not in the archive: 1." in read(archive(tmp_path / "a", archive_files(events))).warnings
@@ -426,7 +421,7 @@ class TestNumbers:
     def test_an_event_that_is_not_understood_is_kept_whole(self, event: JsonObject, tmp_path: Path) -> None:
         events = [EVENTS[0], {"id": 1, "timestamp": time_of(1), "source": "agent", **event}]
         imported = read(trajectory(tmp_path / "t.json", events))
-        assert as_it_came(envelope_to_dict(stored(imported.envelopes[1]))) == events[1]
+        assert original_form(envelope_to_dict(stored(imported.envelopes[1]))) == events[1]
         assert stored(imported.envelopes[1]) == imported.envelopes[1]
         assert "Events that this version does not understand, kept unchanged: 1." in imported.warnings
 

@@ -86,7 +86,7 @@ async def visible(page: Page) -> list[int]:
     return [int(id[1:]) for id in ids]
 
 
-async def test_it_opens_with_everything_there(browser: Browser, tmp_path: Path) -> None:
+async def test_page_opens_with_all_events(browser: Browser, tmp_path: Path) -> None:
     async with opened(browser, tmp_path) as page:
         assert await visible(page) == list(range(LAST + 1))
         await expect(page.locator("#state")).to_have_text("finished")
@@ -99,7 +99,7 @@ async def test_it_opens_with_everything_there(browser: Browser, tmp_path: Path) 
         assert await page.locator("article.user").first.inner_text() != ""
 
 
-async def test_it_steps_by_event_and_by_turn_and_goes_to_both_ends(browser: Browser, tmp_path: Path) -> None:
+async def test_keys_step_by_event_and_turn_and_to_both_ends(browser: Browser, tmp_path: Path) -> None:
     async with opened(browser, tmp_path) as page:
         for key, there in (
             ("Home", 0), ("ArrowRight", 1), ("ArrowRight", 2), ("ArrowLeft", 1), ("Shift+ArrowRight", 10),
@@ -110,7 +110,7 @@ async def test_it_steps_by_event_and_by_turn_and_goes_to_both_ends(browser: Brow
             assert await visible(page) == list(range(there + 1)), key
 
 
-async def test_everything_shows_what_was_then(browser: Browser, tmp_path: Path) -> None:
+async def test_all_panes_show_the_position(browser: Browser, tmp_path: Path) -> None:
     async with opened(browser, tmp_path, link="#e3") as page:
         assert await place(page) == 3
         await expect(page.locator("#state")).to_have_text("running")
@@ -135,7 +135,7 @@ WATCH = """() => {
 """From then on the page can be asked when it has played and stopped."""
 
 
-async def test_it_plays_to_the_end_and_from_the_beginning_again(browser: Browser, tmp_path: Path) -> None:
+async def test_page_plays_to_the_end_and_restarts(browser: Browser, tmp_path: Path) -> None:
     async with opened(browser, tmp_path) as page:
         for _ in range(6):
             await page.keyboard.press("+")
@@ -146,7 +146,7 @@ async def test_it_plays_to_the_end_and_from_the_beginning_again(browser: Browser
         assert await place(page) == LAST
 
 
-async def test_it_pauses_where_it_is_and_speed_has_bounds(browser: Browser, tmp_path: Path) -> None:
+async def test_page_pauses_and_bounds_the_speed(browser: Browser, tmp_path: Path) -> None:
     async with opened(browser, tmp_path) as page:
         for _ in range(9):
             await page.keyboard.press("-")
@@ -164,7 +164,7 @@ async def test_it_pauses_where_it_is_and_speed_has_bounds(browser: Browser, tmp_
         assert await place(page) == there
 
 
-async def test_it_seeks_by_digit_by_slider_and_by_row(browser: Browser, tmp_path: Path) -> None:
+async def test_page_seeks_by_digit_slider_and_row(browser: Browser, tmp_path: Path) -> None:
     async with opened(browser, tmp_path) as page:
         await page.keyboard.press("5")
         middle = await place(page)
@@ -177,14 +177,14 @@ async def test_it_seeks_by_digit_by_slider_and_by_row(browser: Browser, tmp_path
         assert await page.locator(".row.ahead").count() > 0
 
 
-async def test_waiting_can_be_played_as_it_was(browser: Browser, tmp_path: Path) -> None:
+async def test_waits_can_be_played_in_full(browser: Browser, tmp_path: Path) -> None:
     async with opened(browser, tmp_path) as page:
         short = float(await page.get_attribute("#seek", "max") or 0)
         await page.keyboard.press("w")
         assert float(await page.get_attribute("#seek", "max") or 0) > short
 
 
-async def test_events_are_found_by_what_they_say(browser: Browser, tmp_path: Path) -> None:
+async def test_events_are_found_by_text(browser: Browser, tmp_path: Path) -> None:
     async with opened(browser, tmp_path) as page:
         await page.keyboard.press("/")
         await page.keyboard.type("failed")
@@ -193,7 +193,7 @@ async def test_events_are_found_by_what_they_say(browser: Browser, tmp_path: Pat
         assert await place(page) == 4
 
 
-async def test_it_can_be_read_without_script(browser: Browser, tmp_path: Path) -> None:
+async def test_page_is_readable_without_script(browser: Browser, tmp_path: Path) -> None:
     async with opened(browser, tmp_path, script=False) as page:
         text = await page.inner_text("main")
         assert "Done: total is right now." in text
@@ -202,7 +202,7 @@ async def test_it_can_be_read_without_script(browser: Browser, tmp_path: Path) -
         assert "assert 7 == 6" in await page.inner_text("#e4 pre")
 
 
-async def test_hostile_text_runs_nothing_and_is_shown_as_it_is(browser: Browser, tmp_path: Path) -> None:
+async def test_hostile_text_is_shown_and_not_run(browser: Browser, tmp_path: Path) -> None:
     recording = (recorded(4, 5, HOSTILE_TEXT.encode("utf-8", "replace") + b"\x1b[31m</script>red\x1b[0m\x1b]8;;x\x07"),)
     async with opened(browser, tmp_path, HOSTILE, recording, title=HOSTILE_TITLE) as page:
         for _ in range(len(HOSTILE)):

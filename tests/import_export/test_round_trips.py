@@ -19,7 +19,7 @@ from core.events import (
 )
 from core.events.codec import TRAJECTORY_DROPS
 from core.import_export.exporter import export
-from core.import_export.imported_conversation import as_it_came, lost, origins_of
+from core.import_export.imported_conversation import imported_fields, missing_parts, original_form
 from core.import_export.importer import import_file
 from core.store.event_store import EventStore
 from core.store.writer import Draft
@@ -36,14 +36,14 @@ async def exported(home: EventStore, id: str, format: str, file: Path) -> Path:
 
 
 @pytest.mark.parametrize("events", [ORDINARY, HOSTILE], ids=["ordinary", "hostile"])
-async def test_an_archive_comes_back_whole(events: Any, tmp_path: Path) -> None:
+async def test_archive_round_trip_is_lossless(events: Any, tmp_path: Path) -> None:
     async with home_with(tmp_path, events, recording=RECORDING[:4]) as home:
         archive = await exported(home, "c", "archive", tmp_path / "first.zip")
         id, imported = await import_file(home, archive)
         assert len(imported.warnings) == (events is HOSTILE)  # of the event that nobody knows
         for was, now in zip(await home.read("c"), await home.read(id), strict=True):
             if isinstance(was.event, UnknownObservation):
-                assert as_it_came(envelope_to_dict(now))["observation"] == was.event.raw["observation"]
+                assert original_form(envelope_to_dict(now))["observation"] == was.event.raw["observation"]
             else:
                 assert now == replace(was, conversation_id=id)
         assert await recording_of(home, id) == await recording_of(home, "c")
@@ -56,7 +56,7 @@ async def test_an_archive_comes_back_whole(events: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("format", ["trajectory", "openhands-events"])
-async def test_events_of_openhands_leave_as_they_came(format: str, tmp_path: Path) -> None:
+async def test_openhands_events_are_exported_as_imported(format: str, tmp_path: Path) -> None:
     (tmp_path / "came.json").write_text(json.dumps(EVENTS))
     async with home_with(tmp_path, ()) as home:
         id, _ = await import_file(home, tmp_path / "came.json")
@@ -70,7 +70,7 @@ async def test_events_of_openhands_leave_as_they_came(format: str, tmp_path: Pat
             left = [json.loads(archive.read(f"events/{number}.json")) for number in names]
     assert len(left) == len(EVENTS)
     for was, now in zip(EVENTS, left, strict=True):
-        missing = lost({key: value for key, value in was.items() if key not in ("id", "cause")}, now)
+        missing = missing_parts({key: value for key, value in was.items() if key not in ("id", "cause")}, now)
         if format == "trajectory" and "extras" in missing:
             missing["extras"] = {key: value for key, value in missing["extras"].items() if key not in DROPPED}
         assert {key: value for key, value in missing.items() if value != {}} == {}
@@ -99,7 +99,7 @@ async def test_events_of_the_sdk_are_exported_as_their_originals(tmp_path: Path)
         files = await members(home, id, "openhands-events")
         text = io.BytesIO()
         await export(home, id, "trajectory", text)
-    originals = [as_it_came(json.loads(files[f"events/{number}.json"])) for number in range(len(SDK_EVENTS))]
+    originals = [original_form(json.loads(files[f"events/{number}.json"])) for number in range(len(SDK_EVENTS))]
     assert originals == SDK_EVENTS
     assert all("imported" not in event for event in json.loads(text.getvalue()))
 
@@ -123,6 +123,6 @@ async def test_a_conversation_of_the_sdk_that_went_on_here_is_exported_and_impor
         again, _ = await import_file(home, await exported(home, id, format, tmp_path / "first.zip"))
         events = await home.read(again)
         assert [each.event for each in events[-3:]] == list(more)
-        imported = [list(origins_of(envelope_to_dict(each)))[-1] for each in events[:-3]]
+        imported = [list(imported_fields(envelope_to_dict(each)))[-1] for each in events[:-3]]
     assert [origin["original"] for origin in imported] == SDK_EVENTS
     assert imported[0]["about"] == {"base_state": BASE_STATE}

@@ -1,4 +1,4 @@
-"""Secrets are found before anything leaves, told without being told, and redacted; ordinary work raises no alarm."""
+"""Secrets are found before anything is exported, listed, and redacted; ordinary work raises no alarm."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import hashlib
 import io
 import json
 import random
+import re
 import string
+import subprocess
 import time
 import uuid
 import zipfile
@@ -18,10 +20,11 @@ from typing import Any
 import pytest
 
 from core.events import CmdRunAction, Event, EventSource, MessageAction, TerminalOutput, ToolCallMetadata
-from core.import_export.exporter import export
-from core.import_export.formats import FORMATS, Page
-from core.import_export.secret_scan import Cleaner, Findings, Patterns, look_through
+from core.import_export.exporter import FORMATS, Page, export
+from core.import_export.secret_scan import Cleaner, Findings, FrameJoiner, Patterns, redact_secrets, scan
 from core.secrets import PLACEHOLDER
+from core.secrets.token_patterns import certain
+from core.store.recordings import RecordedFrame
 from tests.import_export.conversations import (
     AGENT,
     ENVIRONMENT,
@@ -33,6 +36,8 @@ from tests.import_export.conversations import (
     ran,
     recorded,
 )
+from tests.program import HANDLOOM, Handloom
+from tests.tapes import BEGAN_AT, Tape
 
 NOTHING = Patterns({})
 
@@ -71,7 +76,7 @@ BESIDE = {
 
 
 @pytest.mark.parametrize(("kind", "secret"), SHAPES.items(), ids=list(SHAPES))
-def test_a_key_is_found_by_its_shape_wherever_it_stands(kind: str, secret: str) -> None:
+def test_key_is_found_by_pattern_in_every_field(kind: str, secret: str) -> None:
     for text in (secret, f"x={secret};", f"\x1b[1m{secret}\x1b[0m\r\n", f'{{"a": "{secret}"}}', f"see ({secret})."):
         (span,) = NOTHING.secrets(text)
         assert text[span.start : span.end] == secret
@@ -87,7 +92,7 @@ def test_a_secret_is_found_by_the_word_beside_it(text: str) -> None:
 
 def test_a_field_that_is_called_after_a_secret_holds_one() -> None:
     findings = Findings(NOTHING)
-    findings.look(made(LETTERS, 30), 3, "args.arguments.api_key", "api_key")
+    findings.search(made(LETTERS, 30), 3, "args.arguments.api_key", "api_key")
     (found,) = findings.secrets
     assert (found.event_id, found.where) == (3, "args.arguments.api_key")
 
@@ -145,7 +150,7 @@ async def test_ordinary_conversations_raise_no_alarm(tmp_path: Path) -> None:
         (ran("git log", "\n".join(ORDINARY_TEXTS)), ENVIRONMENT, None),
     ]
     async with home_with(tmp_path, events, recording=RECORDING) as home:
-        assert (await look_through(home, "c", NOTHING, FORMATS["archive"])).all == []
+        assert (await scan(home, "c", NOTHING, FORMATS["archive"])).all == []
 
 
 SECRET = SHAPES["a GitHub token"]
@@ -169,9 +174,9 @@ PIECES = (
 ADA = Patterns({}, "/home/ada", "ada")
 
 
-async def test_what_was_found_is_told_once_and_not_given_away(tmp_path: Path) -> None:
+async def test_finding_is_listed_once_and_masked(tmp_path: Path) -> None:
     async with home_with(tmp_path, leaking(), recording=PIECES, title=f"about {SECRET}") as home:
-        findings = await look_through(home, "c", ADA, FORMATS["archive"])
+        findings = await scan(home, "c", ADA, FORMATS["archive"])
     first, second = findings.secrets
     assert (first.kind, first.event_id, first.where, first.count) == ("a GitHub token", None, "title", 5)
     assert (second.kind, second.event_id, second.where, second.count) == ("a password", 2, "content", 1)
@@ -193,7 +198,7 @@ async def test_pictures_that_leave_unsearched_are_counted_once_each(format: str,
         content=f"see {picture('red')}, {picture('red')}", image_urls=[picture("red"), picture("blue")]
     )
     async with home_with(tmp_path, [*ORDINARY, (said, USER, None)]) as home:
-        assert len((await look_through(home, "c", NOTHING, FORMATS[format])).pictures) == count
+        assert len((await scan(home, "c", NOTHING, FORMATS[format])).pictures) == count
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -217,7 +222,7 @@ async def test_a_redacted_export_contains_no_secret(format: str, tmp_path: Path)
             assert part.encode() not in text, part
 
 
-def test_the_last_word_before_another_command_or_an_echo_is_cleaned_and_leaves_in_its_place() -> None:
+def test_held_back_word_is_redacted_before_other_output() -> None:
     printed = [
         recorded(1, 1, f"one TOKEN={SECRET[:20]}".encode()),
         recorded(1, 2, SECRET[20:].encode()),
@@ -248,3 +253,64 @@ def test_a_large_text_is_looked_through_quickly() -> None:
         began = time.thread_time()
         NOTHING.secrets(text)
         assert time.thread_time() - began < 5, text[:30]
+
+
+VALUE = "plain-words-of-somebody"
+_CODES = re.compile(r"(?:\x1b|\\+u001b|\\+x1b|\\+e|&#27;)\[[0-9;]*m")
+
+
+def coloured(value: str) -> str:
+    """Each letter in another colour, as `lolcat` prints it."""
+    return "".join(f"\x1b[3{number % 8}m{letter}\x1b[0m" for number, letter in enumerate(value))
+
+
+def readable(data: bytes) -> str:
+    """All texts of an export, without colours."""
+    if data.startswith(b"PK"):
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            data = b"\n".join(archive.read(name) for name in archive.namelist())
+    return _CODES.sub("", data.decode("utf-8", "replace"))
+
+
+@pytest.mark.parametrize("format", FORMATS)
+async def test_it_is_redacted_in_exports_of_every_format(format: str, tmp_path: Path) -> None:
+    made = Tape()
+    made.say("Show them")
+    made.run("show", f"one {coloured(VALUE)} two {coloured(SECRET)} three\n")
+    await made.keep(tmp_path / "home")
+    handloom = Handloom(tmp_path, MY_API_KEY=VALUE)
+    found = {
+        option: readable(
+            subprocess.run(
+                [*HANDLOOM, "export", made.id, "--format", format, option],
+                capture_output=True,
+                env=handloom.environ,
+                check=True,
+            ).stdout
+        )
+        for option in ("--mask", "--allow-secrets")
+    }
+    for value in (VALUE, SECRET):
+        assert value not in found["--mask"]
+        if format not in ("asciicast", "html"):  # whose frames end within it
+            assert value in found["--allow-secrets"]
+
+
+def test_known_values_and_shapes_are_found_between_colours_and_the_rest_stays() -> None:
+    patterns = Patterns({"MY_API_KEY": VALUE})
+    for value in (VALUE, SECRET):
+        assert redact_secrets(f"a {coloured(value)} b", patterns) == f"a {coloured(value)[:5]}{PLACEHOLDER}\x1b[0m b"
+        assert redact_secrets(f"a {value} b", patterns) == f"a {PLACEHOLDER} b"
+    assert len(certain(f"x {coloured(SECRET)}\n")) == 1
+    moved = f"{SECRET[:9]}\x1b[5;5H{SECRET[9:]}"
+    assert certain(moved) == [], "another place on the screen"
+
+
+@pytest.mark.parametrize("cut", range(1, len(coloured(VALUE))))
+def test_frames_that_end_within_it_are_joined(cut: int) -> None:
+    whole = f"one {coloured(VALUE)} two".encode()
+    pieces = [whole[: cut + 4], whole[cut + 4 :]]
+    joined = FrameJoiner()
+    frames = joined.take([RecordedFrame(1, BEGAN_AT, TerminalOutput(1, piece)) for piece in pieces]) + joined.rest()
+    assert b"".join(frame.frame.data for frame in frames) == whole
+    assert sum(coloured(VALUE).encode() in frame.frame.data for frame in frames) == 1

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import ImportRefusedError
-from core.import_export import archive, untrusted_files, v0_import
+from core.import_export import archive, untrusted_files, v0_format
 from core.import_export.bounded_json import Fault
 from core.import_export.importer import read
 from core.import_export.untrusted_files import Archive, opened
@@ -146,7 +146,7 @@ def test_events_together_have_a_bound(form: str, tmp_path: Path, monkeypatch: py
             }[form]
         )
     read(path)
-    for module in (untrusted_files, v0_import, archive):
+    for module in (untrusted_files, v0_format, archive):
         monkeypatch.setattr(module, "MAX_EVENTS_BYTES", 500)
     refused(path, "which is the limit")
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from core.store.schema import VERSION
-from core.store.sqlite import sqlite3
+from core.store.database import VERSION, sqlite3
 from tests.doubles import FINISH, bash, write_script
 from tests.program import HANDLOOM, Ended, Handloom
 

@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from core.settings.config import Settings
-from core.store.schema import VERSION
-from core.store.sqlite import sqlite3
+from core.store.database import VERSION, sqlite3
 from tests.doubles import FINISH, write_script
 from tests.journeys.terminal import Terminal
 from tests.journeys.test_bad_homes import in_a_mount

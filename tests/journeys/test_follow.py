@@ -52,7 +52,7 @@ def test_the_second_screen_follows_and_goes_on_where_the_first_was_killed(
     first.agree()
     second.wait_for("once more", "sleep 600", "▶ running", "follows process")
     os.kill(int(found[1]), signal.SIGKILL)
-    second.wait_for("is no longer open in", "open nowhere: b goes on")
+    second.wait_for("is no longer open in", "not open anywhere: b continues")
     second.press("b")
     second.wait_for("interrupted by a restart")
     second.type("go on")

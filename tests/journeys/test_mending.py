@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from core.store.database import VERSION, sqlite3
 from core.store.event_store import EventStore
-from core.store.page_reader import Pages
-from core.store.schema import VERSION
-from core.store.sqlite import sqlite3
+from core.store.page_recovery import Pages
 from tests.doubles import FINISH, bash, write_script
 from tests.journeys.test_bad_homes import in_a_mount, refused
 from tests.program import HANDLOOM, Ended, Handloom

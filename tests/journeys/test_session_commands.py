@@ -136,7 +136,8 @@ class TestIds:
         exported = handloom("export", first.conversation[:12])
         assert exported.out == handloom("export", first.conversation).out != ""
         with ExitStack() as stack:
-            assert cli.find(first.conversation[:12], handloom.home, stack) == (handloom.home, first.conversation)
+            found = cli.resolve_source(first.conversation[:12], handloom.home, stack)
+            assert found == (handloom.home, first.conversation)
 
     def test_a_conversation_is_renamed(self, two: tuple[Handloom, Ended, Ended]) -> None:
         handloom, _, second = two

@@ -8,10 +8,10 @@ import pytest
 
 from core.llm import inline_images
 from core.llm.inline_images import LEFT_OUT, LOST, UNSEEN, with_pictures, without_pictures
-from core.store.blobs import Blob, BlobRef, blob_of
+from core.store.blobs import Blob, BlobRef, parse_data_url
 from tests.store.test_blobs import png, url
 
-RED, BLUE = (blob for colour in ("red", "blue") if (blob := blob_of(url(png(colour=colour)))))
+RED, BLUE = (blob for colour in ("red", "blue") if (blob := parse_data_url(url(png(colour=colour)))))
 KEPT = {blob.ref: blob for blob in (RED, BLUE)}
 
 

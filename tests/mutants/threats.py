@@ -148,7 +148,7 @@ PLANTED = (
     ),
     Planted(
         "I04",
-        "core/import_export/event_order.py",
+        "core/import_export/imported_conversation.py",
         "        if found > self.now + FUTURE:",
         "        if False:",
         "tests/import_export/test_foreign_files.py::TestNumbers::test_a_time_in_the_future_is_the_time_of_the_import",

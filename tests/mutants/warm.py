@@ -23,8 +23,8 @@ LIBRARIES = (
     "asyncio", "pydantic", "pytest", "_pytest.assertion.rewrite", "aiohttp.web", "yaml", "rich.console", "textual.app",
     "textual.widgets", "textual.pilot", "PIL.Image",
 )  # fmt: skip
-"""Not sqlite3 and aiosqlite, which core.store.sqlite replaces when it is imported; nor a plugin of pytest, which warns
-where it cannot rewrite one that was imported before."""
+"""Not sqlite3 and aiosqlite, which core.store.database replaces when it is imported; nor a plugin of pytest, which
+warns where it cannot rewrite one that was imported before."""
 
 
 class WarmPython:

@@ -105,7 +105,7 @@ async def test_skipping_shortens_long_waits(tmp_path: Path) -> None:
         assert at.now == pytest.approx(2 + 2 + 2 + 0.3, abs=4 * TICK_S)
 
 
-async def test_at_high_speed_what_falls_together_is_told_together(tmp_path: Path) -> None:
+async def test_items_within_one_frame_are_shown_together(tmp_path: Path) -> None:
     async with playing(long_tape(400), tmp_path) as (player, at):
         player.speed = 64.0
         parts: list[Sequence[Item]] = []
@@ -142,7 +142,7 @@ async def test_a_pause_shows_nothing_twice_and_loses_nothing(tmp_path: Path) -> 
         assert now[0] - begun == pytest.approx((94 - 5) / 16, abs=TICK_S), "what was waited for before counts"
 
 
-async def test_a_step_tells_the_bytes_on_the_way(tmp_path: Path) -> None:
+async def test_step_includes_the_frames_before_the_event(tmp_path: Path) -> None:
     async with playing(small(), tmp_path) as (player, _at):
         steps = [told(await player.next_event()) for _ in range(6)]
         assert steps == [[0], [1], [2], [b"one\r\n", b"two\r\n", 3], [4], []]
@@ -191,7 +191,7 @@ async def test_a_state_is_the_last_page_before_its_position(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("target", [-1, 0, 1, 57, 230, 420])
-async def test_playing_on_from_anywhere_tells_what_follows_and_nothing_else(tmp_path: Path, target: int) -> None:
+async def test_playing_from_any_position_shows_only_later_items(tmp_path: Path, target: int) -> None:
     tape = long_tape(200)
     async with playing(tape, tmp_path) as (player, _at):
         scene = await player.seek(target)
@@ -255,7 +255,7 @@ async def test_output_from_before_the_page_is_not_shown_again(tmp_path: Path, mo
         assert sum(len(frame.data) for frame in frames) <= 4
 
 
-async def test_anywhere_in_a_long_log_is_reached_with_half_a_second_of_work(tmp_path: Path) -> None:
+async def test_seeking_in_a_long_log_takes_half_a_second(tmp_path: Path) -> None:
     async with playing(long_tape(8_000), tmp_path) as (player, _at):
         took = []
         for target in (0, 8_000, 16_000, 4_000, player.count - 1):
@@ -336,8 +336,8 @@ async def test_errors_and_questions_are_highlighted(tmp_path: Path) -> None:
     tape = small()
     asked = tape.become(AgentState.AWAITING_USER_CONFIRMATION)
     async with playing(tape, tmp_path) as (player, _at):
-        signs = await player.timeline.highlights()
-        assert (signs.errors, signs.questions) == ((4,), (asked,))
+        highlights = await player.timeline.highlights()
+        assert (highlights.errors, highlights.questions) == ((4,), (asked,))
 
 
 async def test_answers_are_counted_as_the_controller_counted_them(tmp_path: Path) -> None:
@@ -353,8 +353,8 @@ async def test_answers_are_counted_as_the_controller_counted_them(tmp_path: Path
     async with EventReader(tmp_path / "home") as reader:
         timeline = Timeline(reader, session.id)
         await timeline.open()
-        signs = await timeline.highlights()
-    counts = [signs.answered(number) for number in range(-1, len(log))]
+        highlights = await timeline.highlights()
+    counts = [highlights.answered(number) for number in range(-1, len(log))]
     assert counts == [fold(log[:number]).iteration for number in range(len(log) + 1)]
     assert counts[-1] == 4
 
@@ -366,8 +366,8 @@ async def test_answers_of_delegates_count_and_nonsense_does_not(tmp_path: Path) 
         told = AgentDelegateObservation(content="", outputs={"iterations": iterations})
         tape.add(told, AGENT, action)
     async with playing(tape, tmp_path) as (player, _at):
-        signs = await player.timeline.highlights()
-        assert signs.answered(player.count) - signs.answered(action) == 7
+        highlights = await player.timeline.highlights()
+        assert highlights.answered(player.count) - highlights.answered(action) == 7
 
 
 async def test_words_are_found_in_this_conversation_alone(tmp_path: Path) -> None:

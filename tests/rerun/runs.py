@@ -10,7 +10,7 @@ from typing import Any
 
 from core.conversations.conversation_manager import ConversationManager
 from core.protocols import Checkpoints, Runtime
-from core.rerun.runner import Again, begin
+from core.rerun.runner import Rerun, start_rerun
 from core.session.agent_session import AgentSession
 from core.settings.config import Settings
 from runtime.checkpoints.checkpoint_store import WorkspaceCheckpoints
@@ -61,10 +61,10 @@ async def recorded(
     return session
 
 
-async def played(manager: ConversationManager, source: AgentSession, **how: Any) -> Again:
+async def played(manager: ConversationManager, source: AgentSession, **how: Any) -> Rerun:
     """The run of a session, from its beginning to its end."""
     await manager.close(source.id)
-    again = await begin(manager, source.id, **how)
+    rerun = await start_rerun(manager, source.id, **how)
     async with asyncio.timeout(LONG_S):
-        await again.play()
-    return again
+        await rerun.play()
+    return rerun

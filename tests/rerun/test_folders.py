@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.events import CmdRunAction, FileEditAction, IPythonRunCellAction
-from core.rerun.normalization import Folders
+from core.rerun.recipe import Folders
 
 HERE = Folders(("/workspace", "/home/me/project"), "/tmp/run", home="/home/me")
 
@@ -23,26 +23,26 @@ HERE = Folders(("/workspace", "/home/me/project"), "/tmp/run", home="/home/me")
         ("/home/me/project/../other", "/tmp/run/../other"),
     ],
 )
-def test_the_folder_is_moved_and_what_only_looks_like_it_is_not(text: str, moved: str | None) -> None:
-    assert HERE.moved(text) == (text if moved is None else moved)
+def test_only_the_recorded_folder_is_replaced(text: str, moved: str | None) -> None:
+    assert HERE.move(text) == (text if moved is None else moved)
 
 
-def test_every_text_that_a_sandbox_acts_upon_is_moved_and_no_thought() -> None:
+def test_folder_is_replaced_in_action_fields_but_not_in_thoughts() -> None:
     edit = FileEditAction(path="/workspace/a", command="str_replace", old_str="/workspace", new_str="/workspace/b",
                           thought="in /workspace")  # fmt: skip
-    assert HERE.moved_action(edit) == edit.model_copy(
+    assert HERE.move_action(edit) == edit.model_copy(
         update={"path": "/tmp/run/a", "old_str": "/tmp/run", "new_str": "/tmp/run/b"}
     )
     run = CmdRunAction(command="ls /workspace", cwd="/workspace")
-    assert HERE.moved_action(run) == CmdRunAction(command="ls /tmp/run", cwd="/tmp/run")
+    assert HERE.move_action(run) == CmdRunAction(command="ls /tmp/run", cwd="/tmp/run")
     cell = IPythonRunCellAction(code="open('/workspace/a')")
-    assert HERE.moved_action(cell).code == "open('/tmp/run/a')"  # type: ignore[attr-defined]
+    assert HERE.move_action(cell).code == "open('/tmp/run/a')"  # type: ignore[attr-defined]
 
 
 def test_an_action_that_names_no_folder_stays_the_same_object() -> None:
     action = CmdRunAction(command="ls")
-    assert HERE.moved_action(action) is action
+    assert HERE.move_action(action) is action
 
 
-def test_the_root_and_the_folder_of_the_run_are_nothing_to_move() -> None:
-    assert Folders(("/", "", "/tmp/run"), "/tmp/run").moved("/ /tmp/run") == "/ /tmp/run"
+def test_root_and_new_folder_are_not_replaced() -> None:
+    assert Folders(("/", "", "/tmp/run"), "/tmp/run").move("/ /tmp/run") == "/ /tmp/run"

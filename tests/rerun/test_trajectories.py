@@ -13,7 +13,7 @@ import pytest
 from core.conversations.conversation_manager import ConversationManager
 from core.events import AgentState, Envelope, envelope_from_dict
 from core.rerun.comparison import Outcome
-from core.rerun.runner import Again, begin
+from core.rerun.runner import Rerun, start_rerun
 from core.settings.config import Settings
 from core.store.conversations import NewConversation
 from tests.rerun.runs import LONG_S, managing
@@ -68,26 +68,26 @@ async def imported(manager: ConversationManager, trajectory: list[dict[str, Any]
     return await manager.store.adopt(new, envelopes)
 
 
-async def played(tmp_path: Path, trajectory: list[dict[str, Any]], workspace: str = "") -> Again:
+async def played(tmp_path: Path, trajectory: list[dict[str, Any]], workspace: str = "") -> Rerun:
     settings = Settings.model_validate({"agent": {"confirm": "never"}, "sandbox": {"plugins": []}})
     async with managing(tmp_path, settings=settings) as manager:
-        again = await begin(manager, await imported(manager, trajectory, tmp_path), workspace=workspace)
+        rerun = await start_rerun(manager, await imported(manager, trajectory, tmp_path), workspace=workspace)
         async with asyncio.timeout(LONG_S):
-            assert await again.play()
-        assert again.session.state.agent_state is AgentState.FINISHED
-    return again
+            assert await rerun.play()
+        assert rerun.session.state.agent_state is AgentState.FINISHED
+    return rerun
 
 
 async def test_a_trajectory_runs_in_a_folder_of_the_run(tmp_path: Path) -> None:
     folder = tmp_path / "elsewhere"
     folder.mkdir()
-    again = await played(tmp_path, TRAJECTORY, str(folder))
-    assert [pair.outcome for pair in again.pairing.pairs] == [Outcome.SAME, Outcome.ALIKE, Outcome.ALIKE]
+    rerun = await played(tmp_path, TRAJECTORY, str(folder))
+    assert [pair.outcome for pair in rerun.pairing.pairs] == [Outcome.SAME, Outcome.ALIKE, Outcome.ALIKE]
     assert (folder / "app" / "a.py").read_text() == CODE
-    assert f"In this run, /workspace is {folder}." in again.notes
+    assert f"In this run, /workspace is {folder}." in rerun.notes
 
 
-async def test_agents_that_go_on_by_themselves_after_the_end_do_so_again(tmp_path: Path) -> None:
+async def test_actions_after_a_finish_are_run(tmp_path: Path) -> None:
     """What a delegate of V0 did stands in its parent's log, with an end of its own."""
     finish = at(11, "agent", action="finish", args={"final_thought": "Done.", "outputs": {}})
     more = [
@@ -95,11 +95,11 @@ async def test_agents_that_go_on_by_themselves_after_the_end_do_so_again(tmp_pat
         at(13, "agent", cause=12, observation="run", content="more",
            extras={"command": "echo more", "metadata": {"exit_code": 0}}),
     ]  # fmt: skip
-    again = await played(tmp_path, [*TRAJECTORY, finish, *more])
-    assert [pair.outcome for pair in again.pairing.pairs][-1] is Outcome.SAME
+    rerun = await played(tmp_path, [*TRAJECTORY, finish, *more])
+    assert [pair.outcome for pair in rerun.pairing.pairs][-1] is Outcome.SAME
 
 
-async def test_what_needs_somebody_else_is_told_and_not_run(tmp_path: Path) -> None:
+async def test_actions_without_their_server_or_plugin_are_skipped(tmp_path: Path) -> None:
     others = [
         at(11, "agent", action="delegate", args={"agent": "CodeActAgent", "inputs": {"task": "help"}}),
         at(12, "agent", cause=11, observation="delegate", content="It helped.", extras={"outputs": {}}),
@@ -110,10 +110,10 @@ async def test_what_needs_somebody_else_is_told_and_not_run(tmp_path: Path) -> N
         at(17, "agent", cause=16, observation="run_ipython", content="2", extras={"code": "1 + 1"}),
         at(18, "agent", action="something_else", args={}),
     ]
-    again = await played(tmp_path, [*TRAJECTORY, *others])
-    assert [pair.outcome for pair in again.pairing.pairs][3:] == [Outcome.NOT_RUN] * 3
-    assert again.pairing.is_same
-    delegate, mcp, ipython = again.pairing.pairs[3:]
+    rerun = await played(tmp_path, [*TRAJECTORY, *others])
+    assert [pair.outcome for pair in rerun.pairing.pairs][3:] == [Outcome.NOT_RUN] * 3
+    assert rerun.pairing.is_same
+    delegate, mcp, ipython = rerun.pairing.pairs[3:]
     for pair, why in ((delegate, "a delegate works with a model"), (mcp, "search"), (ipython, "no jupyter")):
         assert pair.comparison is not None
         assert why in (pair.comparison.lines[0].new or "")
@@ -131,5 +131,5 @@ async def test_another_exit_code_is_a_difference_even_where_the_text_is_the_same
         at(4, "agent", cause=3, observation="run", content="x",
            extras={"command": "echo x; (exit 1)", "metadata": {"exit_code": exit_code}}),
     ]  # fmt: skip
-    again = await played(tmp_path, log)
-    assert again.pairing.is_same == (exit_code == 1)
+    rerun = await played(tmp_path, log)
+    assert rerun.pairing.is_same == (exit_code == 1)

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from core.store.sqlite import sqlite3
+from core.store.database import sqlite3
 from tests.program import Handloom
 from tests.secrets import scenarios, screens
 from tests.secrets.canaries import Search

@@ -39,7 +39,7 @@ from core.security.permissions import Scope
 from core.session.agent_session import AgentSession
 from core.session.suspend import TOO_MANY
 from core.settings.config import Settings
-from core.store.sqlite import sqlite3
+from core.store.database import sqlite3
 from core.stream import EventStreamSubscriber
 from tests.delegation.test_delegation import DELEGATE, has_child, parent
 from tests.doubles import FINISH, ScriptedRuntime, bash, write_script

@@ -346,7 +346,7 @@ async def test_full_disk_pauses_the_work_until_there_is_space(tmp_path: Path, mo
         async def insert(batch: list[Any]) -> None:
             if failures[0] and any(row[5] == "observation:run" for request in batch for row in request.rows):
                 failures[0] -= 1
-                from core.store.sqlite import sqlite3
+                from core.store.database import sqlite3
 
                 raise sqlite3.OperationalError("database or disk is full")
             await real(batch)
@@ -367,7 +367,7 @@ async def test_closing_does_not_wait_for_disk_space(tmp_path: Path, monkeypatch:
 
         async def insert(batch: list[Any]) -> None:
             if any(row[5] == "observation:run" for request in batch for row in request.rows):
-                from core.store.sqlite import sqlite3
+                from core.store.database import sqlite3
 
                 raise sqlite3.OperationalError("database or disk is full")
             await real(batch)
@@ -391,7 +391,7 @@ async def test_message_that_cannot_be_stored_is_not_sent(tmp_path: Path, monkeyp
         before = await session.stream.read()
 
         async def insert(batch: object) -> None:
-            from core.store.sqlite import sqlite3
+            from core.store.database import sqlite3
 
             raise sqlite3.OperationalError("database or disk is full")
 

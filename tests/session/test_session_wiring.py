@@ -27,7 +27,7 @@ from core.secrets.backends import FileBackend
 from core.secrets.vault import Vault
 from core.session.session_parts import POLICY_STATUS
 from core.session.suspend import TOO_MANY
-from core.store.sqlite import sqlite3
+from core.store.database import sqlite3
 from core.stream import EventStreamSubscriber
 from tests.checkpoints.test_turns import Slow, records
 from tests.checkpoints.test_turns import conversation as checkpointed

@@ -28,8 +28,8 @@ from core.events import (
 from core.session.agent_session import AgentSession
 from core.settings.config import Settings
 from core.snapshots.state_snapshots import MAX_CHARS, Snapshots, is_storable, state_from_json, state_to_json
+from core.store.database import sqlite3
 from core.store.event_store import EventStore
-from core.store.sqlite import sqlite3
 from core.store.writer import Draft, Lease
 from core.stream import EventStream
 from tests.doubles import FINISH, ScriptedRuntime, bash, write_script
@@ -158,11 +158,11 @@ class Refusing(EventStore):
         super().__init__(home)
         self.kept: list[int] = []
 
-    async def keep_snapshot(self, lease: Lease, event_id: int, made_by: str, state: str) -> None:
+    async def save_snapshot(self, lease: Lease, event_id: int, made_by: str, state: str) -> None:
         if self.fails:
             raise StoreError("The disk is full.")
         self.kept.append(event_id)
-        await super().keep_snapshot(lease, event_id, made_by, state)
+        await super().save_snapshot(lease, event_id, made_by, state)
 
 
 async def test_snapshot_is_taken_after_enough_events_unless_too_large(tmp_path: Path) -> None:

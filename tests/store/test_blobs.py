@@ -10,7 +10,15 @@ import pytest
 from PIL import Image
 
 from core.events import BrowserOutputObservation, EventSource, IPythonRunCellObservation, MessageAction
-from core.store.blobs import MAX_BYTES, TOO_LARGE, BlobRef, blob_of, pictures_of, put_in, take_out
+from core.store.blobs import (
+    MAX_BYTES,
+    TOO_LARGE,
+    BlobRef,
+    embed_pictures,
+    extract_pictures,
+    parse_data_url,
+    picture_urls,
+)
 from core.store.event_store import EventStore
 from core.stream import EventStream
 
@@ -27,16 +35,16 @@ def url(data: bytes, kind: str = "png") -> str:
 
 def test_a_picture_is_taken_out_and_put_in_again() -> None:
     page = BrowserOutputObservation(url="http://a", trigger_by_action="browse", screenshot=url(png()))
-    bare, (blob,) = take_out(page)
+    bare, (blob,) = extract_pictures(page)
     assert isinstance(bare, BrowserOutputObservation)
     ref = BlobRef.parse(bare.screenshot)
     assert ref == blob.ref
     assert (blob.ref.media_type, blob.ref.width, blob.ref.height, blob.ref.size) == ("image/png", 3, 2, len(png()))
-    assert put_in(bare, {blob.ref.digest: blob}) == page
+    assert embed_pictures(bare, {blob.ref.digest: blob}) == page
 
 
 def test_the_type_is_what_the_bytes_are_and_not_what_the_url_says() -> None:
-    blob = blob_of(url(png(), "jpeg"))
+    blob = parse_data_url(url(png(), "jpeg"))
     assert blob is not None
     assert blob.ref.media_type == "image/png"
 
@@ -47,19 +55,19 @@ def test_the_type_is_what_the_bytes_are_and_not_what_the_url_says() -> None:
 )
 def test_a_url_that_is_not_a_picture_is_kept(text: str) -> None:
     said = MessageAction(content="look", image_urls=[text])
-    assert take_out(said) == (said, ())
+    assert extract_pictures(said) == (said, ())
 
 
 def test_a_too_large_picture_is_replaced() -> None:
     cell = IPythonRunCellObservation(code="", image_urls=["data:image/png;base64," + "A" * (2 * MAX_BYTES)])
-    bare, blobs = take_out(cell)
-    assert (pictures_of(bare), blobs) == ([TOO_LARGE], ())
+    bare, blobs = extract_pictures(cell)
+    assert (picture_urls(bare), blobs) == ([TOO_LARGE], ())
 
 
 @pytest.mark.parametrize(("more", "is_kept"), [(0, True), (100, False)])
 def test_a_picture_of_the_most_bytes_is_kept_and_a_larger_one_is_not(more: int, is_kept: bool) -> None:
     data = png().ljust(MAX_BYTES + more, b"\0")
-    _, blobs = take_out(IPythonRunCellObservation(code="", image_urls=[url(data)]))
+    _, blobs = extract_pictures(IPythonRunCellObservation(code="", image_urls=[url(data)]))
     assert [blob.ref.size for blob in blobs] == [MAX_BYTES] * is_kept
 
 
@@ -79,7 +87,7 @@ async def test_the_log_has_the_reference_and_the_store_the_bytes(tmp_path: Path)
         assert [stored.event for stored in await stream.read()] == [envelope.event]
         (body,) = await store.read_json("c")
         assert "base64" not in body
-        refs = [BlobRef.parse(text) for text in pictures_of(envelope.event)]
+        refs = [BlobRef.parse(text) for text in picture_urls(envelope.event)]
         blobs = [await stream.blob(ref) for ref in refs if ref]
         assert [blob.data for blob in blobs if blob] == pictures
         assert refs[0] == refs[2], "one picture is kept once"
@@ -91,7 +99,7 @@ async def test_a_picture_of_another_conversation_is_not_given(tmp_path: Path) ->
         stream = EventStream(store, await store.create_conversation("a", title="", workspace="/", model="m"))
         await store.create_conversation("b", title="", workspace="/", model="m")
         envelope = await stream.append(MessageAction(content="", image_urls=[url(png())]), EventSource.USER)
-        ref = BlobRef.parse(pictures_of(envelope.event)[0])
+        ref = BlobRef.parse(picture_urls(envelope.event)[0])
         assert ref is not None
         assert await store.blob("b", ref) is None
         await stream.aclose()

@@ -41,7 +41,7 @@ def test_an_id_that_is_a_path_is_refused(tmp_path: Path, name: str) -> None:
         Bookmarks(tmp_path).write(name, [1])
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_unwritable_folder_raises_store_error(tmp_path: Path) -> None:
     (tmp_path / "marks").write_text("in the way")
     with pytest.raises(StoreError, match="marks"):
         Bookmarks(tmp_path).write("c", [1])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from core.store.page_reader import Pages
+from core.store.page_recovery import Pages
 from tests.store.test_page_reader import database, table
 
 
@@ -28,7 +28,7 @@ def write_with_log(path: Path, *transactions: list[str], page_size: int = 512) -
             shutil.copyfile(f"{path.with_name('live')}{ending}", f"{path}{ending}")
 
 
-def frames_of(path: Path) -> list[int]:
+def frame_offsets(path: Path) -> list[int]:
     """Where the frames of a log begin, of pages of 512 bytes."""
     return list(range(32, path.stat().st_size, 24 + 512))
 
@@ -50,13 +50,13 @@ def change(path: Path, place: int, by: bytes) -> None:
 TRANSACTIONS = [["a" * 400, "b" * 400], ["c" * 2000], ["d"], ["e" * 400, "f" * 400]]
 
 
-def test_what_is_committed_to_the_log_is_read(tmp_path: Path) -> None:
+def test_committed_log_frames_are_read(tmp_path: Path) -> None:
     path, wal = tmp_path / "db", tmp_path / "db-wal"
     write_with_log(path, *TRANSACTIONS)
     everything = {number: (body,) for number, body in enumerate((b for bs in TRANSACTIONS for b in bs), 1)}
     assert table(path) == everything == read_by_sqlite(path)
     whole = wal.read_bytes()
-    for size in (*range(0, 100, 13), *(place + more for place in frames_of(wal) for more in (-1, 0, 1, 24, 300))):
+    for size in (*range(0, 100, 13), *(place + more for place in frame_offsets(wal) for more in (-1, 0, 1, 24, 300))):
         wal.write_bytes(whole[: max(size, 0)])
         with Pages(path) as pages:
             assert not pages.log_is_torn
@@ -79,7 +79,7 @@ def test_the_log_alone_is_read_with_its_own_size_of_page(tmp_path: Path) -> None
      (8, struct.pack(">I", 0)), (8, struct.pack(">I", 131072)), (16, b"salt"), (20, b"salt"), (24, b"sums"),
      (28, b"sums")],
 )  # fmt: skip
-def test_a_log_whose_head_is_damaged_is_left_out(tmp_path: Path, place: int, by: bytes) -> None:
+def test_log_with_a_damaged_header_is_ignored(tmp_path: Path, place: int, by: bytes) -> None:
     write_with_log(tmp_path / "db", ["newer"])
     change(tmp_path / "db-wal", place, by)
     with Pages(tmp_path / "db") as pages:
@@ -90,7 +90,7 @@ def test_a_log_whose_head_is_damaged_is_left_out(tmp_path: Path, place: int, by:
         assert pages.count == 0
 
 
-def test_what_is_left_of_an_older_log_is_left_out(tmp_path: Path) -> None:
+def test_rest_of_an_older_log_is_skipped(tmp_path: Path) -> None:
     """SQLite begins the log again at its start, with other salt, and leaves what is behind."""
     with database(tmp_path / "db", 512, "WAL") as made:
         made.execute("CREATE TABLE t (body)")
@@ -101,7 +101,7 @@ def test_what_is_left_of_an_older_log_is_left_out(tmp_path: Path) -> None:
         assert table(tmp_path / "db") == {1: ("new",)}
 
 
-def test_what_was_never_committed_is_left_out(tmp_path: Path) -> None:
+def test_uncommitted_frames_are_skipped(tmp_path: Path) -> None:
     """A transaction that does not fit the cache is written to the log before it ends."""
     with database(tmp_path / "db", 512, "WAL") as made:
         made.execute("CREATE TABLE t (body)")
@@ -116,10 +116,10 @@ def test_what_was_never_committed_is_left_out(tmp_path: Path) -> None:
         assert table(tmp_path / "db") == {1: ("kept",), 2: ("last",)}
 
 
-def test_behind_a_damaged_frame_the_others_are_read(tmp_path: Path) -> None:
+def test_frames_after_a_damaged_one_are_read(tmp_path: Path) -> None:
     path, wal = tmp_path / "db", tmp_path / "db-wal"
     write_with_log(path, ["a"], ["b"], ["c"])
-    *_, second, third = frames_of(wal)
+    *_, second, third = frame_offsets(wal)
     change(wal, second + 24 + 300, b"damage")
     with Pages(path) as pages:
         assert pages.log_is_torn
@@ -132,25 +132,25 @@ def test_behind_a_damaged_frame_the_others_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", [0, 4, 8, 12, 16, 20, 24, 24 + 511])
-def test_a_frame_of_which_any_byte_is_damaged_is_left_out(tmp_path: Path, place: int) -> None:
+def test_frame_with_any_damaged_byte_is_skipped(tmp_path: Path, place: int) -> None:
     path, wal = tmp_path / "db", tmp_path / "db-wal"
     write_with_log(path, ["a"], ["b"])
-    frame = frames_of(wal)[-1] + place
+    frame = frame_offsets(wal)[-1] + place
     change(wal, frame, bytes([wal.read_bytes()[frame] ^ 0x40]))
     assert table(path) == read_by_sqlite(path) == {1: ("a",)}
 
 
-def test_frames_of_a_transaction_that_is_torn_wait_for_the_next_commit(tmp_path: Path) -> None:
+def test_intact_frames_of_a_torn_transaction_are_read(tmp_path: Path) -> None:
     """A damaged first frame does not take the others of its transaction with it."""
     path, wal = tmp_path / "db", tmp_path / "db-wal"
     write_with_log(path, ["a" * 400, "b" * 400, "c" * 400])
-    change(wal, frames_of(wal)[0] + 24 + 500, b"damage")
+    change(wal, frame_offsets(wal)[0] + 24 + 500, b"damage")
     with Pages(path) as pages:
         assert pages.log_is_torn
     assert set(table(path).values()) >= {("b" * 400,), ("c" * 400,)}
 
 
-def test_a_log_that_is_summed_up_in_the_other_order_is_read(tmp_path: Path) -> None:
+def test_log_with_the_other_byte_order_is_read(tmp_path: Path) -> None:
     """A machine with the other order of bytes writes such a log."""
     path, wal = tmp_path / "db", tmp_path / "db-wal"
     write_with_log(path, *TRANSACTIONS)
@@ -160,7 +160,7 @@ def test_a_log_that_is_summed_up_in_the_other_order_is_read(tmp_path: Path) -> N
     data[3] ^= 1
     data[24:32] = struct.pack(">II", *summed(data[:24], order, (0, 0)))
     before = summed(data[:24], order, (0, 0))
-    for place in frames_of(wal):
+    for place in frame_offsets(wal):
         before = summed(data[place : place + 8] + data[place + 24 : place + 24 + 512], order, before)
         data[place + 16 : place + 24] = struct.pack(">II", *before)
     wal.write_bytes(data)
@@ -178,7 +178,7 @@ def summed(data: bytes | bytearray, order: str, begin: tuple[int, int]) -> tuple
     return one, two
 
 
-def test_a_log_that_cannot_be_read_is_taken_for_none(tmp_path: Path) -> None:
+def test_unreadable_log_is_ignored(tmp_path: Path) -> None:
     with database(tmp_path / "db", 512) as made:
         made.execute("CREATE TABLE t (body)")
         made.execute("INSERT INTO t VALUES ('kept')")

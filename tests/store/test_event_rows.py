@@ -21,7 +21,7 @@ from core.events import (
     envelope_to_dict,
 )
 from core.import_export.importer import read
-from core.store.event_rows import StoredEvents, row_of_event, unpack
+from core.store.event_rows import StoredEvents, event_row, unpack
 from tests.import_export.files import EVENTS, SDK_EVENTS, sdk_folder, trajectory
 
 AT = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
@@ -61,7 +61,7 @@ def test_stored_events_read_like_the_original_list() -> None:
 
 def test_its_rows_are_those_of_events_that_are_written_one_by_one() -> None:
     stored = StoredEvents("c", envelopes())
-    assert stored.rows == [row_of_event(7, 1, envelope)[1:] for envelope in envelopes()]
+    assert stored.rows == [event_row(7, 1, envelope)[1:] for envelope in envelopes()]
 
 
 def test_its_facts_are_those_of_a_list() -> None:
@@ -74,7 +74,7 @@ def test_its_facts_are_those_of_a_list() -> None:
 
 
 @pytest.mark.parametrize("of_the_sdk", [False, True])
-def test_what_an_import_packs_on_its_way_is_the_stored_form(of_the_sdk: bool, tmp_path: Path) -> None:
+def test_imported_rows_have_the_stored_form(of_the_sdk: bool, tmp_path: Path) -> None:
     told = {**EVENTS[2], "message": "other words", "success": False, "conversation_id": "x"}
     odd = {**EVENTS[0], "id": 5, "message": "said otherwise", "success": True, "imported": {"by": "others"}}
     known = {"id": 6, "observation": "weather", "message": "rain", "success": True, "source": "agent"}
@@ -85,4 +85,4 @@ def test_what_an_import_packs_on_its_way_is_the_stored_form(of_the_sdk: bool, tm
     assert len(stored) == len(SDK_EVENTS if of_the_sdk else events)
     for row, envelope in zip(stored.rows, stored, strict=True):
         assert json.loads(unpack(row[-1])) == envelope_to_dict(envelope, derived=False)
-        assert row[:-1] == row_of_event(7, 1, envelope)[1:-1]
+        assert row[:-1] == event_row(7, 1, envelope)[1:-1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -15,46 +15,36 @@ import pytest
 from core.errors import StoreBusyError, StoreError, UsageError
 from core.events import EventSource, MessageAction, TerminalOutput
 from core.store import search_index
-from core.store.blobs import take_out
+from core.store.blobs import extract_pictures
 from core.store.conversations import NewConversation
+from core.store.database import sqlite3
 from core.store.event_store import EventStore
 from core.store.locks import is_running
 from core.store.reader import EventReader
-from core.store.recordings import RecordedFrame, rows_of
-from core.store.sqlite import sqlite3
+from core.store.recordings import RecordedFrame, pack_frames
 from core.store.writer import Draft, Lease, Spent
-from tests.conftest import connection_threads
+from tests.store.conversations import conversation, said
 from tests.store.test_blobs import png, url
 from tests.tapes import recording_of
 
 AT = datetime(2026, 11, 22, 23, 30, tzinfo=UTC)
 
 
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[EventStore]:
-    async with EventStore(tmp_path / "home") as opened:
-        yield opened
-
-
-def said(text: str) -> Draft:
-    return Draft(MessageAction(content=text), EventSource.USER)
-
-
-async def test_the_newest_snapshot_is_kept_for_who_made_it(store: EventStore) -> None:
-    lease = await store.create_conversation("c", title="", workspace="/w", model="m")
+async def test_newest_snapshot_is_kept_for_its_maker(store: EventStore) -> None:
+    lease = await conversation(store)
     assert await store.snapshot("c", "me") is None
-    await store.keep_snapshot(lease, 3, "me", "old")
-    await store.keep_snapshot(lease, 7, "me", "new")
+    await store.save_snapshot(lease, 3, "me", "old")
+    await store.save_snapshot(lease, 7, "me", "new")
     assert await store.snapshot("c", "me") == (7, "new")
     assert await store.snapshot("c", "you") is None
     lease.token += 1
-    await store.keep_snapshot(lease, 9, "me", "of one who does not own it")
+    await store.save_snapshot(lease, 9, "me", "of one who does not own it")
     assert await store.snapshot("c", "me") == (7, "new")
 
 
 async def test_queued_appends_are_written_when_the_store_closes(tmp_path: Path) -> None:
     async with EventStore(tmp_path) as store:
-        lease = await store.create_conversation("c", title="", workspace="/w", model="m")
+        lease = await conversation(store)
         waiting = [asyncio.create_task(store.append(lease, [said(str(number))])) for number in range(20)]
         await asyncio.sleep(0)
     assert [envelope.id for each in waiting for envelope in await each] == list(range(20))
@@ -72,22 +62,13 @@ async def test_a_closed_store_does_not_own_conversations(tmp_path: Path) -> None
     assert not (tmp_path / "locks" / f"{store.mark.name}.lock").exists()
 
 
-async def test_appends_after_closing_are_refused(tmp_path: Path) -> None:
-    async with EventStore(tmp_path) as store:
-        lease = await store.create_conversation("c", title="", workspace="/w", model="m")
-    before = connection_threads()
-    with pytest.raises(StoreError, match="closed"):
-        await store.keep_snapshot(lease, 3, "me", "late")
-    assert connection_threads() <= before
-
-
 async def test_only_an_index_of_another_form_is_rebuilt(store: EventStore) -> None:
-    lease = await store.create_conversation("c", title="", workspace="/w", model="m")
+    lease = await conversation(store)
     await store.append(lease, [said("one"), said("two")])
     assert await store.index() == 0
     connection = sqlite3.connect(store.path, isolation_level=None)
     try:
-        assert connection.execute("SELECT form FROM index_form").fetchall() == [(search_index.FORM,)]
+        assert connection.execute("SELECT form FROM index_form").fetchall() == [(search_index.INDEX_VERSION,)]
         connection.execute("UPDATE indexed SET upto = 1")
         await store.append(lease, [said("three")])
         connection.execute("UPDATE indexed SET upto = 3")  # as if all were in it: of this form, it is believed
@@ -95,15 +76,15 @@ async def test_only_an_index_of_another_form_is_rebuilt(store: EventStore) -> No
         assert await store.search("three") == []
         connection.execute("UPDATE index_form SET form = 99")
         assert await store.index() == 0
-        assert connection.execute("SELECT form FROM index_form").fetchall() == [(search_index.FORM,)]
+        assert connection.execute("SELECT form FROM index_form").fetchall() == [(search_index.INDEX_VERSION,)]
     finally:
         connection.close()
     assert [hit.event_id for hit in await store.search("three")] == [2]
     assert [hit.event_id for hit in await store.search("two")] == [1]
 
 
-async def test_answers_are_told_from_the_first_event_to_the_last(store: EventStore) -> None:
-    lease = await store.create_conversation("c", title="", workspace="/w", model="m")
+async def test_model_answers_are_listed_in_order(store: EventStore) -> None:
+    lease = await conversation(store)
     answer = Draft(MessageAction(content="answer"), EventSource.AGENT, cause=0)
     await store.append(lease, [Draft(MessageAction(content="first"), EventSource.AGENT, cause=7), said("x"), answer])
     assert await store.answers("c") == [(0, 1), (2, 1)]
@@ -114,14 +95,7 @@ async def test_answers_are_told_from_the_first_event_to_the_last(store: EventSto
 # -- whose a conversation is ---------------------------------------------------------------------------------------
 
 
-async def conversation(store: EventStore, id: str = "c", *texts: str, **more: Any) -> Lease:
-    lease = await store.create_conversation(id, title="t", workspace="/w", model="m", **more)
-    if texts:
-        await store.append(lease, [said(text) for text in texts])
-    return lease
-
-
-async def test_a_new_conversation_is_listed_as_it_was_made(store: EventStore) -> None:
+async def test_new_conversation_is_listed_with_its_fields(store: EventStore) -> None:
     await conversation(store, "c", parent="p", parent_action=7, repository="r#b")
     (info,) = await store.conversations()
     assert (info.id, info.title, info.workspace, info.model) == ("c", "t", "/w", "m")
@@ -129,7 +103,7 @@ async def test_a_new_conversation_is_listed_as_it_was_made(store: EventStore) ->
     assert info.created_at == info.updated_at
 
 
-async def test_a_conversation_goes_from_owner_to_owner_and_only_the_last_one_can_give_it_free(
+async def test_only_the_latest_owner_can_release_a_conversation(
     store: EventStore,
 ) -> None:
     first = await conversation(store, "c", "one")
@@ -169,7 +143,7 @@ async def test_a_recording_that_cannot_be_stored_is_only_logged(
 ) -> None:
     async with EventStore(tmp_path) as store:
         lease = await conversation(store)
-    await store.record(lease, rows_of([RecordedFrame(-1, AT, TerminalOutput(0, b"late"))]))
+    await store.record(lease, pack_frames([RecordedFrame(-1, AT, TerminalOutput(0, b"late"))]))
     assert "conversation c: The recording could not be stored: the event store is closed" in caplog.text
 
 
@@ -195,13 +169,13 @@ def new(id: str, **more: Any) -> NewConversation:
     return NewConversation(id, "n", "/n", "big", "fork", "c", **more)
 
 
-async def test_a_fork_takes_what_belongs_to_its_events_and_then_what_follows(store: EventStore) -> None:
+async def test_fork_copies_events_pictures_and_recordings(store: EventStore) -> None:
     """More events than are read at once; of the recordings, those that were there before the last event."""
     lease = await conversation(store, "c", *[f"text {number}" for number in range(1001)])
-    picture, blobs = take_out(MessageAction(content="look", image_urls=[url(png())]))
+    picture, blobs = extract_pictures(MessageAction(content="look", image_urls=[url(png())]))
     await store.append(lease, [Draft(picture, EventSource.USER, blobs=blobs)])
     frames = [RecordedFrame(after, AT, TerminalOutput(0, str(after).encode())) for after in (-1, 499, 500, 501)]
-    await store.record(lease, rows_of(frames))
+    await store.record(lease, pack_frames(frames))
     texts = [envelope.event for envelope in await store.read("c")]
     for upto, then in ((500, ["a", "b"]), (0, []), (1001, ["a"]), (-1, ["a"])):
         id = f"upto {upto}"
@@ -228,7 +202,7 @@ async def test_a_fork_takes_what_belongs_to_its_events_and_then_what_follows(sto
 
 async def test_a_stored_conversation_is_created_now_by_default(tmp_path: Path) -> None:
     async with EventStore(tmp_path, clock=lambda: AT) as store:
-        _, blobs = take_out(MessageAction(content="see", image_urls=[url(png())]))
+        _, blobs = extract_pictures(MessageAction(content="see", image_urls=[url(png())]))
         await store.adopt(new("n"), [], blobs=blobs)
         assert [await store.blob("n", blob.ref) for blob in blobs] == list(blobs) != []
         (info,) = await store.conversations()
@@ -287,12 +261,12 @@ async def test_a_deleted_conversation_is_removed_from_the_index(store: EventStor
     assert len(vocabulary(store.path)) == 4 + (indexed + 3 if indexed else 0)
     if later:
         await store.append(lease, [said(f"late{number}") for number in range(later)])
-    assert await store.index_behind() == later
+    assert await store.count_unindexed() == later
     await store.release(lease)
     await store.delete_conversation("c")
     assert vocabulary(store.path) == ["stays", "漢字", "字\u3000\u3000", "漢字\u3000"]
     await store.append(kept, [said("more")])
-    assert (await store.index_behind(), await store.index()) == (1, 0)
+    assert (await store.count_unindexed(), await store.index()) == (1, 0)
 
 
 async def test_the_index_is_made_in_pieces_and_asks_after_each_round(store: EventStore) -> None:
@@ -308,7 +282,7 @@ async def test_the_index_is_made_in_pieces_and_asks_after_each_round(store: Even
     assert await store.index(lambda: True) == 1103
     assert await store.index(is_enough) == 100
     assert asked == [0, 503, 1003]
-    assert await store.index() == await store.index_behind() == 0
+    assert await store.index() == await store.count_unindexed() == 0
     assert len(await store.search("common", limit=9999)) == 1103
 
 

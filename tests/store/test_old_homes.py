@@ -25,20 +25,19 @@ from core.events import (
     EventSource,
     MessageAction,
 )
-from core.import_export.exporter import export
-from core.import_export.formats import FORMATS
+from core.import_export.exporter import FORMATS, export
 from core.import_export.importer import import_file
 from core.replay.player import Player
-from core.store import schema
-from core.store.blobs import Blob, BlobRef, blob_of, pictures_of, put_in
+from core.store import database
+from core.store.blobs import Blob, BlobRef, embed_pictures, parse_data_url, picture_urls
 from core.store.event_store import EventStore
-from core.store.integrity import find_damage
 from core.store.reader import EventReader
+from core.store.repair import find_damage
 from core.store.writer import Draft
 
 ID = "0123456789abcdef0123456789abcdef"
 HOMES = Path(__file__).with_name("homes")
-VERSIONS = range(1, schema.VERSION + 1)
+VERSIONS = range(1, database.VERSION + 1)
 
 
 @pytest.fixture(params=VERSIONS)
@@ -52,19 +51,21 @@ def home(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 async def whole(home: EventReader, id: str = ID) -> list[Envelope]:
     """The events with their pictures in them."""
-    return [replace(each, event=put_in(each.event, await blobs(home, id, each))) for each in await home.read(id)]
+    return [
+        replace(each, event=embed_pictures(each.event, await blobs(home, id, each))) for each in await home.read(id)
+    ]
 
 
 async def blobs(home: EventReader, id: str, envelope: Envelope) -> dict[str, Blob]:
-    refs = [ref for url in pictures_of(envelope.event) if (ref := BlobRef.parse(url)) is not None]
+    refs = [ref for url in picture_urls(envelope.event) if (ref := BlobRef.parse(url)) is not None]
     found = [await home.blob(id, ref) for ref in refs]
     return {blob.ref.digest: blob for blob in found if blob is not None}
 
 
-async def test_its_events_are_those_of_the_newest_version(home: Path, tmp_path: Path) -> None:
+async def test_events_of_an_old_home_equal_those_of_the_newest(home: Path, tmp_path: Path) -> None:
     newest = tmp_path / "newest"
     newest.mkdir()
-    (newest / "handloom.db").write_bytes(gzip.decompress((HOMES / f"version-{schema.VERSION}.db.gz").read_bytes()))
+    (newest / "handloom.db").write_bytes(gzip.decompress((HOMES / f"version-{database.VERSION}.db.gz").read_bytes()))
     async with EventReader(home) as old, EventReader(newest) as new:
         events = await whole(old)
         assert events == await whole(new)
@@ -77,12 +78,12 @@ async def test_its_events_are_those_of_the_newest_version(home: Path, tmp_path: 
     assert isinstance(ran, CmdOutputObservation)
     assert (ran.exit_code, ran.content.count("\n")) == (1, 62)
     assert isinstance(page, BrowserOutputObservation)
-    picture = blob_of(page.screenshot)
+    picture = parse_data_url(page.screenshot)
     assert picture is not None
     assert (picture.ref.width, picture.ref.height) == (16, 10)
 
 
-async def test_it_is_intact_and_searchable_and_can_continue(home: Path) -> None:
+async def test_old_home_is_intact_searchable_and_can_continue(home: Path) -> None:
     async with EventStore(home) as store:
         await store.index()
         assert [hit.event_id for hit in await store.search("pytest")] == [4, 3]
@@ -92,7 +93,7 @@ async def test_it_is_intact_and_searchable_and_can_continue(home: Path) -> None:
     assert find_damage(home / "handloom.db") == []
 
 
-async def test_it_is_replayed(home: Path) -> None:
+async def test_old_home_is_replayed(home: Path) -> None:
     async with EventReader(home) as reader:
         player = Player(reader, ID)
         await player.open()
@@ -121,7 +122,7 @@ async def test_it_is_exported(home: Path, format: str) -> None:
                          "agent_state_changed"]  # fmt: skip
 
 
-async def test_its_archive_is_imported_again(home: Path, tmp_path: Path) -> None:
+async def test_archive_of_an_old_home_is_imported(home: Path, tmp_path: Path) -> None:
     async with EventStore(home) as store:
         await export(store, ID, "archive", tmp_path / "a.zip")
         id, imported = await import_file(store, tmp_path / "a.zip")
@@ -133,5 +134,5 @@ def events_of(envelopes: Sequence[Envelope]) -> list[object]:
     return [(each.id, each.timestamp, each.source, each.cause, each.event) for each in envelopes]
 
 
-def test_there_is_a_home_of_each_version() -> None:
+def test_every_schema_version_has_a_stored_home() -> None:
     assert sorted(path.name for path in HOMES.iterdir()) == [f"version-{number}.db.gz" for number in VERSIONS]

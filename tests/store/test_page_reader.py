@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.store.page_reader import Cell, Pages
+from core.store.page_recovery import Cell, Pages
 
 PAGE_SIZES = [512, 4096]
 VALUES = st.one_of(
@@ -159,7 +159,7 @@ def test_a_file_that_is_not_there_or_empty_has_no_pages(tmp_path: Path) -> None:
 # -- what was deleted ----------------------------------------------------------------------------------------------
 
 
-def test_what_is_on_free_pages_is_left_out(tmp_path: Path) -> None:
+def test_free_pages_are_skipped(tmp_path: Path) -> None:
     """Among so many free pages, the list of them is several pages itself."""
     with database(tmp_path / "db", 512) as made:
         made.execute("CREATE TABLE t (body)")
@@ -195,7 +195,7 @@ def page_of(data: bytearray, number: int, cell: bytes) -> None:
     data[(number - 1) * 512 : number * 512] = leaf.ljust(place, b"\0") + cell
 
 
-def test_a_list_of_free_pages_that_is_damaged_frees_nothing_else(tmp_path: Path) -> None:
+def test_damaged_freelist_frees_no_other_pages(tmp_path: Path) -> None:
     path = tmp_path / "db"
     whole, trunk = with_free_pages(path)
     at = (trunk - 1) * 512
@@ -254,7 +254,7 @@ def test_only_pages_that_are_listed_are_free(tmp_path: Path) -> None:
 # -- damaged pages -------------------------------------------------------------------------------------------------
 
 
-def test_a_file_that_is_cut_off_has_what_is_left(tmp_path: Path) -> None:
+def test_truncated_file_is_read_up_to_its_end(tmp_path: Path) -> None:
     with database(tmp_path / "db", 512) as made:
         made.execute("CREATE TABLE t (body)")
         made.executemany("INSERT INTO t VALUES (?)", [(f"{number}".ljust(100, "x"),) for number in range(60)])
@@ -272,7 +272,7 @@ def test_a_file_that_is_cut_off_has_what_is_left(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("said", [0, 2, 256, 1000, 3000, 32769])
-def test_a_page_size_that_cannot_be_is_taken_for_the_usual_one(tmp_path: Path, said: int) -> None:
+def test_invalid_page_size_falls_back_to_the_default(tmp_path: Path, said: int) -> None:
     with database(tmp_path / "db", 4096) as made:
         made.execute("CREATE TABLE t (body)")
         made.execute("INSERT INTO t VALUES ('kept')")
@@ -322,24 +322,22 @@ GOOD = Cell(1, ("good",))
         (b"\x00", None),
     ],
 )
-def test_a_record_that_is_none_is_left_out_and_others_are_read(
-    tmp_path: Path, payload: bytes, record: tuple[Any, ...] | None
-) -> None:
+def test_invalid_record_is_skipped(tmp_path: Path, payload: bytes, record: tuple[Any, ...] | None) -> None:
     found = cells_with(tmp_path / "db", bytes([len(payload), 7]) + payload)
     assert found == ([GOOD, GOOD] if record is None else [GOOD, Cell(7, record), GOOD])
 
 
-def test_a_cell_that_is_none_is_left_out_and_others_are_read(tmp_path: Path) -> None:
+def test_invalid_cell_is_skipped(tmp_path: Path) -> None:
     for cell in (b"\x00\x07", b"\x7f\x07\x02\x15good", b"\xff" * 9 + b"\x07", b"\xff" * 20):
         assert cells_with(tmp_path / "db", cell) == [GOOD, GOOD]
 
 
 @pytest.mark.parametrize("kind", [0x00, 0x02, 0x05, 0x0C, 0x0E])
-def test_a_page_that_is_no_leaf_has_no_records(tmp_path: Path, kind: int) -> None:
+def test_non_leaf_page_has_no_records(tmp_path: Path, kind: int) -> None:
     assert cells_with(tmp_path / "db", b"", kind=kind) == []
 
 
-def test_a_page_that_says_it_has_more_records_than_it_can_is_read(tmp_path: Path) -> None:
+def test_page_with_an_impossible_record_count_is_read(tmp_path: Path) -> None:
     sound = b"\x06\x01\x02\x15good"
     for number, begin in ((1, 100), (2, 0)):
         head = b"SQLite format 3\0" + struct.pack(">H", 512)
@@ -373,15 +371,13 @@ def long_row(next_page: int) -> bytes:
         (2**32 - 1, 4, False),
     ],
 )
-def test_a_row_whose_further_pages_are_not_there_is_left_out(
-    tmp_path: Path, first: int, second: int, is_whole: bool
-) -> None:
+def test_row_with_missing_overflow_pages_is_skipped(tmp_path: Path, first: int, second: int, is_whole: bool) -> None:
     more = {first: struct.pack(">I", second) + b"x" * 508, second: struct.pack(">I", 0) + b"x" * 508}
     found = cells_with(tmp_path / "db", long_row(first), *(more.get(number, b"") for number in (3, 4)))
     assert found == ([GOOD, Cell(7, ("x" * 1100,)), GOOD] if is_whole else [GOOD, GOOD])
 
 
-def test_a_row_that_goes_on_in_a_free_page_is_left_out(tmp_path: Path) -> None:
+def test_row_with_a_free_overflow_page_is_skipped(tmp_path: Path) -> None:
     more = struct.pack(">I", 4) + b"x" * 508, struct.pack(">I", 0) + b"x" * 508
     cells_with(tmp_path / "db", long_row(3), *more, b"")
     data = bytearray((tmp_path / "db").read_bytes())
@@ -391,7 +387,7 @@ def test_a_row_that_goes_on_in_a_free_page_is_left_out(tmp_path: Path) -> None:
         assert list(pages.cells()) == [GOOD, GOOD]
 
 
-def test_a_row_that_says_it_is_longer_than_the_file_is_left_out_at_once(tmp_path: Path) -> None:
+def test_row_longer_than_the_file_is_skipped_at_once(tmp_path: Path) -> None:
     """Its further pages go round for ever."""
     round_and_round = struct.pack(">I", 3) + b"x" * 508
     cell = b"\xff" * 8 + b"\xff\x07" + b"\x03\x91\x25" + b"x" * 36 + struct.pack(">I", 3)

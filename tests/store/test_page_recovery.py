@@ -30,11 +30,11 @@ from core.events import (
     TerminalOutput,
     envelope_from_dict,
 )
-from core.store import schema
-from core.store.event_rows import ADD_EVENT, NOTE_FACTS, Facts, row_of_event, unpack
-from core.store.page_recovery import LOST, NAMELESS, LostRange, RecoveryResult, is_recording, recover, valid_row
-from core.store.recordings import _HEAD, RecordedFrame, rows_of
-from core.store.sqlite import sqlite3
+from core.store import database
+from core.store.database import sqlite3
+from core.store.event_rows import ADD_EVENT, UPDATE_FACTS, Facts, event_row, unpack
+from core.store.page_recovery import LOST, UNTITLED, LostRange, RecoveryResult, is_recording, recover, valid_row
+from core.store.recordings import _HEAD, RecordedFrame, pack_frames
 from core.store.writer import ADD_BLOB, ADD_RECORDING
 
 AT = datetime(2026, 11, 22, 13, 0, tzinfo=UTC)
@@ -48,7 +48,7 @@ EVENTS: tuple[Event, ...] = (
 )
 PICTURE = b"\x89PNG" * 300
 DIGEST = hashlib.sha256(PICTURE).hexdigest()
-PRINTED = rows_of([RecordedFrame(3, AT, TerminalOutput(2, b"printed" * 10))])[0]
+PRINTED = pack_frames([RecordedFrame(3, AT, TerminalOutput(2, b"printed" * 10))])[0]
 TABLES = ("conversations", "events", "blobs", "recordings", "spending", "leases", "snapshots", "indexed")
 
 
@@ -66,7 +66,7 @@ def envelope(conversation: str, id: int, event: Event | None = None) -> Envelope
 
 def write(path: Path) -> None:
     """Two conversations, the second without pictures, and what was spent on them."""
-    schema.upgrade(path)
+    database.upgrade(path)
     with closing(sqlite3.connect(path, isolation_level=None)) as made:
         made.execute("PRAGMA synchronous = OFF")
         for key, id in ((3, ONE), (4, TWO)):
@@ -79,8 +79,8 @@ def write(path: Path) -> None:
             for number in range(len(EVENTS)):
                 event = envelope(id, number)
                 facts = facts.after(event.event, event.source)
-                made.execute(ADD_EVENT, row_of_event(key, 5, event))
-            made.execute(NOTE_FACTS, facts.row(key))
+                made.execute(ADD_EVENT, event_row(key, 5, event))
+            made.execute(UPDATE_FACTS, facts.row(key))
         made.execute(ADD_BLOB, (3, DIGEST, "image/png", 3, 2, PICTURE))
         made.execute(ADD_RECORDING, (3, PRINTED.after, PRINTED.at.isoformat(), PRINTED.frames))
         made.execute("INSERT INTO spending VALUES ('2026-11-22', 2, 0.5, 1, 1000, 3.5), ('2026-11-23', 1, 0, 0, 5, 1)")
@@ -202,11 +202,11 @@ def test_an_impossible_event_count_is_ignored(home: Path, length: int | str) -> 
 
 def test_events_after_a_too_wide_gap_are_left_out(home: Path) -> None:
     far = 150_000
-    damage(home, ADD_EVENT, values=row_of_event(4, 5, envelope(TWO, far, MessageAction(content="far"))))
+    damage(home, ADD_EVENT, values=event_row(4, 5, envelope(TWO, far, MessageAction(content="far"))))
     done, found = saved(home)
     assert (done.events, done.lost) == (10, [])
     near = 2500
-    damage(home, ADD_EVENT, values=row_of_event(4, 5, envelope(TWO, near, MessageAction(content="near"))))
+    damage(home, ADD_EVENT, values=event_row(4, 5, envelope(TWO, near, MessageAction(content="near"))))
     (home.parent / "new.db").unlink()
     (home.parent / "scratch.db").unlink()
     done, found = saved(home)
@@ -233,7 +233,7 @@ def test_a_conversation_without_its_row_is_recovered_from_its_events(home: Path)
     assert nameless[1] not in (ONE, TWO)
     assert nameless[0:1] + nameless[2:10] == (
         4,
-        NAMELESS,
+        UNTITLED,
         "",
         "",
         AT.isoformat(),
@@ -257,7 +257,7 @@ def test_the_id_of_a_lost_row_is_taken_from_the_index(home: Path) -> None:
 
 
 def test_a_single_event_of_an_unknown_conversation_is_left_out(home: Path) -> None:
-    damage(home, ADD_EVENT, values=row_of_event(77, 5, envelope(TWO, 0)))
+    damage(home, ADD_EVENT, values=event_row(77, 5, envelope(TWO, 0)))
     done, found = saved(home)
     assert done == RecoveryResult(conversations=2, events=10, pictures=1)
     assert {row[0] for row in found["events"]} == {3, 4}
@@ -270,15 +270,15 @@ def test_no_two_conversations_have_the_same_id(home: Path) -> None:
         row = (key, None, ONE, f"again {key}", "", "", AT.isoformat())
         damage(home, "INSERT INTO c (rowid, a, b, c, d, e, f) VALUES (?, ?, ?, ?, ?, ?, ?)", values=row)
     for number in range(2):
-        damage(home, ADD_EVENT, values=row_of_event(8, 5, envelope(TWO, number)))
-        damage(home, ADD_EVENT, values=row_of_event(10, 5, envelope(TWO, number)))
+        damage(home, ADD_EVENT, values=event_row(8, 5, envelope(TWO, number)))
+        damage(home, ADD_EVENT, values=event_row(10, 5, envelope(TWO, number)))
     with_ids(home, (ONE, 4), (TWO, 8), (TWO, 10))
     done, found = saved(home)
     assert (done.conversations, done.nameless) == (4, 3)
     by_key = {row[0]: row[1:3] for row in found["conversations"]}
     assert by_key[3] == (ONE, "title 3")
     assert by_key[4][0] not in (ONE, TWO)
-    assert by_key[8] == (TWO, NAMELESS)
+    assert by_key[8] == (TWO, UNTITLED)
     assert re.fullmatch("[0-9a-f]{32}", by_key[10][0])
     assert len(found["events"]) == 14
 
@@ -329,14 +329,14 @@ def test_an_invalid_conversation_row_is_left_out(home: Path, place: int) -> None
     damage(home, f"INSERT INTO c (rowid, {names}) VALUES (4, {', '.join('?' * 18)})", values=row)
     done, found = saved(home)
     assert (done.conversations, done.nameless, done.events) == (2, 1, 10)
-    assert found["conversations"][1][2] == NAMELESS
+    assert found["conversations"][1][2] == UNTITLED
 
 
 # -- events --------------------------------------------------------------------------------------------------------
 
 
 def row_of(id: int = 3) -> tuple[Any, ...]:
-    return row_of_event(4, 5, envelope(TWO, id))
+    return event_row(4, 5, envelope(TWO, id))
 
 
 @pytest.mark.parametrize(
@@ -369,7 +369,7 @@ def test_a_conversation_key_has_bounds(key: int, is_sound: bool) -> None:
 
 @pytest.mark.parametrize(("id", "is_sound"), [(0, True), (2**31 - 1, True), (2**31, False)])
 def test_an_event_id_has_bounds(id: int, is_sound: bool) -> None:
-    row = row_of_event(4, 5, envelope(TWO, id, MessageAction(content="x")))
+    row = event_row(4, 5, envelope(TWO, id, MessageAction(content="x")))
     assert valid_row(row) == (row if is_sound else None)
 
 

@@ -24,16 +24,17 @@ from core.events import (
     NullObservation,
     TerminalOutput,
 )
+from core.store import database
 from core.store import reader as reader_module
-from core.store import schema
 from core.store.conversations import ConversationFilter
+from core.store.database import sqlite3
 from core.store.event_store import EventStore
 from core.store.locks import FileLock
 from core.store.reader import EventFilter, EventReader, EventTimes, RecordingRow
-from core.store.recordings import RecordedFrame, RecordedRow, rows_of
-from core.store.sqlite import sqlite3
-from core.store.writer import Draft, Lease
+from core.store.recordings import RecordedFrame, RecordedRow, pack_frames
+from core.store.writer import Draft
 from tests.repeated import leaves_nothing_running
+from tests.store.conversations import conversation
 
 AT = datetime(2026, 11, 22, 13, 0, tzinfo=UTC)
 USER, AGENT, SANDBOX = EventSource.USER, EventSource.AGENT, EventSource.ENVIRONMENT
@@ -56,19 +57,12 @@ async def store(tmp_path: Path) -> AsyncIterator[EventStore]:
         yield opened
 
 
-async def conversation(store: EventStore, id: str = "c", *texts: str) -> Lease:
-    lease = await store.create_conversation(id, title="", workspace="/w", model="m")
-    if texts:
-        await store.append(lease, [Draft(MessageAction(content=text), USER) for text in texts])
-    return lease
-
-
 # -- recordings ----------------------------------------------------------------------------------------------------
 
 
 def row(after: int, *pieces: bytes) -> RecordedRow:
     """One stored row, with a frame for each piece."""
-    (made,) = rows_of([RecordedFrame(after, AT, TerminalOutput(7, piece)) for piece in pieces])
+    (made,) = pack_frames([RecordedFrame(after, AT, TerminalOutput(7, piece)) for piece in pieces])
     return made
 
 
@@ -142,7 +136,7 @@ async def test_a_page_of_a_recording_ends_after_so_many_rows(store: EventStore) 
         (1, 2, 10_000, []),
     ],
 )
-async def test_the_end_of_a_recording_has_bytes_and_what_is_before_it_has_none(
+async def test_only_the_end_of_a_recording_has_bytes(
     store: EventStore, after: int, before: int, least_bytes: int, wanted: list[tuple[int, bytes]]
 ) -> None:
     await store.record(await conversation(store), ROWS)
@@ -162,7 +156,7 @@ async def test_rows_without_bytes_are_not_all_read_for_the_end_of_a_recording(st
 # -- times, answers, and the last of a kind ------------------------------------------------------------------------
 
 
-async def test_the_times_of_events_and_the_places_of_turns_are_told(store: EventStore) -> None:
+async def test_event_times_and_turns_are_listed(store: EventStore) -> None:
     drafts = [
         Draft(MessageAction(content="one"), USER), Draft(MessageAction(content="an answer"), AGENT),
         Draft(CmdRunAction(command="ls"), USER), Draft(MessageAction(content="two"), USER),
@@ -330,7 +324,7 @@ async def test_an_opening_that_fails_leaves_the_home_to_others(kind: type[EventR
     async with EventStore(tmp_path) as store:
         path = store.path
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
+        connection.execute(f"PRAGMA user_version = {database.VERSION + 1}")
 
     async def fail() -> None:
         with pytest.raises(StoreVersionError):
@@ -348,7 +342,7 @@ async def test_a_connection_that_fails_leaves_the_home_to_others(
 ) -> None:
     async with EventStore(tmp_path):
         pass
-    monkeypatch.setattr(schema, pragmas, ("SELECT * FROM nowhere",))
+    monkeypatch.setattr(database, pragmas, ("SELECT * FROM nowhere",))
 
     async def fail() -> None:
         with pytest.raises(StoreError, match=r"cannot be opened: no such table: nowhere\. Check the disk"):
@@ -390,7 +384,7 @@ async def test_permissions_of_an_open_home_are_restricted(tmp_path: Path) -> Non
         assert [stat.S_IMODE(path.stat().st_mode) for path in (home, locks, file)] == [0o700, 0o700, 0o600]
 
 
-async def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
+async def test_failed_query_raises_store_error(tmp_path: Path) -> None:
     async with EventStore(tmp_path) as store, EventReader(tmp_path) as reader:
         await store._writer.connection.execute("DROP TABLE spending")
         with pytest.raises(StoreError, match=r"handloom\.db cannot be read: no such table: spending\. Check"):

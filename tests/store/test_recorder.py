@@ -10,9 +10,9 @@ import pytest
 from core.errors import StoreError
 from core.events import CmdOutputObservation, CmdRunAction, EventSource, TerminalOutput
 from core.secrets import Redactor
+from core.store.database import sqlite3
 from core.store.event_store import EventStore
-from core.store.recordings import CUT, MAX_BYTES, ROW_BYTES, RecordedFrame, RecordedRow, Recorder, frames_of
-from core.store.sqlite import sqlite3
+from core.store.recordings import CUT, MAX_BYTES, ROW_BYTES, RecordedFrame, RecordedRow, Recorder, unpack_frames
 from core.stream import EventStream
 from tests.doubles import FINISH, bash
 from tests.session.test_session import conversation, send_and_settle
@@ -27,10 +27,10 @@ def recorder(*secrets: str) -> Recorder:
 
 
 def printed(rows: tuple[RecordedRow, ...]) -> list[RecordedFrame]:
-    return [frame for row in rows for frame in frames_of(row)]
+    return [frame for row in rows for frame in unpack_frames(row)]
 
 
-def test_frames_are_taken_as_they_came() -> None:
+def test_recorder_returns_frames_in_order() -> None:
     of = recorder()
     for after, data in ((0, b"a"), (0, b"\xff\x1b["), (2, b"31m")):
         of.add(TerminalOutput(1, data), after)
@@ -41,7 +41,7 @@ def test_frames_are_taken_as_they_came() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 1000])
-def test_a_secret_is_redacted_however_it_is_cut(size: int) -> None:
+def test_secret_is_redacted_even_if_split_between_frames(size: int) -> None:
     data = b"x" * (ROW_BYTES - 5) + SECRET.encode() + b" and " + SECRET.encode() + b"y" * ROW_BYTES
     of = recorder(SECRET)
     for place in range(0, len(data), size):

@@ -1,4 +1,4 @@
-"""What a damaged index, a deleted conversation and a log without its database come to; whole ones are left alone."""
+"""Damage to a database is found and repaired, and an intact database is left alone."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import StoreBusyError, StoreError
+from core.errors import StoreBusyError, StoreError, StoreVersionError
 from core.events import EventSource, MessageAction
+from core.store.database import VERSION, check_can_open, sqlite3, without_database
 from core.store.event_store import EventStore
-from core.store.integrity import Damage, Part, find_damage
 from core.store.locks import FileLock
-from core.store.repair import database_of, holders, repair
-from core.store.sqlite import sqlite3
+from core.store.repair import Damage, Part, database_path, find_damage, lock_holders, repair
 from core.store.writer import Draft
+from tests.store.test_page_recovery import damage, write
 
 NOW = datetime(2026, 11, 22, 13, 0, tzinfo=UTC)
 TEXTS = (
@@ -68,7 +68,7 @@ async def test_a_search_rebuilds_a_damaged_index(damage: list[str], tmp_path: Pa
     assert find_damage(tmp_path / "handloom.db") == []
 
 
-async def test_a_damaged_index_that_finds_nothing_is_seen_and_keeps_nobody_from_deleting(tmp_path: Path) -> None:
+async def test_damaged_index_is_reported_and_does_not_prevent_deleting(tmp_path: Path) -> None:
     await written(tmp_path, "one", "two")
     change(tmp_path, "UPDATE words_data SET block = zeroblob(20)")
     damages = find_damage(tmp_path / "handloom.db")
@@ -219,12 +219,12 @@ def test_a_home_that_is_open_is_not_repaired(tmp_path: Path) -> None:
     (tmp_path / "locks").mkdir()
     lock = FileLock(tmp_path / "locks" / "share.lock")
     assert lock.try_acquire(shared=True)
-    assert holders(lock.path) == [os.getpid()]
+    assert lock_holders(lock.path) == [os.getpid()]
     with pytest.raises(StoreBusyError, match=rf"Another Handloom \(process {os.getpid()}\) has .* open"):
         repair(tmp_path, FILE, NOW)
     assert file.read_bytes() == b"something else " * 1000
     lock.release()
-    assert holders(lock.path) == holders(tmp_path / "not there") == []
+    assert lock_holders(lock.path) == lock_holders(tmp_path / "not there") == []
     assert repair(tmp_path, FILE, NOW).saved_as is not None
     assert lock.try_acquire(), "whoever mended lets others in"
     lock.release()
@@ -241,11 +241,11 @@ def test_the_target_of_a_linked_database_is_repaired(tmp_path: Path) -> None:
     home.mkdir()
     elsewhere.mkdir()
     link = home / "handloom.db"
-    assert database_of(home) == link
+    assert database_path(home) == link
     link.symlink_to(elsewhere / "handloom.db")
-    assert database_of(home) == link, "it leads nowhere"
+    assert database_path(home) == link, "it leads nowhere"
     damaged(home)
-    assert database_of(home) == elsewhere / "handloom.db"
+    assert database_path(home) == elsewhere / "handloom.db"
     kept = repair(home, FILE, NOW).saved_as
     assert kept is not None
     assert kept.parent == elsewhere
@@ -300,3 +300,119 @@ def test_each_step_is_synced_before_the_next(tmp_path: Path, monkeypatch: pytest
         "rename handloom.db.mending", "sync home", "rename handloom.db", "remove handloom.db-shm", "sync home",
         "rename new.db", "sync home", "remove handloom.db.mending", "sync home",
     ]  # fmt: skip
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    write(tmp_path / "handloom.db")
+    return tmp_path / "handloom.db"
+
+
+@pytest.mark.parametrize(("size", "is_none"), [(None, True), (0, True), (511, True), (512, False), (1000, False)])
+def test_a_log_without_a_usable_database_is_reported(tmp_path: Path, size: int | None, is_none: bool) -> None:
+    path = tmp_path / "handloom.db"
+    if size is not None:
+        path.write_bytes(b"x" * size)
+    assert not without_database(path)
+    (tmp_path / "handloom.db-wal").touch()
+    assert not without_database(path)
+    (tmp_path / "handloom.db-wal").write_bytes(b"x")
+    assert without_database(path) is is_none
+    if is_none:
+        assert find_damage(path) == [
+            Damage(Part.FILE, "its write-ahead log exists, but the database is empty or missing")
+        ]
+        with pytest.raises(StoreError, match="empty or missing"):
+            check_can_open(path)
+
+
+def test_a_missing_database_is_intact_and_a_folder_in_its_place_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "handloom.db"
+    assert find_damage(path) == []
+    check_can_open(path)
+    path.symlink_to("nowhere")
+    assert find_damage(path) == [Damage(Part.FILE, "it is a broken link")]
+    with pytest.raises(StoreError, match="is not a file"):
+        check_can_open(path)
+    path.unlink()
+    path.touch()
+    assert find_damage(path) == []
+    check_can_open(path)
+    path.unlink()
+    path.mkdir()
+    assert find_damage(path) == [Damage(Part.FILE, "it is not a file")]
+    with pytest.raises(StoreError, match="is not a file"):
+        check_can_open(path)
+    (tmp_path / "handloom.db.mending").touch()
+    assert find_damage(path) == [Damage(Part.SWITCH, "a repair was interrupted")]
+
+
+EVENTS_OF_4 = "DELETE FROM events WHERE conversation = 4"
+
+
+@pytest.mark.parametrize(
+    ("statements", "told"),
+    [
+        (["PRAGMA synchronous = OFF"], []),
+        (["DELETE FROM events WHERE conversation = 3 AND id IN (1, 2)"],
+         [(Part.FILE, "the events 1 to 2 of conversation 3 are missing")]),
+        (["DELETE FROM events WHERE conversation = 4 AND id = 0"],
+         [(Part.FILE, "the events 0 to 0 of conversation 4 are missing")]),
+        (["DELETE FROM events WHERE conversation = 4 AND id = 4"],
+         [(Part.FILE, "conversation 4 has a wrong event count")]),
+        ([EVENTS_OF_4], [(Part.FILE, "conversation 4 has a wrong event count")]),
+        (["UPDATE conversations SET event_count = 6 WHERE key = 3"],
+         [(Part.FILE, "conversation 3 has a wrong event count")]),
+        (["UPDATE events SET body = '{}' WHERE conversation = 3 AND id = 2"],
+         [(Part.FILE, "the event 2 of conversation 3 cannot be read")]),
+        (["UPDATE events SET cause = 99 WHERE conversation = 3 AND id = 2"],
+         [(Part.FILE, "the event 2 of conversation 3 cannot be read")]),
+        (["UPDATE blobs SET data = x'00'"], [(Part.FILE, "the picture DIGEST of conversation 3 is damaged")]),
+        (["UPDATE recordings SET at = 'never'"],
+         [(Part.FILE, "the recording of conversation 3 after event 3 is damaged")]),
+        (["DELETE FROM conversations WHERE key = 4"],
+         [(Part.FILE, "row 4 of leases has no row in conversations"),
+          *[(Part.FILE, f"row {number} of events has no row in conversations") for number in range(6, 11)]]),
+        (["INSERT INTO indexed VALUES (4, 6)"],
+         [(Part.INDEX, "the search index has more events of conversation 4 than exist")]),
+        (["INSERT INTO indexed VALUES (4, 5)"],
+         [(Part.INDEX, f"the search index does not find event {number} of conversation 4")
+          for number in range(5)]),
+        (["INSERT INTO snapshots VALUES (4, 5, 'me', '{}')"],
+         [(Part.SNAPSHOTS, "the snapshot of conversation 4 does not match its events")]),
+        (["INSERT INTO snapshots VALUES (4, 4, 'me', '{}')"], []),
+        (["INSERT INTO snapshots VALUES (4, 4, 'me', '{')"],
+         [(Part.SNAPSHOTS, "the snapshot of conversation 4 does not match its events")]),
+        ([f"PRAGMA user_version = {VERSION - 1}"],
+         [(Part.FILE, f"it claims version {VERSION - 1}, but its tables differ")]),
+        ([f"PRAGMA user_version = {VERSION + 101}"],
+         [(Part.FILE, f"it claims version {VERSION + 101}, but its tables differ")]),
+    ],
+)  # fmt: skip
+def test_each_kind_of_damage_is_reported(home: Path, statements: list[str], told: list[tuple[Part, str]]) -> None:
+    damage(home, *statements)
+    before = home.read_bytes()
+    found = [(found.part, found.what) for found in find_damage(home)]
+    for part, what in told:
+        *_, last = what.split("DIGEST")
+        assert any(each.endswith(last) and is_of == part for is_of, each in found), what
+    assert len(found) == len(told)
+    assert home.read_bytes() == before
+
+
+def test_the_number_of_reported_damages_is_bounded(home: Path) -> None:
+    damage(home, *(f"INSERT INTO leases VALUES ({key}, 1, NULL)" for key in range(100, 130)))
+    assert len(find_damage(home)) == 20
+
+
+@pytest.mark.parametrize("ahead", [1, 100])
+def test_a_newer_version_is_not_damage(home: Path, ahead: int) -> None:
+    damage(home, f"PRAGMA user_version = {VERSION + ahead}")
+    with pytest.raises(StoreVersionError, match=f"version {VERSION + ahead}; this one knows {VERSION}"):
+        find_damage(home)
+
+
+def test_a_file_that_is_not_a_database_is_reported(home: Path) -> None:
+    home.write_bytes(b"something else " * 1000)
+    (found,) = find_damage(home)
+    assert found.part is Part.FILE

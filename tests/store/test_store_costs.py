@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 
 import pytest
 
-from core.events import AgentThinkAction, CmdRunAction, EventSource, MessageAction, NullObservation
+from core.events import AgentThinkAction, CmdRunAction, EventSource, NullObservation
+from core.store.database import aiosqlite
 from core.store.event_store import EventStore
 from core.store.reader import EventFilter
-from core.store.sqlite import aiosqlite
 from core.store.writer import Draft, Lease
+from tests.store.conversations import said
 
 LONG = 5_000
 """Events at which V0 appends at a ninth of its first rate."""
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[EventStore]:
-    async with EventStore(tmp_path / "home") as opened:
-        yield opened
 
 
 async def conversation(store: EventStore, name: str, events: int) -> Lease:
@@ -29,10 +23,6 @@ async def conversation(store: EventStore, name: str, events: int) -> Lease:
     for begin in range(0, events, 500):
         await store.append(lease, drafts[begin : begin + 500])
     return lease
-
-
-def said(text: str) -> Draft:
-    return Draft(MessageAction(content=text), EventSource.USER)
 
 
 async def steps_of(connection: aiosqlite.Connection, work: Callable[[], Awaitable[object]]) -> int:

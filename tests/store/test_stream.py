@@ -96,7 +96,7 @@ async def test_a_subscriber_gets_only_the_types_that_it_names(stream: EventStrea
     assert [e.id for e in runs.seen] == [1]
 
 
-async def test_subscribers_take_neither_a_thread_nor_a_clock(stream: EventStream) -> None:
+async def test_subscribers_use_no_threads_or_timers(stream: EventStream) -> None:
     """Who waits for events waits for nothing else: no thread, and no timer that would wake the loop."""
     threads, where = threading.active_count(), set()
 
@@ -112,7 +112,7 @@ async def test_subscribers_take_neither_a_thread_nor_a_clock(stream: EventStream
     assert vars(asyncio.get_running_loop())["_scheduled"] == []
 
 
-async def test_every_callback_runs_in_the_loop_of_its_conversation_for_as_long_as_it_takes(
+async def test_callbacks_run_in_the_loop_of_their_conversation_without_time_limit(
     stream: EventStream,
 ) -> None:
     """A callback awaits what the others set: no loop of its own, and nobody who cuts it off."""

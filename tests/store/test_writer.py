@@ -25,12 +25,13 @@ from core.events import (
     UnknownAction,
     UnknownObservation,
 )
-from core.store import schema
-from core.store.blobs import take_out
-from core.store.event_rows import Facts, kind_of, row_of_event
+from core.store import database
+from core.store.blobs import extract_pictures
+from core.store.database import sqlite3
+from core.store.event_rows import Facts, event_row, kind_of
 from core.store.recordings import RecordedRow
-from core.store.sqlite import sqlite3
 from core.store.writer import Draft, EventWriter, Lease, Spent
+from tests.store.conversations import said
 from tests.store.test_blobs import png, url
 
 AT = datetime(2026, 11, 22, 13, 0, tzinfo=UTC)
@@ -74,7 +75,9 @@ BEFORE = Facts(state="running", has_cost=True, cost=1.5, first_line="begun")
          {"has_cost": True}),
     ],
 )  # fmt: skip
-def test_lists_show_what_events_tell(before: Facts, event: Event, source: EventSource, changes: dict[str, Any]) -> None:
+def test_conversation_facts_follow_the_events(
+    before: Facts, event: Event, source: EventSource, changes: dict[str, Any]
+) -> None:
     assert before.after(event, source) == replace(before, **changes)
 
 
@@ -84,10 +87,10 @@ def test_the_row_of_an_event_has_its_parts_in_columns() -> None:
     assert envelope == Envelope(
         conversation_id="c", id=4, timestamp=AT, source=EventSource.USER, cause=3, event=draft.event
     )
-    *columns, body = row_of_event(7, 2, envelope)
+    *columns, body = event_row(7, 2, envelope)
     assert columns == [7, 4, AT.isoformat(), "user", 3, "action:message", 2]
     assert '"hello"' in body
-    assert row_of_event(7, 2, envelope, b"packed") == (*columns, b"packed")
+    assert event_row(7, 2, envelope, b"packed") == (*columns, b"packed")
 
 
 def test_the_facts_of_a_conversation_are_written_with_its_key() -> None:
@@ -103,7 +106,7 @@ class Home:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.commits = 0
-        schema.upgrade(path)
+        database.upgrade(path)
         self.leases = [Lease(id, key, 1, 0) for key, id in ((1, "a"), (2, "b"))]
         for lease in self.leases:
             named = f"INSERT INTO conversations (key, id, title, workspace, model, created_at) VALUES ({lease.key},"
@@ -134,10 +137,6 @@ async def home(tmp_path: Path) -> AsyncIterator[Home]:
     await made.writer.close()
 
 
-def said(text: str, **more: Any) -> Draft:
-    return Draft(MessageAction(content=text), EventSource.USER, **more)
-
-
 BAD = Draft(CmdRunAction.model_construct(command=float("nan")), EventSource.AGENT)  # type: ignore[arg-type]
 
 
@@ -146,7 +145,7 @@ BAD = Draft(CmdRunAction.model_construct(command=float("nan")), EventSource.AGEN
     [([1], 1), ([1, 1, 1], 1), ([600, 400], 1), ([600, 401], 2), ([1000, 1], 2), ([600, 400, 600, 400], 2),
      ([2000], 1), ([2000, 1, 999], 2), ([1, 2000, 1], 3)],
 )  # fmt: skip
-async def test_appends_that_wait_share_a_commit_of_a_thousand_events(
+async def test_waiting_appends_share_a_commit_of_up_to_a_thousand_events(
     home: Home, sizes: list[int], commits: int
 ) -> None:
     stored = await asyncio.gather(*(home.writer.append(home.leases[0], [said("x")] * size) for size in sizes))
@@ -199,7 +198,7 @@ async def test_an_append_without_a_valid_lease_is_refused_and_the_others_are_sto
     assert not mine.in_doubt, "it is known that nothing was written"
 
 
-async def test_a_commit_that_fails_leaves_nothing_of_any_append_and_the_next_one_is_stored(home: Home) -> None:
+async def test_failed_commit_stores_no_append_and_the_next_one_succeeds(home: Home) -> None:
     a, b = home.leases
     home.all("CREATE TRIGGER full BEFORE INSERT ON events WHEN NEW.conversation = 2 BEGIN SELECT randomblob(-1) / 0,"
              " json('no JSON'); END")  # fmt: skip
@@ -219,7 +218,7 @@ async def test_a_commit_that_fails_leaves_nothing_of_any_append_and_the_next_one
 
 
 async def test_pictures_and_recordings_of_an_event_are_stored_with_it_or_not_at_all(home: Home) -> None:
-    picture, blobs = take_out(MessageAction(content="look", image_urls=[url(png())]))
+    picture, blobs = extract_pictures(MessageAction(content="look", image_urls=[url(png())]))
     row = RecordedRow(-1, AT, b"printed")
     draft = Draft(picture, EventSource.USER, spent=Spent(1, 0.5, 0, 10, 2.0), blobs=blobs, recorded=(row, row))
     tables = {

@@ -17,7 +17,7 @@ from core.events import (
     IPythonRunCellObservation,
     PageShown,
 )
-from core.store.blobs import take_out
+from core.store.blobs import extract_pictures
 from tests.store.test_blobs import png, url
 from tests.tui.workspace.running_app import Running, running, until
 from tui.browser.model import BrowserModel
@@ -47,7 +47,7 @@ def painted(it: Running) -> int:
 
 async def show(it: Running, action: Any, observation: Any) -> None:
     """Have an action and its observation said, whose pictures are in the log."""
-    bare, blobs = take_out(observation)
+    bare, blobs = extract_pictures(observation)
     it.session.stream.blobs.update({blob.ref.digest: blob for blob in blobs})
     cause = await it.session.stream.append(action, EventSource.AGENT)
     await it.session.stream.append(bare, EventSource.AGENT, cause.id)
@@ -128,7 +128,7 @@ async def test_a_figure_stands_in_the_chat_and_a_page_only_where_it_is_unfolded(
 async def test_a_picture_that_is_broken_or_gone_is_said_to_be() -> None:
     async with running(size=(100, 40)) as it:
         whole = url(png(300, 300))
-        observation, (blob,) = take_out(IPythonRunCellObservation(code="", image_urls=[whole]))
+        observation, (blob,) = extract_pictures(IPythonRunCellObservation(code="", image_urls=[whole]))
         it.session.stream.blobs[blob.ref.digest] = type(blob)(blob.ref, blob.data[:50])
         cause = await it.session.stream.append(IPythonRunCellAction(code="x"), EventSource.AGENT)
         await it.session.stream.append(observation, EventSource.AGENT, cause.id)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from core.store.blobs import Blob, BlobRef, blob_of
+from core.store.blobs import Blob, BlobRef, parse_data_url
 from tests.store.test_blobs import png, url
 from tui.terminal_io.graphics.picture_cells import (
     KEPT,
@@ -29,7 +29,7 @@ FLAG = Pixels(2, 4, bytes([255, 0, 0] * 4 + [0, 0, 255] * 4))
 
 
 def blob(colour: str) -> Blob:
-    found = blob_of(url(png(colour=colour)))
+    found = parse_data_url(url(png(colour=colour)))
     assert found is not None
     return found
 

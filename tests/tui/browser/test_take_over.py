@@ -18,7 +18,7 @@ from core.events import (
     EventSource,
     FileDownloadObservation,
 )
-from core.store.blobs import take_out
+from core.store.blobs import extract_pictures
 from runtime.plugins.browser.page_layout import _line_in
 from tests.store.test_blobs import png, url
 from tests.tui.browser.test_browser import show, shown
@@ -242,7 +242,7 @@ async def test_letters_change_with_the_page_under_them() -> None:
         await it.press("f")
         assert it.app.workspace.browser._letters
         other = {**PAGE, "marks": [["33", 200, 200, 300, 30, "link", "other"]]}
-        bare, _ = take_out(page(look=other))
+        bare, _ = extract_pictures(page(look=other))
         await it.session.stream.append(bare, EventSource.USER)
         await it.settle()
         await it.press("a")
@@ -253,7 +253,7 @@ async def test_an_element_that_is_gone_is_said_with_what_to_do() -> None:
     async with running((100, 30)) as it:
         await taken(it)
         error = 'ValueError: Could not find element with bid "9"'
-        bare, _ = take_out(page(last_browser_action_error=error, error=True))
+        bare, _ = extract_pictures(page(last_browser_action_error=error, error=True))
         await it.session.stream.append(bare, EventSource.USER)
         await it.settle()
         assert "The page has changed" in it.screen_text()
@@ -263,7 +263,7 @@ async def test_what_happened_beside_the_step_is_told() -> None:
     async with running((100, 30)) as it:
         await taken(it)
         note = "[A dialog of the page was dismissed: alert 'boo']"
-        bare, _ = take_out(page(content=f"[Current URL: http://a/]\n[Focused element bid: ]\n\n{note}\n"))
+        bare, _ = extract_pictures(page(content=f"[Current URL: http://a/]\n[Focused element bid: ]\n\n{note}\n"))
         step = await it.session.stream.append(_by_user("click('9')"), EventSource.USER)
         await it.session.stream.append(bare, EventSource.USER, step.id)
         await it.settle()

@@ -6,7 +6,7 @@ import pytest
 
 from core.settings.screen_settings import ScreenSettings
 from tests.tui.workspace.running_app import running
-from tui.export.screen import FindingsScreen
+from tui.export.commands import FindingsScreen
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from tui.export.screen import FindingsScreen
         ([*"mwyk", "enter"], None),
     ],
 )
-async def test_only_the_highlighted_row_lets_something_leave(keys: list[str], answer: str | None) -> None:
+async def test_only_the_selected_row_exports(keys: list[str], answer: str | None) -> None:
     async with running() as it:
         answers: list[str | None] = []
         await it.app.push_screen(FindingsScreen(["A key"]), answers.append)
@@ -29,7 +29,7 @@ async def test_only_the_highlighted_row_lets_something_leave(keys: list[str], an
         assert answers == [answer]
 
 
-async def test_keys_of_the_first_moments_let_nothing_leave() -> None:
+async def test_keys_are_ignored_in_the_first_moments() -> None:
     async with running(screen=ScreenSettings()) as it:
         answers: list[str | None] = []
         await it.app.push_screen(FindingsScreen(["A key"]), answers.append)

@@ -135,7 +135,7 @@ async def test_what_stands_on_an_older_page_is_found_once_it_is_loaded() -> None
         stored.stream.store(FileEditAction(path=f"file {n} end"))
     async with running(manager=manager) as it:
         await it.press("ctrl+f", *"file 33 end")
-        assert "no hit · earlier events are not loaded; ↑ loads them" in it.screen_text()
+        assert "no match · earlier events are not loaded; ↑ loads them" in it.screen_text()
         await it.press("up")
         await until(it.pilot, lambda: it.app.workspace.chat.tally.total == 1)
         await it.settle()

@@ -14,8 +14,7 @@ import pytest
 
 from core.conversations.conversation_manager import ConversationManager
 from core.events import Envelope, MessageAction
-from core.replay.log_follower import LogFollower, Owner
-from core.replay.player import AT_ONCE
+from core.replay.player import AT_ONCE, LogFollower, Owner
 from core.settings.config import Settings
 from core.store.reader import EventReader
 from tests.doubles import FINISH, bash, write_script
@@ -26,9 +25,9 @@ from tests.writing import ID, Writer, writer
 from tui.app import HandloomApp
 from tui.cli.options import StartOptions
 from tui.file_watcher import RUNG, Watch, watch
-from tui.replay import follow_commands
-from tui.replay.follow_tab import FollowTab
+from tui.replay import replay_start
 from tui.replay.replay_start import replay_to
+from tui.replay.replay_tab import FollowTab
 from tui.workspace.conversation_start import show_conversation
 from tui.workspace.conversation_status import Mark
 
@@ -95,7 +94,7 @@ async def test_when_the_bell_rings_the_event_can_be_read(tmp_path: Path) -> None
         assert it.rings == before, "who looks rings no bell, or two readers would wake each other for ever"
 
 
-async def test_a_flood_is_told_whole_and_in_order_by_few_looks(tmp_path: Path) -> None:
+async def test_many_events_are_read_in_order_with_few_refreshes(tmp_path: Path) -> None:
     async with writer(tmp_path) as owner, reading(tmp_path) as it, reading(tmp_path) as other:
         begun = asyncio.get_running_loop().time()
         flood = asyncio.ensure_future(owner.do(commits=150, each=20))
@@ -108,7 +107,7 @@ async def test_a_flood_is_told_whole_and_in_order_by_few_looks(tmp_path: Path) -
         assert it.most <= AT_ONCE
 
 
-async def test_whatever_becomes_of_the_conversation_is_seen(tmp_path: Path) -> None:
+async def test_renaming_and_deleting_are_followed(tmp_path: Path) -> None:
     async with writer(tmp_path) as owner, reading(tmp_path) as it:
         await owner.do(commits=3, truncate=True)
         await until_so(it, lambda: len(it.texts) == 3)
@@ -121,7 +120,7 @@ async def test_whatever_becomes_of_the_conversation_is_seen(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("writes", [True, False])
-async def test_of_one_that_is_killed_everything_that_it_stored_is_told(tmp_path: Path, writes: bool) -> None:
+async def test_stored_events_of_a_killed_process_are_shown(tmp_path: Path, writes: bool) -> None:
     async with writer(tmp_path) as owner, reading(tmp_path) as it:
         await owner.do(commits=40)
         flood = asyncio.ensure_future(owner.do(commits=100_000 if writes else 20))
@@ -178,7 +177,7 @@ def does_nothing(it: Running) -> bool:
     return bell._resting is None and timers[0] is None and not timers[1]._active.is_set() and not works
 
 
-async def test_a_question_is_seen_and_only_its_owner_answers_it_then_it_goes_on_here(tmp_path: Path) -> None:
+async def test_question_is_answered_by_the_owner_before_the_takeover(tmp_path: Path) -> None:
     settings = Settings.model_validate({"agent": {"confirm": "always"}})
     turns = [{"tool_calls": [bash("echo seen-$((40+2))")]}, FINISH, {"text": "It goes on here."}]
     home, made = tmp_path / "home", {"make_runtime": WarmRuntime, "environ": {}}
@@ -212,7 +211,7 @@ async def test_a_question_is_seen_and_only_its_owner_answers_it_then_it_goes_on_
             await until(it.pilot, lambda: does_nothing(it))
             it.app.workspace.prompt.put("a draft")
             await there.close(session.id)
-            await shows(it, "open nowhere: b goes on with it here", "is no longer open in")
+            await shows(it, "not open anywhere: b continues it here", "is no longer open in")
             await it.pilot.press("b")
             await until(it.pilot, lambda: it.app.tabs.conversation is not None)
             await it.settle()
@@ -222,7 +221,7 @@ async def test_a_question_is_seen_and_only_its_owner_answers_it_then_it_goes_on_
             await shows(it, "It goes on here.")
 
 
-async def test_who_went_back_stands_still_and_end_follows_again(
+async def test_following_stops_while_seeking_and_resumes_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And where nothing rings, End reads on."""
@@ -246,9 +245,9 @@ async def test_who_went_back_stands_still_and_end_follows_again(
                 await owner.do(commits=5)
                 await shows(it, "event 66 of 66")
                 assert it.app.workspace.chat.scroll_offset == before
-            monkeypatch.setattr(follow_commands, "watch", lambda *_args, **_named: None)
+            monkeypatch.setattr(replay_start, "watch", lambda *_args, **_named: None)
             async with replaying(double, owner) as it:
-                await shows(it, "End reads what is new from process", "event 66 of 66")
+                await shows(it, "End loads new events from process", "event 66 of 66")
                 await owner.do(commits=1)
                 await it.pilot.press("end")
                 await shows(it, "event 67 of 67")
@@ -260,5 +259,5 @@ async def replaying(double: ManagerDouble, owner: Writer) -> AsyncIterator[Runni
     from tests.tui.workspace.running_app import running
 
     async with running((120, 30), double) as it:
-        await follow_commands.follow(it.app, ID)
+        await replay_start.follow(it.app, ID)
         yield it

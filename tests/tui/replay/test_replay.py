@@ -65,7 +65,7 @@ async def test_many_keys_at_once_all_count(tmp_path: Path) -> None:
         assert await press(it, *["left"] * 12) == 17
 
 
-async def test_playing_ends_by_itself_and_begins_anew_from_the_end(tmp_path: Path) -> None:
+async def test_playing_stops_at_the_end_and_restarts_from_there(tmp_path: Path) -> None:
     await a_tape().keep(tmp_path)
     async with replaying(tmp_path, "tape") as it:
         await it.pilot.press(*["plus"] * 9, "s")
@@ -77,7 +77,7 @@ async def test_playing_ends_by_itself_and_begins_anew_from_the_end(tmp_path: Pat
         assert await press(it, "space") < 10
 
 
-async def test_the_footer_tells_state_and_cost_as_they_were(tmp_path: Path) -> None:
+async def test_footer_shows_state_and_cost_of_the_position(tmp_path: Path) -> None:
     await a_tape().keep(tmp_path)
     async with replaying(tmp_path, "tape") as it:
         await go(it, 4)
@@ -90,7 +90,7 @@ async def test_the_footer_tells_state_and_cost_as_they_were(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("events_between", [0, 150])
-async def test_the_footer_tells_the_mode_that_the_user_had_chosen(tmp_path: Path, events_between: int) -> None:
+async def test_footer_shows_the_mode_of_the_position(tmp_path: Path, events_between: int) -> None:
     tape = Tape(pace_s=1.0)
     tape.say("First thing.")
     chosen = tape.add(ModeAction(mode="plan"), EventSource.USER)
@@ -107,7 +107,7 @@ async def test_the_footer_tells_the_mode_that_the_user_had_chosen(tmp_path: Path
         assert modes == ["", "plan", "plan", ""]
 
 
-async def test_the_footer_tells_how_often_the_agent_had_answered(tmp_path: Path) -> None:
+async def test_footer_shows_the_iterations_of_the_position(tmp_path: Path) -> None:
     tape = Tape()
     asked = tape.say("Count.")
     for number in range(3):
@@ -115,7 +115,7 @@ async def test_the_footer_tells_how_often_the_agent_had_answered(tmp_path: Path)
         asked = tape.add(CmdOutputObservation(content=str(number), command=""), SANDBOX, asked)
     await tape.keep(tmp_path)
     async with replaying(tmp_path, "tape") as it:
-        await until(it.pilot, lambda: bool(replay(it).signs.answers))
+        await until(it.pilot, lambda: bool(replay(it).highlights.answers))
         for event, told in ((6, "3/—"), (3, "2/—"), (1, "1/—")):
             await go(it, event)
             assert told in it.screen_text()
@@ -123,7 +123,7 @@ async def test_the_footer_tells_how_often_the_agent_had_answered(tmp_path: Path)
         assert "/—" not in it.screen_text().splitlines()[-2]
 
 
-async def test_the_tab_says_what_it_is(tmp_path: Path) -> None:
+async def test_tab_title_names_the_replay(tmp_path: Path) -> None:
     await a_tape().keep(tmp_path)
     async with replaying(tmp_path, "tape") as it:
         assert "↺ Replay: A tape" in it.screen_text().splitlines()[0]
@@ -135,7 +135,7 @@ async def test_marks_are_set_kept_and_gone_to(tmp_path: Path) -> None:
     await a_tape().keep(tmp_path)
     async with replaying(tmp_path, "tape") as it:
         assert await press(it, "apostrophe") == -1
-        assert "Nothing is marked" in it.screen_text()
+        assert "No event is marked" in it.screen_text()
         await go(it, 3)
         await press(it, "m")
         await go(it, 8)
@@ -145,7 +145,7 @@ async def test_marks_are_set_kept_and_gone_to(tmp_path: Path) -> None:
         await press(it, "m")
         assert Bookmarks(tmp_path).read("tape") == [8]
     async with replaying(tmp_path, "tape") as it:
-        assert replay(it).marks == [8]
+        assert replay(it).bookmarks == [8]
 
 
 async def test_words_are_searched_and_hits_gone_through(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ async def test_words_are_searched_and_hits_gone_through(tmp_path: Path) -> None:
         assert "“gnu” is not in this conversation." in it.screen_text()
 
 
-async def test_a_click_on_the_line_goes_there(tmp_path: Path) -> None:
+async def test_click_on_the_timeline_seeks(tmp_path: Path) -> None:
     await a_tape().keep(tmp_path)
     async with replaying(tmp_path, "tape") as it:
         bar = it.app.workspace.transport
@@ -171,14 +171,14 @@ async def test_a_click_on_the_line_goes_there(tmp_path: Path) -> None:
 async def test_errors_and_turns_stand_on_the_line(tmp_path: Path) -> None:
     await a_tape().keep(tmp_path)
     async with replaying(tmp_path, "tape") as it:
-        await until(it.pilot, lambda: bool(replay(it).signs.errors))
+        await until(it.pilot, lambda: bool(replay(it).highlights.errors))
         await settle(it)
         (line,) = (line for line in it.screen_text().splitlines() if "┃" in line)
         assert line.count("┃") >= 1
         assert "✕" in line
 
 
-async def test_a_filter_and_a_plan_stay_wanted_when_it_goes_elsewhere(tmp_path: Path) -> None:
+async def test_filter_and_plan_are_kept_while_seeking(tmp_path: Path) -> None:
     await a_tape().keep(tmp_path)
     async with replaying(tmp_path, "tape") as it:
         await go(it, 10)
@@ -188,7 +188,7 @@ async def test_a_filter_and_a_plan_stay_wanted_when_it_goes_elsewhere(tmp_path: 
         assert str(replay(it).events.filter) == "type=run"
 
 
-async def test_a_command_that_acts_says_why_it_cannot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_acting_command_is_refused_with_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await a_tape().keep(tmp_path)
     async with replaying(tmp_path, "tape", (80, 24)) as it:
         told: list[str] = []
@@ -199,7 +199,7 @@ async def test_a_command_that_acts_says_why_it_cannot(tmp_path: Path, monkeypatc
             assert told == [WHY_NOT], command
 
 
-async def test_what_needs_a_workspace_says_that_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_command_without_its_workspace_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await a_tape().keep(tmp_path)
     async with replaying(tmp_path, "tape", (80, 24)) as it:
         told: list[str] = []
@@ -211,7 +211,7 @@ async def test_what_needs_a_workspace_says_that_there_is_none(tmp_path: Path, mo
             assert told == [NO_WORKSPACE], command
 
 
-async def test_a_replay_stands_beside_a_living_conversation_and_hands_the_prompt_back(tmp_path: Path) -> None:
+async def test_replay_opens_beside_a_conversation_and_restores_the_prompt(tmp_path: Path) -> None:
     await a_tape().keep(tmp_path)
     async with running() as it:
         prompt = it.app.workspace.prompt
@@ -232,7 +232,7 @@ async def test_a_replay_stands_beside_a_living_conversation_and_hands_the_prompt
         assert it.app.focused is prompt
 
 
-async def test_back_to_the_conversation_leaves_the_replay(tmp_path: Path) -> None:
+async def test_opening_the_conversation_closes_the_replay(tmp_path: Path) -> None:
     async with running() as it:
         tape = a_tape()
         tape.id = it.session.info.id
@@ -258,13 +258,13 @@ async def test_a_fork_is_made_at_the_event_that_is_shown(tmp_path: Path) -> None
         assert it.manager.forked == [("tape", 3, True)]
 
 
-def test_times_are_read_as_they_are_shown() -> None:
+def test_times_are_parsed_as_shown() -> None:
     assert [seconds_of(text) for text in ("0:07", "12:45", "1:02:03", "12", "", "a:b", ":", "1:2:3:4")] == [
         7, 765, 3723, None, None, None, None, None,
     ]  # fmt: skip
 
 
-async def test_what_is_hidden_never_has_the_keys(tmp_path: Path) -> None:
+async def test_hidden_widgets_never_have_the_focus(tmp_path: Path) -> None:
     await a_tape().keep(tmp_path)
     async with replaying(tmp_path, "tape") as it:
         workspace = it.app.workspace

@@ -58,7 +58,7 @@ def same(seen: Cells, replayed: Cells, event: int) -> None:
 
 
 @pytest.mark.parametrize("width", [160, 80])
-async def test_stepping_shows_what_was_seen(tmp_path: Path, width: int) -> None:
+async def test_stepping_shows_the_live_screens(tmp_path: Path, width: int) -> None:
     tape = a_session()
     await tape.keep(tmp_path)
     seen = await as_it_was(tape.lived, width)
@@ -71,9 +71,7 @@ async def test_stepping_shows_what_was_seen(tmp_path: Path, width: int) -> None:
 
 
 @pytest.mark.parametrize("page", [100, 8])
-async def test_seeking_from_anywhere_shows_what_was_seen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: int
-) -> None:
+async def test_seeking_shows_the_live_screens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: int) -> None:
     monkeypatch.setattr(
         "core.replay.timeline.PAGE", page
     )  # with short pages, what stands longer comes from before them
@@ -85,20 +83,20 @@ async def test_seeking_from_anywhere_shows_what_was_seen(
             same(seen[event], await go(it, event), event)
 
 
-async def test_playing_shows_what_was_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_playing_shows_the_live_screens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tape = a_session()
     await tape.keep(tmp_path)
     seen = await as_it_was(tape.lived)
     compared = set()
     async with replaying(tmp_path, tape.id) as it:
         tab = replay(it)
-        now, told, show, wrong = [0.0], list[Item](), tab._show, list[AssertionError]()
+        now, told, show, wrong = [0.0], list[Item](), tab._apply_items, list[AssertionError]()
 
         def listening(items: Sequence[Item]) -> None:
             told.extend(items)
             show(items)
 
-        monkeypatch.setattr(tab, "_show", listening)
+        monkeypatch.setattr(tab, "_apply_items", listening)
 
         async def sleep(seconds: float) -> None:
             await settle(it)
@@ -124,7 +122,7 @@ async def test_playing_shows_what_was_seen(tmp_path: Path, monkeypatch: pytest.M
 COLOURS = "for n in 1 2 3; do printf '\\033[3%dmline %d\\033[0m\\n' $n $n; done"
 
 
-async def test_what_a_real_shell_printed_is_replayed_byte_for_byte(tmp_path: Path) -> None:
+async def test_output_of_a_real_shell_is_replayed_byte_for_byte(tmp_path: Path) -> None:
     turns = [
         {"text": "First some **colours**.", "tool_calls": [call("execute_bash", command=COLOURS)]},
         {"text": "And a bar.", "tool_calls": [call("execute_bash", command="printf '10%%\\r50%%\\r100%%\\n'; false")]},

@@ -9,11 +9,10 @@ from rich.cells import cell_len
 
 from core.events import CmdOutputMetadata, CmdOutputObservation, CmdRunAction, Envelope, EventSource
 from core.rerun.alignment import Pair
-from core.rerun.comparison import compare
-from core.rerun.normalization import RULES, Origin
+from core.rerun.comparison import RULES, Origin, compare
 from core.rerun.recipe import Step
+from tui.rerun.comparison_sheet import RULES as RULE_WORDS
 from tui.rerun.comparison_sheet import Sheet, head
-from tui.rerun.run_text import RULES as RULE_WORDS
 
 
 def pair_of(recorded: str, new: str, command: str = "make") -> Pair:
@@ -31,7 +30,7 @@ def text_of(sheet: Sheet) -> list[str]:
     return ["".join(text for _, text in sheet.row(y)).rstrip() for y in range(sheet.height)]
 
 
-def test_side_by_side_the_recorded_stands_left_and_the_new_right() -> None:
+def test_recorded_result_is_left_of_the_new_one() -> None:
     sheet = Sheet(pair_of("same\nold\ntook 1 ms", "same\nnew\ntook 2 ms"), 43, is_split=True)
     assert text_of(sheet) == [
         "  [exit code 0]      │   [exit code 0]",
@@ -42,19 +41,19 @@ def test_side_by_side_the_recorded_stands_left_and_the_new_right() -> None:
     assert sheet.first_difference == 2
 
 
-def test_in_one_column_the_new_stands_below_the_recorded() -> None:
+def test_new_result_is_below_the_recorded_one_in_one_column() -> None:
     sheet = Sheet(pair_of("same\nold\ntook 1 ms", "same\nnew\ntook 2 ms"), 40, is_split=False)
     assert text_of(sheet) == ["  [exit code 0]", "  same", "- old", "+ new", "≈ took 2 ms"]
 
 
-def test_what_differs_within_a_line_is_marked() -> None:
+def test_differences_within_a_line_are_marked() -> None:
     sheet = Sheet(pair_of("the old word", "the new word"), 40, is_split=False)
     assert sheet.row(1) == [("old", "- "), ("old", "the "), ("old-word", "old"), ("old", " word")]
 
 
 @pytest.mark.parametrize("text", ["x" * 95, "语" * 40, "e\N{COMBINING ACUTE ACCENT}" * 60, ""])
 @pytest.mark.parametrize("is_split", [True, False])
-def test_long_lines_go_on_below_and_nothing_is_lost(text: str, is_split: bool) -> None:
+def test_long_lines_wrap_completely(text: str, is_split: bool) -> None:
     sheet = Sheet(pair_of(text, text + "!"), 50, is_split=is_split)
     rows = [sheet.row(y) for y in range(sheet.height)]
     assert all(cell_len("".join(text for _, text in row)) <= 50 for row in rows)
@@ -68,11 +67,11 @@ def test_hostile_output_is_made_visible() -> None:
     assert not set("\x1b\x07\u202e") & set(shown)
 
 
-def test_the_head_says_what_was_done_and_how_it_came_out() -> None:
+def test_header_shows_action_and_outcome() -> None:
     rows = head(pair_of("took 1 ms", "took 2 ms", command="make\x1b all"), 60, is_split=False)
     assert ["".join(text for _, text in row) for row in rows] == [
         "Running command: make␛ all",
-        "same but for what always differs · but for: durations",
+        "same except for expected differences · except for: durations",
         "",
     ]
 
@@ -81,6 +80,6 @@ def test_every_rule_has_its_words() -> None:
     assert set(RULE_WORDS) == {rule.name for rule in RULES} | {"workspace", "host"}
 
 
-def test_a_result_of_a_million_lines_is_laid_out_for_what_is_shown_of_it() -> None:
+def test_only_visible_lines_of_a_huge_result_are_laid_out() -> None:
     many = "\n".join(map(str, range(200_000)))
     assert Sheet(pair_of(many, many), 100, is_split=True).height == 10_000

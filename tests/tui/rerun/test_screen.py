@@ -20,8 +20,7 @@ from tests.rerun.runs import managing, recorded
 from tests.tui.workspace.running_app import until
 from tui.app import HandloomApp
 from tui.cli.options import StartOptions
-from tui.rerun.screen import AgainScreen
-from tui.rerun.view import ResultView
+from tui.rerun.screen import RerunScreen, ResultView
 
 TURNS: list[dict[str, Any]] = [{"tool_calls": [bash("echo same"), bash("cat given"), bash("echo last")]}, FINISH]
 
@@ -46,13 +45,13 @@ async def workspace(
             yield app, pilot, manager
 
 
-async def run_again(app: HandloomApp, pilot: Pilot[None], *choose: str) -> AgainScreen:
+async def run_again(app: HandloomApp, pilot: Pilot[None], *choose: str) -> RerunScreen:
     """By the keys of the user: the leader, then the way to run it."""
     await pilot.press("ctrl+x", "A")
     await until(pilot, lambda: app.screen is not app.workspace)
     await pilot.press(*choose, "enter")
-    await until(pilot, lambda: isinstance(app.screen, AgainScreen))
-    assert isinstance(app.screen, AgainScreen)
+    await until(pilot, lambda: isinstance(app.screen, RerunScreen))
+    assert isinstance(app.screen, RerunScreen)
     return app.screen
 
 
@@ -61,7 +60,7 @@ def shown(app: HandloomApp) -> str:
     return "\n".join("".join(segment.text for segment in strip) for strip in lines)
 
 
-def result_rows(screen: AgainScreen) -> list[str]:
+def result_rows(screen: RerunScreen) -> list[str]:
     view = screen.query_one(ResultView)
     return [view.render_line(y).text.rstrip() for y in range(view.size.height)]
 
@@ -69,7 +68,7 @@ def result_rows(screen: AgainScreen) -> list[str]:
 async def test_a_session_is_run_again_and_looked_at(tmp_path: Path) -> None:
     async with workspace(tmp_path) as (app, pilot, _):
         screen = await run_again(app, pilot)
-        await until(pilot, lambda: "Over" in shown(app))
+        await until(pilot, lambda: "Finished ·" in shown(app))
         assert [pair.outcome for pair in screen.actions.pairing.pairs] == [Outcome.SAME] * 3
         assert "3 same" in shown(app)
         await pilot.press("home")
@@ -82,25 +81,25 @@ async def test_a_session_is_run_again_and_looked_at(tmp_path: Path) -> None:
         assert (run.session.info.origin, len(app.tabs.all)) == ("again", 2)
 
 
-async def test_it_waits_at_the_first_difference_steps_and_goes_on(tmp_path: Path) -> None:
+async def test_screen_stops_at_the_first_difference_steps_and_continues(tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     (other / "given").write_text("now\n")
     async with workspace(tmp_path) as (app, pilot, manager):
         assert app.tabs.current is not None
-        from core.rerun.runner import begin
+        from core.rerun.runner import start_rerun
 
-        again = await begin(manager, app.tabs.current.id, workspace=str(other), stops_at_first=True)
-        screen = AgainScreen("go", again.pairing, again, app.attempt)
+        rerun = await start_rerun(manager, app.tabs.current.id, workspace=str(other), stop_at_difference=True)
+        screen = RerunScreen("go", rerun.pairing, rerun, app.attempt)
         app.push_screen(screen)
-        app.attempt(_play(again.play))
+        app.attempt(_play(rerun.play))
         await until(pilot, lambda: "Stopped at the first difference" in shown(app))
-        assert [pair.outcome for pair in again.pairing.pairs] == [Outcome.SAME, Outcome.DIFFERENT, None]
+        assert [pair.outcome for pair in rerun.pairing.pairs] == [Outcome.SAME, Outcome.DIFFERENT, None]
         assert any("- then" in row and "+ now" in row for row in result_rows(screen))
         await pilot.press("s")
-        await until(pilot, lambda: again.pairing.pairs[2].outcome is Outcome.SAME and again.gate.holds)
+        await until(pilot, lambda: rerun.pairing.pairs[2].outcome is Outcome.SAME and rerun.control.is_waiting)
         await pilot.press("space")
-        await until(pilot, lambda: "Over" in shown(app))
+        await until(pilot, lambda: "Finished ·" in shown(app))
         await pilot.press("home", "n")
         assert screen.actions.cursor == 1
         await pilot.press("end", "N")
@@ -114,7 +113,7 @@ async def _play(play: Callable[[], Any]) -> None:
 async def test_below_a_hundred_columns_results_stand_in_one_column(tmp_path: Path) -> None:
     async with workspace(tmp_path, size=(80, 24)) as (app, pilot, _):
         screen = await run_again(app, pilot)
-        await until(pilot, lambda: "Over" in shown(app))
+        await until(pilot, lambda: "Finished ·" in shown(app))
         await until(pilot, lambda: "  [exit code 0]" in result_rows(screen))
         assert not any("│" in row for row in result_rows(screen))
         await pilot.resize_terminal(120, 30)
@@ -124,15 +123,15 @@ async def test_below_a_hundred_columns_results_stand_in_one_column(tmp_path: Pat
 async def test_a_run_that_is_over_is_compared_anew_from_the_two_logs(tmp_path: Path) -> None:
     async with workspace(tmp_path) as (app, pilot, _):
         await run_again(app, pilot)
-        await until(pilot, lambda: "Over" in shown(app))
+        await until(pilot, lambda: "Finished ·" in shown(app))
         before = shown(app).splitlines()[5:]
         await pilot.press("escape")
         app.reruns._runs.clear()  # as after a restart
         await pilot.press("ctrl+x", "A")
-        await until(pilot, lambda: isinstance(app.screen, AgainScreen))
+        await until(pilot, lambda: isinstance(app.screen, RerunScreen))
         await until(pilot, lambda: "3 same" in shown(app))
         screen = app.screen
-        assert isinstance(screen, AgainScreen)
+        assert isinstance(screen, RerunScreen)
         await pilot.press("end")
         await pilot.pause()
         assert [line for line in shown(app).splitlines() if "echo last" in line] == [
@@ -140,25 +139,25 @@ async def test_a_run_that_is_over_is_compared_anew_from_the_two_logs(tmp_path: P
         ]
 
 
-async def test_what_the_run_asks_is_answered_here(tmp_path: Path) -> None:
+async def test_approval_is_answered_on_the_screen(tmp_path: Path) -> None:
     async with workspace(tmp_path) as (app, pilot, manager):
         settings = manager.settings
         agent = settings.agent.model_copy(update={"confirm": ConfirmMode.ALWAYS})
         manager.settings = settings.model_copy(update={"agent": agent})
         screen = await run_again(app, pilot)
-        await until(pilot, lambda: "Asks whether to run" in shown(app))
+        await until(pilot, lambda: "Waiting for approval" in shown(app))
         for number, keys in enumerate((("down", "enter"), ("enter",), ("enter",))):
             await until(pilot, partial(_asks, app, screen, number))
             await pilot.press("enter")
             await until(pilot, lambda: "Run the next action?" in shown(app))
             await pilot.press(*keys)
             await until(pilot, lambda: app.screen is screen)
-        await until(pilot, lambda: "Over" in shown(app))
+        await until(pilot, lambda: "Finished ·" in shown(app))
         outcomes = [pair.outcome for pair in screen.actions.pairing.pairs]
         assert outcomes == [Outcome.MISSING, Outcome.SAME, Outcome.SAME]
 
 
-def _asks(app: HandloomApp, screen: AgainScreen, number: int) -> bool:
+def _asks(app: HandloomApp, screen: RerunScreen, number: int) -> bool:
     """Whether the run asks about the action of this number."""
     new = screen.actions.pairing.pairs[number].new
     return (
@@ -176,14 +175,14 @@ async def test_another_folder_is_named_by_the_user(tmp_path: Path) -> None:
         await pilot.press("down", "down", "enter")
         await until(pilot, lambda: "Folder to run in" in shown(app))
         await pilot.press(*os.fspath(other), "enter")
-        await until(pilot, lambda: isinstance(app.screen, AgainScreen))
-        await until(pilot, lambda: "Over" in shown(app))
+        await until(pilot, lambda: isinstance(app.screen, RerunScreen))
+        await until(pilot, lambda: "Finished ·" in shown(app))
         assert "1 different" in shown(app)
         assert app.tabs.conversation is not None
         assert app.tabs.conversation.session.info.workspace == str(other)
 
 
-async def test_closing_the_tab_of_a_run_that_waits_ends_it_and_its_sandbox(tmp_path: Path) -> None:
+async def test_closing_the_tab_ends_a_waiting_run_and_its_sandbox(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.write_text("then\n")
     turns = [{"tool_calls": [bash(f"cat {outside}"), bash("echo last")]}, FINISH]
@@ -191,30 +190,30 @@ async def test_closing_the_tab_of_a_run_that_waits_ends_it_and_its_sandbox(tmp_p
         outside.write_text("now\n")
         before = set(app.workers)
         screen = await run_again(app, pilot, "down")
-        again = screen._again
-        assert again is not None
-        await until(pilot, lambda: again.stopped_at is not None and again.gate.holds)
+        rerun = screen._rerun
+        assert rerun is not None
+        await until(pilot, lambda: rerun.stopped_at is not None and rerun.control.is_waiting)
         await pilot.press("escape")
         await until(pilot, lambda: app.screen is app.workspace)
         run = app.tabs.conversation
         assert run is not None
-        assert run.session is again.session
+        assert run.session is rerun.session
         await app.tabs._close(run)
         await until(pilot, lambda: not any(worker.is_running for worker in app.workers if worker not in before))
-        assert not manager.is_open(again.session.id)
-        assert again.session.runtime.server_pid is None  # type: ignore[attr-defined]
-        assert not Path(again.session.info.workspace).exists()
+        assert not manager.is_open(rerun.session.id)
+        assert rerun.session.runtime.server_pid is None  # type: ignore[attr-defined]
+        assert not Path(rerun.session.info.workspace).exists()
 
 
-async def test_where_the_tab_of_a_run_that_asks_is_closed_the_replay_beside_it_has_the_keys(tmp_path: Path) -> None:
+async def test_focus_moves_to_the_replay_when_a_waiting_run_is_closed(tmp_path: Path) -> None:
     async with workspace(tmp_path) as (app, pilot, manager):
         await pilot.press("ctrl+x", "P")
         await until(pilot, lambda: app.tabs.current is not None and app.tabs.current.is_replay)
         manager.settings = Settings.model_validate({"agent": {"confirm": "always"}})
         await run_again(app, pilot)
-        await until(pilot, lambda: "Asks whether" in shown(app))
+        await until(pilot, lambda: "Waiting for approval" in shown(app))
         await pilot.press("enter", "enter")
-        await until(pilot, lambda: "1 same" in shown(app) and "Asks whether" in shown(app))
+        await until(pilot, lambda: "1 same" in shown(app) and "Waiting for approval" in shown(app))
         await pilot.press("escape")
         await until(pilot, lambda: app.workspace.question is not None)
         await pilot.press("ctrl+x", "w")

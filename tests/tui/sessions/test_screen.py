@@ -27,8 +27,8 @@ from tui.dialogs.dialog import SureScreen, TextScreen
 from tui.dialogs.key_guard import LastKey
 from tui.sessions.conversation_list import Entry
 from tui.sessions.screen import SessionsScreen
-from tui.sessions.session_rows import CLOSED, Standing, entry_lines, hit_line
-from tui.sessions.session_search import Ways, Whereabouts, Wish
+from tui.sessions.session_rows import CLOSED, OpenState, entry_lines, hit_line
+from tui.sessions.session_search import ScreenState, SessionActions, SessionChoice
 from tui.sessions.view import ChipBar, RowsView
 from tui.workspace.conversation_status import Mark
 
@@ -37,13 +37,13 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 @dataclass
 class Home:
-    """A store with conversations, and what the screen did through its ways."""
+    """A store with conversations, and what the screen did through its actions."""
 
     store: EventStore
     renamed: list[tuple[str, str]] = field(default_factory=list)
     busy: set[str] = field(default_factory=set)
     out_of_reach: set[str] = field(default_factory=set)
-    standings: dict[str, Standing] = field(default_factory=dict)
+    open_states: dict[str, OpenState] = field(default_factory=dict)
 
     async def put(self, id: str, title: str = "", *said: str, minutes: int = 0, **named: str) -> None:
         """A conversation in which this was said, ended so many minutes before NOW."""
@@ -83,8 +83,8 @@ class Home:
             if isinstance(envelope.event, MessageAction)
         ]
 
-    async def stand(self, infos: Sequence[ConversationInfo]) -> Mapping[str, Standing]:
-        return self.standings
+    async def stand(self, infos: Sequence[ConversationInfo]) -> Mapping[str, OpenState]:
+        return self.open_states
 
     async def ids(self) -> set[str]:
         return {info.id for info in await self.store.conversations()}
@@ -93,16 +93,16 @@ class Home:
 class Host(App[None]):
     """Shows the screen and keeps its answer."""
 
-    def __init__(self, home: Home, place: Whereabouts) -> None:
+    def __init__(self, home: Home, place: ScreenState) -> None:
         super().__init__()
         self.options = StartOptions("/work", screen=ScreenSettings(question_guard_ms=0))
         self.last_key = LastKey()
         self.clock = time.monotonic
         self.home, self.place = home, place
-        self.answers: list[Wish | None] = []
+        self.answers: list[SessionChoice | None] = []
 
     def on_mount(self) -> None:
-        ways = Ways(
+        actions = SessionActions(
             self.home.store,
             self.home.stand,
             self.home.said,
@@ -110,7 +110,7 @@ class Host(App[None]):
             self.home.rename,
             self.home.delete,
         )
-        self.push_screen(SessionsScreen(ways, "/work", self.place, lambda: NOW), self.answers.append)
+        self.push_screen(SessionsScreen(actions, "/work", self.place, lambda: NOW), self.answers.append)
 
 
 @dataclass
@@ -160,9 +160,9 @@ async def home(tmp_path: Path) -> AsyncIterator[Home]:
 
 @asynccontextmanager
 async def shown(
-    home: Home, size: tuple[int, int] = (100, 30), place: Whereabouts | None = None
+    home: Home, size: tuple[int, int] = (100, 30), place: ScreenState | None = None
 ) -> AsyncIterator[Shown]:
-    app = Host(home, place or Whereabouts())
+    app = Host(home, place or ScreenState())
     async with app.run_test(size=size) as pilot:
         it = Shown(app, pilot)
         await it.until_said(" of ")
@@ -171,11 +171,11 @@ async def shown(
 
 class TestList:
     @pytest.mark.parametrize("size", [(160, 48), (100, 30), (80, 24), (40, 12), (20, 5)], ids=str)
-    async def test_it_stands_at_every_size(self, home: Home, size: tuple[int, int]) -> None:
-        app = Host(home, Whereabouts())
+    async def test_screen_fits_every_size(self, home: Home, size: tuple[int, int]) -> None:
+        app = Host(home, ScreenState())
         async with app.run_test(size=size) as pilot:
             it = Shown(app, pilot)
-            await it.until(lambda: len(it.rows.drawn) == 3)
+            await it.until(lambda: len(it.rows.rows) == 3)
             if size[0] >= 80:
                 await it.until_said("Fix the parser", "夜莺 Release", "3 of 3")
             assert "\x1b" not in it.text
@@ -184,17 +184,17 @@ class TestList:
         async with shown(home) as it:
             await it.press(*"releas", "enter")
             await it.until(lambda: bool(it.app.answers))
-            assert it.app.answers == [Wish("open", "bb2")]
+            assert it.app.answers == [SessionChoice("open", "bb2")]
 
-    async def test_what_is_left_out_is_counted(self, home: Home) -> None:
+    async def test_filtered_conversations_are_counted(self, home: Home) -> None:
         async with shown(home) as it:
             await it.press(*"parser")
             await it.until_said("1 of 3")
             await it.press("escape")
             await it.until_said("3 of 3")
 
-    async def test_the_state_the_origin_and_where_it_is_open_are_said(self, home: Home) -> None:
-        home.standings = {"aa1": Standing(here=True, mark=Mark.RUNNING), "bb2": Standing(elsewhere=True)}
+    async def test_rows_show_state_origin_and_where_they_are_open(self, home: Home) -> None:
+        home.open_states = {"aa1": OpenState(here=True, mark=Mark.RUNNING), "bb2": OpenState(elsewhere=True)}
         async with shown(home) as it:
             await it.until_said("▶ Fix the parser ● open here", "◌ open elsewhere", "◆ what is", "[fork]")
 
@@ -204,22 +204,22 @@ class TestList:
             assert it.rows.cursor == 1
             assert it.app.answers == []
             await it.pilot.click(RowsView, offset=(10, 2), times=2)
-            await it.until(lambda: it.app.answers == [Wish("open", "bb2")])
+            await it.until(lambda: it.app.answers == [SessionChoice("open", "bb2")])
 
     async def test_letters_are_commands_in_the_list_and_text_in_the_field(self, home: Home) -> None:
         async with shown(home) as it:
             await it.press("p")
             assert it.screen.query_one(Input).value == "p"
             await it.press("backspace", "down", "p")
-            await it.until(lambda: it.app.answers == [Wish("replay", "aa1")])
+            await it.until(lambda: it.app.answers == [SessionChoice("replay", "aa1")])
 
     @pytest.mark.parametrize(("key", "kind"), [("e", "export"), ("f", "fork"), ("p", "replay"), ("R", "again")])
-    async def test_each_letter_leaves_with_its_wish(self, home: Home, key: str, kind: str) -> None:
+    async def test_each_letter_chooses_its_command(self, home: Home, key: str, kind: str) -> None:
         async with shown(home) as it:
             await it.press("down", key)
-            await it.until(lambda: it.app.answers == [Wish(kind, "aa1")])
+            await it.until(lambda: it.app.answers == [SessionChoice(kind, "aa1")])
 
-    async def test_the_preview_has_the_last_messages_where_there_is_room(self, home: Home) -> None:
+    async def test_preview_shows_the_last_messages(self, home: Home) -> None:
         async with shown(home, (160, 48)) as it:
             await it.until_said("please fix the parser of dates")
             await it.press("down", "down")
@@ -232,7 +232,7 @@ class TestList:
             await it.until(lambda: it.text.index("Fix the parser") < it.text.index("what is"))
 
     async def test_the_place_is_kept_for_the_next_time(self, home: Home) -> None:
-        place = Whereabouts()
+        place = ScreenState()
         async with shown(home, place=place) as it:
             await it.press("down", "down")
             await it.until(lambda: place.conversation_id == "bb2")
@@ -252,7 +252,7 @@ class TestDelegates:
             assert "task d1" not in it.text
             await it.press("down", "right")
             await it.until_said("▾", "└ • task d1", "└ • task d2")
-            assert len(it.rows.drawn) == 5
+            assert len(it.rows.rows) == 5
             await it.press("left")
             await it.until(lambda: "task d1" not in it.text)
 
@@ -269,7 +269,7 @@ class TestChips:
             await it.press("0")
             await it.until_said("folder: any", "3 of 3")
 
-    async def test_a_click_turns_one_and_its_cross_takes_it_away(self, home: Home) -> None:
+    async def test_click_changes_a_chip_and_its_cross_removes_it(self, home: Home) -> None:
         async with shown(home) as it:
             await it.pilot.click(ChipBar, offset=(4, 0))
             await it.until_said("folder: this ×", "2 of 3")
@@ -292,9 +292,9 @@ class TestSearch:
             await it.press("tab", *"zebra")
             await it.until_said("夜莺 Release", "#1 message", "the zebra ran", "1 match")
             await it.press("enter")
-            await it.until(lambda: it.app.answers == [Wish("open", "bb2", 1)])
+            await it.until(lambda: it.app.answers == [SessionChoice("open", "bb2", 1)])
 
-    async def test_what_is_not_indexed_yet_is_found_too(self, home: Home) -> None:
+    async def test_unindexed_events_are_indexed_and_found(self, home: Home) -> None:
         async with shown(home) as it:
             await it.press("tab", *"zebra")
             await it.until_said("the zebra ran")
@@ -316,7 +316,7 @@ class TestChanges:
         (info,) = await home.store.conversations(conversation_id="aa1")
         assert info.title == "dates"
 
-    async def test_deleting_asks_and_says_what_goes(self, home: Home) -> None:
+    async def test_deleting_asks_and_lists_what_is_deleted(self, home: Home) -> None:
         async with shown(home) as it:
             await it.press("down", "d")
             await it.until(lambda: isinstance(it.app.screen, SureScreen))
@@ -330,7 +330,7 @@ class TestChanges:
             await it.until_said("1 conversation was deleted", "2 of 2")
         assert await home.ids() == {"bb2", "cc3"}
 
-    async def test_several_are_deleted_and_one_that_is_refused_is_told(self, home: Home) -> None:
+    async def test_selected_conversations_are_deleted_and_refusals_shown(self, home: Home) -> None:
         home.busy = {"bb2"}
         async with shown(home) as it:
             await it.press("down", "space", "space")
@@ -342,7 +342,7 @@ class TestChanges:
         assert await home.ids() == {"bb2", "cc3"}
 
     @pytest.mark.parametrize("answer", ["2", "1"])
-    async def test_what_is_out_of_reach_is_deleted_all_the_same_after_a_question(self, home: Home, answer: str) -> None:
+    async def test_unreachable_containers_are_deleted_after_a_question(self, home: Home, answer: str) -> None:
         home.out_of_reach = {"aa1", "bb2"}
         async with shown(home) as it:
             await it.press("down", "space", "space", "space", "D")
@@ -355,7 +355,7 @@ class TestChanges:
             await it.until_said("3 conversations were deleted" if answer == "2" else "1 conversation was deleted")
         assert await home.ids() == (set() if answer == "2" else {"aa1", "bb2"})
 
-    async def test_nothing_chosen_is_said(self, home: Home) -> None:
+    async def test_deleting_without_a_selection_shows_a_message(self, home: Home) -> None:
         async with shown(home) as it:
             await it.press("down", "D")
             await it.until_said("Nothing is selected")
@@ -367,7 +367,7 @@ class TestChanges:
             await it.until_said("filter: folder", "replay", "run again", "delete (asks first)")
 
 
-async def test_ten_thousand_are_read_as_far_as_they_are_looked_at(tmp_path: Path) -> None:
+async def test_only_visible_pages_of_ten_thousand_rows_are_read(tmp_path: Path) -> None:
     async with EventStore(tmp_path / "home") as store:
         home = Home(store)
         await home.put("first", "the first", minutes=1)
@@ -400,15 +400,15 @@ async def test_ten_thousand_are_read_as_far_as_they_are_looked_at(tmp_path: Path
         ("Imported", "", "finished"),
     ],
 )
-def test_the_second_line_says_what_the_title_does_not(title: str, said: str, told: str) -> None:
+def test_second_line_does_not_repeat_the_title(title: str, said: str, told: str) -> None:
     info = ConversationInfo("a", title, "/work", "demo", NOW, NOW, 3, first_line=said, state="finished")
-    second = entry_lines(Entry(info), 100, NOW, CLOSED, chosen=False)[1].plain
+    second = entry_lines(Entry(info), 100, NOW, CLOSED, is_selected=False)[1].plain
     assert second.strip().startswith(f"{told} ")
     assert second.index("/work") >= 40
 
 
 @pytest.mark.parametrize("width", [70, 100])
-def test_what_was_found_is_in_sight_however_far_into_its_excerpt_it_stands(width: int) -> None:
+def test_match_is_visible_anywhere_in_its_excerpt(width: int) -> None:
     for before in (0, 20, 60, 100):
         text = "x" * before + " found " + "y" * 60
         hit = Hit("a", 7, NOW, "action:run", text, ((before + 1, before + 6),), 1)

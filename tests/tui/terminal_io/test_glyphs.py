@@ -15,7 +15,7 @@ from core.events import (
     IPythonRunCellObservation,
 )
 from core.settings.screen_settings import ScreenSettings
-from core.store.blobs import take_out
+from core.store.blobs import extract_pictures
 from tests.store.test_blobs import png, url
 from tests.tui.workspace.running_app import Running, running
 from tests.tui.workspace.screen_tour import tour
@@ -84,7 +84,7 @@ async def _full(it: Running) -> None:
         (BrowseURLAction(url="http://x"), BrowserOutputObservation(url="http://x", trigger_by_action="browse",
                                                                    screenshot=url(png()))),
     ):  # fmt: skip
-        bare, blobs = take_out(observation)
+        bare, blobs = extract_pictures(observation)
         stream.blobs.update({blob.ref.digest: blob for blob in blobs})
         cause = await stream.append_by_agent(action)
         await stream.append(bare, EventSource.ENVIRONMENT, cause.id)

@@ -1,4 +1,4 @@
-"""The SQLite that is used: which one may be shared, what a failure means, and what a failed opening leaves."""
+"""Which SQLite may be shared, what its errors mean, and what a failed opening leaves."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from core.store.sqlite import can_be_shared, connect, remedy, sqlite3, version
+from core.store.database import can_be_shared, connect, remedy, sqlite3, version
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ from core.store.sqlite import can_be_shared, connect, remedy, sqlite3, version
 )
 def test_a_database_is_shared_only_with_a_fixed_sqlite(found: tuple[int, int, int], is_fixed: bool) -> None:
     assert can_be_shared(found) is is_fixed
-    assert can_be_shared() is can_be_shared(version())
+    assert can_be_shared() is can_be_shared(version()) is True
 
 
 @pytest.mark.parametrize(
