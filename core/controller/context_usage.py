@@ -31,13 +31,13 @@ def with_event(before: State, after: State, env: Envelope) -> State:
     return replace(after, **fields)
 
 
-def _size(event: Event, room: int | None) -> int:
+def _size(event: Event, token_limit: int | None) -> int:
     """As `size_of`, but fast: opening a long conversation asks for each of its events."""
     if isinstance(event, Observation):
         size = MESSAGE_TOKENS + tokens_of(event.content[:MAX_OBSERVATION_CHARS])
-        most = result_tokens(event, room)
-        return size if most is None else min(size, most)
-    size = size_of(event, room)
+        max_size = result_tokens(event, token_limit)
+        return size if max_size is None else min(size, max_size)
+    size = size_of(event, token_limit)
     return size + json_size(event.tools or []) if isinstance(event, SystemMessageAction) else size
 
 
@@ -56,12 +56,12 @@ def with_condensation(s: State, action: CondensationAction) -> State:
 
 def is_full(s: State) -> bool:
     """Whether the history is to be condensed before the next model call."""
-    room, most = s.limits.room, _token_limit(s)
+    limit, max_tokens = s.limits.context, _token_limit(s)
     if s.condensed or s.first_message_id is None:
         return False
-    too_many = room.max_events is not None and s.view_events > room.max_events
-    return too_many or (most is not None and s.view_tokens > most)
+    too_many = limit.max_events is not None and s.view_events > limit.max_events
+    return too_many or (max_tokens is not None and s.view_tokens > max_tokens)
 
 
 def _token_limit(s: State) -> int | None:
-    return s.limits.room.tokens(s.metrics.accumulated_token_usage.context_window)
+    return s.limits.context.tokens(s.metrics.accumulated_token_usage.context_window)

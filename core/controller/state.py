@@ -26,7 +26,7 @@ class Limits:
     """Tokens of all calls, prompts and answers."""
     max_seconds: float | None = None
     """Seconds that the agent works; waiting for the user does not count."""
-    room: ContextLimit = ContextLimit()  # noqa: RUF009  # frozen
+    context: ContextLimit = ContextLimit()  # noqa: RUF009  # frozen
     """How much the model may see; beyond that the history is condensed without asking."""
 
 

@@ -146,7 +146,7 @@ class SessionFactory:
                 ),
                 extra_tools=() if past is None else (RECALL_CONVERSATIONS,),
             )
-        limits = limits or replace(_limits(settings.agent), room=context_limit(settings.condenser, agent.condenses))
+        limits = limits or replace(_limits(settings.agent), context=context_limit(settings.condenser, agent.condenses))
         return AgentSession(
             store=self._store,
             lease=lease,

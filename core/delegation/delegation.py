@@ -118,7 +118,7 @@ def delegate_limits(state: State) -> Limits:
         else max(allowed.max_budget - spent, 0.0) / parts,
         max_tokens=_share(allowed.max_tokens, state.tokens, parts),
         max_seconds=left_s,
-        room=allowed.room,
+        context=allowed.context,
     )
 
 

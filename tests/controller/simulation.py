@@ -118,7 +118,9 @@ class World:
             ]
         )
         if self.rng.random() < 0.3:
-            self.limits = replace(self.limits, room=ContextLimit(max_events=self.rng.choice([6, 12]), max_tokens=200))
+            self.limits = replace(
+                self.limits, context=ContextLimit(max_events=self.rng.choice([6, 12]), max_tokens=200)
+            )
         self.monotonous = self.rng.random() < 0.4
         self.log: list[Envelope] = []
         self.inbox: list[Envelope] = []  # committed, but the controller has not seen them yet
