@@ -54,7 +54,7 @@ def limit_reached(s: State, now: datetime) -> ReachedLimit | None:
 
 def daily_limit_reached(s: State, day: Limits, spent: Spent, today: date) -> ReachedLimit | None:
     """The daily limit, for all conversations together, that the next call would exceed."""
-    times = 1 + (s.day_grants[1] if s.day_grants is not None and s.day_grants[0] == today else 0)
+    times = 1 + _extensions(s, today)
     for name, used, expected, limit in (
         ("iterations", spent.calls, 1, day.max_iterations),
         ("budget", spent.cost, s.last_cost, day.max_budget),
@@ -74,8 +74,7 @@ def extend_limit(s: State, name: str, today: date) -> State:
     allowed, limits = s.allowed, s.limits
     usage = s.metrics.accumulated_token_usage
     if name.startswith(DAY):
-        times = s.day_grants[1] if s.day_grants is not None and s.day_grants[0] == today else 0
-        return replace(s, day_grants=(today, times + 1))
+        return replace(s, daily_extensions=(today, _extensions(s, today) + 1))
     match name:
         case "iterations":
             allowed = replace(allowed, max_iterations=s.iteration + (limits.max_iterations or 1))
@@ -89,6 +88,11 @@ def extend_limit(s: State, name: str, today: date) -> State:
         case "unpriced":
             allowed = replace(allowed, max_budget=None)
     return replace(s, allowed=allowed)
+
+
+def _extensions(s: State, today: date) -> int:
+    """How often the limits of this day were extended."""
+    return s.daily_extensions[1] if s.daily_extensions is not None and s.daily_extensions[0] == today else 0
 
 
 def _unpriced(budget: float) -> str:

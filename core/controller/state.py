@@ -152,7 +152,7 @@ class State:
     running_since: datetime | None = None
     allowed: Limits = Limits()
     """The limits, with the extensions by the user."""
-    day_grants: tuple[date, int] | None = None
+    daily_extensions: tuple[date, int] | None = None
     """The day (UTC) and how often its limits were extended."""
 
     @classmethod

@@ -83,8 +83,9 @@ def find_loop(recent: tuple[Step, ...]) -> Loop | None:
             return Loop("context_window_error", CONDENSATION_REPEATS, pair[0].id)
         return None
     if isinstance(last, NullAction):
-        return _useless(recent) or _circle(recent)
-    return _repeated(recent, SAME_REPEATS, "repeating_action_observation") or _failing(recent) or _circle(recent)
+        return _unusable_answers(recent) or _repeated_pattern(recent)
+    same = _repeated(recent, SAME_REPEATS, "repeating_action_observation")
+    return same or _repeated_failure(recent) or _repeated_pattern(recent)
 
 
 def _repeated(recent: tuple[Step, ...], repeats: int, kind: str) -> Loop | None:
@@ -94,7 +95,7 @@ def _repeated(recent: tuple[Step, ...], repeats: int, kind: str) -> Loop | None:
     return None
 
 
-def _useless(recent: tuple[Step, ...]) -> Loop | None:
+def _unusable_answers(recent: tuple[Step, ...]) -> Loop | None:
     """Unusable answers, all for the same reason, or many."""
     steps = recent[-USELESS_REPEATS:]
     if len(steps) == USELESS_REPEATS and all(isinstance(step.action, NullAction) for step in steps):
@@ -102,7 +103,7 @@ def _useless(recent: tuple[Step, ...]) -> Loop | None:
     return _repeated(recent, ERROR_REPEATS, "useless_answers")
 
 
-def _failing(recent: tuple[Step, ...]) -> Loop | None:
+def _repeated_failure(recent: tuple[Step, ...]) -> Loop | None:
     """The same action, and an error each time."""
     steps = recent[-ERROR_REPEATS:]
     if len(steps) < ERROR_REPEATS or not all(_same_action(steps[0].action, step.action) for step in steps[1:]):
@@ -115,7 +116,7 @@ def _failing(recent: tuple[Step, ...]) -> Loop | None:
     return None
 
 
-def _circle(recent: tuple[Step, ...]) -> Loop | None:
+def _repeated_pattern(recent: tuple[Step, ...]) -> Loop | None:
     """Several steps that repeat in turn."""
     for period in range(2, MAX_PERIOD + 1):
         steps = recent[-period * PERIOD_REPEATS :]
@@ -167,8 +168,8 @@ def _compared(event: Event) -> tuple[Any, ...]:
 
 @cache
 def _fields(cls: type[Event]) -> tuple[str, ...]:
-    left_out = _NOT_COMPARED - {"thought"} if cls is AgentThinkAction else _NOT_COMPARED  # there it is the action
-    return tuple(name for name in cls.model_fields if name not in left_out)
+    ignored = _NOT_COMPARED - {"thought"} if cls is AgentThinkAction else _NOT_COMPARED  # the thought is the action
+    return tuple(name for name in cls.model_fields if name not in ignored)
 
 
 def describe_loop(loop: Loop) -> str:
