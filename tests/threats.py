@@ -329,11 +329,11 @@ THREATS = (
         "Paths are resolved below the allowed folders and opened from descriptors; a path that leads elsewhere is an"
         " error that names the allowed folders",
         (
-            "tests/runtime/server/test_safe_paths.py::test_what_leads_outside_is_refused_and_the_roots_are_named",
-            "tests/runtime/server/test_safe_paths.py::test_a_name_is_nothing_but_a_name",
-            "tests/runtime/server/test_safe_paths.py::test_what_is_no_path_is_refused",
-            "tests/runtime/server/test_file_actions.py::TestRoots::test_no_action_gets_out",
-            "tests/runtime/server/test_file_actions.py::TestRoots::test_a_name_means_nothing_else",
+            "tests/runtime/server/test_safe_paths.py::test_path_outside_of_the_roots_is_refused",
+            "tests/runtime/server/test_safe_paths.py::test_special_characters_in_names_have_no_meaning",
+            "tests/runtime/server/test_safe_paths.py::test_invalid_path_is_refused",
+            "tests/runtime/server/test_file_actions.py::TestRoots::test_no_action_leaves_the_roots",
+            "tests/runtime/server/test_file_actions.py::TestRoots::test_special_characters_in_names_have_no_meaning",
             "tests/contract/test_files.py::test_a_file_beside_the_workspace_is_out_of_reach",
         ),
         is_blocker=True,
@@ -360,9 +360,9 @@ THREATS = (
         (
             "tests/runtime/test_git_files.py::test_checkpoints_are_taken_and_restored",
             "tests/runtime/test_git_files.py::test_files_are_listed_and_other_folders_keep_their_patterns",
-            "tests/runtime/server/test_safe_paths.py::test_special_files_are_refused_at_once",
-            "tests/runtime/server/test_safe_paths.py::test_what_the_kernel_answers_itself_is_refused_at_once",
-            "tests/runtime/server/test_safe_paths.py::test_a_file_of_a_terabyte_is_refused_at_once",
+            "tests/runtime/server/test_safe_paths.py::test_special_files_are_refused_immediately",
+            "tests/runtime/server/test_safe_paths.py::test_kernel_interfaces_are_refused_immediately",
+            "tests/runtime/server/test_safe_paths.py::test_file_of_a_terabyte_is_refused_immediately",
             "tests/runtime/server/test_atomic_write.py::test_a_hard_link_elsewhere_keeps_the_old_content",
             "tests/runtime/isolation/test_confinement.py::test_nothing_gets_out",
         ),
@@ -377,7 +377,7 @@ THREATS = (
             "tests/campaign/test_campaign.py::TestEdits::test_a_file_that_is_written_over_is_noticed",
             "tests/runtime/server/test_file_actions.py::TestEdit::test_line_ends_encoding_and_mode_are_kept",
             "tests/runtime/server/test_atomic_write.py::TestAttributes::test_extended_attributes_and_access_lists_are_kept",
-            "tests/runtime/server/test_file_actions.py::TestUndo::test_bytes_come_back_as_they_were",
+            "tests/runtime/server/test_file_actions.py::TestUndo::test_undo_restores_the_exact_bytes",
         ),
     ),
     Threat(
@@ -409,8 +409,8 @@ THREATS = (
         "There is no shell on the host; arguments are passed as lists, and quoted where a shell in the sandbox reads"
         " them",
         (
-            "tests/runtime/server/test_host_names.py::test_actions_and_routes_take_a_name_as_it_is",
-            "tests/runtime/server/test_host_names.py::test_a_name_at_the_start_of_a_path_is_one_too",
+            "tests/runtime/server/test_host_names.py::test_actions_and_routes_accept_any_file_name",
+            "tests/runtime/server/test_host_names.py::test_any_name_may_start_a_path",
             "tests/runtime/server/test_host_names.py::test_a_workspace_may_have_any_name",
             "tests/runtime/checkpoints/test_checkpoint_store.py::test_after_any_changes_the_tree_is_the_same_again",
             "tests/conversations/test_repository.py::test_what_git_could_take_for_something_else_is_refused",
@@ -421,10 +421,9 @@ THREATS = (
         "Temporary files with predictable names",
         "Names are random, folders belong to their owner only, and existing files are never opened",
         (
-            "tests/runtime/server/test_temporary_files.py"
-            "::test_every_folder_is_its_owners_alone_and_has_another_name_each_time",
-            "tests/runtime/server/test_temporary_files.py::test_a_name_that_was_foreseen_is_passed_over",
-            "tests/runtime/server/test_file_actions.py::test_a_temporary_file_that_was_foreseen_is_not_written_through",
+            "tests/runtime/server/test_temporary_files.py::test_temporary_folders_are_private_with_random_names",
+            "tests/runtime/server/test_temporary_files.py::test_guessed_name_is_skipped",
+            "tests/runtime/server/test_file_actions.py::test_guessed_temporary_file_is_not_followed",
         ),
     ),
     Threat(
@@ -732,11 +731,11 @@ THREATS = (
         "Every route of the application requires the key, which comes in a file that is removed, and is compared in "
         "constant time; a server without a key, or with one that could be guessed, does not start",
         (
-            "tests/runtime/server/test_app.py::TestGuard::test_every_route_wants_the_key",
+            "tests/runtime/server/test_app.py::TestGuard::test_every_route_requires_the_key",
             "tests/runtime/server/test_request_guard.py::test_a_server_without_a_key_is_refused",
-            "tests/runtime/server/test_request_guard.py::TestBrowsers::test_a_key_in_the_address_or_in_a_cookie_is_none",
-            "tests/runtime/server/test_server.py::TestRefusing::test_with_an_empty_key",
-            "tests/runtime/server/test_server.py::TestHiding::test_the_key_is_taken_and_the_socket_is_the_owners",
+            "tests/runtime/server/test_request_guard.py::TestBrowsers::test_key_in_the_address_or_in_a_cookie_is_ignored",
+            "tests/runtime/server/test_server.py::TestRefusing::test_empty_key_is_refused",
+            "tests/runtime/server/test_server.py::TestHiding::test_key_file_is_removed_and_the_socket_is_private",
         ),
         is_blocker=True,
     ),
@@ -747,11 +746,10 @@ THREATS = (
         "address only with TLS 1.2 or newer, a certificate that clients verify, and under its own name",
         (
             "tests/runtime/server/test_listener.py::test_a_local_sandbox_listens_on_a_socket_of_its_owner_alone",
-            "tests/runtime/server/test_listener.py"
-            "::test_a_sandbox_with_walls_has_no_listener_but_the_way_out_on_its_own_loopback",
-            "tests/runtime/server/test_listener.py::test_on_a_port_it_is_reached_by_loopback_and_by_no_other_address",
+            "tests/runtime/server/test_listener.py::test_isolated_sandbox_listens_only_for_its_proxy",
+            "tests/runtime/server/test_listener.py::test_port_is_reachable_only_by_loopback",
             "tests/runtime/server/test_listener.py::test_an_address_that_others_could_reach_is_refused",
-            "tests/runtime/server/test_lease.py::TestTls::test_what_is_missing_is_said",
+            "tests/runtime/server/test_lease.py::TestTls::test_missing_tls_options_are_reported",
             "tests/runtime/server/test_lease.py::TestTls::test_old_versions_are_refused",
             "tests/runtime/test_remote_runtime.py::TestCertificates::test_of_an_authority_that_nobody_knows",
             "tests/runtime/test_remote_runtime.py::TestCertificates::test_of_another_name",
@@ -767,9 +765,9 @@ THREATS = (
         "there are no cookies and no CORS",
         (
             "tests/runtime/server/test_app.py::TestGuard::test_browsers_and_foreign_hosts_are_refused_with_any_key",
-            "tests/runtime/server/test_request_guard.py::TestBrowsers::test_none_gets_in_whatever_it_sends",
-            "tests/runtime/server/test_request_guard.py::TestBrowsers::test_what_a_form_can_send_is_no_action_even_with_the_key",
-            "tests/runtime/server/test_lease.py::TestTls::test_others_call_it_by_its_name_with_tls_only",
+            "tests/runtime/server/test_request_guard.py::TestBrowsers::test_browser_requests_are_refused",
+            "tests/runtime/server/test_request_guard.py::TestBrowsers::test_form_content_types_are_refused_even_with_the_key",
+            "tests/runtime/server/test_lease.py::TestTls::test_network_address_requires_tls_and_its_name",
             "tests/serve/test_serve.py::test_a_name_of_others_that_points_here_is_refused",
             "tests/serve/test_serve.py::test_the_socket_wants_the_token_and_our_own_page",
         ),
@@ -780,9 +778,9 @@ THREATS = (
         "Commands find the key: in `ps`, environments, logs, core dumps, memory",
         "The file is removed before the first command; the server's memory cannot be read, and there is no core dump",
         (
-            "tests/runtime/server/test_session_key.py::test_no_command_finds_it_in_files_processes_or_memory",
-            "tests/runtime/server/test_session_key.py::test_what_lies_open_is_found_by_the_same_search",
-            "tests/runtime/server/test_session_key.py::test_it_is_neither_in_the_log_nor_left_in_a_file",
+            "tests/runtime/server/test_session_key.py::test_commands_cannot_find_the_key",
+            "tests/runtime/server/test_session_key.py::test_search_finds_an_exposed_key",
+            "tests/runtime/server/test_session_key.py::test_key_is_neither_logged_nor_left_in_a_file",
             "tests/runtime/test_remote_runtime.py::TestKey::test_it_is_in_no_message_no_log_and_no_frame",
             "tests/runtime/server/test_server.py::TestHiding::test_commands_have_the_users_umask_and_dump_no_core",
         ),
@@ -795,15 +793,15 @@ THREATS = (
         "meanwhile",
         (
             "tests/runtime/server/test_request_guard.py::TestStrangers"
-            "::test_a_client_that_needs_two_seconds_gets_in_while_400_connections_a_second_are_opened",
+            "::test_slow_client_is_served_while_400_connections_a_second_are_opened",
             "tests/runtime/server/test_request_guard.py::TestStrangers"
-            "::test_who_has_sent_half_of_the_key_is_never_closed_for_others_and_a_wrong_half_is",
-            "tests/runtime/server/test_request_guard.py::TestStrangers::test_however_many_drip_who_knows_the_key_is_answered",
-            "tests/runtime/server/test_request_guard.py::TestStrangers::test_thousands_of_connections_are_held_by_nobody",
-            "tests/runtime/server/test_request_guard.py::TestStrangers::test_one_that_asks_without_the_key_stays_a_stranger",
-            "tests/runtime/server/test_app.py::TestGuard::test_who_says_nothing_is_let_go_of",
-            "tests/runtime/server/test_app.py::TestBodies::test_one_that_does_not_arrive_in_time_is_refused",
-            "tests/runtime/server/test_app.py::TestBodies::test_one_of_json_may_have_8_mib",
+            "::test_connection_with_half_of_the_key_is_not_closed_for_others",
+            "tests/runtime/server/test_request_guard.py::TestStrangers::test_slow_strangers_do_not_block_a_client",
+            "tests/runtime/server/test_request_guard.py::TestStrangers::test_number_of_stranger_connections_is_limited",
+            "tests/runtime/server/test_request_guard.py::TestStrangers::test_request_without_the_key_does_not_extend_the_timeout",
+            "tests/runtime/server/test_app.py::TestGuard::test_silent_connection_is_closed",
+            "tests/runtime/server/test_app.py::TestBodies::test_slow_body_is_refused",
+            "tests/runtime/server/test_app.py::TestBodies::test_json_body_over_8_mib_is_refused",
         ),
     ),
     Threat(
@@ -813,13 +811,11 @@ THREATS = (
         "that its sandbox is gone; a request that arrives twice or late is carried out once; redirects are not "
         "followed",
         (
-            "tests/runtime/server/test_identity.py::test_another_server_at_the_same_address_is_told_and_carries_out_nothing",
-            "tests/runtime/server/test_identity.py::test_an_impostor_who_says_yes_to_everything_is_noticed",
+            "tests/runtime/server/test_identity.py::test_request_for_another_server_process_is_refused",
+            "tests/runtime/server/test_identity.py::test_server_without_identity_is_noticed",
             "tests/contract/test_life.py::TestDeathOfTheServer::test_it_is_said_and_another_start_gives_a_new_one",
-            "tests/runtime/server/test_answer_cache.py"
-            "::test_a_request_that_comes_twice_is_carried_out_once_and_answered_twice",
-            "tests/runtime/server/test_answer_cache.py"
-            "::test_what_was_let_go_of_is_interrupted_and_a_late_request_is_not_carried_out",
+            "tests/runtime/server/test_answer_cache.py::test_repeated_request_runs_the_action_once",
+            "tests/runtime/server/test_answer_cache.py::test_deleted_action_is_interrupted_and_not_run_again",
             "tests/runtime/test_remote_runtime.py::TestWhoAnswers::test_somebody_else",
         ),
     ),
@@ -828,8 +824,8 @@ THREATS = (
         "Commands that do not end, or leave hidden processes behind",
         "Everything that a command started ends with the sandbox within 2 s, and an interrupt goes from INT to KILL",
         (
-            "tests/runtime/server/test_server.py::TestEnding::test_a_signal_ends_it_and_all_that_it_started",
-            "tests/runtime/server/test_bash_ends.py::TestInterrupt::test_who_stops_waiting_interrupts_and_the_shell_is_usable",
+            "tests/runtime/server/test_server.py::TestEnding::test_signal_ends_the_server_and_its_processes",
+            "tests/runtime/server/test_bash_ends.py::TestInterrupt::test_cancelling_interrupts_and_the_shell_stays_usable",
             "tests/runtime/isolation/test_confinement.py::test_an_end_however_it_comes_leaves_no_process",
             "tests/contract/test_life.py::TestEnding::test_closing_leaves_no_process",
             "tests/campaign/test_campaign.py::TestShells"
@@ -1063,9 +1059,9 @@ THREATS = (
         "Client and server have different versions",
         "Both name the version of the protocol; another one is refused before anything is carried out, with what to do",
         (
-            "tests/runtime/server/test_identity.py::test_a_server_of_another_version_is_told_with_what_to_do",
+            "tests/runtime/server/test_identity.py::test_client_reports_a_server_of_another_version",
             "tests/runtime/server/test_identity.py::test_a_request_in_another_version_is_refused",
-            "tests/runtime/server/test_identity.py::test_a_client_of_v0_names_neither_and_is_served",
+            "tests/runtime/server/test_identity.py::test_v0_client_without_identity_headers_is_served",
         ),
     ),
     Threat(
@@ -1075,9 +1071,8 @@ THREATS = (
         "event; the model reads once what was done",
         (
             "tests/runtime/server/test_user_terminal.py::test_a_command_of_the_agents_waits_for_the_end_of_the_turn",
-            "tests/runtime/server/test_user_terminal.py::test_a_password_is_in_nothing_that_is_said",
-            "tests/runtime/server/test_user_terminal.py"
-            "::test_a_password_is_not_shown_by_a_program_that_turns_the_echo_off_itself",
+            "tests/runtime/server/test_user_terminal.py::test_password_appears_nowhere",
+            "tests/runtime/server/test_user_terminal.py::test_password_of_a_program_without_echo_is_not_shown",
             "tests/user_control/test_user_terminal.py::test_terminal_session_is_stored_once_and_read_by_the_model",
         ),
     ),

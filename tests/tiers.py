@@ -100,7 +100,7 @@ SECOND_TIER: tuple[Group, ...] = (
         "wait until a time limit of the program is over",
         paths=(
             "tests/mcp/test_supervisor.py::test_a_host_that_hangs_is_ended_and_its_servers_come_back",
-            "tests/runtime/server/test_lease.py::TestTls::test_strangers_who_never_shake_hands_keep_nobody_out",
+            "tests/runtime/server/test_lease.py::TestTls::test_clients_without_handshake_do_not_block_others",
             "tests/runtime/test_reconnecting_client.py::TestTheEndOfPatience",
             "tests/runtime/test_reconnecting_client.py::test_wherever_the_link_breaks",
         ),
@@ -115,9 +115,9 @@ SECOND_TIER: tuple[Group, ...] = (
         "Endless input",
         "feed documents and folders that never end until a limit stops them",
         paths=(
-            "tests/runtime/server/test_documents.py::test_a_document_that_unfolds_for_ever_ends",
-            "tests/runtime/server/test_safe_paths.py::test_a_folder_that_is_deeper_than_descriptors_reach_is_walked",
-            "tests/runtime/server/test_user_terminal.py::test_keys_that_interrupt_and_suspend_leave_the_turn_on",
+            "tests/runtime/server/test_documents.py::test_document_that_expands_endlessly_is_stopped",
+            "tests/runtime/server/test_safe_paths.py::test_very_deep_folder_is_walked",
+            "tests/runtime/server/test_user_terminal.py::test_turn_survives_interrupt_and_suspend_keys",
         ),
     ),
     Group(

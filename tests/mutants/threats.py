@@ -186,7 +186,7 @@ PLANTED = (
         "runtime/server/safe_paths.py",
         'if not behind and root.path != "/":',
         "if False:",
-        "tests/runtime/server/test_safe_paths.py::test_what_leads_outside_is_refused_and_the_roots_are_named",
+        "tests/runtime/server/test_safe_paths.py::test_path_outside_of_the_roots_is_refused",
     ),
     Planted(
         "I11",
@@ -200,7 +200,7 @@ PLANTED = (
         "runtime/server/safe_paths.py",
         "    if is_kernel_interface(fd):",
         "    if False:",
-        "tests/runtime/server/test_safe_paths.py::test_what_the_kernel_answers_itself_is_refused_at_once",
+        "tests/runtime/server/test_safe_paths.py::test_kernel_interfaces_are_refused_immediately",
     ),
     Planted(
         "I13",
@@ -228,7 +228,7 @@ PLANTED = (
         "runtime/server/text_file.py",
         "os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC",
         "os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC",
-        "tests/runtime/server/test_file_actions.py::test_a_temporary_file_that_was_foreseen_is_not_written_through",
+        "tests/runtime/server/test_file_actions.py::test_guessed_temporary_file_is_not_followed",
     ),
     Planted(
         "I17",
@@ -404,7 +404,7 @@ PLANTED = (
         "runtime/server/request_guard.py",
         "if not hmac.compare_digest(given, self._key):",
         "if False:",
-        "tests/runtime/server/test_app.py::TestGuard::test_every_route_wants_the_key",
+        "tests/runtime/server/test_app.py::TestGuard::test_every_route_requires_the_key",
     ),
     Planted(
         "S02",
@@ -425,28 +425,28 @@ PLANTED = (
         "runtime/server/main.py",
         "        path.unlink(missing_ok=True)",
         "        pass",
-        "tests/runtime/server/test_session_key.py::test_it_is_neither_in_the_log_nor_left_in_a_file",
+        "tests/runtime/server/test_session_key.py::test_key_is_neither_logged_nor_left_in_a_file",
     ),
     Planted(
         "S05",
         "runtime/server/request_guard.py",
         "                self._trusted.add(protocol)",
         "                pass",
-        "tests/runtime/server/test_request_guard.py::TestStrangers::test_who_has_sent_half_of_the_key_is_never_closed_for_others_and_a_wrong_half_is",
+        "tests/runtime/server/test_request_guard.py::TestStrangers::test_connection_with_half_of_the_key_is_not_closed_for_others",
     ),
     Planted(
         "S06",
         "runtime/server/request_guard.py",
         "if request.headers.get(INSTANCE_HEADER, self.instance) != self.instance:",
         "if False:",
-        "tests/runtime/server/test_identity.py::test_another_server_at_the_same_address_is_told_and_carries_out_nothing",
+        "tests/runtime/server/test_identity.py::test_request_for_another_server_process_is_refused",
     ),
     Planted(
         "S07",
         "runtime/server/processes.py",
         "        kill_all(below)",
         "        pass",
-        "tests/runtime/server/test_server.py::TestEnding::test_a_signal_ends_it_and_all_that_it_started",
+        "tests/runtime/server/test_server.py::TestEnding::test_signal_ends_the_server_and_its_processes",
     ),
     Planted(
         "S08",

@@ -62,7 +62,7 @@ class TestWindow:
             f"{header}(200 more lines above)\n{numbered(201, 300)}(this is the end of the file)\n"
         )
 
-    def test_what_is_wrong_is_told(self, file: Path, capsys: Printed, tmp_path: Path) -> None:
+    def test_errors_are_printed(self, file: Path, capsys: Printed, tmp_path: Path) -> None:
         agentskills.open_file("/no/such")
         agentskills.open_file(str(file), 301)
         agentskills.goto_line(0)
@@ -151,11 +151,11 @@ class TestReaders:
         )
 
     @pytest.mark.documents
-    def test_a_file_that_is_no_document_is_told(self, file: Path, capsys: Printed) -> None:
+    def test_invalid_document_is_reported(self, file: Path, capsys: Printed) -> None:
         agentskills.parse_pptx(str(file))
         assert "\nError reading PowerPoint file: " in capsys.readouterr().out
 
-    def test_a_library_that_is_missing_is_named_with_what_to_do(
+    def test_missing_library_is_named_with_advice(
         self, file: Path, capsys: Printed, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setitem(sys.modules, "docx", None)
@@ -197,7 +197,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.usefixtures("repository")
 class TestRepository:
-    def test_what_hangs_together_is_drawn_as_a_tree(self) -> None:
+    def test_dependencies_are_drawn_as_a_tree(self) -> None:
         assert agentskills.explore_tree_structure(["main.py"], traversal_depth=2) == (
             "main.py\n"
             "├── contains ── main.py:run\n"
@@ -212,7 +212,7 @@ class TestRepository:
             "src/shapes.py:squared\n├── contains-by ── src/shapes.py\n└── invokes-by ── src/shapes.py:Square.area"
         )
 
-    def test_what_is_not_there_brings_candidates(self) -> None:
+    def test_unknown_entity_gives_candidates(self) -> None:
         said = agentskills.explore_tree_structure(["squared", "tests/test_it.py"])
         assert said.startswith(
             "The entity name `squared` is invalid. Based on your input, here are some candidate entities you might be "
@@ -256,7 +256,7 @@ def told(answer: str) -> dict[str, object]:
     return found
 
 
-def test_the_editor_edits_and_tells_it_as_v0_does(tmp_path: Path) -> None:
+def test_file_editor_returns_v0s_format(tmp_path: Path) -> None:
     path = str(tmp_path / "a.txt")
     created = told(agentskills.file_editor("create", path, file_text="one\n"))
     assert created == {
@@ -274,7 +274,7 @@ def test_the_editor_edits_and_tells_it_as_v0_does(tmp_path: Path) -> None:
     assert str(refused["formatted_output_and_error"]).startswith("ERROR:\nInvalid `path` parameter: a.txt.")
 
 
-def test_the_documentation_is_made_of_the_functions() -> None:
+def test_documentation_is_generated_from_the_functions() -> None:
     documentation = agentskills.documentation()
     assert documentation.startswith(
         "open_file(path: str, line_number: int | None = 1, context_lines: int | None = 100) -> None:\n"
@@ -285,7 +285,7 @@ def test_the_documentation_is_made_of_the_functions() -> None:
     assert "parse_audio" not in heads
 
 
-def test_the_media_skills_are_there_where_the_key_is() -> None:
+def test_media_skills_exist_if_the_key_is_set() -> None:
     listing = "import agentskills; print(*agentskills.__all__)"
     environ = {**os.environ, "PYTHONPATH": str(plugin.FOLDER), "OPENAI_API_KEY": "x"}
     names = subprocess.run([sys.executable, "-c", listing], capture_output=True, text=True, env=environ, check=True)
@@ -297,7 +297,7 @@ def test_the_skills_need_the_kernel_of_the_jupyter_plugin(tmp_path: Path) -> Non
         plugin.AgentSkillsPlugin(place(tmp_path))
 
 
-async def test_a_kernel_has_the_skills_and_nothing_else_of_ours_in_sight(tmp_path: Path) -> None:
+async def test_kernel_has_the_skills_but_not_our_packages(tmp_path: Path) -> None:
     async with cells(tmp_path, skills=True) as kernel:
         (kernel.folder / "runtime").mkdir()
         (kernel.folder / "runtime" / "__init__.py").write_text("mine = 1")

@@ -102,7 +102,7 @@ async def test_an_action_waits_for_its_plugin_and_says_so(tmp_path: Path, log: l
     await plugins.aclose()
 
 
-async def test_a_plugin_that_cannot_start_answers_with_the_reason_and_is_tried_again(
+async def test_failed_start_is_reported_and_retried(
     tmp_path: Path, log: list[str], watcher: Watcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plugins = startup(tmp_path)
@@ -119,7 +119,7 @@ async def test_a_plugin_that_cannot_start_answers_with_the_reason_and_is_tried_a
     await plugins.aclose()
 
 
-async def test_who_stops_waiting_does_not_stop_the_start(tmp_path: Path, log: list[str], watcher: Watcher) -> None:
+async def test_cancelling_an_action_does_not_stop_the_start(tmp_path: Path, log: list[str], watcher: Watcher) -> None:
     plugins = startup(tmp_path)
     waiting = asyncio.create_task(
         ActionExecutor(plugins.tables).execute(IPythonRunCellAction(code="1"), 1, watcher.emit)
@@ -134,7 +134,7 @@ async def test_who_stops_waiting_does_not_stop_the_start(tmp_path: Path, log: li
     await plugins.aclose()
 
 
-def test_plugins_are_sorted_and_bring_what_they_need() -> None:
+def test_plugins_are_sorted_after_their_dependencies() -> None:
     known = {
         plugin.name: plugin
         for plugin in (
@@ -146,7 +146,7 @@ def test_plugins_are_sorted_and_bring_what_they_need() -> None:
     assert [plugin.name for plugin in in_order(["skills", "browser"], known)] == ["browser", "kernel", "skills"]
 
 
-def test_plugins_that_need_each_other_are_refused() -> None:
+def test_circular_dependencies_are_refused() -> None:
     known = {"a": PluginRequirement("a", "m:f", ("b",)), "b": PluginRequirement("b", "m:f", ("a",))}
     with pytest.raises(PluginError, match="plugins depend on each other: "):
         in_order(["a"], known)
@@ -157,7 +157,7 @@ def test_an_unknown_plugin_is_named() -> None:
         required(["nonsense"])
 
 
-def test_a_plugin_whose_code_is_missing_is_named(tmp_path: Path) -> None:
+def test_plugin_with_missing_code_is_named(tmp_path: Path) -> None:
     with pytest.raises(PluginError, match="the plugin 'x' cannot be loaded: ModuleNotFoundError"):
         PluginStartup([PluginRequirement("x", "no_such_module:f")], place(tmp_path))
     assert "no_such_module" not in sys.modules

@@ -76,9 +76,7 @@ async def status_of(url: str) -> int:
 
 
 @pytest.mark.parametrize("name", ["openvscode-server", "code"])
-async def test_the_editor_listens_on_loopback_behind_the_token_that_is_told(
-    made: VSCodePlugin, tmp_path: Path, name: str
-) -> None:
+async def test_editor_listens_on_loopback_with_a_token(made: VSCodePlugin, tmp_path: Path, name: str) -> None:
     install(tmp_path, name, EDITOR)
     await made.start()
     said = await told(made)
@@ -89,9 +87,7 @@ async def test_the_editor_listens_on_loopback_behind_the_token_that_is_told(
     assert await status_of(url.replace(said["token"] or "", "0" * 64)) == 403
 
 
-async def test_it_is_started_by_who_asks_for_its_token_and_again_when_it_died(
-    made: VSCodePlugin, tmp_path: Path
-) -> None:
+async def test_token_request_starts_the_editor_again(made: VSCodePlugin, tmp_path: Path) -> None:
     install(tmp_path, "openvscode-server", EDITOR)
     first = await told(made)
     process = made._process
@@ -112,7 +108,7 @@ async def test_it_ends_with_the_plugin(made: VSCodePlugin, tmp_path: Path) -> No
     assert process.returncode is not None
 
 
-async def test_where_no_editor_is_installed_it_is_said_what_is_missing(made: VSCodePlugin) -> None:
+async def test_missing_editor_is_reported(made: VSCodePlugin) -> None:
     with pytest.raises(OSError, match="no editor is installed here: put openvscode-server, code-server or"):
         await made.start()
     said = await told(made)
@@ -120,7 +116,7 @@ async def test_where_no_editor_is_installed_it_is_said_what_is_missing(made: VSC
     assert "no editor is installed" in (said["detail"] or "")
 
 
-async def test_an_editor_that_ends_at_once_is_told_with_its_last_words(made: VSCodePlugin, tmp_path: Path) -> None:
+async def test_editor_that_ends_immediately_is_reported(made: VSCodePlugin, tmp_path: Path) -> None:
     install(tmp_path, "openvscode-server", "#!/bin/sh\necho no glibc for this\nexit 1\n")
     with pytest.raises(OSError, match="openvscode-server did not start: no glibc for this"):
         await made.start()

@@ -39,7 +39,7 @@ async def execute(action: Action, *tables: Table) -> Observation:
     return await ActionExecutor(tables).execute(action, 1, Watcher().emit)
 
 
-def test_no_two_handlers_of_the_server_and_its_plugins_claim_one_action(tmp_path: Path) -> None:
+def test_each_action_of_the_server_and_its_plugins_has_one_handler(tmp_path: Path) -> None:
     folder = str(tmp_path)
     tables = [BashSession(folder).table, Files(lambda: folder).table, TaskList().table]
     assert all(action.runnable for action in merge([*tables, *every_plugin(tmp_path).tables]))
@@ -62,11 +62,11 @@ async def test_an_action_without_handler_says_so() -> None:
     assert observation.content.startswith("Action run_ipython is not supported in the current runtime.")
 
 
-async def test_what_is_not_for_a_runtime_has_no_result() -> None:
+async def test_action_that_is_not_runnable_gives_a_null_observation() -> None:
     assert await execute(MessageAction(content="hi")) == NullObservation()
 
 
-async def test_nothing_unconfirmed_is_carried_out(tmp_path: Path) -> None:
+async def test_unconfirmed_action_is_not_run(tmp_path: Path) -> None:
     table = BashSession(str(tmp_path)).table
     waiting = CmdRunAction(command="x", confirmation_state=ActionConfirmationStatus.AWAITING_CONFIRMATION)
     rejected = CmdRunAction(command="x", confirmation_state=ActionConfirmationStatus.REJECTED)
@@ -76,25 +76,27 @@ async def test_nothing_unconfirmed_is_carried_out(tmp_path: Path) -> None:
     )
 
 
-async def test_a_broken_handler_is_an_observation_and_a_log(caplog: pytest.LogCaptureFixture) -> None:
+async def test_exception_in_a_handler_becomes_an_error_observation_and_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with caplog.at_level(logging.ERROR):
         observation = await execute(CmdRunAction(command="x"), {CmdRunAction: raising(KeyError("lost"))})
     assert observation == ErrorObservation(content="KeyError: 'lost'")
     assert "Traceback" in caplog.text
 
 
-async def test_a_forbidden_path_is_an_observation() -> None:
+async def test_permission_error_becomes_an_error_observation() -> None:
     error = PermissionError(13, "Permission denied", "/root/x")
     observation = await execute(CmdRunAction(command="x"), {CmdRunAction: raising(error)})
     assert observation == ErrorObservation(content="Permission denied: /root/x. Choose another path.")
 
 
-async def test_a_reader_that_is_gone_is_no_observation() -> None:
+async def test_connection_error_is_raised() -> None:
     with pytest.raises(ConnectionResetError):
         await execute(CmdRunAction(command="x"), {CmdRunAction: raising(ConnectionResetError())})
 
 
-async def test_uptime_and_idle_time_are_told() -> None:
+async def test_uptime_and_idle_time_are_reported() -> None:
     executor = ActionExecutor([])
     await executor.execute(AgentThinkAction(), 1, Watcher().emit)
     assert 0 <= executor.idle_s <= executor.uptime_s
@@ -110,12 +112,12 @@ class TestPlan:
     async def track(self, tasks: TaskList, action: TaskTrackingAction) -> Observation:
         return await execute(action, tasks.table)
 
-    async def test_there_is_none_at_first(self) -> None:
+    async def test_task_list_is_empty_at_first(self) -> None:
         assert await self.track(TaskList(), TaskTrackingAction()) == TaskTrackingObservation(
             content='No task list found. Use the "plan" command to create one.', command="view"
         )
 
-    async def test_it_is_written_and_shown(self, tmp_path: Path) -> None:
+    async def test_task_list_is_written_and_shown(self, tmp_path: Path) -> None:
         tasks = TaskList(tmp_path)
         observation = await self.track(tasks, TaskTrackingAction(command="plan", task_list=self.TASKS))
         path = tmp_path / "TASKS.md"

@@ -61,9 +61,7 @@ async def lines(response: aiohttp.ClientResponse) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (await response.text()).splitlines() if line]
 
 
-async def test_a_request_that_comes_twice_is_carried_out_once_and_answered_twice(
-    caller: Caller, tmp_path: Path
-) -> None:
+async def test_repeated_request_runs_the_action_once(caller: Caller, tmp_path: Path) -> None:
     answers = []
     for _ in range(2):
         async with caller.begin("echo x >> effects; echo done") as response:
@@ -74,7 +72,7 @@ async def test_a_request_that_comes_twice_is_carried_out_once_and_answered_twice
     assert (tmp_path / "effects").read_text() == "x\n"
 
 
-async def test_frames_are_read_on_from_any_of_them(caller: Caller) -> None:
+async def test_reading_continues_after_any_frame(caller: Caller) -> None:
     async with caller.begin("for i in 1 2 3; do echo $i; sleep 0.05; done") as response:
         whole = await lines(response)
     for after in range(len(whole)):
@@ -84,14 +82,14 @@ async def test_frames_are_read_on_from_any_of_them(caller: Caller) -> None:
 
 
 @pytest.mark.parametrize("after", ["1000", "-1", "x", "", "9" * 30])
-async def test_frames_that_were_never_sent_are_refused(caller: Caller, after: str) -> None:
+async def test_position_of_a_frame_that_was_not_sent_is_refused(caller: Caller, after: str) -> None:
     async with caller.begin("true") as response:
         await response.read()
     async with caller.read(after) as response:
         assert response.status == 400
 
 
-async def test_who_comes_later_takes_the_place_of_who_reads(caller: Caller, tmp_path: Path) -> None:
+async def test_new_reader_replaces_the_previous_one(caller: Caller, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "go")
     async with caller.begin("cat go; echo done") as first, caller.read(0) as second:
         await asyncio.to_thread((tmp_path / "go").write_text, "")
@@ -99,7 +97,7 @@ async def test_who_comes_later_takes_the_place_of_who_reads(caller: Caller, tmp_
         assert "observation" not in (await lines(first))[-1]
 
 
-async def test_a_reading_ends_after_its_turn_and_a_quiet_one_says_that_the_server_is_there(caller: Caller) -> None:
+async def test_response_ends_after_its_turn_and_sends_empty_lines_while_quiet(caller: Caller) -> None:
     async with caller.begin("sleep 100") as response:
         text = await response.text()
     assert text.endswith("\n\n")
@@ -108,7 +106,7 @@ async def test_a_reading_ends_after_its_turn_and_a_quiet_one_says_that_the_serve
         assert response.status == 200
 
 
-async def test_what_nobody_asks_for_any_more_is_interrupted_and_forgotten(caller: Caller) -> None:
+async def test_action_without_requests_is_interrupted_and_forgotten(caller: Caller) -> None:
     async with caller.begin("sleep 100"):
         pass
     text = ""
@@ -121,9 +119,7 @@ async def test_what_nobody_asks_for_any_more_is_interrupted_and_forgotten(caller
         assert response.status == 404
 
 
-async def test_what_was_let_go_of_is_interrupted_and_a_late_request_is_not_carried_out(
-    caller: Caller, tmp_path: Path
-) -> None:
+async def test_deleted_action_is_interrupted_and_not_run_again(caller: Caller, tmp_path: Path) -> None:
     async with caller.begin("echo begun; sleep 100; echo x > late"), caller.let_go() as response:
         assert response.status == 200
     for token in (TOKEN, "never-seen-before"):
@@ -137,13 +133,13 @@ async def test_what_was_let_go_of_is_interrupted_and_a_late_request_is_not_carri
 
 
 @pytest.mark.parametrize("token", ["", "short", "x" * 65, "a b" * 10, "é" * 20])
-async def test_a_token_that_could_be_guessed_or_is_none_is_refused(caller: Caller, token: str, tmp_path: Path) -> None:
+async def test_invalid_token_is_refused(caller: Caller, token: str, tmp_path: Path) -> None:
     async with caller.begin("echo x > done", token) as response:
         assert response.status == 400
     assert not (tmp_path / "done").exists()
 
 
-async def test_there_is_an_end_to_how_many_are_kept(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_number_of_kept_answers_is_limited(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answer_cache, "MAX_KEPT", 2)
     async with caller.begin("true", "a" * 32) as response:
         await response.read()
@@ -155,7 +151,7 @@ async def test_there_is_an_end_to_how_many_are_kept(caller: Caller, monkeypatch:
             assert one_too_many.status == 429
 
 
-async def test_the_memory_of_what_was_let_go_of_has_an_end(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_number_of_remembered_tokens_is_limited(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answer_cache, "MAX_REMEMBERED", 2)
     for token in ("a" * 32, "b" * 32, "c" * 32):
         async with caller.let_go(token):
@@ -175,7 +171,7 @@ class TestFrames:
         monkeypatch.setattr(answer_cache, "FRAMES_BYTES", 3 * line_bytes)
         monkeypatch.setattr(answer_cache, "AHEAD_BYTES", 2 * line_bytes)
 
-    async def test_the_newest_are_kept_and_who_comes_late_begins_with_them(self) -> None:
+    async def test_late_reader_starts_with_the_newest_frames(self) -> None:
         answer = CachedAnswer()
         assert (answer.last, answer.is_complete, answer.reader(0).position) == (0, False, 0)
         answer = CachedAnswer()
@@ -188,7 +184,7 @@ class TestFrames:
             assert answer.take(reader) == wire(*numbers)
             assert (reader.position, reader.has_all) == (5, False)
 
-    async def test_one_that_is_larger_than_the_bound_is_kept_alone(self) -> None:
+    async def test_frame_larger_than_the_limit_is_kept_alone(self) -> None:
         answer = CachedAnswer()
         await answer.add(frame(1))
         large = TerminalOutput(1, b"x" * 10_000)
@@ -197,7 +193,7 @@ class TestFrames:
         assert reader.position == 1
         assert answer.take(reader) == encode_frame(large) + b"\n"
 
-    async def test_who_is_far_behind_is_waited_for_until_he_takes_or_goes(self) -> None:
+    async def test_command_waits_for_a_slow_reader(self) -> None:
         for go_on in ("take", "leave", "another"):
             answer = CachedAnswer()
             reader = answer.reader(0)
@@ -216,7 +212,7 @@ class TestFrames:
                 answer.reader(3)
             await asyncio.wait_for(adding, 60)
 
-    async def test_one_who_went_long_ago_changes_nothing_for_the_next(self) -> None:
+    async def test_detaching_a_replaced_reader_does_not_affect_its_successor(self) -> None:
         answer = CachedAnswer()
         first = answer.reader(0)
         second = answer.reader(0)
@@ -224,7 +220,7 @@ class TestFrames:
         assert not answer.is_read_by(first)
         assert answer.is_read_by(second)
 
-    async def test_one_who_lacks_what_was_dropped_reads_no_further(self) -> None:
+    async def test_reader_that_lacks_dropped_frames_stops(self) -> None:
         answer = CachedAnswer()
         for number in range(1, 6):
             await answer.add(frame(number))
@@ -233,7 +229,7 @@ class TestFrames:
         reader.position = 1
         assert not answer.is_read_by(reader)
 
-    async def test_the_observation_is_the_last_line_and_nothing_where_it_was_interrupted(self) -> None:
+    async def test_observation_is_the_last_line_unless_interrupted(self) -> None:
         for observation, last in ((NullObservation(), encode_observation(NullObservation()) + b"\n"), (None, b"")):
             answer = CachedAnswer()
             await answer.add(frame(1))
@@ -274,7 +270,7 @@ class Waiting:
 
 
 class TestAnswers:
-    async def test_a_token_is_carried_out_once_until_and_after_it_is_let_go_of(self) -> None:
+    async def test_token_runs_once_even_after_release(self) -> None:
         waiting = Waiting()
         answers = AnswerCache(waiting.carry_out, LONG)
         first = answers.begin("a", CmdRunAction(command="x"), 1)
@@ -292,7 +288,7 @@ class TestAnswers:
         assert waiting.begun == [1]
         await answers.aclose()
 
-    async def test_closing_interrupts_all_of_them_and_waits_for_their_ends(self) -> None:
+    async def test_closing_interrupts_all_actions_and_waits(self) -> None:
         waiting = Waiting()
         answers = AnswerCache(waiting.carry_out, LONG)
         begun = [answers.begin(token, CmdRunAction(command="x"), number) for number, token in enumerate("abc")]
@@ -302,7 +298,7 @@ class TestAnswers:
         assert [answers.find(token) for token in "abc"] == [None] * 3
         await answers.aclose()
 
-    async def test_only_so_many_are_kept_and_those_that_run_stay(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_running_actions_are_never_dropped_for_new_ones(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(answer_cache, "MAX_KEPT", 2)
         waiting = Waiting()
         answers = AnswerCache(waiting.carry_out, LONG)

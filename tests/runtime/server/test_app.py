@@ -34,7 +34,7 @@ def routes(app: web.Application) -> list[tuple[str, str]]:
 
 class TestGuard:
     @pytest.mark.parametrize("key", [None, "", "x", KEY[:-1], KEY + "k", "ключ"])
-    async def test_every_route_wants_the_key(
+    async def test_every_route_requires_the_key(
         self, server: Server, http: aiohttp.ClientSession, key: str | None
     ) -> None:
         headers = {} if key is None else {KEY_HEADER: key}
@@ -62,12 +62,14 @@ class TestGuard:
                 assert (response.status, path) == (403, path)
 
     @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1:65535", "[::1]", "[::1]:80"])
-    async def test_this_machine_has_several_names(self, server: Server, http: aiohttp.ClientSession, host: str) -> None:
+    async def test_loopback_host_names_are_accepted(
+        self, server: Server, http: aiohttp.ClientSession, host: str
+    ) -> None:
         headers = {KEY_HEADER: KEY, "Host": host}
         async with http.get(server.url + "/alive", headers=headers) as response:
             assert await response.json() == {"status": "ok"}
 
-    async def test_who_says_nothing_is_let_go_of(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_silent_connection_is_closed(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(guard_module, "HEADER_TIMEOUT_S", 0.1)
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(b"GET /alive HTTP/1.1\r\nHost: local")
@@ -75,7 +77,9 @@ class TestGuard:
         writer.close()
         await writer.wait_closed()
 
-    async def test_too_many_connections_are_let_go_of(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_connections_beyond_the_limit_are_closed(
+        self, server: Server, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(guard_module, "MAX_CONNECTIONS", 0)
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         assert await reader.read() == b""
@@ -86,7 +90,7 @@ class TestGuard:
 class TestRoutes:
     HEADERS = {KEY_HEADER: KEY, "Content-Type": "application/json"}
 
-    async def test_server_info_is_v0s_with_the_version_and_what_the_sandbox_uses(
+    async def test_server_info_has_v0s_fields_version_and_sandbox_usage(
         self, server: Server, client: ActionExecutionClient
     ) -> None:
         info = await client.server_info()
@@ -147,13 +151,13 @@ class TestBodies:
         head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{KEY_HEADER}: {KEY}\r\nContent-Type: {content_type}\r\n"
         return f"{head}Content-Length: {length}\r\n\r\n".encode()
 
-    def test_these_are_all_that_take_one(self, server: Server) -> None:
+    def test_list_of_routes_with_a_body_is_complete(self, server: Server) -> None:
         posted = {path for method, path in routes(server.app) if method == "POST"}
         assert posted - {"/terminal/give_back"} == set(self.TAKING)
 
     @pytest.mark.parametrize("path", TAKING)
     @pytest.mark.parametrize("begun", [b"", b"{", FORM + b"content"])
-    async def test_one_that_does_not_arrive_in_time_is_refused(
+    async def test_slow_body_is_refused(
         self, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, begun: bytes
     ) -> None:
         monkeypatch.setattr(guard_module, "BODY_TIMEOUT_S", 0.1)
@@ -166,14 +170,16 @@ class TestBodies:
         assert list(tmp_path.iterdir()) == []
 
     @pytest.mark.parametrize("path", JSON)
-    async def test_one_of_json_may_have_8_mib(self, server: Server, http: aiohttp.ClientSession, path: str) -> None:
+    async def test_json_body_over_8_mib_is_refused(
+        self, server: Server, http: aiohttp.ClientSession, path: str
+    ) -> None:
         for length in (MAX_REQUEST_BYTES + 1, MAX_REQUEST_BYTES * 4):
             body = io.BytesIO(b" " * length)
             async with http.post(server.url + path, data=body, headers=TestRoutes.HEADERS) as response:
                 assert response.status == 413
 
     @pytest.mark.parametrize("is_announced", [True, False], ids=["announced", "in chunks"])
-    async def test_an_upload_has_a_limit_of_its_own(
+    async def test_uploads_have_a_separate_limit(
         self,
         server: Server,
         http: aiohttp.ClientSession,
@@ -198,7 +204,7 @@ class TestBodies:
 
     @pytest.mark.filterwarnings("ignore::aiohttp.BadContentDispositionHeader")
     @pytest.mark.filterwarnings("ignore::aiohttp.BadContentDispositionParam")
-    async def test_a_form_with_random_damage_is_taken_or_refused(
+    async def test_randomly_damaged_form_is_accepted_or_refused(
         self, server: Server, http: aiohttp.ClientSession, tmp_path: Path, seed: int
     ) -> None:
         chance = random.Random(seed)
@@ -214,7 +220,7 @@ class TestBodies:
                 assert response.status in (200, 400), damaged
         assert not list(tmp_path.rglob(".handloom-*"))
 
-    async def test_an_upload_that_is_cut_off_leaves_nothing(
+    async def test_aborted_upload_leaves_no_files(
         self, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         begun, closed = threading.Event(), threading.Event()
@@ -237,7 +243,7 @@ class TestBodies:
         assert await asyncio.to_thread(closed.wait, 60)
         assert list(tmp_path.iterdir()) == []
 
-    async def test_a_download_that_is_cut_off_lets_go_of_its_files(
+    async def test_aborted_download_closes_its_files(
         self, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         closed = threading.Event()

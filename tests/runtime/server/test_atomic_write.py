@@ -55,7 +55,7 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     assert (tmp_path / "real").read_text() == "new"
 
 
-def test_a_link_to_nothing_makes_its_target(tmp_path: Path) -> None:
+def test_dangling_link_creates_its_target(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("real")
     write(tmp_path / "link", b"new")
     assert (tmp_path / "link").is_symlink()
@@ -83,7 +83,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path: Path, mon
     assert {item.name: item.read_text() for item in tmp_path.iterdir()} == {"f": "old"}
 
 
-def test_a_name_as_long_as_names_can_be_is_written(tmp_path: Path) -> None:
+def test_name_of_255_bytes_is_written_and_longer_is_refused(tmp_path: Path) -> None:
     path = tmp_path / ("x" * 255)
     write(path, b"new")
     assert path.read_text() == "new"
@@ -113,7 +113,7 @@ class TestAttributes:
         assert os.getxattr(path, "system.posix_acl_access") == self.ACCESS_LIST
         assert path.stat().st_mode == mode
 
-    def test_what_the_folder_gives_to_new_files_does_not_change_an_old_one(self, tmp_path: Path) -> None:
+    def test_default_acl_of_the_folder_does_not_apply_to_an_existing_file(self, tmp_path: Path) -> None:
         path = tmp_path / "f"
         path.write_text("old")
         try:

@@ -21,7 +21,7 @@ class TestEndOfTheShell:
         ("command", "exit_code"),
         [("exit 3", 3), ("kill -9 $$", 137), ("set -e; false", 1), ("exec sh -c 'exit 9'", 9), ("C-d", 0)],
     )
-    async def test_a_fresh_shell_stands_in_the_same_folder(self, shell: Shell, command: str, exit_code: int) -> None:
+    async def test_fresh_shell_starts_in_the_same_folder(self, shell: Shell, command: str, exit_code: int) -> None:
         await shell.run("cd /usr")
         observation = await shell.run(command)
         assert observation.metadata.exit_code == exit_code
@@ -30,7 +30,7 @@ class TestEndOfTheShell:
         )
         assert (await shell.run("echo $PWD")).content == "/usr"
 
-    async def test_where_no_fresh_shell_can_be_had_the_end_is_told_and_the_next_command_tries_again(
+    async def test_failed_restart_is_reported_and_retried_by_the_next_command(
         self, shell: Shell, tmp_path: Path
     ) -> None:
         path = shell.session._shell._env["PATH"]
@@ -45,7 +45,7 @@ class TestEndOfTheShell:
         assert observation.content == "hi"
         assert observation.metadata.prefix.startswith("[The shell had ended. A fresh shell was started in ")
 
-    async def test_the_last_words_before_exit_are_kept(self, shell: Shell) -> None:
+    async def test_output_before_exit_is_kept(self, shell: Shell) -> None:
         assert (await shell.run("seq 1 1000; exit 3")).content.endswith("\n1000")
 
     async def test_a_shell_killed_between_commands_is_replaced(self, shell: Shell) -> None:
@@ -57,16 +57,16 @@ class TestEndOfTheShell:
         assert observation.content == "hi"
         assert observation.metadata.prefix.startswith("[The shell had ended. A fresh shell was started in ")
 
-    async def test_a_removed_folder_leads_back_to_the_workspace(self, shell: Shell, tmp_path: Path) -> None:
+    async def test_shell_restarts_in_the_workspace_if_its_folder_is_removed(self, shell: Shell, tmp_path: Path) -> None:
         await shell.run("mkdir gone && cd gone && rmdir ../gone")
         await shell.run("exit")
         assert (await shell.run("pwd")).content == str(tmp_path)
 
-    async def test_removing_our_temporary_files_does_no_harm(self, shell: Shell) -> None:
+    async def test_shell_works_after_its_temporary_files_are_removed(self, shell: Shell) -> None:
         await shell.run(f"rm -rf {shell.session._shell._folder}")
         assert (await shell.run("echo hi")).content == "hi"
 
-    async def test_no_bash_says_what_to_do(self, tmp_path: Path) -> None:
+    async def test_missing_bash_is_reported_with_advice(self, tmp_path: Path) -> None:
         with pytest.raises(ShellError, match="bash was not found; install it"):
             await BashSession(str(tmp_path), env={"PATH": str(tmp_path)}).start()
 
@@ -78,7 +78,7 @@ class TestEndOfTheShell:
 
 class TestInterrupt:
     @pytest.mark.parametrize("ignored", ["INT", "INT TERM"])
-    async def test_what_was_to_come_next_is_not_begun(self, shell: Shell, tmp_path: Path, ignored: str) -> None:
+    async def test_interrupt_prevents_the_following_commands(self, shell: Shell, tmp_path: Path, ignored: str) -> None:
         stubborn = f"bash -c \"trap '' {ignored}; echo begun; while :; do sleep 0.1; done\""
         running = asyncio.create_task(shell.run(f"{stubborn}; echo > next", blocking=True))
         await shell.watcher.sees(b"begun\r\n")
@@ -100,7 +100,7 @@ class TestInterrupt:
             "stty raw -isig; sleep 100",
         ],
     )
-    async def test_who_stops_waiting_interrupts_and_the_shell_is_usable(self, shell: Shell, command: str) -> None:
+    async def test_cancelling_interrupts_and_the_shell_stays_usable(self, shell: Shell, command: str) -> None:
         running = asyncio.create_task(shell.run(command + "; true", blocking=True))
         await shell.watcher.sees(b"$ ")
         running.cancel()
@@ -109,7 +109,7 @@ class TestInterrupt:
                 await running
             assert (await shell.run("echo usable")).content == "usable"
 
-    async def test_cancelling_again_does_not_leave_the_interrupt_half_done(self, shell: Shell) -> None:
+    async def test_repeated_cancelling_does_not_break_the_interrupt(self, shell: Shell) -> None:
         running = asyncio.create_task(shell.run("bash -c \"trap '' INT; echo begun; sleep 100; sleep 100\""))
         await shell.watcher.sees(b"begun\r\n")
         for _ in range(5):
@@ -119,7 +119,7 @@ class TestInterrupt:
             await running
         assert (await shell.run("echo usable")).content == "usable"
 
-    async def test_a_reader_that_is_gone_interrupts_too(self, shell: Shell) -> None:
+    async def test_lost_reader_interrupts_the_command(self, shell: Shell) -> None:
         async def gone(frame: Frame) -> None:
             if isinstance(frame, TerminalOutput) and b"one\r\n" in frame.data:
                 raise ConnectionResetError("gone")
@@ -128,7 +128,7 @@ class TestInterrupt:
             await shell.session.execute(CmdRunAction(command="echo; echo one; sleep 100"), 1, gone)
         assert (await shell.run("echo usable")).content == "usable"
 
-    async def test_who_waits_for_his_turn_interrupts_nobody(self, shell: Shell, tmp_path: Path) -> None:
+    async def test_cancelling_a_waiting_command_interrupts_nothing(self, shell: Shell, tmp_path: Path) -> None:
         first = asyncio.create_task(shell.run("mkfifo go; read x <go; echo first"))
         await shell.watcher.sees(b"read x")
         second = asyncio.create_task(shell.run("echo second"))

@@ -60,7 +60,7 @@ class TestOneCommand:
     async def test_leaves_escape_sequences_out_of_what_the_model_reads(self, shell: Shell) -> None:
         assert (await shell.run("printf '\\033[31mred\\033[0m\\n'")).content == "red"
 
-    async def test_tells_the_exit_code_of_a_failure(self, shell: Shell) -> None:
+    async def test_reports_the_exit_code_of_a_failure(self, shell: Shell) -> None:
         observation = await shell.run("false")
         assert observation.metadata.exit_code == 1
         assert observation.metadata.suffix == "\n[The command completed with exit code 1.]"
@@ -69,7 +69,7 @@ class TestOneCommand:
         await shell.run("true '\x1b[2J'")
         assert b"\x1b[2J" not in shell.watcher.shown
 
-    async def test_replaces_bytes_that_are_no_text(self, shell: Shell) -> None:
+    async def test_replaces_invalid_utf8(self, shell: Shell) -> None:
         observation = await shell.run("printf '\\377\\376ok\\n'")
         assert observation.content == "��ok"
         assert b"\xff\xfeok" in shell.watcher.shown
@@ -78,11 +78,11 @@ class TestOneCommand:
         await shell.run("head -c 300000 /dev/urandom; stty sane")
         assert (await shell.run("echo still here")).content == "still here"
 
-    async def test_shows_the_beginning_of_a_long_command_and_blanks_for_what_is_not_printed(self, shell: Shell) -> None:
+    async def test_truncates_a_long_command_and_blanks_unprintable_characters(self, shell: Shell) -> None:
         await shell.run("true\n: \t" + "x" * 5000)
         assert shell.watcher.shown == b"\x1b[2m$ true\r\n:  " + b"x" * 3990 + b"\x1b[0m\r\n"
 
-    async def test_has_120_seconds_or_those_of_its_session(self, tmp_path: Path) -> None:
+    async def test_default_timeout_is_120_seconds_or_the_sessions(self, tmp_path: Path) -> None:
         assert (DEFAULT_TIMEOUT_S, NO_CHANGE_S) == (120, 10)
         session = BashSession(str(tmp_path), default_timeout_s=0.3, no_change_timeout_s=60)
         await session.start()
@@ -107,14 +107,14 @@ class TestState:
         observation = await shell.run("cd a*")
         assert observation.metadata.working_dir == str(tmp_path / name)
 
-    async def test_what_the_background_prints_does_not_come_between_a_prompt(self, shell: Shell) -> None:
+    async def test_background_output_does_not_break_the_prompt(self, shell: Shell) -> None:
         await shell.run("mkdir $'a\\nb'; cd a*; (while :; do echo loud; done) & (while :; do echo loud; done) &")
         for number in range(100):
             observation = await shell.run(f"(exit {number})")
             assert observation.metadata.exit_code == number
         await shell.run("kill %1 %2")
 
-    async def test_a_command_may_take_the_prompt_away(self, shell: Shell) -> None:
+    async def test_command_may_replace_the_prompt(self, shell: Shell) -> None:
         await shell.run("PS1='mine> ' PROMPT_COMMAND='echo never'; PS2=more")
         assert (await shell.run("echo hi")).content == "hi"
 
@@ -128,15 +128,15 @@ class TestState:
         await shell.run(f"set {option}")
         assert (await shell.run("echo hi")).content == "hi"
 
-    async def test_tracing_shows_the_commands_and_not_our_own(self, shell: Shell) -> None:
+    async def test_tracing_hides_our_own_commands(self, shell: Shell) -> None:
         observation = await shell.run("set -x\necho a\nset +x")
         assert observation.content == "++ echo a\na\n++ set +x"
 
-    async def test_a_terminal_left_in_disorder_is_put_right(self, shell: Shell) -> None:
+    async def test_terminal_modes_are_restored(self, shell: Shell) -> None:
         await shell.run("stty raw echo")
         assert (await shell.run("echo a; echo b")).content == "a\nb"
 
-    async def test_a_background_job_goes_on_and_its_pid_is_told(self, shell: Shell) -> None:
+    async def test_background_job_continues_and_its_pid_is_reported(self, shell: Shell) -> None:
         observation = await shell.run("sleep 100 &")
         assert observation.metadata.exit_code == 0
         assert os.path.exists(f"/proc/{observation.metadata.pid}")
@@ -158,7 +158,7 @@ class TestAnyText:
         assert observation.content == "1\n/"
         assert observation.metadata.exit_code == 1
 
-    async def test_a_here_document_is_taken_whole(self, shell: Shell, tmp_path: Path) -> None:
+    async def test_here_document_is_passed_unchanged(self, shell: Shell, tmp_path: Path) -> None:
         await shell.run("cat > f <<'EOF'\n  $HOME `id` \"'\n\ttab\nEOF\necho done")
         assert (tmp_path / "f").read_text() == "  $HOME `id` \"'\n\ttab\n"
 
@@ -167,13 +167,13 @@ class TestAnyText:
         assert observation.content == "in a\nin b"
 
     @pytest.mark.parametrize("command", ["echo 'open", 'echo "open', "if true; then", "echo $(", ")", "cat <<E"])
-    async def test_what_does_not_parse_comes_back(self, shell: Shell, command: str) -> None:
+    async def test_syntax_errors_are_reported(self, shell: Shell, command: str) -> None:
         observation = await shell.run(command)
         assert observation.metadata.exit_code in (0, 1, 2)
         assert "line" in observation.content
         assert (await shell.run("echo hi")).content == "hi"
 
-    async def test_100_kb_are_taken_whole(self, shell: Shell) -> None:
+    async def test_command_of_100_kb_runs(self, shell: Shell) -> None:
         word = "x" * 100_000
         assert (await shell.run(f"w='{word}'; echo ${{#w}}")).content == "100000"
 
@@ -200,7 +200,7 @@ class TestSpoofing:
         observation = await shell.run('set; declare -f; echo "$PS1"; echo after')
         assert observation.content.endswith("after")
 
-    async def test_a_prompt_that_was_on_its_way_does_not_end_the_next_command(self, shell: Shell) -> None:
+    async def test_delayed_prompt_does_not_end_the_next_command(self, shell: Shell) -> None:
         await shell.run("C-c")
         observations = [await shell.run(f"C-c\necho {number}") for number in range(5)]
         assert [observation.content.split("\n")[-1] for observation in observations] == list("01234")
@@ -251,14 +251,14 @@ class TestMuchOutput:
 
 
 class TestTime:
-    async def test_silence_brings_a_hint_and_the_command_goes_on(self, shell: Shell) -> None:
+    async def test_silence_gives_a_hint_and_the_command_continues(self, shell: Shell) -> None:
         observation = await shell.run("echo a; sleep 100; echo b")
         assert observation.content == "a"
         assert observation.metadata == CmdOutputMetadata(suffix=SILENT)
         observation = await shell.run("C-c", is_input=True)
         assert observation.metadata.suffix == "\n[The command completed with exit code 130. CTRL+C was sent.]"
 
-    async def test_the_hard_time_out_is_told_and_the_command_goes_on(self, shell: Shell) -> None:
+    async def test_timeout_is_reported_and_the_command_continues(self, shell: Shell) -> None:
         command = "while true; do echo x; read -t 0.05; done"
         observation = await shell.run(command, timeout=0.5)
         assert observation.metadata.suffix == f"\n[The command timed out after 0.5 seconds. {HELP}]"
@@ -267,7 +267,7 @@ class TestTime:
         assert observation.metadata.prefix == CONTINUED
         assert observation.content.startswith("x")
 
-    async def test_a_blocking_action_is_given_all_of_its_time(self, shell: Shell) -> None:
+    async def test_blocking_action_ignores_silence(self, shell: Shell) -> None:
         began = time.monotonic()
         observation = await shell.run("sleep 0.8; echo done", blocking=True, timeout=10)
         assert observation.content == "done"
@@ -275,12 +275,12 @@ class TestTime:
         observation = await shell.run("read x", blocking=True, timeout=0.6)
         assert observation.metadata.suffix.startswith("\n[The command timed out after 0.6 seconds.")
 
-    async def test_a_command_is_answered_at_its_end_and_not_at_the_next_look(self, shell: Shell) -> None:
+    async def test_command_is_answered_immediately_at_its_end(self, shell: Shell) -> None:
         with stopped_clock():
             for _ in range(20):
                 assert (await shell.run("true")).exit_code == 0
 
-    async def test_output_puts_the_hint_off(self, shell: Shell) -> None:
+    async def test_output_delays_the_hint(self, shell: Shell) -> None:
         observation = await shell.run("for i in 1 2 3 4 5; do sleep 0.2; echo $i; done")
         assert observation.content == "1\n2\n3\n4\n5"
 
@@ -296,7 +296,7 @@ class TestTime:
         assert observation.metadata.prefix == CONTINUED
         assert observation.content == ""
 
-    async def test_an_empty_command_waits_on(self, shell: Shell, tmp_path: Path) -> None:
+    async def test_empty_command_continues_waiting(self, shell: Shell, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "go")
         await shell.run("echo a; read x <go; echo b")
         waiting = asyncio.create_task(shell.run(""))
@@ -304,7 +304,9 @@ class TestTime:
         observation = await waiting
         assert (observation.content, observation.metadata.suffix) == ("b", COMPLETED)
 
-    async def test_what_ended_unseen_is_told_with_the_next_command(self, shell: Shell, tmp_path: Path) -> None:
+    async def test_result_of_a_command_that_ended_meanwhile_precedes_the_next(
+        self, shell: Shell, tmp_path: Path
+    ) -> None:
         os.mkfifo(tmp_path / "go")
         await shell.run("echo a; read x <go; echo b; (exit 3)")
         await asyncio.to_thread((tmp_path / "go").write_text, "\n")
@@ -325,14 +327,14 @@ class TestInput:
         observation = await shell.run("y", is_input=True)
         assert observation.content == "ERROR: No previous running command to interact with."
 
-    async def test_a_line_is_given_to_what_reads_it(self, shell: Shell) -> None:
+    async def test_input_line_reaches_the_program(self, shell: Shell) -> None:
         assert (await shell.run('read -p "Name: " name; echo "Hello $name"')).content == "Name:"
         observation = await shell.run("Ada", is_input=True)
         assert observation.content == "Hello Ada"
         assert observation.metadata.suffix == COMPLETED
         assert b"\x1b[2mAda\x1b[0m\r\n" in shell.watcher.shown
 
-    async def test_that_nobody_reads_is_kept_up_to_a_mebibyte(self, shell: Shell) -> None:
+    async def test_unread_input_is_limited_to_a_mebibyte(self, shell: Shell) -> None:
         await shell.run("stty raw; echo; sleep 100", timeout=0.2)
         shell.session.type(b"x" * 1024 * 1024)
         assert shell.session._shell.terminal is not None
@@ -342,18 +344,18 @@ class TestInput:
         assert shell.session._shell.terminal.unsent_bytes == 1024 * 1024 - room
         shell.session.type(b"x" * room)
 
-    async def test_a_lone_line_end_is_the_enter_key(self, shell: Shell) -> None:
+    async def test_newline_alone_presses_enter(self, shell: Shell) -> None:
         await shell.run("read x; echo got:$x")
         assert (await shell.run("\n", is_input=True)).content == "got:"
 
-    async def test_a_line_longer_than_the_terminals_limit_arrives_whole(self, shell: Shell) -> None:
+    async def test_line_longer_than_the_terminals_limit_arrives_complete(self, shell: Shell) -> None:
         await shell.run("read x; echo ${#x}; read y; echo $y; stty -a")
         assert (await shell.run("y" * 50_000, is_input=True)).content == "50000"
         ended = (await shell.run("short", is_input=True)).content
         assert ended.startswith("short\n")
         assert " echo " in ended, "the echo is back"
 
-    async def test_a_python_prompt_can_be_talked_to(self, shell: Shell) -> None:
+    async def test_python_prompt_can_be_used(self, shell: Shell) -> None:
         assert await self.says(shell, ">>>", f"PYTHON_BASIC_REPL=1 {sys.executable} -I -q")
         assert await self.says(shell, "42", "print(6 * 7)", is_input=True)
         observation = await shell.run("C-d", is_input=True)
@@ -372,7 +374,7 @@ class TestInput:
         await shell.run("echo a; sleep 100", timeout=0.3)
         assert (await shell.run("  ", timeout=0.1)).metadata.suffix.startswith("\n[The command timed out after 0.1 s")
 
-    async def test_input_for_a_command_that_ended_unseen_tells_both(self, shell: Shell, tmp_path: Path) -> None:
+    async def test_input_after_the_command_ended_reports_both(self, shell: Shell, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "go")
         await shell.run("read x <go; echo b; (exit 3)")
         await asyncio.to_thread((tmp_path / "go").write_text, "\n")
@@ -382,7 +384,7 @@ class TestInput:
         assert observation.metadata.prefix == "ERROR: No previous running command to interact with.\n" + CONTINUED
         assert observation.metadata.suffix == "\n[The command completed with exit code 3.]"
 
-    async def test_a_key_that_is_not_said_to_be_input_is_a_new_command(self, shell: Shell) -> None:
+    async def test_key_without_is_input_is_a_new_command(self, shell: Shell) -> None:
         await shell.run("sleep 100")
         observation = await shell.run("C-c")
         assert observation.metadata.suffix.startswith('\n[Your command "C-c" is NOT executed. ')
@@ -410,7 +412,7 @@ class TestInput:
             "sleep 100 | cat",
         ],
     )
-    async def test_after_c_z_the_session_goes_on(self, shell: Shell, command: str) -> None:
+    async def test_session_continues_after_c_z(self, shell: Shell, command: str) -> None:
         await shell.run(command)
         observation = await shell.run("C-z", is_input=True)
         if observation.exit_code == -1:  # what does not stop can be interrupted
@@ -419,7 +421,7 @@ class TestInput:
         assert (await shell.run("echo usable")).content.splitlines()[0] == "usable"
         assert (await shell.run("exit 3")).exit_code == 3
 
-    async def test_c_z_stops_and_fg_goes_on(self, shell: Shell) -> None:
+    async def test_c_z_stops_and_fg_continues(self, shell: Shell) -> None:
         await shell.run("sleep 100")
         observation = await shell.run("C-z", is_input=True)
         assert observation.metadata.exit_code == 148
@@ -427,7 +429,7 @@ class TestInput:
         await shell.run("fg")
         assert (await shell.run("C-c", is_input=True)).metadata.exit_code == 130
 
-    async def test_c_c_in_an_idle_shell_does_no_harm(self, shell: Shell) -> None:
+    async def test_c_c_in_an_idle_shell_is_harmless(self, shell: Shell) -> None:
         observation = await shell.run("C-c")
         assert observation.metadata.suffix == "\n[The command completed with exit code 130. CTRL+C was sent.]"
 
@@ -439,14 +441,14 @@ async def test_one_command_at_a_time(shell: Shell) -> None:
     assert NO_ACTION_ID not in causes
 
 
-async def test_a_static_action_runs_in_a_shell_of_its_own(shell: Shell) -> None:
+async def test_static_action_runs_in_a_separate_shell(shell: Shell) -> None:
     await shell.run("word=kept")
     observation = await shell.run("cd /; echo static:$word:$PWD", is_static=True, cwd="/usr")
     assert observation.content == "static::/"
     assert (await shell.run("echo $word")).content == "kept"
 
 
-async def test_a_static_shell_is_made_as_the_other_and_ends_with_its_action(tmp_path: Path) -> None:
+async def test_static_shell_has_the_sessions_settings_and_ends_with_its_action(tmp_path: Path) -> None:
     session = BashSession(str(tmp_path), env={**os.environ, "word": "given"}, umask=0o077, no_change_timeout_s=1)
     await session.start()
     shell = Shell(session)

@@ -43,7 +43,7 @@ def least(old: str, new: str) -> tuple[int, int]:
 
 
 @given(texts, texts)
-def test_a_diff_makes_the_new_text_of_the_old_and_is_no_longer_than_it_has_to_be(old: str, new: str) -> None:
+def test_diff_can_be_applied_and_is_minimal(old: str, new: str) -> None:
     diff = unified_diff(old, new, "f")
     if old == new:
         assert diff == ""

@@ -160,7 +160,7 @@ async def test_a_document_is_read_as_markdown(tmp_path: Path, kind: str) -> None
 
 
 @pytest.mark.parametrize("kind", MAKERS)
-async def test_where_the_extra_is_missing_its_name_is_told(tmp_path: Path, kind: str) -> None:
+async def test_missing_extra_is_named(tmp_path: Path, kind: str) -> None:
     if not REQUIREMENTS["documents"]():
         pytest.skip("the extra is installed")
     path = tmp_path / f"f{kind}"
@@ -173,13 +173,13 @@ async def test_where_the_extra_is_missing_its_name_is_told(tmp_path: Path, kind:
     )
 
 
-async def test_a_text_that_is_named_like_a_document_is_a_text(tmp_path: Path) -> None:
+async def test_text_with_the_extension_of_a_document_is_read_as_text(tmp_path: Path) -> None:
     (tmp_path / "f.docx").write_text("a text\n")
     assert (await read(tmp_path / "f.docx", FileReadSource.DEFAULT)).content == "a text\n"
     assert "a text" in (await read(tmp_path / "f.docx", FileReadSource.OH_ACI)).content
 
 
-async def test_a_document_that_is_not_there_is_refused_as_any_file_is(tmp_path: Path) -> None:
+async def test_missing_document_is_refused_like_any_file(tmp_path: Path) -> None:
     path = tmp_path / "none.pdf"
     assert (await read(path, FileReadSource.DEFAULT)).content.startswith(f"File not found: {path}.")
     assert "does not exist" in (await read(path, FileReadSource.OH_ACI)).content
@@ -188,7 +188,7 @@ async def test_a_document_that_is_not_there_is_refused_as_any_file_is(tmp_path: 
 
 
 @pytest.mark.documents
-async def test_a_document_that_is_broken_is_refused(tmp_path: Path) -> None:
+async def test_damaged_document_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "f.docx"
     path.write_bytes(b"PK\x03\x04" + b"x" * 1000)
     assert (await read(path, FileReadSource.OH_ACI)).content == (
@@ -197,7 +197,7 @@ async def test_a_document_that_is_broken_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.documents
-async def test_a_document_that_unfolds_for_ever_ends(tmp_path: Path) -> None:
+async def test_document_that_expands_endlessly_is_stopped(tmp_path: Path) -> None:
     """A gigabyte of rows in a file of a megabyte."""
     path = tmp_path / "bomb.docx"
     with (
@@ -209,7 +209,7 @@ async def test_a_document_that_unfolds_for_ever_ends(tmp_path: Path) -> None:
     assert "It cannot be read as a .docx file" in (await read(path, FileReadSource.OH_ACI)).content
 
 
-async def test_a_reader_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_conversion_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pdf(tmp_path / "f.pdf")
     monkeypatch.setattr(documents, "TIME_LIMIT_S", 0.0)
     assert (
@@ -236,7 +236,7 @@ for attempt in (
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the memory is not limited")
-def test_the_process_that_reads_has_no_network_no_programs_and_little_memory() -> None:
+def test_converter_has_no_network_no_programs_and_little_memory() -> None:
     done = subprocess.run([sys.executable, "-c", LIMITED], capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stdout.split() == ["PermissionError", "PermissionError", "MemoryError"]
 
@@ -254,7 +254,7 @@ print(before != os.readlink("/proc/self/ns/net"))
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the memory is not limited")
 @pytest.mark.mount
-def test_the_process_that_reads_has_limits_and_a_network_of_its_own() -> None:
+def test_converter_has_limits_and_a_separate_network() -> None:
     done = subprocess.run([sys.executable, "-c", LIMITS], capture_output=True, text=True, cwd=ROOT, check=True)
     *limits, has_own = done.stdout.splitlines()
     assert limits == [f"{most} {most}" for most in (2**30, 20, 16 * 2**20, 0)]
@@ -274,18 +274,18 @@ def test_the_process_that_reads_has_limits_and_a_network_of_its_own() -> None:
         ("Normal", "text"),
     ],
 )
-def test_a_paragraph_is_marked_by_its_style(style: str, line: str) -> None:
+def test_paragraph_is_formatted_by_its_style(style: str, line: str) -> None:
     assert documents._marked(style, "text") == line
 
 
-def test_a_table_is_one_of_markdown() -> None:
+def test_table_is_converted_to_markdown() -> None:
     rows = [["a", "b|c", "d\ne"], ["1", "2", "3"]]
     assert documents._table(rows) == "| a | b\\|c | d e |\n| --- | --- | --- |\n| 1 | 2 | 3 |"
     assert documents._table([["one"]]) == "| one |\n| --- |"
     assert documents._table([]) == ""
 
 
-def test_a_missing_library_has_a_status_of_its_own(tmp_path: Path) -> None:
+def test_missing_library_has_a_separate_exit_status(tmp_path: Path) -> None:
     pdf(tmp_path / "f.pdf")
     with (tmp_path / "f.pdf").open("rb") as file:
         command = [sys.executable, "-S", "-m", "runtime.server.documents", ".pdf"]

@@ -37,7 +37,7 @@ def somebody() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("name", ["file", "folder"])
-def test_what_may_not_be_read_is_said_at_once(name: str) -> None:
+def test_unreadable_file_is_reported_before_the_download(name: str) -> None:
     with TemporaryDirectory() as place:  # not below pytest's own folder, which only its owner may enter
         os.chmod(place, 0o755)
         Path(place, "file").touch(0o644 if name == "folder" else 0)
@@ -49,7 +49,7 @@ def test_what_may_not_be_read_is_said_at_once(name: str) -> None:
         assert set(os.listdir("/dev/fd")) == before
 
 
-def test_what_vanishes_meanwhile_is_left_out(tmp_path: Path) -> None:
+def test_files_removed_during_the_download_are_left_out(tmp_path: Path) -> None:
     for name in "abc":
         (tmp_path / name).write_bytes(os.urandom(2 * CHUNK_BYTES))
     with closing(Download(str(tmp_path))) as download:
@@ -61,7 +61,7 @@ def test_what_vanishes_meanwhile_is_left_out(tmp_path: Path) -> None:
     assert archive.testzip() is None
 
 
-def test_a_file_that_grows_or_shrinks_is_what_could_be_read(tmp_path: Path) -> None:
+def test_file_that_changes_size_is_downloaded_as_read(tmp_path: Path) -> None:
     for name in "abc":
         (tmp_path / name).write_bytes(os.urandom(2 * CHUNK_BYTES))
     with closing(Download(str(tmp_path))) as download:
@@ -85,7 +85,7 @@ def test_pieces_stay_small(tmp_path: Path) -> None:
         assert max(map(len, pieces(download))) <= 2 * CHUNK_BYTES
 
 
-def test_a_download_that_is_given_up_lets_go_of_its_files(tmp_path: Path) -> None:
+def test_closed_download_closes_its_files(tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(os.urandom(20 * CHUNK_BYTES))
     before = set(os.listdir("/dev/fd"))
     with closing(Download(str(tmp_path))) as download:
@@ -108,7 +108,7 @@ def packed(path: Path) -> dict[str, zipfile.ZipInfo]:
         ((2108, 1, 1, 0, 0, 0), (1980, 1, 1, 0, 0, 0)),
     ],
 )
-def test_a_file_keeps_its_time_as_far_as_a_zip_can_say_it(
+def test_modification_time_is_kept_if_a_zip_can_store_it(
     tmp_path: Path, said: tuple[int, ...], told: tuple[int, ...]
 ) -> None:
     path = tmp_path / "file"
@@ -133,7 +133,7 @@ def test_files_and_folders_keep_their_modes_and_files_are_packed(tmp_path: Path)
 
 
 @pytest.mark.parametrize("form", ["{}", "{}/", "{}/.", "{}/x/.."])
-def test_a_download_is_named_like_what_is_asked_for(tmp_path: Path, form: str) -> None:
+def test_download_has_the_name_of_the_requested_path(tmp_path: Path, form: str) -> None:
     (tmp_path / "folder/x").mkdir(parents=True)
     with closing(Download(form.format(tmp_path / "folder"))) as download:
         assert download.name == "folder"

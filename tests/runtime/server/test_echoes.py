@@ -19,11 +19,11 @@ from runtime.server.terminal import Echoes, echo_of
         ("é".encode(), "é".encode()),
     ],
 )
-def test_is_as_a_terminal_shows_it(typed: bytes, shown: bytes) -> None:
+def test_echo_is_what_a_terminal_shows(typed: bytes, shown: bytes) -> None:
     assert echo_of(typed) == shown
 
 
-def test_is_taken_out_once_in_whatever_pieces_it_comes() -> None:
+def test_echo_is_removed_once_however_it_is_split() -> None:
     for cut in range(1, 9):
         echoes = Echoes()
         echoes.expect(b"yes\n")
@@ -31,7 +31,7 @@ def test_is_taken_out_once_in_whatever_pieces_it_comes() -> None:
         assert echoes.feed(said[:cut]) + echoes.feed(said[cut:]) == b"ok?yes\r\n"
 
 
-def test_one_that_never_comes_holds_nothing_up() -> None:
+def test_missing_echo_does_not_hold_back_output() -> None:
     echoes = Echoes()
     echoes.expect(b"lost\n")
     echoes.expect(b"b\n")
@@ -39,14 +39,14 @@ def test_one_that_never_comes_holds_nothing_up() -> None:
     assert echoes.feed(b"lost\r\n") == b"lost\r\n"
 
 
-def test_what_is_held_back_is_not_lost() -> None:
+def test_held_back_output_is_not_lost() -> None:
     echoes = Echoes()
     echoes.expect(b"yes\n")
     assert echoes.feed(b"say ye") == b"say "
     assert echoes.clear() == b"ye"
 
 
-def test_are_taken_out_in_their_order() -> None:
+def test_echoes_are_removed_in_order() -> None:
     echoes = Echoes()
     for typed in (b"1\n", b"2\n", b"1\n"):
         echoes.expect(typed)
@@ -54,14 +54,14 @@ def test_are_taken_out_in_their_order() -> None:
     assert echoes.feed(b"2\r\n1") == b"2\r\n1"
 
 
-def test_what_only_begins_like_one_is_let_through_as_soon_as_that_is_sure() -> None:
+def test_output_that_only_starts_like_an_echo_is_passed_on() -> None:
     echoes = Echoes()
     echoes.expect(b"abc\n")
     said = [echoes.feed(piece) for piece in (b"x", b"xa", b"b", b"b", b"ab", b"abc\r", b"\n", b"a")]
     assert said == [b"x", b"x", b"", b"abb", b"", b"ab", b"", b"a"]
 
 
-def test_the_longest_beginning_of_any_is_held_back() -> None:
+def test_longest_possible_start_of_an_echo_is_held_back() -> None:
     echoes = Echoes()
     echoes.expect(b"b\n")
     echoes.expect(b"aab\n")
@@ -71,7 +71,7 @@ def test_the_longest_beginning_of_any_is_held_back() -> None:
     assert echoes.feed(b"b\r\n") == b"b\r\n"
 
 
-def test_eight_are_waited_for_at_once() -> None:
+def test_at_most_eight_echoes_are_expected() -> None:
     echoes = Echoes()
     for number in range(1, 10):
         echoes.expect(b"%d\n" % number)

@@ -60,7 +60,7 @@ def test_the_last_ten_steps_of_each_file_are_kept(make: Make) -> None:
     history.pop("/c")
 
 
-def test_a_step_that_was_popped_makes_place_for_another(make: Make) -> None:
+def test_popped_step_frees_its_slot(make: Make) -> None:
     history = make()
     for number in range(12):
         history.push("/a", b"%d" % number, b"")
@@ -69,7 +69,7 @@ def test_a_step_that_was_popped_makes_place_for_another(make: Make) -> None:
     assert befores(history, "/a") == [b"new", *(b"%d" % number for number in range(10, 1, -1))]
 
 
-def test_a_step_tells_whether_the_file_has_changed_since(make: Make) -> None:
+def test_step_knows_whether_the_file_has_changed_since(make: Make) -> None:
     history = make()
     history.push("/a", b"before", b"after")
     step = history.last("/a")
@@ -78,7 +78,7 @@ def test_a_step_tells_whether_the_file_has_changed_since(make: Make) -> None:
     assert not step.is_followed_by(b"after all")
 
 
-def test_steps_of_all_sizes_are_kept_whole(make: Make) -> None:
+def test_steps_of_all_sizes_are_kept_completely(make: Make) -> None:
     sizes = [0, 1, 4096, 100_000, 5, 3_000_000, 70_000, 0, 12_288, 4_000_000, 9]
     history = make()
     for size in sizes:
@@ -86,7 +86,7 @@ def test_steps_of_all_sizes_are_kept_whole(make: Make) -> None:
     assert befores(history, "/a") == [noise(size) for size in reversed(sizes[1:])]
 
 
-def test_the_files_that_were_edited_longest_ago_make_place(make: Make) -> None:
+def test_files_edited_longest_ago_lose_their_steps_first(make: Make) -> None:
     history = make(max_bytes=1_000_000)
     for name in "abcdef":
         history.push(name, noise(300_000), b"")
@@ -95,7 +95,7 @@ def test_the_files_that_were_edited_longest_ago_make_place(make: Make) -> None:
     assert [name for name in "abcdefg" if history.last(name)] == ["d", "f", "g"]
 
 
-def test_the_last_edit_can_be_taken_back_however_large_the_file_is(make: Make) -> None:
+def test_last_edit_of_a_large_file_can_be_undone(make: Make) -> None:
     history = make(max_bytes=1_000_000)
     for name in "ab":
         history.push(name, noise(1_500_000), b"")
@@ -103,7 +103,7 @@ def test_the_last_edit_can_be_taken_back_however_large_the_file_is(make: Make) -
 
 
 class TestKept:
-    def test_steps_are_there_after_a_restart(self, tmp_path: Path) -> None:
+    def test_steps_survive_a_restart(self, tmp_path: Path) -> None:
         with kept(tmp_path / "undo") as history:
             for number in range(12):
                 history.push("/a", b"%d" % number, b"after")
@@ -111,7 +111,7 @@ class TestKept:
             history.push("/a", b"12", b"after")
             assert befores(history, "/a") == [b"%d" % number for number in range(12, 2, -1)]
 
-    def test_what_others_may_read_is_nothing(self, tmp_path: Path) -> None:
+    def test_history_is_private_to_its_owner(self, tmp_path: Path) -> None:
         before = os.umask(0)
         try:
             with kept(tmp_path / "undo") as history:
@@ -121,7 +121,7 @@ class TestKept:
         for path in (tmp_path / "undo", *(tmp_path / "undo").iterdir()):
             assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0
 
-    def test_a_step_that_is_half_written_counts_as_none(self, tmp_path: Path) -> None:
+    def test_half_written_step_is_ignored(self, tmp_path: Path) -> None:
         with kept(tmp_path / "undo") as history:
             history.push("/a", noise(10_000, 1), b"")
             history.push("/a", noise(10_000, 2), b"")
@@ -134,7 +134,7 @@ class TestKept:
             assert befores(history, "/a") == [b"next"]
 
     @pytest.mark.parametrize("data", [b"", b"x", noise(100_000), b"hl-undo1" + bytes(8), b"hl-undo1" + b"\xff" * 9000])
-    def test_a_file_that_is_none_of_ours_is_no_history(self, tmp_path: Path, data: bytes) -> None:
+    def test_foreign_file_is_ignored(self, tmp_path: Path, data: bytes) -> None:
         with kept(tmp_path / "undo") as history:
             history.push("/a", b"before", b"")
             (file,) = (tmp_path / "undo").iterdir()
@@ -149,7 +149,7 @@ class TestKept:
         with kept(tmp_path / "undo"):
             pass
 
-    def test_the_bound_holds_over_a_restart(self, tmp_path: Path) -> None:
+    def test_size_limit_holds_after_a_restart(self, tmp_path: Path) -> None:
         with kept(tmp_path / "undo") as history:
             for name in "abc":
                 history.push(name, noise(300_000), b"")
@@ -159,9 +159,7 @@ class TestKept:
         used = sum(path.stat().st_blocks * 512 for path in (tmp_path / "undo").iterdir())
         assert used <= 1_000_000
 
-    def test_a_disk_that_is_full_keeps_the_steps_that_are_there(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_full_disk_keeps_existing_steps(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def no_space(*_: object) -> int:
             raise OSError(28, "No space left on device")
 

@@ -38,7 +38,7 @@ def test_lines_are_shown_with_their_numbers(view_range: list[int] | None, answer
         ([2, -2], "second element `-2`"),
     ],
 )
-def test_a_range_that_a_text_does_not_have_is_refused(view_range: list[int], hint: str) -> None:
+def test_invalid_range_is_refused(view_range: list[int], hint: str) -> None:
     with pytest.raises(EditorError) as refused:
         excerpt(TEXT, "f", view_range)
     assert hint in str(refused.value)
@@ -53,7 +53,7 @@ def test_a_long_text_is_cut() -> None:
 @pytest.mark.parametrize(
     ("text", "lines"), [("", [""]), ("\n", [""]), ("a", ["a"]), ("a\n", ["a"]), ("a\n\n", ["a", ""])]
 )
-def test_a_last_line_without_text_does_not_count(text: str, lines: list[str]) -> None:
+def test_empty_last_line_is_not_counted(text: str, lines: list[str]) -> None:
     assert lines_of(text) == lines
 
 
@@ -61,11 +61,11 @@ def test_a_last_line_without_text_does_not_count(text: str, lines: list[str]) ->
     ("after", "last", "part"),
     [(0, 2, "a\nb"), (1, 3, "b\nc"), (-4, 1, "a"), (2, 9, "c"), (0, 3, "a\nb\nc"), (3, 9, "")],
 )
-def test_a_snippet_is_some_lines(after: int, last: int, part: str) -> None:
+def test_snippet_has_the_requested_lines(after: int, last: int, part: str) -> None:
     assert snippet(TEXT, after, last) == part
 
 
-def test_the_lines_in_which_a_part_begins_are_found_once_each() -> None:
+def test_lines_of_occurrences_are_listed_once() -> None:
     assert line_numbers_of("aa\nb aa aa\n\naa", "aa") == [1, 2, 4]
     assert line_numbers_of("a\nb\na\nb", "a\nb") == [1, 3]
     assert line_numbers_of("aaa", "aa") == [1]

@@ -102,23 +102,23 @@ class TestRead:
             (0, 0, ()),
         ],
     )
-    async def test_only_the_lines_that_are_asked_for_are_read(
+    async def test_requested_lines_are_read(
         self, desk: Desk, file: Path, start: int, end: int, numbers: Sequence[int]
     ) -> None:
         assert (await desk.read("f.txt", start=start, end=end)).content == lines(*numbers)
 
-    async def test_of_a_picture_it_is_said_what_it_is(self, desk: Desk) -> None:
+    async def test_image_is_described(self, desk: Desk) -> None:
         (desk.folder / "picture").write_bytes(PNG)
         assert (await desk.read("picture")).content.startswith("ERROR_BINARY_FILE It is a PNG")
 
-    async def test_what_may_not_be_read_is_said(self, desk: Desk, file: Path) -> None:
+    async def test_missing_permission_is_reported(self, desk: Desk, file: Path) -> None:
         file.chmod(0)
         with somebody():
             for observation in (await desk.read("f.txt"), await desk.write("f.txt", "x")):
                 assert observation == ErrorObservation(content=f"Permission denied: {file}. Choose another path.")
             assert (await desk.view(file)).startswith("ERROR:\nRan into [Errno 13] Permission denied: ")
 
-    async def test_what_cannot_be_read_is_said(self, desk: Desk) -> None:
+    async def test_unreadable_path_is_reported(self, desk: Desk) -> None:
         (desk.folder / "binary").write_bytes(b"\0\1\2")
         assert await desk.read("binary") == ErrorObservation(content="ERROR_BINARY_FILE")
         assert await desk.read("none") == ErrorObservation(
@@ -153,19 +153,19 @@ class TestWrite:
             (11, 99, range(1, 12), ()),
         ],
     )
-    async def test_only_the_lines_that_are_named_are_replaced(
+    async def test_named_lines_are_replaced(
         self, desk: Desk, file: Path, start: int, end: int, before: Sequence[int], after: Sequence[int]
     ) -> None:
         await desk.write("f.txt", "new", start=start, end=end)
         assert file.read_text() == lines(*before) + "new\n" + lines(*after)
 
-    async def test_nothing_takes_the_place_of_lines_or_of_all(self, desk: Desk, file: Path) -> None:
+    async def test_empty_content_removes_lines_or_everything(self, desk: Desk, file: Path) -> None:
         await desk.write("f.txt", "", start=1, end=11)
         assert file.read_text() == lines(1, 12)
         await desk.write("f.txt", "")
         assert file.read_text() == ""
 
-    async def test_lines_of_a_file_that_is_not_there_make_one(self, desk: Desk) -> None:
+    async def test_writing_lines_creates_a_missing_file(self, desk: Desk) -> None:
         await desk.write("new", "text", start=3, end=5)
         assert (desk.folder / "new").read_text() == "text\n"
 
@@ -285,7 +285,7 @@ class TestEdit:
         )
         assert path.read_text() == "a\nb"
 
-    async def test_str_replace_shows_what_came_of_it(self, desk: Desk, file: Path) -> None:
+    async def test_str_replace_shows_the_result(self, desk: Desk, file: Path) -> None:
         old = file.read_text()
         observation = await desk.edit("str_replace", file, old_str="line 6\n", new_str="new\nlines\n")
         shown = ["line 3", "line 4", "line 5", "new", "lines", "line 7", "line 8", "line 9"]
@@ -308,7 +308,7 @@ class TestEdit:
             ),
         )
 
-    async def test_insert_shows_what_came_of_it(self, desk: Desk, file: Path) -> None:
+    async def test_insert_shows_the_result(self, desk: Desk, file: Path) -> None:
         observation = await desk.edit("insert", file, insert_line=1, new_str="new")
         assert file.read_text().startswith("line 1\nnew\nline 2\n")
         assert observation.content == (
@@ -319,12 +319,12 @@ class TestEdit:
             "(correct indentation, no duplicate lines, etc). Edit the file again if necessary."
         )
 
-    async def test_insert_behind_a_last_line_without_end(self, desk: Desk, file: Path) -> None:
+    async def test_insert_after_a_last_line_without_newline(self, desk: Desk, file: Path) -> None:
         file.write_text("a")
         await desk.edit("insert", file, insert_line=1, new_str="b")
         assert file.read_text() == "a\nb\n"
 
-    async def test_undo_takes_back_up_to_ten_edits(self, desk: Desk, file: Path) -> None:
+    async def test_undo_reverts_up_to_ten_edits(self, desk: Desk, file: Path) -> None:
         first = file.read_text()
         for number in range(11):
             await desk.edit("insert", file, insert_line=0, new_str=str(number))
@@ -346,7 +346,7 @@ class TestEdit:
         assert file.read_bytes() == "мир\r\nПривет\r\n".encode("cp1251")
         assert os.access(file, os.X_OK)
 
-    async def test_a_large_file_is_told_by_its_diff_alone(self, desk: Desk, file: Path) -> None:
+    async def test_edit_of_a_large_file_reports_only_its_diff(self, desk: Desk, file: Path) -> None:
         file.write_text("old\n" + "x\n" * MAX_WHOLE_CONTENT_BYTES)
         observation = await desk.edit("str_replace", file, old_str="old", new_str="new")
         assert isinstance(observation, FileEditObservation)
@@ -357,7 +357,7 @@ class TestEdit:
         ("old", "new", "is_carried"),
         [("x" * 9, "y", True), ("x", "y" * 9, True), ("x" * 10, "y", False), ("x", "y" * 10, False)],
     )
-    async def test_a_file_is_carried_whole_up_to_a_size(
+    async def test_observation_has_whole_contents_up_to_a_size(
         self, desk: Desk, file: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str, is_carried: bool
     ) -> None:
         monkeypatch.setattr(files_module, "MAX_WHOLE_CONTENT_BYTES", 10)
@@ -373,7 +373,7 @@ class TestEdit:
             content="ERROR:\nEdits by a model are not supported. Use the editor's commands."
         )
 
-    async def test_nothing_takes_the_place_of_a_part(self, desk: Desk, file: Path) -> None:
+    async def test_missing_new_str_deletes_old_str(self, desk: Desk, file: Path) -> None:
         await desk.edit("str_replace", file, old_str="line 2\n")
         assert file.read_text() == lines(1, *range(3, 13))
 
@@ -412,7 +412,7 @@ class TestEdit:
         path = desk.folder / "new" if command == "create" else file
         assert await desk.edit(command, path, **fields) == ErrorObservation(content=f"ERROR:\n{text}")
 
-    async def test_str_replace_refuses_what_is_not_there_or_not_unique(self, desk: Desk, file: Path) -> None:
+    async def test_str_replace_refuses_a_missing_or_ambiguous_text(self, desk: Desk, file: Path) -> None:
         file.write_text("a\nb\na\na a\n")
         assert (await desk.edit("str_replace", file, old_str="x", new_str="y")).content == (
             f"ERROR:\nNo replacement was performed, old_str `x` did not appear verbatim in {file}."
@@ -427,7 +427,7 @@ class TestEdit:
         )
         assert file.read_text() == "a\nb\na\na a\n"
 
-    async def test_a_part_that_overlaps_itself_is_not_unique_and_nothing_is_no_part(
+    async def test_overlapping_occurrences_are_ambiguous_and_empty_text_is_not_found(
         self, desk: Desk, file: Path
     ) -> None:
         file.write_text("aaa\n")
@@ -435,14 +435,14 @@ class TestEdit:
         assert "did not appear verbatim" in (await desk.edit("str_replace", file, old_str="", new_str="x")).content
         assert file.read_text() == "aaa\n"
 
-    async def test_nothing_is_below_a_file(self, desk: Desk, file: Path) -> None:
+    async def test_path_below_a_file_is_refused(self, desk: Desk, file: Path) -> None:
         path = file / "below"
         assert "does not exist. Please provide a valid path." in await desk.view(path)
         assert (await desk.edit("create", path, file_text="x")).content.startswith("ERROR:\nRan into ")
         assert (await desk.read("f.txt/below")).content == f"Not a directory: {path}"
 
     @pytest.mark.parametrize("line", [-1, 13])
-    async def test_insert_refuses_what_is_before_and_behind_a_file(self, desk: Desk, file: Path, line: int) -> None:
+    async def test_insert_refuses_a_line_outside_of_the_file(self, desk: Desk, file: Path, line: int) -> None:
         refused = (await desk.edit("insert", file, insert_line=line, new_str="x")).content
         assert f"parameter: {line}. It should be within the range of allowed values: [0, 12]" in refused
         await desk.edit("insert", file, insert_line=12, new_str="last")
@@ -480,7 +480,7 @@ class TestEdit:
 
 
 class TestUndo:
-    async def test_a_change_of_somebody_else_is_undone_too_and_told(self, desk: Desk, file: Path) -> None:
+    async def test_undo_reverts_later_changes_of_others_and_says_so(self, desk: Desk, file: Path) -> None:
         first = file.read_text()
         await desk.edit("str_replace", file, old_str="line 5\n", new_str="new\n")
         file.write_text("somebody else's\n")
@@ -502,7 +502,7 @@ class TestUndo:
         )
         assert file.read_text() == first
 
-    async def test_what_somebody_else_has_made_of_a_file_may_be_no_text(self, desk: Desk, file: Path) -> None:
+    async def test_undo_works_if_the_file_became_binary(self, desk: Desk, file: Path) -> None:
         first = file.read_text()
         await desk.edit("insert", file, insert_line=0, new_str="new")
         file.write_bytes(b"\0\1")
@@ -519,14 +519,14 @@ class TestUndo:
         assert file.read_text() == first
         assert (desk.folder / "a/link").is_symlink()
 
-    async def test_bytes_come_back_as_they_were(self, desk: Desk, file: Path) -> None:
+    async def test_undo_restores_the_exact_bytes(self, desk: Desk, file: Path) -> None:
         first = "Привет\r\nмир\n".encode("cp1251")
         file.write_bytes(first)
         await desk.edit("insert", file, insert_line=0, new_str="new")
         await desk.edit("undo_edit", file)
         assert file.read_bytes() == first
 
-    async def test_an_edit_whose_way_back_cannot_be_kept_is_not_made(
+    async def test_edit_is_not_made_if_its_undo_cannot_be_stored(
         self, desk: Desk, file: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def no_space(self: MemoryHistory, *about: object) -> None:
@@ -541,7 +541,7 @@ class TestUndo:
         assert file.read_text() == first
         assert [item.name for item in desk.folder.iterdir()] == [file.name]
 
-    async def test_an_edit_that_fails_leaves_no_step(
+    async def test_failed_edit_leaves_no_undo_step(
         self, desk: Desk, file: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def read_only(*paths: object, **folders: object) -> None:
@@ -571,7 +571,7 @@ class TestRoots:
         return desk
 
     @pytest.mark.parametrize("name", NAMES)
-    async def test_no_action_gets_out(self, desk: Desk, name: str) -> None:
+    async def test_no_action_leaves_the_roots(self, desk: Desk, name: str) -> None:
         path = os.path.join(desk.folder, name)
         outcomes = [
             await desk.read(name),
@@ -593,7 +593,7 @@ class TestRoots:
     @pytest.mark.parametrize(
         "name", ["~/.ssh/id_rsa", "%2e%2e/secret", "file:///etc/passwd", "-rf", "\n", "'\"$(id)`id`"]
     )
-    async def test_a_name_means_nothing_else(self, desk: Desk, name: str) -> None:
+    async def test_special_characters_in_names_have_no_meaning(self, desk: Desk, name: str) -> None:
         assert (await desk.read(name)).content.startswith("File not found: ")
         assert isinstance(await desk.write(name, "named"), FileWriteObservation)
         assert (desk.folder / os.path.normpath(name)).read_text() == "named\n"
@@ -611,7 +611,7 @@ class TestRoots:
         ],
         ids=ascii_head,
     )
-    async def test_what_can_be_no_path_is_refused(self, desk: Desk, name: str, why: str) -> None:
+    async def test_impossible_paths_are_refused(self, desk: Desk, name: str, why: str) -> None:
         before = sorted(desk.folder.rglob("*"))
         for observation in (
             await desk.read(name),
@@ -623,15 +623,13 @@ class TestRoots:
             assert why in observation.content
         assert sorted(desk.folder.rglob("*")) == before
 
-    async def test_a_link_out_is_shown_as_a_name_and_not_looked_into(self, desk: Desk) -> None:
+    async def test_link_out_of_the_roots_is_listed_but_not_followed(self, desk: Desk) -> None:
         shown = await desk.view(desk.folder)
         assert f"{desk.folder}/folder\n{desk.folder}/link" in shown
         assert "secret" not in shown.replace(str(desk.folder), "")
 
 
-async def test_a_temporary_file_that_was_foreseen_is_not_written_through(
-    desk: Desk, file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_guessed_temporary_file_is_not_followed(desk: Desk, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secrets, "token_hex", lambda size: "foreseen")
     (desk.folder / "secret").write_text("secret")
     (desk.folder / f"{PREFIX}foreseen").symlink_to("secret")

@@ -20,7 +20,7 @@ def listed(folder: Path, *roots: Path) -> tuple[list[str], str]:
     return [path.removeprefix(f"{folder}/") for path in paths.split("\n")], note
 
 
-def test_two_levels_are_listed_without_what_is_hidden(tmp_path: Path) -> None:
+def test_two_levels_are_listed_without_hidden_entries(tmp_path: Path) -> None:
     (tmp_path / "b" / "deep" / "deeper").mkdir(parents=True)
     (tmp_path / "empty").mkdir()
     for name in ("a", "b/two", "b/.hidden", ".secret", ".other", "b/deep/three"):
@@ -32,12 +32,12 @@ def test_two_levels_are_listed_without_what_is_hidden(tmp_path: Path) -> None:
     )
 
 
-def test_a_folder_without_hidden_files_says_nothing_of_them(tmp_path: Path) -> None:
+def test_hidden_files_are_not_mentioned_if_there_are_none(tmp_path: Path) -> None:
     (tmp_path / "a").touch()
     assert listed(tmp_path) == (["", "a"], "")
 
 
-def test_a_link_to_a_folder_is_followed_beneath_the_roots_only(tmp_path: Path) -> None:
+def test_link_to_a_folder_is_followed_only_below_the_roots(tmp_path: Path) -> None:
     inside, outside = tmp_path / "inside", tmp_path / "outside"
     (inside / "real").mkdir(parents=True)
     outside.mkdir()

@@ -36,7 +36,7 @@ sys.exit(main(sys.argv[1:]))
 
 
 class TestFilter:
-    async def test_commands_and_cells_cannot_make_the_calls_and_all_else_works(self, process: Process) -> None:
+    async def test_filtered_calls_fail_in_commands_and_cells(self, process: Process) -> None:
         process.start("--filter-calls", "--plugins", "jupyter", "--lazy-plugins")
         process.ready()
         (process.folder / "tried.py").write_text(TRIED)
@@ -56,7 +56,7 @@ class TestFilter:
         lines = subprocess.run(["sh", "-c", modes], capture_output=True, text=True, check=True).stdout.split()
         assert lines == ["NoNewPrivs:", "1", "Seccomp:", "2"]
 
-    def test_where_there_is_none_the_server_does_not_start(self, process: Process) -> None:
+    def test_server_does_not_start_without_a_filter_for_the_architecture(self, process: Process) -> None:
         argv = ["--working-dir", str(process.folder), "--uds", str(process.socket), "--filter-calls"]
         done = subprocess.run(
             [sys.executable, "-P", "-c", ON_ANOTHER_MACHINE, *argv, "--key-file", str(process.key_file)],
@@ -71,7 +71,7 @@ class TestFilter:
 
 
 class TestAbsence:
-    async def test_a_server_ends_when_who_knows_the_key_has_gone(self, process: Process) -> None:
+    async def test_server_ends_when_the_last_client_has_left(self, process: Process) -> None:
         child = process.start("--idle-exit", "1")
         process.ready()
         async with ActionExecutionClient(KEY, uds=str(process.socket)) as client:
@@ -81,12 +81,12 @@ class TestAbsence:
         assert child.wait() == 0
         assert not process.socket.exists()
 
-    def test_a_server_to_which_nobody_comes_ends(self, process: Process) -> None:
+    def test_server_without_clients_ends(self, process: Process) -> None:
         child = process.start("--idle-exit", "0.2")
         process.ready()
         assert has_ended(child.pid)
 
-    async def test_strangers_keep_nothing_alive(self, process: Process) -> None:
+    async def test_connections_without_the_key_do_not_keep_the_server_alive(self, process: Process) -> None:
         child = process.start("--idle-exit", "1")
         process.ready()
         async with ActionExecutionClient("x" * 64, uds=str(process.socket)) as stranger:
@@ -94,14 +94,14 @@ class TestAbsence:
                 pass
         assert has_ended(child.pid)
 
-    async def test_what_a_command_left_running_ends_with_it(self, process: Process) -> None:
+    async def test_processes_left_running_end_with_the_server(self, process: Process) -> None:
         child = process.start("--idle-exit", "0.5")
         process.ready()
         left = int((await process.run("setsid sleep 300 & echo $!")).split()[-1])
         assert has_ended(child.pid)
         assert has_ended(left)
 
-    async def test_without_the_option_it_stays(self, process: Process) -> None:
+    async def test_server_without_idle_exit_stays(self, process: Process) -> None:
         child = process.start()
         process.ready()
         await process.run("true")

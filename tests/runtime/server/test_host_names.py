@@ -71,7 +71,7 @@ async def wire() -> object:
         yield session
 
 
-async def test_actions_and_routes_take_a_name_as_it_is(
+async def test_actions_and_routes_accept_any_file_name(
     server: Server, client: ActionExecutionClient, wire: aiohttp.ClientSession, tmp_path: Path
 ) -> None:
     for number, name in enumerate(name for name in NAMES if name.isprintable() or name.isascii()):
@@ -99,9 +99,7 @@ async def test_actions_and_routes_take_a_name_as_it_is(
     assert len(os.listdir(tmp_path)) == number + 1
 
 
-async def test_a_name_at_the_start_of_a_path_is_one_too(
-    server: Server, client: ActionExecutionClient, tmp_path: Path
-) -> None:
+async def test_any_name_may_start_a_path(server: Server, client: ActionExecutionClient, tmp_path: Path) -> None:
     for name in (name for name in NAMES if name not in ("@", "\udcff")):
         (tmp_path / name).mkdir()
         await client.execute(FileWriteAction(path=f"{name}/file", content="x"), 1, Watcher())

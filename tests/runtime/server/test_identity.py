@@ -64,7 +64,7 @@ def files_server(folder: Path) -> web.Application:
 
 
 @pytest.mark.parametrize("asked", ASKED)
-async def test_another_server_at_the_same_address_is_told_and_carries_out_nothing(tmp_path: Path, asked: str) -> None:
+async def test_request_for_another_server_process_is_refused(tmp_path: Path, asked: str) -> None:
     folders = [tmp_path / name for name in ("first", "second")]
     for folder in folders:
         folder.mkdir()
@@ -85,7 +85,7 @@ async def test_another_server_at_the_same_address_is_told_and_carries_out_nothin
 
 
 @pytest.mark.parametrize("asked", ASKED)
-async def test_an_impostor_who_says_yes_to_everything_is_noticed(server: Server, asked: str) -> None:
+async def test_server_without_identity_is_noticed(server: Server, asked: str) -> None:
     async def yes(request: web.Request) -> web.Response:
         return web.json_response({"status": "ok", "observation": "null", "content": "", "extras": {}})
 
@@ -99,7 +99,7 @@ async def test_an_impostor_who_says_yes_to_everything_is_noticed(server: Server,
         assert not await client.alive()
 
 
-async def test_every_answer_names_its_server_refusals_too(server: Server, http: aiohttp.ClientSession) -> None:
+async def test_every_answer_identifies_its_server(server: Server, http: aiohttp.ClientSession) -> None:
     names = set()
     for path, key in (("/alive", KEY), ("/nowhere", KEY), ("/alive", "wrong"), ("/execute_action", KEY)):
         async with http.get(server.url + path, headers={KEY_HEADER: key}) as response:
@@ -119,7 +119,7 @@ async def test_a_request_in_another_version_is_refused(
 
 
 @pytest.mark.parametrize("asked", ASKED)
-async def test_a_server_of_another_version_is_told_with_what_to_do(asked: str) -> None:
+async def test_client_reports_a_server_of_another_version(asked: str) -> None:
     async def newer(request: web.Request) -> web.Response:
         return web.json_response({}, headers={VERSION_HEADER: str(PROTOCOL_VERSION + 1)})
 
@@ -131,14 +131,12 @@ async def test_a_server_of_another_version_is_told_with_what_to_do(asked: str) -
         assert not await client.alive()
 
 
-async def test_a_client_of_v0_names_neither_and_is_served(server: Server, http: aiohttp.ClientSession) -> None:
+async def test_v0_client_without_identity_headers_is_served(server: Server, http: aiohttp.ClientSession) -> None:
     async with http.get(server.url + "/alive", headers={KEY_HEADER: KEY}) as response:
         assert response.status == 200
 
 
-async def test_only_a_client_of_ours_gets_the_fields_that_v0_does_not_know(
-    tmp_path: Path, http: aiohttp.ClientSession
-) -> None:
+async def test_only_our_client_gets_additional_fields(tmp_path: Path, http: aiohttp.ClientSession) -> None:
     async def shown(action: BrowseURLAction, action_id: int, emit: Emit) -> Observation:
         return BrowserOutputObservation(content="", url=action.url, trigger_by_action="browse", look={"words": []})
 

@@ -13,14 +13,14 @@ async def connection(end: asyncio.Event) -> None:
     await end.wait()
 
 
-async def test_it_leaves_when_nobody_comes() -> None:
+async def test_server_ends_if_no_client_connects() -> None:
     left = asyncio.Event()
     IdleTimeout(SOON_S).start(left.set)
     async with asyncio.timeout(20):
         await left.wait()
 
 
-async def test_it_leaves_when_the_last_one_has_gone() -> None:
+async def test_server_ends_after_the_last_client() -> None:
     left, first_ends, second_ends = asyncio.Event(), asyncio.Event(), asyncio.Event()
     timeout = IdleTimeout(SOON_S)
     timeout.start(left.set)
@@ -38,7 +38,7 @@ async def test_it_leaves_when_the_last_one_has_gone() -> None:
         await left.wait()
 
 
-async def test_without_patience_or_before_it_began_it_never_leaves() -> None:
+async def test_server_stays_without_a_timeout_or_before_start() -> None:
     ended = asyncio.Event()
     ended.set()
     loop = asyncio.get_running_loop()

@@ -70,7 +70,7 @@ WORKERS = {
 
 
 @pytest.mark.parametrize("command", READERS.values(), ids=READERS)
-async def test_who_reads_the_terminal_is_announced_at_once(tmp_path: Path, command: str) -> None:
+async def test_program_that_reads_the_terminal_is_announced(tmp_path: Path, command: str) -> None:
     session = BashSession(str(tmp_path), no_change_timeout_s=50)
     await session.start()
     shell = Shell(session)
@@ -83,7 +83,7 @@ async def test_who_reads_the_terminal_is_announced_at_once(tmp_path: Path, comma
 
 
 @pytest.mark.parametrize("program", ["less", "vi", "more", "top"])
-async def test_programs_that_draw_wait_for_keys(shell: Shell, program: str) -> None:
+async def test_full_screen_programs_wait_for_keys(shell: Shell, program: str) -> None:
     if (await shell.run(f"command -v {program}")).exit_code:
         pytest.skip(f"{program} is not installed")
     observation = await shell.run(f"seq 100 > f; {program} {'' if program == 'top' else 'f'}")
@@ -93,13 +93,13 @@ async def test_programs_that_draw_wait_for_keys(shell: Shell, program: str) -> N
 
 
 @pytest.mark.parametrize("command", WORKERS.values(), ids=WORKERS)
-async def test_who_works_or_waits_for_something_else_is_not(shell: Shell, command: str) -> None:
+async def test_program_that_works_or_waits_for_something_else_is_not_announced(shell: Shell, command: str) -> None:
     observation = await shell.run(command)
     assert observation.metadata.suffix == prompt.no_new_output(NO_CHANGE_TIMEOUT_S)
     assert ANNOUNCED not in shell.watcher.frames
 
 
-async def test_who_reads_for_a_moment_only_is_not_announced(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_short_wait_for_input_is_not_announced(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     reads_until = 0.0
 
     def waits(terminal: Terminal | None) -> bool:
@@ -115,7 +115,7 @@ async def test_who_reads_for_a_moment_only_is_not_announced(shell: Shell, monkey
     assert ANNOUNCED not in shell.watcher.frames
 
 
-async def test_a_blocking_action_is_announced_and_waits_on(shell: Shell) -> None:
+async def test_blocking_action_is_announced_and_keeps_waiting(shell: Shell) -> None:
     running = asyncio.create_task(shell.run("read x; echo got:$x", blocking=True))
     await shell.watcher.sees_frame(ANNOUNCED)
     assert not running.done()
@@ -124,7 +124,7 @@ async def test_a_blocking_action_is_announced_and_waits_on(shell: Shell) -> None
     assert WITHDRAWN in shell.watcher.frames
 
 
-async def test_what_the_user_types_takes_the_notice_away(shell: Shell, tmp_path: Path) -> None:
+async def test_users_keys_clear_the_status(shell: Shell, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "go")
     running = asyncio.create_task(shell.run("read x; echo got:$x; read y <go", blocking=True))
     await shell.watcher.sees_frame(ANNOUNCED)
@@ -135,7 +135,7 @@ async def test_what_the_user_types_takes_the_notice_away(shell: Shell, tmp_path:
     assert (await running).content == "Ada\ngot:Ada"
 
 
-async def test_input_takes_the_notice_away(shell: Shell) -> None:
+async def test_input_clears_the_status(shell: Shell) -> None:
     await shell.run("read x; echo $x; sleep 100")
     observation = await shell.run("Ada", is_input=True)
     assert observation.content == "Ada"
@@ -151,7 +151,7 @@ async def test_each_new_question_is_announced(shell: Shell) -> None:
     assert (await shell.run("2", is_input=True)).exit_code == 0
 
 
-async def test_who_waits_on_is_given_the_time_of_silence_and_not_told_again(shell: Shell) -> None:
+async def test_waiting_again_is_not_announced_twice(shell: Shell) -> None:
     await shell.run("read x")
     observation = await shell.run("")
     assert observation.metadata.suffix == prompt.no_new_output(NO_CHANGE_TIMEOUT_S)
@@ -160,7 +160,7 @@ async def test_who_waits_on_is_given_the_time_of_silence_and_not_told_again(shel
 @pytest.mark.parametrize(
     "said", ["", "running", "-1 0x0 0x0", "0", "0 zz", "7 0xffffffffffffffff 0x4", "270 0x40 0x1", "232 0xffff", "é"]
 )
-def test_nonsense_about_a_task_is_no_wait(said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_task_data_is_ignored(said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "syscall").write_text(said)
     monkeypatch.setattr(input_detection, "_tasks", lambda pid: [tmp_path])
     calls = {0: "read", 7: "poll", 270: "select", 232: "epoll"}
@@ -168,7 +168,7 @@ def test_nonsense_about_a_task_is_no_wait(said: str, tmp_path: Path, monkeypatch
 
 
 @pytest.mark.bubblewrap
-async def test_it_is_seen_inside_walls_and_by_a_user_without_privileges(tmp_path: Path) -> None:
+async def test_detection_works_in_a_sandbox_and_without_privileges(tmp_path: Path) -> None:
     (tmp_path / "workspace").mkdir()
     own(tmp_path / "workspace")
     async with walled(tmp_path / "workspace") as runtime:
@@ -181,7 +181,7 @@ async def test_it_is_seen_inside_walls_and_by_a_user_without_privileges(tmp_path
     assert not Path(kept).exists()
 
 
-async def test_a_program_that_begins_to_read_later_is_found_later(shell: Shell) -> None:
+async def test_program_that_reads_later_is_detected_later(shell: Shell) -> None:
     observation = await shell.run("sleep 0.25; read x", timeout=60)
     assert observation.metadata.suffix.endswith(prompt.WAITS)
 

@@ -60,7 +60,7 @@ async def server(local: LocalRuntime) -> Jobs:
 
 
 @pytest.mark.parametrize("command", LEFT_RUNNING.values(), ids=LEFT_RUNNING)
-async def test_what_was_left_running_is_listed_and_ended(server: Jobs, command: str) -> None:
+async def test_processes_left_running_are_listed_and_ended(server: Jobs, command: str) -> None:
     await server.run(command)
     job = await server.sees("sleep 1000")
     assert job["state"] in ("sleeping", "running", "waiting for a disk")
@@ -72,7 +72,7 @@ async def test_what_was_left_running_is_listed_and_ended(server: Jobs, command: 
     assert await server.listed() == []
 
 
-async def test_the_command_that_runs_is_listed_and_its_time_is_counted(server: Jobs) -> None:
+async def test_running_command_is_listed_with_its_cpu_time(server: Jobs) -> None:
     watcher = Watcher()
     command = CmdRunAction(command="bash -c 'echo begun; while :; do :; done'", blocking=True)
     running = asyncio.create_task(server._runtime.execute(command, 1, watcher))
@@ -86,7 +86,7 @@ async def test_the_command_that_runs_is_listed_and_its_time_is_counted(server: J
     assert (await running).exit_code == 143  # type: ignore[attr-defined]
 
 
-async def test_a_stopped_one_is_told_and_ended(server: Jobs) -> None:
+async def test_stopped_job_is_listed_and_ended(server: Jobs) -> None:
     await server.run("sleep 1000", timeout=0.3)
     await server.run("C-z", is_input=True)
     (job,) = await server.listed()
@@ -105,7 +105,7 @@ async def test_everything_below_a_job_ends_with_it(server: Jobs) -> None:
     assert await server.listed() == []
 
 
-async def test_the_server_its_shell_and_strangers_cannot_be_ended(server: Jobs, local: LocalRuntime) -> None:
+async def test_only_jobs_can_be_ended(server: Jobs, local: LocalRuntime) -> None:
     shell = int(await server.run("echo $$"))
     for pid in (shell, local.server_pid, os.getpid(), 1, 999_999_999):
         assert pid is not None
@@ -114,7 +114,7 @@ async def test_the_server_its_shell_and_strangers_cannot_be_ended(server: Jobs, 
     assert int(await server.run("echo $$")) == shell
 
 
-def test_where_there_is_no_proc_ps_tells() -> None:
+def test_jobs_are_read_from_ps_without_proc() -> None:
     (me,) = processes._jobs_from_ps([os.getpid()])
     (seen,) = processes._jobs_from_proc([os.getpid()])
     assert (me.pid, me.command, me.foreground) == (seen.pid, seen.command, seen.foreground)
@@ -122,7 +122,7 @@ def test_where_there_is_no_proc_ps_tells() -> None:
     assert abs(me.cpu_s - seen.cpu_s) < 2
 
 
-def test_one_that_has_ended_is_left_out() -> None:
+def test_ended_process_is_not_a_job() -> None:
     assert list(processes._jobs_from_proc([999_999_999])) == []
     assert list(processes._jobs_from_ps([])) == []
     assert Path("/proc").is_dir()
@@ -131,7 +131,7 @@ def test_one_that_has_ended_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("text", "seconds"), [("00:00", 0), ("01:02", 62), ("1:00:00", 3600), ("2-03:04:05", 183_845), ("00:07.25", 7.25)]
 )
-def test_the_times_of_ps_are_read(text: str, seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_times_of_ps_are_parsed(text: str, seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     listing = f"  7 7 7 S+ {text} {text} a (b)  c\n  8 7 9 T 00:00 00:00 {'x' * 5000}\n  9 9 -1 X 00:00 00:00 d\n"
     (tmp_path / "listing").write_text(listing)
     (tmp_path / "ps").write_text(f"#!/bin/sh\ncat {tmp_path}/listing\n")
@@ -145,14 +145,14 @@ def test_the_times_of_ps_are_read(text: str, seconds: float, tmp_path: Path, mon
     assert (third.state, third.foreground) == ("ending", False)
 
 
-def test_one_that_has_ended_and_is_not_waited_for_yet_is_told_by_its_name() -> None:
+def test_zombie_is_listed_by_name() -> None:
     with subprocess.Popen(["sleep", "0"]) as child:
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
         (job,) = processes._jobs_from_proc([child.pid])
     assert (job.command, job.state, job.cpu_s < 1) == ("[sleep]", "ending", True)
 
 
-def test_the_oldest_comes_first() -> None:
+def test_oldest_job_comes_first() -> None:
     children = [subprocess.Popen(["sleep", "60"]) for _ in range(3)]
     try:
         ours = [job.pid for job in processes.jobs() if job.pid in {child.pid for child in children}]

@@ -35,7 +35,7 @@ def test_control_characters(name: str, key: bytes) -> None:
 @pytest.mark.parametrize(
     "text", ["", "c", "C-", "C-cc", "c-c", "C-1", "C-ä", "C-?", "C-`", "D-c", "C+c", "Ctrl-C", "echo C-c"]
 )
-def test_what_is_no_control_character(text: str) -> None:
+def test_other_text_is_not_a_control_character(text: str) -> None:
     assert control_key(text) is None
 
 
@@ -55,31 +55,31 @@ def test_named_keys(name: str, key: bytes) -> None:
     assert named_key(name, application=False) == key
 
 
-def test_the_cursors_keys_have_another_form() -> None:
+def test_cursor_keys_in_application_mode() -> None:
     assert named_key("Left", application=True) == b"\x1bOD"
     assert named_key(" Home\n", application=True) == b"\x1bOH"
     assert named_key("Tab", application=True) == b"\t"
     assert [named_key(name, application=True) for name in ("up", "F0", "F13", "")] == [None] * 4
 
 
-def test_the_form_is_the_one_asked_for_last() -> None:
+def test_last_mode_of_the_cursor_keys_counts() -> None:
     assert has_application_keys(b"\x1b[?1h\x1b[?1049h", False)
     assert not has_application_keys(b"\x1b[?1h drawn \x1b[?1l", True)
     assert has_application_keys(b"text \x1b[?12l", True)
 
 
 class TestInTheShell:
-    async def test_a_program_that_takes_keys_gets_them(self, shell: Shell) -> None:
+    async def test_program_that_reads_keys_gets_keys(self, shell: Shell) -> None:
         await shell.run(f"{sys.executable} -I -c {shlex.quote(KEY_BY_KEY)}")
         for name in ("Up", "C-a", "Escape"):
             await shell.run(name, is_input=True)
         assert (await shell.run("q", is_input=True)).content == str(b"\x1b[A\x01\x1b")
 
-    async def test_a_program_that_asked_for_the_other_form_gets_it(self, shell: Shell) -> None:
+    async def test_program_in_application_mode_gets_its_keys(self, shell: Shell) -> None:
         await shell.run(f"printf '\\033[?1h'; {sys.executable} -I -c {shlex.quote(KEY_BY_KEY)}")
         await shell.run("Down", is_input=True)
         assert (await shell.run("q", is_input=True)).content == str(b"\x1bOB")
 
-    async def test_a_program_that_reads_lines_gets_the_word(self, shell: Shell) -> None:
+    async def test_program_that_reads_lines_gets_the_name(self, shell: Shell) -> None:
         await shell.run("read x; echo $x")
         assert (await shell.run("Left", is_input=True)).content == "Left"

@@ -56,7 +56,7 @@ def lasting(process: Process) -> str:
 
 
 class TestOwners:
-    async def test_a_server_that_is_claimed_serves_nobody_else(self, process: Process) -> None:
+    async def test_claimed_server_serves_only_its_owner(self, process: Process) -> None:
         url = lasting(process)
         async with owner(url, FIRST) as first, owner(url, SECOND) as second, owner(url, "") as nobody:
             assert await run(nobody, "echo open") == "open"
@@ -70,11 +70,11 @@ class TestOwners:
             assert await run(first, "ls") == ""
 
     @pytest.mark.parametrize("name", ["", "short", "a b" * 10])
-    async def test_an_owner_has_a_name(self, process: Process, name: str) -> None:
+    async def test_invalid_owner_name_is_refused(self, process: Process, name: str) -> None:
         async with owner(lasting(process), name) as client:
             assert await ask(client, "PUT") == 400
 
-    async def test_the_next_one_finds_a_life_of_his_own(self, process: Process) -> None:
+    async def test_next_owner_gets_a_new_process(self, process: Process) -> None:
         url = lasting(process)
         async with owner(url, FIRST) as first, owner(url, SECOND) as second:
             await ask(first, "PUT")
@@ -87,7 +87,7 @@ class TestOwners:
                 await run(first, "true")
         assert has_ended(before, 0)
 
-    async def test_one_who_is_not_heard_of_any_more_loses_it(self, tmp_path: Path) -> None:
+    async def test_silent_owner_loses_the_lease_to_a_claim(self, tmp_path: Path) -> None:
         left = asyncio.Event()
         ownership = Lease(left.set, absent_s=0.05)
         app = ActionServer(ActionExecutor([]), RequestGuard(KEY), str(tmp_path), lease=ownership).app
@@ -103,7 +103,7 @@ class TestOwners:
 
 
 class TestLives:
-    async def test_one_that_is_killed_is_followed_by_another_and_nothing_is_left(self, process: Process) -> None:
+    async def test_killed_process_is_replaced_and_its_processes_end(self, process: Process) -> None:
         url = lasting(process)
         async with owner(url, FIRST) as first:
             job = int(await run(first, "(setsid sleep 100 >/dev/null 2>&1 & echo $!)"))
@@ -112,7 +112,7 @@ class TestLives:
             assert await run(second, "echo usable") == "usable"
         assert has_ended(job, 0)
 
-    async def test_a_signal_ends_them_all(self, process: Process) -> None:
+    async def test_signal_ends_all_processes(self, process: Process) -> None:
         async with owner(lasting(process), FIRST) as first:
             await run(first, "setsid sleep 100 &")
         life = process.life
@@ -121,7 +121,7 @@ class TestLives:
         assert process.child.wait(timeout=WITHIN_S) == 0
         assert has_ended(life, 0)
 
-    async def test_the_end_of_who_holds_them_is_theirs(self, process: Process) -> None:
+    async def test_server_process_ends_with_its_parent(self, process: Process) -> None:
         async with owner(lasting(process), FIRST) as first:
             job = int(await run(first, "(setsid sleep 100 >/dev/null 2>&1 & echo $!)"))
         life = process.life
@@ -130,7 +130,7 @@ class TestLives:
         assert has_ended(life)
         assert has_ended(job)
 
-    def test_one_that_cannot_begin_is_the_last(self) -> None:
+    def test_process_that_cannot_start_is_the_last(self) -> None:
         program = (
             "import sys; from runtime.server.lease import serve_repeatedly; "
             "sys.exit(serve_repeatedly(lambda is_first: 2 if is_first else 0))"
@@ -141,7 +141,7 @@ class TestLives:
 @pytest.mark.parametrize(
     ("lasted_s", "status", "is_paused"), [(0.5, 1, True), (1.0, 1, False), (5.0, 1, False), (0.5, 0, False)]
 )
-def test_after_a_life_that_fails_at_once_the_next_one_waits(lasted_s: float, status: int, is_paused: bool) -> None:
+def test_restart_is_delayed_after_an_immediate_failure(lasted_s: float, status: int, is_paused: bool) -> None:
     program = f"""
 import sys
 from runtime.server import lease
@@ -158,7 +158,7 @@ sys.exit(lease.serve_repeatedly(live))
     assert done.stdout.splitlines() == ["life True", *paused, "life False"]
 
 
-async def test_it_says_only_once_that_it_is_ready(process: Process) -> None:
+async def test_readiness_is_printed_once(process: Process) -> None:
     url = lasting(process)
     before = process.life
     os.kill(before, signal.SIGKILL)
@@ -171,7 +171,7 @@ async def test_it_says_only_once_that_it_is_ready(process: Process) -> None:
 
 
 class TestHistory:
-    async def test_nobody_takes_back_an_edit_of_somebody_else(self, process: Process) -> None:
+    async def test_owner_cannot_undo_edits_of_another(self, process: Process) -> None:
         process.start("--lives", "--state-dir", f"{process.folder}/state", where=("--port", "0"))
         url, file = process.ready().split()[1], process.folder / "file"
         file.write_text("one\n")
@@ -186,7 +186,7 @@ class TestHistory:
         assert said == [FileEditObservation, ErrorObservation, FileEditObservation]
         assert file.read_text() == "one\n"
 
-    async def test_a_server_that_cannot_keep_one_is_nobodys(self, process: Process) -> None:
+    async def test_claim_fails_if_the_history_cannot_be_stored(self, process: Process) -> None:
         (process.folder / "state").touch()
         process.start("--lives", "--state-dir", f"{process.folder}/state", where=("--port", "0"))
         url = process.ready().split()[1]
@@ -205,7 +205,7 @@ class TestTls:
         signed = authority.sign(name)
         return ["--tls-cert", str(signed.certificate), "--tls-key", str(signed.key)]
 
-    async def test_others_call_it_by_its_name_with_tls_only(self, process: Process, authority: Authority) -> None:
+    async def test_network_address_requires_tls_and_its_name(self, process: Process, authority: Authority) -> None:
         options = [*self.options(authority), "--host", "0.0.0.0", "--allow-host", "Sandbox.example"]
         process.start(*options, where=("--port", "0"))
         port = int(process.ready().rpartition(":")[2])
@@ -241,7 +241,7 @@ class TestTls:
         with socket.create_connection(("127.0.0.1", port)) as plain, pytest.raises((ssl.SSLError, ConnectionError)):
             context.wrap_socket(plain, server_hostname="sandbox.example")
 
-    def test_what_is_missing_is_said(self, process: Process, authority: Authority) -> None:
+    def test_missing_tls_options_are_reported(self, process: Process, authority: Authority) -> None:
         network, files = ("--host", "0.0.0.0"), self.options(authority)
 
         def refusal(*options: str) -> str:
@@ -260,9 +260,7 @@ class TestTls:
         Path(files[3]).chmod(0o600)
         assert "are not a certificate and its key" in refusal(*network, *files, "--allow-host", "x")
 
-    async def test_strangers_who_never_shake_hands_keep_nobody_out(
-        self, process: Process, authority: Authority
-    ) -> None:
+    async def test_clients_without_handshake_do_not_block_others(self, process: Process, authority: Authority) -> None:
         process.start(*self.options(authority, "IP:127.0.0.1"), where=("--port", "0"))
         port = int(process.ready().rpartition(":")[2])
         believed = ssl.create_default_context(cafile=str(authority.certificate))

@@ -43,7 +43,7 @@ def of_the_machine() -> set[tuple[str, int]]:
     return listeners("\n".join(Path("/proc/net", table).read_text() for table in TABLES))
 
 
-def test_the_kernels_table_is_read_as_it_is() -> None:
+def test_kernels_table_is_parsed() -> None:
     for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::1")):
         with socket.create_server((address, 0), family=family) as listener:
             assert (address, listener.getsockname()[1]) in of_the_machine()
@@ -66,7 +66,7 @@ async def test_a_local_sandbox_listens_on_a_socket_of_its_owner_alone(tmp_path: 
 
 @pytest.mark.alone
 @pytest.mark.bubblewrap
-async def test_a_sandbox_with_walls_has_no_listener_but_the_way_out_on_its_own_loopback(tmp_path: Path) -> None:
+async def test_isolated_sandbox_listens_only_for_its_proxy(tmp_path: Path) -> None:
     workspace = repository(tmp_path / "workspace")
     look = "cat " + " ".join(f"/proc/net/{table}" for table in TABLES)
     before = of_the_machine()
@@ -79,7 +79,7 @@ async def test_a_sandbox_with_walls_has_no_listener_but_the_way_out_on_its_own_l
 
 
 @pytest.mark.alone  # compares the listeners of the whole machine
-def test_on_a_port_it_is_reached_by_loopback_and_by_no_other_address(process: Process) -> None:
+def test_port_is_reachable_only_by_loopback(process: Process) -> None:
     before = of_the_machine()
     process.start(where=("--port", "0"))
     port = int(process.ready().rpartition(":")[2])

@@ -19,7 +19,7 @@ def printed(tmp_path: Path) -> OutputLog:
     return OutputLog(outputs, TerminalViewers())
 
 
-def test_what_is_printed_goes_all_ways(printed: OutputLog) -> None:
+def test_output_is_stored_shown_and_read(printed: OutputLog) -> None:
     printed.action_id = 7
     printed.feed(b"one\r\n")
     output = printed.output
@@ -33,7 +33,7 @@ def test_what_is_printed_goes_all_ways(printed: OutputLog) -> None:
     assert printed.take_live() is None
 
 
-def test_a_command_that_ended_has_its_output_and_the_next_one_another(printed: OutputLog) -> None:
+def test_each_command_has_a_separate_output(printed: OutputLog) -> None:
     printed.end()
     assert printed.output is None
     printed.action_id = 7
@@ -47,7 +47,7 @@ def test_a_command_that_ended_has_its_output_and_the_next_one_another(printed: O
     assert printed.take_live() == TerminalOutput(NO_ACTION_ID, b"one\r\ntwo\r\n")
 
 
-def test_live_bytes_wait_within_bounds(printed: OutputLog) -> None:
+def test_live_bytes_are_limited(printed: OutputLog) -> None:
     printed.feed(b"x" * LIVE_BYTES)
     assert not printed.is_backed_up
     printed.feed(b"y")
@@ -59,7 +59,7 @@ def test_live_bytes_wait_within_bounds(printed: OutputLog) -> None:
     assert live.data == b"x" * (LIVE_BYTES - 1) + b"y"
 
 
-def test_what_nobody_wants_is_dropped(printed: OutputLog) -> None:
+def test_unread_output_can_be_dropped(printed: OutputLog) -> None:
     printed.feed(b"one\r\n")
     printed.drop_unread()
     assert printed.take_live() is None
@@ -67,7 +67,7 @@ def test_what_nobody_wants_is_dropped(printed: OutputLog) -> None:
     assert printed.total_bytes == 5
 
 
-async def test_the_form_of_the_cursors_keys_is_that_of_one_command(printed: OutputLog) -> None:
+async def test_application_mode_ends_with_the_command(printed: OutputLog) -> None:
     assert not printed.wants_application_keys
     printed.feed(b"\x1b[?1h")
     printed.feed(b"more")

@@ -25,7 +25,7 @@ def outputs(tmp_path: Path) -> Outputs:
 
 class TestBytes:
     @pytest.mark.parametrize("size", [1, 3, 4096, 70_000])
-    def test_are_those_that_the_program_wrote_however_they_come(self, outputs: Outputs, size: int) -> None:
+    def test_bytes_are_those_that_the_program_wrote(self, outputs: Outputs, size: int) -> None:
         written = b"a\nb\r\nc\rd\n\n\r" * 10_000
         said = written.replace(b"\n", b"\r\n")
         output = outputs.begin()
@@ -35,27 +35,27 @@ class TestBytes:
         assert Path(output.path).read_bytes() == written
         assert (output.size_bytes, output.lines, output.loss) == (len(written), written.count(b"\n"), "")
 
-    def test_of_a_little_output_need_no_file(self, outputs: Outputs) -> None:
+    def test_short_output_needs_no_file(self, outputs: Outputs) -> None:
         output = outputs.begin()
         output.feed(b"x" * HELD_BYTES)
         assert not output.is_written
         assert not os.path.exists(output.path)
         assert output.read(2, 5) == b"xxxxx"
 
-    def test_are_the_owners_alone(self, outputs: Outputs) -> None:
+    def test_output_files_are_private(self, outputs: Outputs) -> None:
         output = outputs.begin()
         output.feed(b"x" * (HELD_BYTES + 1))
         assert stat.S_IMODE(os.stat(output.path).st_mode) == 0o600
         assert stat.S_IMODE(os.stat(os.path.dirname(output.path)).st_mode) == 0o700
 
-    def test_can_be_read_while_more_come(self, outputs: Outputs) -> None:
+    def test_output_can_be_read_while_it_grows(self, outputs: Outputs) -> None:
         output = outputs.begin()
         for number in range(1, 100_000):
             output.feed(b"%d\r\n" % number)
             if number % 20_000 == 0:
                 assert output.read(output.size_bytes - 6, 100) == b"%d\n" % number
 
-    def test_of_one_read_are_bounded(self, outputs: Outputs) -> None:
+    def test_one_read_is_limited(self, outputs: Outputs) -> None:
         output = outputs.begin()
         output.feed(b"x" * READ_BYTES)
         output.feed(b"x" * 10)
@@ -64,7 +64,7 @@ class TestBytes:
 
 class TestLines:
     @pytest.mark.parametrize("piece", [7, 65_536])
-    def test_are_found_by_their_number(self, outputs: Outputs, piece: int) -> None:
+    def test_lines_are_found_by_number(self, outputs: Outputs, piece: int) -> None:
         output = outputs.begin()
         data = b"".join(b"%d\r\n" % number for number in range(1, 150_001))
         for at in range(0, len(data), piece):
@@ -76,7 +76,7 @@ class TestLines:
         assert output.read_lines(150_001, 5) == b""
 
     @pytest.mark.parametrize("size", [9, 1000, 70_000, 10**6])
-    def test_are_found_wherever_they_begin(self, outputs: Outputs, size: int) -> None:
+    def test_lines_are_found_at_any_offset(self, outputs: Outputs, size: int) -> None:
         """Lines of many lengths, so that the remembered places fall on all kinds of them."""
         written = [b"%d %s\n" % (number, b"x" * (number * 7919 % 3000)) for number in range(400)] + [b"no end"]
         data = b"".join(written)
@@ -88,14 +88,14 @@ class TestLines:
         assert output.read_lines(1, 3) == b"".join(written[:3])
         assert (output.lines, output.size_bytes) == (400, len(data))
 
-    def test_of_a_little_output_are_found_too(self, outputs: Outputs) -> None:
+    def test_lines_of_a_short_output_are_found(self, outputs: Outputs) -> None:
         output = outputs.begin()
         output.feed(b"a\r\nb\r\nc")
         assert output.read_lines(2, 1) == b"b\n"
         assert output.read_lines(3, 10) == b"c"
         assert output.read_lines(4, 1) == b""
 
-    def test_without_an_end_are_cut(self, outputs: Outputs) -> None:
+    def test_lines_without_end_are_cut(self, outputs: Outputs) -> None:
         output = outputs.begin()
         for _ in range(40):
             output.feed(b"x" * 65_536)
@@ -104,14 +104,14 @@ class TestLines:
 
 
 class TestBounds:
-    def test_more_than_is_kept_of_a_command_is_said(self, outputs: Outputs) -> None:
+    def test_loss_beyond_the_limit_is_reported(self, outputs: Outputs) -> None:
         output = outputs.begin()
         for _ in range(3):
             output.feed(b"x" * (MANY // 2))
         assert output.size_bytes == MANY == os.path.getsize(output.path)
         assert output.loss == f"more than {MANY} bytes of a command are not kept"
 
-    async def test_the_oldest_make_room(self, outputs: Outputs) -> None:
+    async def test_oldest_outputs_are_dropped(self, outputs: Outputs) -> None:
         kept = []
         for _ in range(3):
             await outputs.make_room()
@@ -125,7 +125,7 @@ class TestBounds:
             outputs.find(1)
         assert outputs.find(2) is kept[1]
 
-    async def test_so_many_are_kept_and_no_more(self, outputs: Outputs) -> None:
+    async def test_number_of_outputs_is_limited(self, outputs: Outputs) -> None:
         for _ in range(9):
             await outputs.make_room()
             outputs.begin().finish()
@@ -133,14 +133,14 @@ class TestBounds:
             outputs.find(4)
         assert outputs.find(5).number == 5
 
-    async def test_one_that_is_not_finished_stays(self, outputs: Outputs) -> None:
+    async def test_unfinished_output_is_kept(self, outputs: Outputs) -> None:
         running = outputs.begin()
         for _ in range(9):
             await outputs.make_room()
             outputs.begin().finish()
         assert outputs.find(1) is running
 
-    def test_one_that_never_was_is_told_apart(self, outputs: Outputs) -> None:
+    def test_unknown_output_is_reported(self, outputs: Outputs) -> None:
         with pytest.raises(OutputError, match=r"There is no output:7. The last one is output:0."):
             outputs.find(7)
 
@@ -159,11 +159,11 @@ class TestLeftBehind:
         os.utime(folder, (0, 0))
         return folder
 
-    async def test_by_a_server_that_was_killed_is_removed(self, outputs: Outputs, abandoned: Path) -> None:
+    async def test_folder_of_a_killed_server_is_removed(self, outputs: Outputs, abandoned: Path) -> None:
         await outputs.remove_abandoned()
         assert not abandoned.exists()
 
-    async def test_by_nobody_is_left_alone(self, outputs: Outputs, tmp_path: Path) -> None:
+    async def test_foreign_folders_are_left_alone(self, outputs: Outputs, tmp_path: Path) -> None:
         output = outputs.begin()
         output.feed(b"x" * MANY)
         os.utime(os.path.dirname(output.path), (0, 0))
@@ -177,7 +177,7 @@ class TestLeftBehind:
 
 
 class TestTrouble:
-    def test_a_disk_that_takes_no_more_is_said(self, outputs: Outputs) -> None:
+    def test_full_disk_is_reported(self, outputs: Outputs) -> None:
         output = outputs.begin()
         os.symlink("/dev/full", output.path)
         output.feed(b"x" * (HELD_BYTES + 1))
@@ -186,7 +186,7 @@ class TestTrouble:
         assert output.size_bytes == 0
 
     @pytest.mark.parametrize("what", ["gone", "link", "fifo"])
-    def test_a_file_that_a_command_replaced_is_refused(self, outputs: Outputs, what: str) -> None:
+    def test_replaced_file_is_refused(self, outputs: Outputs, what: str) -> None:
         output = outputs.begin()
         output.feed(b"x" * (HELD_BYTES + 1))
         os.unlink(output.path)
@@ -197,9 +197,7 @@ class TestTrouble:
         with pytest.raises(OutputError, match="output:1 cannot be read"):
             output.read(0, 10)
 
-    async def test_without_any_folder_commands_go_on_and_it_is_said(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    async def test_commands_run_without_an_output_folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
         outputs = Outputs(folders=[str(tmp_path / "neither")])
         output = outputs.begin()
@@ -214,7 +212,7 @@ class TestTrouble:
         assert (later.number, later.loss, Path(later.path).parent.parent) == (2, "", tmp_path / "none")
         await outputs.aclose()
 
-    async def test_a_folder_that_a_command_removed_is_made_again(self, outputs: Outputs, tmp_path: Path) -> None:
+    async def test_removed_folder_is_recreated(self, outputs: Outputs, tmp_path: Path) -> None:
         first = outputs.begin()
         open_before = set(os.listdir("/proc/self/fd"))
         os.rmdir(os.path.dirname(first.path))
@@ -226,7 +224,7 @@ class TestTrouble:
         await outputs.aclose()
         assert list(tmp_path.iterdir()) == []
 
-    def test_one_that_is_lost_stays_as_it_is(self, outputs: Outputs) -> None:
+    def test_lost_output_does_not_change(self, outputs: Outputs) -> None:
         output = outputs.begin()
         for _ in range(2):
             output.feed(b"x" * MANY)
@@ -237,7 +235,7 @@ class TestTrouble:
 
 
 class TestOfTheShell:
-    async def test_a_cut_observation_says_where_it_is_whole(self, shell: Shell) -> None:
+    async def test_truncated_observation_names_the_stored_output(self, shell: Shell) -> None:
         observation = await shell.run("seq 1 100000")
         found = re.fullmatch(
             r"\n\[The command completed with exit code 0\.\]"
@@ -248,20 +246,20 @@ class TestOfTheShell:
         assert found
         assert (await shell.run(f"sed -n '50000,50001p' {found[1]}")).content == "50000\n50001"
 
-    async def test_the_bytes_are_those_that_the_command_printed(self, shell: Shell, tmp_path: Path) -> None:
+    async def test_stored_bytes_are_those_of_the_command(self, shell: Shell, tmp_path: Path) -> None:
         observation = await shell.run("head -c 3000000 /dev/urandom | tee f")
         written = Path(shell.session.outputs.find(1).path).read_bytes()
         assert hashlib.sha256(written).digest() == hashlib.sha256((tmp_path / "f").read_bytes()).digest()
         assert "output:1" in observation.metadata.suffix
 
-    async def test_an_output_that_is_told_in_parts_is_one(self, shell: Shell) -> None:
+    async def test_output_reported_in_parts_is_stored_once(self, shell: Shell) -> None:
         await shell.run("seq 1 20000; read x; seq 20001 40000")
         observation = await shell.run("", timeout=0.1)
         assert "output:" not in observation.metadata.suffix
         observation = await shell.run("\n", is_input=True)
         assert "[The whole output is output:1 (40000 lines, " in observation.metadata.suffix
 
-    async def test_each_command_has_its_own(self, shell: Shell) -> None:
+    async def test_each_command_has_one_output(self, shell: Shell) -> None:
         await shell.run("echo one")
         await shell.run("true")
         await shell.run("echo two; exit 3")
@@ -269,7 +267,7 @@ class TestOfTheShell:
         found = [shell.session.outputs.find(number).read(0, 100) for number in (1, 2, 3)]
         assert found == [b"one\n", b"two\n", b"three\n"]
 
-    async def test_an_output_of_which_a_part_is_kept_says_so(self, tmp_path: Path) -> None:
+    async def test_partly_stored_output_says_so(self, tmp_path: Path) -> None:
         session = BashSession(str(tmp_path), outputs=(few := Outputs(max_output_bytes=100_000)))
         await session.start()
         shell = Shell(session)
@@ -284,7 +282,7 @@ class TestOfTheShell:
         await session.aclose()
         await few.aclose()
 
-    async def test_an_output_that_could_not_be_kept_is_said(self, shell: Shell) -> None:
+    async def test_output_that_could_not_be_stored_says_so(self, shell: Shell) -> None:
         await shell.run("echo one")
         folder = os.path.dirname(shell.session.outputs.find(1).path)
         await shell.run(f"echo begun; read x; rm -r {folder}; seq 1 100000")

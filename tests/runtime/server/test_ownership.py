@@ -43,7 +43,7 @@ async def asked(http: aiohttp.ClientSession, ownership: Lease, *questions: tuple
     return statuses
 
 
-async def test_it_is_the_first_ones_who_claims_it_and_everybodys_until_then(http: aiohttp.ClientSession) -> None:
+async def test_server_is_open_until_it_is_claimed(http: aiohttp.ClientSession) -> None:
     claimed: list[str] = []
     questions = [
         (("DELETE", "/owner", FIRST), 409),
@@ -65,7 +65,7 @@ async def test_it_is_the_first_ones_who_claims_it_and_everybodys_until_then(http
     assert claimed == [FIRST]
 
 
-async def test_who_lets_go_of_it_ends_the_life(http: aiohttp.ClientSession) -> None:
+async def test_releasing_the_lease_ends_the_process(http: aiohttp.ClientSession) -> None:
     left = asyncio.Event()
     assert await asked(http, Lease(left.set), ("PUT", "/owner", FIRST), ("PUT", "/owner", SECOND)) == [200, 409]
     assert not left.is_set()
@@ -74,7 +74,7 @@ async def test_who_lets_go_of_it_ends_the_life(http: aiohttp.ClientSession) -> N
     assert left.is_set()
 
 
-async def test_where_nothing_can_be_kept_for_him_it_stays_nobodys(http: aiohttp.ClientSession) -> None:
+async def test_failed_claim_leaves_the_server_unclaimed(http: aiohttp.ClientSession) -> None:
     def no_space(name: str) -> None:
         if name == FIRST:
             raise OSError(28, "No space left on device")
@@ -84,9 +84,7 @@ async def test_where_nothing_can_be_kept_for_him_it_stays_nobodys(http: aiohttp.
 
 
 @pytest.mark.parametrize(("absent_s", "status"), [(-1.0, 503), (600.0, 409)])
-async def test_one_who_was_not_heard_of_for_long_loses_it(
-    http: aiohttp.ClientSession, absent_s: float, status: int
-) -> None:
+async def test_absent_owner_loses_the_lease(http: aiohttp.ClientSession, absent_s: float, status: int) -> None:
     left = asyncio.Event()
     ownership = Lease(left.set, absent_s=absent_s)
     assert await asked(http, ownership, ("PUT", "/owner", FIRST), ("PUT", "/owner", SECOND)) == [200, status]

@@ -36,7 +36,7 @@ SESSIONS = "sleep 601 & setsid bash -c 'sleep 602 & echo $PPID $$ $!; wait' & ec
 
 
 class TestWho:
-    def test_is_below_in_a_session_and_in_a_group(self) -> None:
+    def test_descendants_sessions_and_groups_are_found(self) -> None:
         with bash(SESSIONS, start_new_session=True) as child:
             _, leader, inner = numbers(child)
             below = processes.descendants(child.pid)
@@ -47,7 +47,7 @@ class TestWho:
             assert processes.session_members(leader) == processes.group_members(leader) == {leader, inner}
             assert processes.session_members(child.pid) == processes.group_members(child.pid) == {child.pid, outer}
 
-    def test_has_ended_counts_no_more(self) -> None:
+    def test_ended_processes_are_not_counted(self) -> None:
         with bash("sleep 0 & wait $!; echo; exec sleep 600") as child:
             numbers(child)
             assert processes.descendants(child.pid) == set()
@@ -56,7 +56,7 @@ class TestWho:
             assert ended.pid not in processes.descendants(os.getpid())
             assert processes.session_members(ended.pid) == processes.group_members(ended.pid) == set()
 
-    def test_is_the_servers_own_is_no_command(self) -> None:
+    def test_own_processes_are_not_commands(self) -> None:
         with bash("sleep 601 & echo $!; wait") as child:
             (job,) = numbers(child)
             assert processes.commands_below(child.pid) == {job}
@@ -70,7 +70,7 @@ class TestWho:
             finally:
                 processes.own_processes.discard(own)
 
-    async def test_is_waited_for_is_no_command_until_it_has_ended(self) -> None:
+    async def test_awaited_process_is_not_a_command(self) -> None:
         with subprocess.Popen(["sleep", "600"]) as child:
             waiting = asyncio.create_task(processes.wait_for_exit(child))
             while child.pid not in processes.awaited():
@@ -80,7 +80,7 @@ class TestWho:
             assert await waiting == -signal.SIGTERM
             assert child.pid not in processes.awaited()
 
-    def test_is_told_by_ps_where_there_is_no_proc(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_process_table_is_read_from_ps_without_proc(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         listing = "  1 0 1 1f Ss\n 10 1 10 1f S+\n 11 10 10 1f R\n 12 11 12 c S\n 13 11 12 c Z\n"
         (tmp_path / "listing").write_text(listing)
         (tmp_path / "ps").write_text(f"#!/bin/sh\ncat {tmp_path}/listing\n")
@@ -95,14 +95,14 @@ class TestWho:
 
 
 class TestEnding:
-    def test_all_below_ends_and_the_root_stays(self) -> None:
+    def test_kill_descendants_keeps_the_root(self) -> None:
         with bash(SESSIONS) as child:
             _, *pids = numbers(child)
             processes.kill_descendants(child.pid)
             assert all(has_ended(pid) for pid in pids)
         processes.kill_all([999_999_999])  # nobody
 
-    def test_it_is_known_whether_there_was_a_command_to_end(self) -> None:
+    def test_end_commands_returns_whether_there_were_any(self) -> None:
         with bash("sleep 601 & echo $!; exec sleep 600") as child:
             (job,) = numbers(child)
             assert processes.end_commands(child.pid)
@@ -110,7 +110,7 @@ class TestEnding:
             assert not processes.end_commands(child.pid)
             assert child.poll() is None
 
-    async def test_a_tree_is_asked_to_end_and_made_to(self, tmp_path: Path) -> None:
+    async def test_end_tree_terminates_then_kills(self, tmp_path: Path) -> None:
         polite = f"trap 'echo asked >{tmp_path}/asked; exit 0' TERM; echo; while :; do sleep 0.01; done"
         with bash(polite) as child:
             numbers(child)
@@ -125,14 +125,14 @@ class TestEnding:
             assert await reaping == -signal.SIGKILL
             assert has_ended(inner, 0)
 
-    async def test_the_end_of_one_that_is_gone_is_not_waited_for(self) -> None:
+    async def test_gone_returns_for_an_ended_process(self) -> None:
         before = set(os.listdir("/proc/self/fd"))
         await processes.gone(999_999_999)
         with subprocess.Popen(["sleep", "0"]) as child:
             await processes.gone(child.pid)
         assert set(os.listdir("/proc/self/fd")) == before
 
-    async def test_orphans_are_taken_away_and_what_is_waited_for_is_not(self) -> None:
+    async def test_orphans_are_reaped_but_not_awaited_processes(self) -> None:
         children = [subprocess.Popen(["sleep", "0"]) for _ in range(2)]
         for child in children:
             os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
@@ -148,7 +148,7 @@ class TestEnding:
             child.wait()
 
 
-def test_a_shell_whose_command_is_killed_before_it_begins_no_other(tmp_path: Path) -> None:
+def test_killed_shell_starts_no_further_command(tmp_path: Path) -> None:
     script = "sleep 100 & echo $!; wait; echo > next"
     with subprocess.Popen(["bash", "-c", script], cwd=tmp_path, stdout=subprocess.PIPE, text=True) as shell:
         assert shell.stdout is not None

@@ -18,7 +18,7 @@ PROMPT = Prompt(3, CmdOutputMetadata(exit_code=7, username="ada", hostname="host
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 10, 50, 1000])
-def test_a_prompt_is_found_however_it_is_cut(size: int) -> None:
+def test_prompt_is_found_however_it_is_split(size: int) -> None:
     data = b"before\r\n" + BLOCK + b"between" + BLOCK + b"after"
     divider = PromptFilter(NONCE)
     pieces = [piece for at in range(0, len(data), size) for piece in divider.feed(data[at : at + size])]
@@ -26,7 +26,7 @@ def test_a_prompt_is_found_however_it_is_cut(size: int) -> None:
     assert b"".join(piece for piece in pieces if isinstance(piece, bytes)) == b"before\r\nbetweenafter"
 
 
-def test_what_looks_like_a_prompt_is_output() -> None:
+def test_text_like_a_prompt_is_output() -> None:
     data = BLOCK.replace(NONCE.encode(), b"fedcba9876543210")
     assert list(PromptFilter(NONCE).feed(data)) == [data]
 
@@ -39,13 +39,13 @@ def test_output_is_held_back_only_where_a_prompt_may_have_begun() -> None:
 
 
 @pytest.mark.parametrize("end", range(1, 29))
-def test_whatever_part_of_the_beginning_has_come_is_held_back(end: int) -> None:
+def test_partial_start_of_a_prompt_is_held_back(end: int) -> None:
     divider = PromptFilter(NONCE)
     assert list(divider.feed(b"out" + BLOCK[:end])) == [b"out"]
     assert list(divider.feed(BLOCK[end:] + b"more")) == [PROMPT, b"more"]
 
 
-def test_a_block_that_breaks_off_is_output_once_that_is_sure() -> None:
+def test_incomplete_marker_is_passed_on_as_output() -> None:
     divider = PromptFilter(NONCE)
     assert list(divider.feed(BLOCK[:20])) == []
     assert list(divider.feed(b"other")) == [BLOCK[:20] + b"other"]
@@ -53,7 +53,7 @@ def test_a_block_that_breaks_off_is_output_once_that_is_sure() -> None:
     assert list(divider.feed(BLOCK)) == [b"\x1e", PROMPT]
 
 
-def test_a_prompt_tells_all_that_is_known() -> None:
+def test_prompt_is_parsed_completely() -> None:
     block = b'{"number": "999999999", "pid": "12", "exit_code": "0", "username": "", "py_interpreter_path": "/p"}'
     assert parse_prompt(block) == Prompt(
         999_999_999, CmdOutputMetadata(exit_code=0, pid=12, username=None, py_interpreter_path="/p")
@@ -61,21 +61,21 @@ def test_a_prompt_tells_all_that_is_known() -> None:
     assert parse_prompt(b'{"number": "1234567890", "exit_code": 7}') == Prompt(-1, CmdOutputMetadata())
 
 
-def test_secrets_are_named_in_what_is_typed() -> None:
+def test_command_line_names_the_secrets() -> None:
     assert b" 12 /c.begun; }" in command_line("/c", 12)
     assert b" 12 /c.begun '/a pipe' one two; }" in command_line("/c", 12, "/a pipe", ("one", "two"))
 
 
-def test_what_cannot_be_read_is_not_known() -> None:
+def test_unreadable_fields_keep_defaults() -> None:
     assert parse_prompt(b"{broken") == Prompt(-1, CmdOutputMetadata())
     assert parse_prompt(b'{"exit_code": "1; rm", "pid": []}') == Prompt(-1, CmdOutputMetadata())
 
 
-def test_the_init_script_does_not_hold_what_ends_a_command() -> None:
+def test_init_script_does_not_contain_the_markers() -> None:
     assert list(PromptFilter(NONCE).feed(init_script(NONCE).encode())) == [init_script(NONCE).encode()]
 
 
-def test_what_is_typed_fits_a_terminals_line_and_quotes_the_path() -> None:
+def test_command_line_is_short_and_quotes_the_path() -> None:
     line = command_line("/tmp/it's", 12)
     assert b". '/tmp/it'\"'\"'s';" in line
     assert line.endswith(b"\n")

@@ -28,7 +28,7 @@ async def proxy(tmp_path: Path) -> AsyncIterator[Path]:
     server.close()
 
 
-async def test_programs_are_told_of_a_port_that_leads_to_the_socket(proxy: Path) -> None:
+async def test_environment_names_a_port_that_forwards_to_the_socket(proxy: Path) -> None:
     forwarder = ProxyForwarder(proxy)
     environ = await forwarder.start()
     assert environ.keys() == {*NAMES, *DIRECT}
@@ -46,7 +46,7 @@ async def test_programs_are_told_of_a_port_that_leads_to_the_socket(proxy: Path)
         await asyncio.open_connection(host, int(port))
 
 
-async def test_where_the_proxy_has_ended_a_connection_is_closed(tmp_path: Path) -> None:
+async def test_connection_is_closed_if_the_proxy_has_ended(tmp_path: Path) -> None:
     forwarder = ProxyForwarder(tmp_path / "none")
     await forwarder.aclose()  # it was never started
     url = (await forwarder.start())["http_proxy"]
@@ -65,7 +65,7 @@ TOLD = "import json, os, sys; print(json.dumps(dict(os.environ))); sys.exit(7)"
     [((sys.executable, "-c", TOLD), 7), (("sh", "-c", "kill -TERM $$"), 15), (("/no/such/program",), 127)],
     ids=["a program", "one that a signal ends", "none"],
 )
-async def test_a_program_is_run_with_it(proxy: Path, command: tuple[str, ...], status: int) -> None:
+async def test_program_runs_with_the_forwarder(proxy: Path, command: tuple[str, ...], status: int) -> None:
     argv = (sys.executable, "-P", "-m", "runtime.server.proxy_forwarder", str(proxy), *command)
     process = await asyncio.create_subprocess_exec(*argv, stdout=-1, stderr=-1, cwd=ROOT)
     said, failed = await process.communicate()

@@ -46,7 +46,7 @@ BROWSERS: dict[str, tuple[str, dict[str, str]]] = {
 class TestBrowsers:
     @pytest.mark.parametrize("key", [KEY, None], ids=["with the key", "without"])
     @pytest.mark.parametrize("kind", BROWSERS)
-    async def test_none_gets_in_whatever_it_sends(
+    async def test_browser_requests_are_refused(
         self, server: Server, http: aiohttp.ClientSession, kind: str, key: str | None
     ) -> None:
         method, headers = BROWSERS[kind]
@@ -58,14 +58,14 @@ class TestBrowsers:
         assert "set-cookie" not in said
 
     @pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"])
-    async def test_what_a_form_can_send_is_no_action_even_with_the_key(
+    async def test_form_content_types_are_refused_even_with_the_key(
         self, server: Server, http: aiohttp.ClientSession, content_type: str
     ) -> None:
         headers = {KEY_HEADER: KEY, "Content-Type": content_type}
         async with http.post(server.url + "/execute_action", data=RUN, headers=headers) as response:
             assert response.status == 415
 
-    async def test_a_key_in_the_address_or_in_a_cookie_is_none(
+    async def test_key_in_the_address_or_in_a_cookie_is_ignored(
         self, server: Server, http: aiohttp.ClientSession
     ) -> None:
         for extra in (f"?session_api_key={KEY}", f"?{KEY_HEADER}={KEY}", f"#{KEY}"):
@@ -78,7 +78,7 @@ def test_a_server_without_a_key_is_refused() -> None:
         RequestGuard("")
 
 
-def test_a_key_that_could_be_guessed_is_said_to_be(caplog: pytest.LogCaptureFixture) -> None:
+def test_short_key_is_logged_as_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     RequestGuard("k" * 32)
     assert not caplog.messages
     RequestGuard("k" * 31)
@@ -86,7 +86,7 @@ def test_a_key_that_could_be_guessed_is_said_to_be(caplog: pytest.LogCaptureFixt
 
 
 @pytest.mark.parametrize(("files", "strangers"), [(100_000, 1000), (1300, 1000), (1299, 999), (400, 100), (320, 50)])
-def test_a_process_that_may_have_few_files_open_has_fewer_strangers(files: int, strangers: int) -> None:
+def test_limit_of_strangers_depends_on_open_files(files: int, strangers: int) -> None:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(files, before[1]), before[1]))
     try:
@@ -118,7 +118,7 @@ class Wire(asyncio.Transport):
         self.taker = protocol
 
 
-async def test_what_happens_to_a_strangers_connection_reaches_the_protocol_behind_the_guard() -> None:
+async def test_guard_passes_all_events_to_the_protocol() -> None:
     noted, wire = Noted(), Wire()
     stranger = RequestGuard(KEY).watch(cast(web.Server, noted))
     assert isinstance(stranger, asyncio.Protocol)
@@ -152,7 +152,7 @@ async def test_what_happens_to_a_strangers_connection_reaches_the_protocol_behin
     ],
     ids=["less than half", "half", "whole", "another", "elsewhere", "16 KiB", "more"],
 )
-async def test_a_header_is_looked_at_until_half_a_key_or_too_much_has_come(head: str, is_enough: bool) -> None:
+async def test_header_is_inspected_until_half_a_key_or_the_limit(head: str, is_enough: bool) -> None:
     noted, wire = Noted(), Wire()
     stranger = RequestGuard(KEY).watch(cast(web.Server, noted))
     assert isinstance(stranger, asyncio.Protocol)
@@ -194,7 +194,7 @@ class TestStrangers:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def test_however_many_drip_who_knows_the_key_is_answered(self, server: Server) -> None:
+    async def test_slow_strangers_do_not_block_a_client(self, server: Server) -> None:
         server.guard.max_strangers = 50
         async with self.dripping(server, 100):
             for _ in range(20):
@@ -202,7 +202,7 @@ class TestStrangers:
                     with stopped_clock(after_s=0.5):
                         assert await client.alive()
 
-    async def test_thousands_of_connections_are_held_by_nobody(
+    async def test_number_of_stranger_connections_is_limited(
         self, server: Server, client: ActionExecutionClient
     ) -> None:
         assert await client.alive()
@@ -219,7 +219,7 @@ class TestStrangers:
             await asyncio.gather(*(writer.wait_closed() for writer in open_), return_exceptions=True)
 
     @pytest.mark.parametrize("is_silent", [True, False], ids=["silent at first", "a piece at a time"])
-    async def test_a_client_that_needs_two_seconds_gets_in_while_400_connections_a_second_are_opened(
+    async def test_slow_client_is_served_while_400_connections_a_second_are_opened(
         self, server: Server, is_silent: bool
     ) -> None:
         """The others send the beginning of a request, as the slow client does, and stay; 800 are opened meanwhile."""
@@ -239,7 +239,7 @@ class TestStrangers:
         finally:
             await _closed([writer, *others])
 
-    async def test_who_has_sent_half_of_the_key_is_never_closed_for_others_and_a_wrong_half_is(
+    async def test_connection_with_half_of_the_key_is_not_closed_for_others(
         self, server: Server, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(server.guard, "max_strangers", 10)
@@ -258,7 +258,7 @@ class TestStrangers:
         finally:
             await _closed([writer, wrong_writer, *others])
 
-    async def test_one_that_asks_without_the_key_stays_a_stranger(
+    async def test_request_without_the_key_does_not_extend_the_timeout(
         self, server: Server, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A request that is refused buys no more time, nor does a body that goes on for ever."""
@@ -273,9 +273,7 @@ class TestStrangers:
             writer.close()
             await asyncio.gather(writer.wait_closed(), return_exceptions=True)
 
-    async def test_who_has_shown_the_key_may_rest_longer_than_a_stranger(
-        self, server: Server, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    async def test_client_with_the_key_may_be_idle(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(guard_module, "HEADER_TIMEOUT_S", 0.1)
         ask = f"GET /alive HTTP/1.1\r\nHost: localhost\r\n{KEY_HEADER}: {KEY}\r\n\r\n".encode()
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)

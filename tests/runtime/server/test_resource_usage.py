@@ -12,7 +12,7 @@ from pathlib import Path
 from runtime.server.app import server_usage
 
 
-def test_usage_is_what_the_kernel_says(tmp_path: Path) -> None:
+def test_usage_matches_the_kernel(tmp_path: Path) -> None:
     before = time.process_time()
     found = server_usage(str(tmp_path), 50.0)
     assert 2 * before - 0.1 <= found["cpu_percent"] <= 2 * time.process_time() + 0.1
@@ -34,7 +34,7 @@ def test_usage_is_what_the_kernel_says(tmp_path: Path) -> None:
     assert found["io"]["write_bytes"] <= int(counted["write_bytes"])
 
 
-def test_a_server_that_has_just_begun_has_a_percentage(tmp_path: Path) -> None:
+def test_new_server_has_a_cpu_percentage(tmp_path: Path) -> None:
     assert server_usage(str(tmp_path), 0.0)["cpu_percent"] >= 0
 
 
@@ -55,7 +55,7 @@ assert alone["oom_kills"] >= 0
 """
 
 
-def test_children_count_with_their_memory_and_their_time() -> None:
+def test_usage_includes_child_processes() -> None:
     """In a process of its own, because children of other tests may still be running here."""
     done = subprocess.run([sys.executable, "-c", CHILDREN], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr

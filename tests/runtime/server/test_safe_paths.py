@@ -65,7 +65,7 @@ LEADS_TO_H = {
 
 
 @pytest.mark.parametrize("name", LEADS_TO_H)
-def test_links_that_stay_beneath_lead_where_they_say(base: Path, make: Callable[..., Roots], name: str) -> None:
+def test_links_below_the_root_are_followed(base: Path, make: Callable[..., Roots], name: str) -> None:
     root = base / "root"
     (root / "link").symlink_to("a/b/h")
     (root / "folder").symlink_to("a/b")
@@ -121,9 +121,7 @@ def link(path: Path, target: Path | str) -> str:
 
 
 @pytest.mark.parametrize("name", ESCAPES)
-def test_what_leads_outside_is_refused_and_the_roots_are_named(
-    base: Path, make: Callable[..., Roots], name: str
-) -> None:
+def test_path_outside_of_the_roots_is_refused(base: Path, make: Callable[..., Roots], name: str) -> None:
     (base / "root2").mkdir()
     (base / "root2/secret").write_text("secret")
     path = ESCAPES[name](base)
@@ -148,7 +146,7 @@ def test_a_link_may_lead_from_one_root_into_another(base: Path, make: Callable[.
         read(roots, base / "root/a/l")
 
 
-def test_a_root_is_a_place_itself(base: Path, make: Callable[..., Roots]) -> None:
+def test_root_itself_can_be_located(base: Path, make: Callable[..., Roots]) -> None:
     (base / "root/here").symlink_to(base / "root")
     (base / "root/a/up").symlink_to("..")
     for path in ("root", "root/here", "root/a/up", "root/a/.."):
@@ -183,7 +181,7 @@ BAD_NAMES = [
 
 
 @pytest.mark.parametrize("name", BAD_NAMES)
-def test_a_name_is_nothing_but_a_name(base: Path, make: Callable[..., Roots], name: str) -> None:
+def test_special_characters_in_names_have_no_meaning(base: Path, make: Callable[..., Roots], name: str) -> None:
     roots = make(base / "root")
     with pytest.raises(FileNotFoundError) as missing:
         read(roots, f"{base}/root/{name}")
@@ -193,12 +191,12 @@ def test_a_name_is_nothing_but_a_name(base: Path, make: Callable[..., Roots], na
 
 
 @pytest.mark.parametrize("path", ["f\0", "/etc/passwd\0.txt", "\ud800"])
-def test_what_is_no_path_is_refused(base: Path, make: Callable[..., Roots], path: str) -> None:
+def test_invalid_path_is_refused(base: Path, make: Callable[..., Roots], path: str) -> None:
     with pytest.raises(FileError, match=r"Use a(nother)? path"):
         read(make("/"), f"{base}/root/{path}")
 
 
-def test_links_in_a_circle_end(base: Path, make: Callable[..., Roots]) -> None:
+def test_circular_links_are_refused(base: Path, make: Callable[..., Roots]) -> None:
     (base / "root/x").symlink_to("y")
     (base / "root/y").symlink_to("x")
     (base / "root/self").symlink_to("self/self")
@@ -207,13 +205,13 @@ def test_links_in_a_circle_end(base: Path, make: Callable[..., Roots]) -> None:
             read(make(base / "root"), base / "root" / name)
 
 
-def test_a_path_as_long_as_paths_can_be_ends(base: Path, make: Callable[..., Roots]) -> None:
+def test_too_long_path_is_refused(base: Path, make: Callable[..., Roots]) -> None:
     for path in ("x" * 300, "x/" * 3000, "../" * 3000 + "x"):
         with pytest.raises((OSError, FileError)):
             read(make(base / "root"), f"{base}/root/{path}")
 
 
-def test_a_folder_that_is_deeper_than_descriptors_reach_is_walked(base: Path, make: Callable[..., Roots]) -> None:
+def test_very_deep_folder_is_walked(base: Path, make: Callable[..., Roots]) -> None:
     deep = "/".join(["d"] * ((safe_paths.MAX_PATH_BYTES - len(str(base))) // 2 - 5))
     with make(base / "root").locate(f"{base}/root/{deep}/f", umask=0o022) as place:
         assert place.status() is None
@@ -221,7 +219,7 @@ def test_a_folder_that_is_deeper_than_descriptors_reach_is_walked(base: Path, ma
 
 
 @pytest.mark.parametrize("path", ["fifo", "socket", "/dev/zero", "/dev/tty", "/dev/null"])
-def test_special_files_are_refused_at_once(base: Path, make: Callable[..., Roots], path: str) -> None:
+def test_special_files_are_refused_immediately(base: Path, make: Callable[..., Roots], path: str) -> None:
     os.mkfifo(base / "root/fifo")
     folder = os.getcwd()
     with closing(socket.socket(socket.AF_UNIX)) as listener:
@@ -253,7 +251,7 @@ def test_special_files_are_refused_at_once(base: Path, make: Callable[..., Roots
         "link/root/etc/passwd",
     ],
 )
-def test_what_the_kernel_answers_itself_is_refused_at_once(base: Path, make: Callable[..., Roots], path: str) -> None:
+def test_kernel_interfaces_are_refused_immediately(base: Path, make: Callable[..., Roots], path: str) -> None:
     (base / "root/link").symlink_to("/proc/self")
     started_at = time.thread_time()
     with pytest.raises(FileError, match="It is an interface of the kernel"):
@@ -263,7 +261,7 @@ def test_what_the_kernel_answers_itself_is_refused_at_once(base: Path, make: Cal
         place.open_folder()
 
 
-def test_a_file_of_a_terabyte_is_refused_at_once(base: Path, make: Callable[..., Roots]) -> None:
+def test_file_of_a_terabyte_is_refused_immediately(base: Path, make: Callable[..., Roots]) -> None:
     path = base / "root/sparse"
     with path.open("wb") as file:
         file.truncate(2**40)
@@ -281,7 +279,7 @@ def test_a_root_that_is_moved_away_stays_the_root(base: Path, make: Callable[...
     assert read(roots, base / "root/f") == "f"
 
 
-def test_a_root_that_is_not_there_cannot_be_had(base: Path, make: Callable[..., Roots]) -> None:
+def test_missing_root_raises(base: Path, make: Callable[..., Roots]) -> None:
     with pytest.raises(FileNotFoundError):
         make(base / "none")
 
@@ -302,7 +300,7 @@ class Swapped:
 @pytest.mark.parametrize(
     ("was_folder", "becomes"), [(False, "a FIFO"), (False, "a folder"), (False, "a link"), (True, "a file")]
 )
-def test_what_becomes_another_file_before_it_is_opened_is_refused(base: Path, was_folder: bool, becomes: str) -> None:
+def test_file_replaced_before_opening_is_refused(base: Path, was_folder: bool, becomes: str) -> None:
     path = base / "root/swapped"
 
     def make_first() -> None:
@@ -406,7 +404,7 @@ def test_the_walk_and_the_kernel_agree_with_the_system(tmp_path: Path, seed: int
 
 
 @LINUX
-def test_the_kernel_is_asked_where_it_can_be(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_openat2_is_used_if_available(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The walk alone would do; what is measured here is that it is not all there is."""
     top = os.open("/", os.O_RDONLY)
     try:

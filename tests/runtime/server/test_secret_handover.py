@@ -12,7 +12,7 @@ from runtime.server import shell
 from runtime.server.shell import SecretHandover
 
 
-def test_values_come_in_their_order_each_with_a_zero_behind_it() -> None:
+def test_values_are_passed_in_order_with_zero_bytes() -> None:
     before = set(os.listdir("/proc/self/fd"))
     lent = SecretHandover({"one": "1", "two": "zwei\udcff", "empty": ""})
     assert lent.names == ("one", "two", "empty")
@@ -27,7 +27,7 @@ def test_values_come_in_their_order_each_with_a_zero_behind_it() -> None:
     assert set(os.listdir("/proc/self/fd")) == before
 
 
-def test_a_value_that_is_no_text_is_refused_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_large_values_leave_nothing_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shell, "SHARED_MEMORY", str(tmp_path))
     before = set(os.listdir("/proc/self/fd"))
     SecretHandover({"fits": "x" * 60_000}).close()
@@ -37,9 +37,7 @@ def test_a_value_that_is_no_text_is_refused_and_leaves_nothing(tmp_path: Path, m
     assert set(os.listdir("/proc/self/fd")) == before
 
 
-def test_without_shared_memory_the_pipe_is_in_the_folder_for_temporary_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pipe_is_in_the_temporary_folder_without_shared_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shell, "SHARED_MEMORY", str(tmp_path / "none"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     lent = SecretHandover({"a": "1"})

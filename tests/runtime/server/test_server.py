@@ -24,7 +24,7 @@ class TestFiles:
         async with ActionExecutionClient(KEY, uds=str(process.socket)) as client:
             return (await client.execute(FileEditAction(**fields), 1, Watcher())).content
 
-    async def test_an_edit_is_undone_by_the_next_server(self, process: Process) -> None:
+    async def test_next_server_can_undo_an_edit(self, process: Process) -> None:
         file = process.folder / "f"
         file.write_text("one\n")
         state = ("--state-dir", str(process.folder / "state"))
@@ -40,7 +40,7 @@ class TestFiles:
         assert "undone successfully" in await self.edit(process, command="undo_edit", path=str(file))
         assert file.read_text() == "one\n"
 
-    async def test_files_are_worked_on_beneath_the_roots_only(self, process: Process) -> None:
+    async def test_file_actions_are_limited_to_the_roots(self, process: Process) -> None:
         for name in ("a", "b", "c"):
             (process.folder / name).mkdir()
         roots = [f"{process.folder}/a", f"{process.folder}/b"]
@@ -56,36 +56,36 @@ class TestFiles:
 
 
 class TestRefusing:
-    def test_with_a_root_that_is_not_there(self, process: Process) -> None:
+    def test_missing_root_is_refused(self, process: Process) -> None:
         assert "No such file" in process.refusal("--root", str(process.folder / "none"))
 
-    def test_with_a_state_that_another_server_has(self, process: Process) -> None:
+    def test_state_folder_of_another_server_is_refused(self, process: Process) -> None:
         history = DiskHistory(process.folder / "state/undo")
         assert "another server keeps its history here" in process.refusal("--state-dir", str(process.folder / "state"))
         history.close()
 
-    def test_without_a_key_file(self, process: Process) -> None:
+    def test_missing_key_file_is_refused(self, process: Process) -> None:
         process.key_file.unlink()
         assert "No such file" in process.refusal()
 
-    def test_with_an_empty_key(self, process: Process) -> None:
+    def test_empty_key_is_refused(self, process: Process) -> None:
         process.key_file.write_text(" \n")
         assert "the key file is empty" in process.refusal()
         assert not process.key_file.exists()
 
-    def test_with_an_unknown_plugin(self, process: Process) -> None:
+    def test_unknown_plugin_is_refused(self, process: Process) -> None:
         assert "no plugin is called 'nonsense'" in process.refusal("--plugins", "nonsense")
 
-    def test_with_a_folder_that_is_not_there(self, process: Process) -> None:
+    def test_missing_working_folder_is_refused(self, process: Process) -> None:
         assert "No such file" in process.refusal("--working-dir", str(process.folder / "none"))
 
-    def test_with_a_socket_that_is_taken(self, process: Process) -> None:
+    def test_used_socket_is_refused(self, process: Process) -> None:
         process.socket.touch()
         assert "in use" in process.refusal()
 
 
 class TestHiding:
-    async def test_the_key_is_taken_and_the_socket_is_the_owners(self, process: Process) -> None:
+    async def test_key_file_is_removed_and_the_socket_is_private(self, process: Process) -> None:
         process.start()
         assert process.ready() == f"ready unix:{process.socket}\n"
         assert not process.key_file.exists()
@@ -106,7 +106,7 @@ class TestHiding:
         process.ready()
         assert await process.run("umask; ulimit -Sc") == "0027\n0"
 
-    def test_on_a_port_it_listens_on_this_machine_alone(self, process: Process) -> None:
+    def test_port_is_bound_to_loopback(self, process: Process) -> None:
         process.start(where=("--port", "0"))
         assert process.ready().startswith("ready http://127.0.0.1:")
 
@@ -120,7 +120,7 @@ class TestOptions:
             str(3 * 2**20), str(3 * 2**20), "4321", str(7 * 2**10),
         ]  # fmt: skip
 
-    def test_a_limit_is_never_raised_and_none_is_none(self) -> None:
+    def test_limits_are_only_lowered(self) -> None:
         program = (
             "import resource as r; from runtime.server.main import limit; what = r.RLIMIT_NOFILE\n"
             "for most in (90, None, 80, 200): limit(what, most); print(*r.getrlimit(what))"
@@ -128,13 +128,13 @@ class TestOptions:
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
         assert done.stdout.split() == ["90", "90", "90", "90", "80", "80", "80", "80"]
 
-    def test_without_a_key_there_is_no_server(self, tmp_path: Path) -> None:
+    def test_key_file_option_is_required(self, tmp_path: Path) -> None:
         command = [sys.executable, "-P", "-m", "runtime.server", "--working-dir", str(tmp_path)]
         done = subprocess.run([*command, "--uds", "s"], capture_output=True, text=True, check=False)
         assert done.returncode == 2
         assert "the following arguments are required: --key-file" in done.stderr
 
-    async def test_the_places_of_web_pages_are_told(self, process: Process) -> None:
+    async def test_web_hosts_are_reported(self, process: Process) -> None:
         options = ("--web-host", "http://localhost:50001=3000", "--web-host", "http://localhost:50002=3001")
         process.start(*options)
         process.ready()
@@ -143,12 +143,12 @@ class TestOptions:
         assert info["web_hosts"] == {"http://localhost:50001": 3000, "http://localhost:50002": 3001}
 
     @pytest.mark.parametrize("value", ["", "3000", "http://localhost:1=", "http://localhost:1=x", "http://h:1=\u0663"])
-    def test_what_is_no_place_of_a_web_page_is_refused(self, process: Process, value: str) -> None:
+    def test_invalid_web_host_is_refused(self, process: Process, value: str) -> None:
         assert "argument --web-host: invalid" in process.refusal("--web-host", value)
 
 
 class TestEnding:
-    async def test_nothing_is_left_in_its_folders(self, process: Process, tmp_path: Path) -> None:
+    async def test_server_leaves_no_files(self, process: Process, tmp_path: Path) -> None:
         private = tmp_path / "private"
         private.mkdir()
         child = process.start("--private-dir", str(private))
@@ -185,7 +185,7 @@ exec 3>&-
         return pids
 
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-    async def test_a_signal_ends_it_and_all_that_it_started(self, process: Process, number: int) -> None:
+    async def test_signal_ends_the_server_and_its_processes(self, process: Process, number: int) -> None:
         child = process.start()
         process.ready()
         strays = await self.strays(process)
@@ -194,7 +194,7 @@ exec 3>&-
         assert all(has_ended(pid, 0) for pid in strays)
         assert not process.socket.exists()
 
-    async def test_letting_go_of_its_lifeline_ends_it_and_all_that_it_started(self, process: Process) -> None:
+    async def test_closed_lifeline_ends_the_server_and_its_processes(self, process: Process) -> None:
         child = process.start("--stdin-lifeline")
         process.ready()
         strays = await self.strays(process)
@@ -203,7 +203,7 @@ exec 3>&-
         assert child.wait(timeout=WITHIN_S) == 0
         assert all(has_ended(pid, 0) for pid in strays)
 
-    async def test_orphans_that_end_leave_nothing_behind(self, process: Process) -> None:
+    async def test_orphans_are_reaped(self, process: Process) -> None:
         child = process.start()
         process.ready()
         orphan = int(await process.run("(setsid cat </dev/null & echo $!)"))
@@ -220,7 +220,7 @@ exec 3>&-
         )
 
 
-def test_the_server_loads_nothing_of_the_screen_the_store_or_the_models() -> None:
+def test_server_imports_neither_screen_nor_store_nor_models() -> None:
     listing = "import sys, runtime.server.main; print(*sys.modules, sep='\\n')"
     loaded = subprocess.run([sys.executable, "-c", listing], capture_output=True, text=True, check=True).stdout
     packages = {name.split(".")[0] for name in loaded.split()}
@@ -236,7 +236,7 @@ def test_the_server_loads_nothing_of_the_screen_the_store_or_the_models() -> Non
     }
 
 
-async def test_keys_work_in_its_shell_though_it_was_started_with_their_signals_ignored(process: Process) -> None:
+async def test_keys_work_although_signals_were_ignored_at_start(process: Process) -> None:
     process.start(within=("sh", "-c", 'trap \'\' INT QUIT TSTP HUP; exec "$0" "$@"'))
     assert process.ready().startswith("ready")
     async with ActionExecutionClient(KEY, uds=str(process.socket)) as client:

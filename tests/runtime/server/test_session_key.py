@@ -59,7 +59,7 @@ MEMORY_SEARCH = f"{sys.executable} -I -c {shlex.quote(SEARCH)}"
 
 @pytest.mark.bubblewrap
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-async def test_no_command_finds_it_in_files_processes_or_memory(tmp_path: Path) -> None:
+async def test_commands_cannot_find_the_key(tmp_path: Path) -> None:
     async with walled(repository(tmp_path / "workspace")) as runtime:
         for look in LOOKS:
             assert KEY not in (await run(runtime, f"({look}) 2>&1 | grep -a -o {PATTERN} | head")).content, look
@@ -69,7 +69,7 @@ async def test_no_command_finds_it_in_files_processes_or_memory(tmp_path: Path) 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-async def test_what_lies_open_is_found_by_the_same_search(tmp_path: Path) -> None:
+async def test_search_finds_an_exposed_key(tmp_path: Path) -> None:
     runtime = LocalRuntime(tmp_path)
     await runtime.start()
     try:
@@ -79,7 +79,7 @@ async def test_what_lies_open_is_found_by_the_same_search(tmp_path: Path) -> Non
     assert "FOUND in sleep" in beside.content
 
 
-async def test_it_is_neither_in_the_log_nor_left_in_a_file(tmp_path: Path) -> None:
+async def test_key_is_neither_logged_nor_left_in_a_file(tmp_path: Path) -> None:
     runtime = LocalRuntime(tmp_path)
     await runtime.start()
     try:

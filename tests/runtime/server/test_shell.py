@@ -35,7 +35,7 @@ async def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     await outputs.aclose()
 
 
-async def test_a_shell_is_there_from_its_start_to_its_end(make: Make, tmp_path: Path) -> None:
+async def test_shell_exists_from_start_to_close(make: Make, tmp_path: Path) -> None:
     shell = make()
     assert (shell.pid, shell.has_ended, shell.cwd) == (-1, True, str(tmp_path))
     await shell.start()
@@ -71,7 +71,7 @@ async def test_a_command_has_begun_once_the_shell_has_read_it(make: Make) -> Non
     assert (shell.has_ended, shell.is_over) == (False, False)
 
 
-async def test_who_waits_for_longer_than_it_takes_is_told(make: Make) -> None:
+async def test_ends_within_returns_whether_the_command_ended(make: Make) -> None:
     shell = make()
     await shell.start()
     await shell.begin("read x", 1)
@@ -81,7 +81,7 @@ async def test_who_waits_for_longer_than_it_takes_is_told(make: Make) -> None:
     assert shell.take_result()[0].exit_code == 130
 
 
-async def test_a_bash_that_gives_no_prompt_is_refused_with_what_it_said(make: Make, tmp_path: Path) -> None:
+async def test_bash_without_a_prompt_raises_with_its_output(make: Make, tmp_path: Path) -> None:
     (tmp_path / "bash").write_text("#!/bin/sh\necho broken\n")
     (tmp_path / "bash").chmod(0o755)
     before = set(os.listdir("/proc/self/fd"))
@@ -90,14 +90,12 @@ async def test_a_bash_that_gives_no_prompt_is_refused_with_what_it_said(make: Ma
     assert len(os.listdir("/proc/self/fd")) <= len(before) + 1  # the lock on its outputs
 
 
-async def test_a_folder_that_is_not_there_is_said(make: Make, tmp_path: Path) -> None:
+async def test_missing_folder_is_reported(make: Make, tmp_path: Path) -> None:
     with pytest.raises(ShellError, match=r"cannot be started in .*none: No such file or directory"):
         await make(tmp_path / "none").start()
 
 
-async def test_its_files_are_made_anew_where_a_command_has_removed_them(
-    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_removed_files_are_recreated(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shell = make()
     first = Path(shell.write_file("name", "text\ud800"))
     assert first.read_bytes() == b"text?"

@@ -24,7 +24,7 @@ from tests.program import ROOT
         (0, 0, [(0, False), (5, False)]),
     ],
 )
-def test_a_reserve_is_kept_and_once_broken_into_an_eighth_of_the_rest_may_be_used(
+def test_used_up_reserve_leaves_an_eighth_of_the_rest(
     least: int, at_the_start: int, then: list[tuple[int, bool]]
 ) -> None:
     reserve = _Reserve(least)
@@ -32,7 +32,7 @@ def test_a_reserve_is_kept_and_once_broken_into_an_eighth_of_the_rest_may_be_use
     assert [(free, reserve.is_used_up(free)) for free, _ in then] == then
 
 
-async def test_where_nothing_runs_short_nothing_is_told_and_nothing_left_open(tmp_path: Path) -> None:
+async def test_nothing_is_reported_without_a_shortage(tmp_path: Path) -> None:
     before = set(os.listdir("/proc/self/fd"))
     shortage = ShortageWatch(str(tmp_path), 1)
     for _ in range(2):
@@ -87,7 +87,7 @@ asyncio.run(main())
         ("files", 10_000, ""),
     ],
 )
-def test_what_runs_is_ended_where_too_little_is_free_and_that_is_told_once(what: str, left: int, told: str) -> None:
+def test_commands_are_ended_when_the_disk_is_full_and_reported_once(what: str, left: int, told: str) -> None:
     command = [sys.executable, "-c", SCRIPTED, what, str(left), told]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60, check=True)
     ended, first, second = done.stdout.split("\n")[:3]

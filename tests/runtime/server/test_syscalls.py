@@ -40,7 +40,7 @@ print(json.dumps(told))
 
 
 @pytest.mark.mount
-def test_every_interface_of_the_kernel_that_can_be_mounted_is_known(tmp_path: Path) -> None:
+def test_mountable_kernel_interfaces_are_recognised(tmp_path: Path) -> None:
     """How many can be depends on the kernel, and on who runs this."""
     within = ["unshare", "--mount", "--pid", "--fork", *([] if os.geteuid() == 0 else ["--map-root-user"])]
     command = [*within, sys.executable, "-c", MOUNTING, str(tmp_path), *KINDS, *OTHERS]
@@ -54,7 +54,7 @@ def test_every_interface_of_the_kernel_that_can_be_mounted_is_known(tmp_path: Pa
 @pytest.mark.parametrize(
     ("path", "is_one"), [("/proc", True), ("/proc/self/ns/mnt", True), ("/sys", True), ("/", False)]
 )
-def test_a_file_is_known_by_its_file_system(path: str, is_one: bool) -> None:
+def test_kernel_interfaces_are_recognised_by_file_system(path: str, is_one: bool) -> None:
     fd = os.open(path, os.O_RDONLY)
     try:
         assert is_kernel_interface(fd) is is_one
@@ -62,12 +62,12 @@ def test_a_file_is_known_by_its_file_system(path: str, is_one: bool) -> None:
         os.close(fd)
 
 
-def test_a_descriptor_that_is_none_is_refused() -> None:
+def test_invalid_descriptor_raises() -> None:
     with pytest.raises(OSError, match="Bad file descriptor"):
         is_kernel_interface(-1)
 
 
-def test_links_are_followed_as_it_is_said(tmp_path: Path) -> None:
+def test_openat2_follows_links_as_requested(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to("folder")
     (tmp_path / "out").symlink_to("/")

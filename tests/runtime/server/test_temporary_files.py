@@ -30,9 +30,7 @@ async def made_by_a_run(folder: Path, shared: Path) -> dict[str, int]:
         await runtime.aclose()
 
 
-async def test_every_folder_is_its_owners_alone_and_has_another_name_each_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_temporary_folders_are_private_with_random_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with tempfile.TemporaryDirectory(dir="/tmp") as shared:  # short, for a socket
         monkeypatch.setattr(tempfile, "tempdir", shared)
         monkeypatch.setenv("TMPDIR", shared)
@@ -44,7 +42,7 @@ async def test_every_folder_is_its_owners_alone_and_has_another_name_each_time(
         assert [path.name for path in Path(shared).rglob("*")] == [f"handloom-{os.geteuid()}"], "nothing is left in it"
 
 
-def test_a_name_that_was_foreseen_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_guessed_name_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody has laid links and folders under the next names: none of them is followed, used or changed."""
     bait = tmp_path / "bait"
     bait.mkdir()

@@ -62,7 +62,7 @@ async def screen(tmp_path: Path) -> AsyncIterator[Screen]:
 
 
 class TestTheProgram:
-    async def test_has_the_terminal_on_all_sides_and_what_it_was_given(self, screen: Screen) -> None:
+    async def test_program_has_the_terminal_and_its_settings(self, screen: Screen) -> None:
         script = (
             'test -t 0 && test -t 1 && test -t 2 && stty size; umask; pwd; echo "$word"; cat /proc/$$/oom_score_adj'
         )
@@ -73,27 +73,27 @@ class TestTheProgram:
         assert int(said[5]) > int(Path("/proc/self/oom_score_adj").read_text())
         assert screen.statuses == [0]
 
-    async def test_has_30_rows_and_120_columns_until_it_is_told_otherwise(self, screen: Screen) -> None:
+    async def test_terminal_has_30_rows_and_120_columns_until_resized(self, screen: Screen) -> None:
         await screen.start("trap 'stty size; exit 3' WINCH; stty size; echo @; while :; do sleep 0.01; done")
         screen.terminal.resize(40, 50)
         assert (await screen.end()).split() == [b"30", b"120", b"@", b"40", b"50"]
         assert screen.statuses == [3]
         screen.terminal.resize(1, 1)  # too late, which does no harm
 
-    async def test_is_the_leader_of_its_session_and_in_the_foreground(self, screen: Screen) -> None:
+    async def test_program_leads_its_session_in_the_foreground(self, screen: Screen) -> None:
         await screen.start("echo @; read x")
         assert os.getsid(screen.terminal.pid) == screen.terminal.pid
         assert screen.terminal.foreground_group == screen.terminal.pid
         await screen.terminal.aclose()
         assert screen.terminal.foreground_group == screen.terminal.pid
 
-    async def test_that_cannot_be_started_leaves_nothing_open(self, screen: Screen) -> None:
+    async def test_failed_start_leaves_nothing_open(self, screen: Screen) -> None:
         before = set(os.listdir("/proc/self/fd"))
         with pytest.raises(FileNotFoundError):
             await screen.start("true", cwd=str(screen.folder / "none"))
         assert set(os.listdir("/proc/self/fd")) == before
 
-    async def test_leaves_nothing_open_at_its_end_and_below_it_nothing_runs(self, screen: Screen) -> None:
+    async def test_closing_ends_all_processes_and_descriptors(self, screen: Screen) -> None:
         before = set(os.listdir("/proc/self/fd"))
         await screen.start("setsid sleep 600 & echo $!; echo @; read x")
         child = int(screen.shown.split()[0])
@@ -103,7 +103,7 @@ class TestTheProgram:
         assert set(os.listdir("/proc/self/fd")) == before
         assert has_ended(child)
 
-    async def test_that_ended_before_has_left_what_it_started(self, screen: Screen) -> None:
+    async def test_processes_of_an_ended_program_are_left(self, screen: Screen) -> None:
         await screen.start("trap '' HUP; setsid sleep 600 & echo $!", b"")
         child = int((await screen.end()).split()[0])
         await screen.terminal.aclose()
@@ -112,7 +112,7 @@ class TestTheProgram:
 
 
 class TestModes:
-    async def test_are_put_back_whatever_a_program_left(self, screen: Screen) -> None:
+    async def test_modes_are_reset(self, screen: Screen) -> None:
         await screen.start("stty raw -echo; echo @; read x")
         assert (screen.terminal.takes_lines, screen.terminal.echoes) == (False, False)
         screen.terminal.reset_modes()
@@ -120,7 +120,7 @@ class TestModes:
         screen.terminal.reset_modes()
         assert (screen.terminal.takes_lines, screen.terminal.echoes) == (True, True)
 
-    async def test_what_may_be_an_echo_is_shown_once_none_is_waited_for(self, screen: Screen) -> None:
+    async def test_held_back_echo_is_shown_after_a_reset(self, screen: Screen) -> None:
         await screen.start("stty -echo; echo @; read x; printf 'yes\\r'; read y")
         screen.terminal._echoes.expect(b"\n\n")
         screen.terminal.send(b"x\n")
@@ -131,7 +131,7 @@ class TestModes:
 
 
 class TestTyping:
-    async def test_a_line_is_not_in_the_output_and_a_key_is(self, screen: Screen) -> None:
+    async def test_echo_of_a_line_is_removed_and_of_a_key_is_not(self, screen: Screen) -> None:
         await screen.start("echo @; read x; echo got:$x; read y; echo got:$y")
         screen.terminal.send_line(b"one")
         await screen.shows(b"got:one")
@@ -139,7 +139,7 @@ class TestTyping:
         assert (await screen.end()).split() == [b"@", b"got:one", b"two", b"got:two"]
 
     @pytest.mark.parametrize("size", [3999, 4000, 4001, 8000, 20_000])
-    async def test_a_long_line_arrives_whole_and_the_echo_is_back_after_it(self, screen: Screen, size: int) -> None:
+    async def test_long_line_arrives_complete_and_the_echo_returns(self, screen: Screen, size: int) -> None:
         await screen.start("echo @; read -r x; echo ${#x}; read -r y; echo ${#y}; echo @; read z")
         screen.terminal.send_line(b"x" * size)
         assert screen.terminal.echoes is (size <= 4000)
@@ -149,7 +149,7 @@ class TestTyping:
         await screen.shows(b"\n5\r\n@")
         assert screen.shown.split() == [b"@", b"%d" % size, b"5", b"@"]
 
-    async def test_where_a_program_turned_the_echo_off_it_stays_off(self, screen: Screen) -> None:
+    async def test_echo_turned_off_by_a_program_stays_off(self, screen: Screen) -> None:
         await screen.start("stty -echo; echo @; read -r x; echo ${#x}; read -r y; echo $y; read z")
         screen.terminal.send_line(b"x" * 5000)
         await screen.shows(b"5000")
@@ -158,21 +158,21 @@ class TestTyping:
         await screen.shows(b"secret")
         assert screen.shown.count(b"secret") == 1
 
-    async def test_keys_reach_a_program_that_takes_them_one_by_one_as_they_are(self, screen: Screen) -> None:
+    async def test_keys_reach_a_raw_program_unchanged(self, screen: Screen) -> None:
         await screen.start("stty raw -echo; echo @; head -c 5002 | tail -c 7 | od -An -c; stty sane; echo @")
         screen.terminal.send_line(b"x" * 5000 + b"y")
         screen.shown = b""
         await screen.shows(b"@")
         assert screen.shown.split()[:-1] == [b"x"] * 5 + [b"y", b"\\n"]
 
-    async def test_what_the_terminal_does_not_take_waits_and_can_be_forgotten(self, screen: Screen) -> None:
+    async def test_unsent_input_waits_and_can_be_discarded(self, screen: Screen) -> None:
         await screen.start("stty raw -echo; echo @; sleep 600")
         screen.terminal.send(b"z" * 500_000)
         assert 0 < screen.terminal.unsent_bytes < 500_000
         screen.terminal.discard_input()
         assert screen.terminal.unsent_bytes == 0
 
-    async def test_what_nobody_has_read_can_be_forgotten(self, screen: Screen) -> None:
+    async def test_unread_input_can_be_discarded(self, screen: Screen) -> None:
         await screen.start("mkfifo go; echo @; read x <go; read y; echo got:$y")
         screen.terminal.send(b"lost")
         await screen.shows(b"lost")
@@ -181,7 +181,7 @@ class TestTyping:
         screen.terminal.send(b"kept\n")
         assert b"got:kept" in await screen.end()
 
-    async def test_much_input_arrives_whole(self, screen: Screen) -> None:
+    async def test_large_input_arrives_complete(self, screen: Screen) -> None:
         await screen.start("stty raw -echo; echo @; head -c 300000 | cksum; stty sane")
         data = b"".join(b"%06d" % number for number in range(50_000))
         screen.terminal.send(data)
@@ -190,7 +190,7 @@ class TestTyping:
         assert shown[1:] == (await same.communicate(data))[0].split()
         assert screen.terminal.unsent_bytes == 0
 
-    async def test_once_all_is_taken_nothing_is_done_any_more(self, screen: Screen) -> None:
+    async def test_writer_is_removed_when_everything_is_sent(self, screen: Screen) -> None:
         await screen.start("stty raw -echo; echo @; head -c 300000 >/dev/null; echo taken; sleep 600")
         screen.terminal.send(b"x" * 300_000)
         await screen.shows(b"taken")
@@ -198,7 +198,7 @@ class TestTyping:
         # It can take more at once, so a loop that went on to wait for that would never rest.
         assert not asyncio.get_running_loop().remove_writer(screen.terminal._master)
 
-    async def test_where_a_program_ends_before_all_is_taken_nothing_waits_for_it(self, screen: Screen) -> None:
+    async def test_writer_is_removed_when_the_program_ends(self, screen: Screen) -> None:
         await screen.start("stty raw -echo; echo @; sleep 600")
         screen.terminal.send(b"z" * 500_000)
         descriptor = screen.terminal._master  # the number is given to somebody else afterwards
@@ -221,7 +221,7 @@ class TestReading:
         assert (await screen.end()).count(b"y") == 1_000_000
         screen.terminal.resume()  # too late, which does no harm
 
-    async def test_what_a_program_said_last_is_read(self, screen: Screen) -> None:
+    async def test_last_output_is_read(self, screen: Screen) -> None:
         await screen.start("seq 1 50000; exit 7", b"")
         assert await screen.end() == b"".join(b"%d\r\n" % number for number in range(1, 50_001))
         assert screen.statuses == [7]

@@ -67,7 +67,7 @@ async def served(shell: Shell, tmp_path: Path) -> AsyncIterator[Served]:
 
 class TestInput:
     @pytest.mark.parametrize("form", ["raw", "json"])
-    async def test_what_is_typed_goes_to_the_command(self, served: Served, form: str) -> None:
+    async def test_typed_keys_reach_the_command(self, served: Served, form: str) -> None:
         running = asyncio.create_task(served.shell.run("read x; echo got:$x", blocking=True))
         await served.shell.watcher.sees(b"read x")
         body: dict[str, Any] = {"data": b"Ada\n"}
@@ -77,51 +77,51 @@ class TestInput:
             await asyncio.sleep(0)
         assert (await running).content == "Ada\ngot:Ada"
 
-    async def test_keys_are_keys(self, served: Served) -> None:
+    async def test_control_keys_are_passed_on(self, served: Served) -> None:
         await served.shell.run("sleep 100")
         waiting = asyncio.create_task(served.shell.run(""))
         assert await served.ask("POST", "/terminal/input", data=b"\x03") == (200, b'{"accepted_bytes": 1}')
         assert (await waiting).exit_code == 130
 
-    async def test_is_not_shown(self, served: Served) -> None:
+    async def test_typed_password_is_not_shown(self, served: Served) -> None:
         await served.shell.run("read -s password; echo ${#password}")
         waiting = asyncio.create_task(served.shell.run(""))
         await served.ask("POST", "/terminal/input", data=b"secret\n")
         assert (await waiting).content == "6"
         assert b"secret" not in served.shell.watcher.shown
 
-    async def test_without_a_command_is_refused(self, served: Served) -> None:
+    async def test_input_without_a_command_is_refused(self, served: Served) -> None:
         status, said = await served.ask("POST", "/terminal/input", data=b"ls\n")
         assert status == 409
         assert b"No command is running" in said
         assert (await served.shell.run("echo unharmed")).content == "unharmed"
 
-    async def test_that_nobody_reads_is_bounded(self, served: Served) -> None:
+    async def test_unread_input_is_limited(self, served: Served) -> None:
         await served.shell.run("stty raw; sleep 100", timeout=0.2)
         statuses = [(await served.ask("POST", "/terminal/input", data=b"x" * 500_000))[0] for _ in range(4)]
         assert statuses[0] == 200
         assert statuses[-1] == 413
 
     @pytest.mark.parametrize("body", [{}, {"data": 1}, {"data": "?"}, {"data": "YQ"}, [], "x"])
-    async def test_that_is_no_base64_is_refused(self, served: Served, body: Any) -> None:
+    async def test_invalid_base64_is_refused(self, served: Served, body: Any) -> None:
         assert (await served.ask("POST", "/terminal/input", json=body))[0] == 400
 
 
 class TestResize:
-    async def test_reaches_the_program_that_runs(self, served: Served) -> None:
+    async def test_resize_reaches_the_running_program(self, served: Served) -> None:
         command = "bash -c \"trap 'stty size; exit' WINCH; echo ready; while :; do sleep 0.01; done\""
         running = asyncio.create_task(served.shell.run(command, blocking=True))
         await served.shell.watcher.sees(b"ready\r\n")
         assert (await served.ask("POST", "/terminal/resize", json={"rows": 50, "columns": 132}))[0] == 200
         assert (await running).content == "ready\n50 132"
 
-    async def test_holds_for_a_fresh_shell(self, served: Served) -> None:
+    async def test_size_is_kept_for_a_fresh_shell(self, served: Served) -> None:
         await served.ask("POST", "/terminal/resize", json={"rows": 50, "columns": 132})
         assert (await served.shell.run("stty size")).content == "50 132"
         await served.shell.run("exit 3")
         assert (await served.shell.run("stty size")).content == "50 132"
 
-    async def test_to_the_smallest_and_the_largest_is_taken(self, served: Served) -> None:
+    async def test_smallest_and_largest_sizes_are_accepted(self, served: Served) -> None:
         for rows, columns in ((1, 1), (1000, 1000)):
             body = {"rows": rows, "columns": columns}
             status, said = await served.ask("POST", "/terminal/resize", json=body)
@@ -131,19 +131,19 @@ class TestResize:
         "size",
         [{"rows": 1, "columns": 0}, {"rows": 1001, "columns": 1}, {"rows": 5, "columns": 1.5}, {"columns": 5}],
     )
-    async def test_of_one_side_alone_is_refused(self, served: Served, size: Any) -> None:
+    async def test_size_of_one_dimension_is_refused(self, served: Served, size: Any) -> None:
         assert (await served.ask("POST", "/terminal/resize", json=size))[0] == 400
 
     @pytest.mark.parametrize(
         "size",
         [{}, {"rows": 0, "columns": 1}, {"rows": 1, "columns": 1001}, {"rows": True, "columns": 5}, {"rows": "9"}, []],
     )
-    async def test_to_what_is_no_size_is_refused(self, served: Served, size: Any) -> None:
+    async def test_invalid_size_is_refused(self, served: Served, size: Any) -> None:
         assert (await served.ask("POST", "/terminal/resize", json=size))[0] == 400
 
 
 class TestStream:
-    async def test_shows_the_last_screenful_and_goes_on(self, served: Served) -> None:
+    async def test_stream_starts_with_the_last_screenful(self, served: Served) -> None:
         await served.shell.run("echo before", action_id=3)
         watcher = Watcher()
         watching = asyncio.create_task(served.watch(watcher))
@@ -155,7 +155,7 @@ class TestStream:
         await served.shell.session.aclose()
         await watching
 
-    async def test_one_that_does_not_read_slows_nobody(self, served: Served) -> None:
+    async def test_stuck_viewer_does_not_slow_the_command(self, served: Served) -> None:
         begun = asyncio.Event()
 
         class Stuck(Watcher):
@@ -175,7 +175,7 @@ class TestStream:
         assert observation.content.endswith("\nend")
         connection[1].close()
 
-    async def test_who_goes_is_forgotten(self, served: Served) -> None:
+    async def test_closed_stream_is_removed(self, served: Served) -> None:
         watching = asyncio.create_task(served.watch(watcher := Watcher()))
         await served.shell.run("echo one")
         await watcher.sees(b"one")
@@ -189,7 +189,7 @@ class TestStream:
 
 
 class TestOutputs:
-    async def test_are_read_by_bytes_and_by_lines(self, served: Served) -> None:
+    async def test_outputs_are_read_by_bytes_and_lines(self, served: Served) -> None:
         await served.shell.run("seq 1 100000")
         assert await served.ask("GET", "/outputs/1?offset=2&limit=6") == (200, b"2\n3\n4\n")
         assert await served.ask("GET", "/outputs/1?line=50000&lines=2") == (200, b"50000\n50001\n")
@@ -197,7 +197,7 @@ class TestOutputs:
         assert (await served.ask("GET", "/outputs/1?line=1"))[1].count(b"\n") == 1000
         assert await served.headers("/outputs/1?limit=0") == {"X-Output-Bytes": "588895", "X-Output-Lines": "100000"}
 
-    async def test_begin_with_their_first_line_and_byte_and_tell_what_is_lost(self, served: Served) -> None:
+    async def test_outputs_have_defaults_and_report_losses(self, served: Served) -> None:
         await served.shell.run("seq 1 3")
         for query, part in (
             ("", b"1\n2\n3\n"),
@@ -211,7 +211,7 @@ class TestOutputs:
         output.loss = "the disk is full"
         assert (await served.headers("/outputs/1"))["X-Output-Loss"] == "the disk is full"
 
-    async def test_are_read_while_the_command_prints(self, served: Served) -> None:
+    async def test_output_is_read_while_the_command_runs(self, served: Served) -> None:
         await served.shell.run("echo begun; sleep 100", timeout=0.2)
         assert await served.ask("GET", "/outputs/1") == (200, b"begun\n")
 
@@ -228,11 +228,11 @@ class TestOutputs:
             ("1?limit=" + "9" * 16, 400),
         ],
     )
-    async def test_what_makes_no_sense_is_refused(self, served: Served, query: str, status: int) -> None:
+    async def test_invalid_query_is_refused(self, served: Served, query: str, status: int) -> None:
         await served.shell.run("echo one")
         assert (await served.ask("GET", f"/outputs/{query}"))[0] == status
 
-    async def test_of_a_file_that_is_gone_are_refused(self, served: Served) -> None:
+    async def test_removed_output_file_is_reported(self, served: Served) -> None:
         await served.shell.run("seq 1 100000")
         os.unlink(served.shell.session.outputs.find(1).path)
         status, said = await served.ask("GET", "/outputs/1")

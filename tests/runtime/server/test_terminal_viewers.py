@@ -18,7 +18,7 @@ async def everything(viewers: TerminalViewers) -> list[Frame]:
         return [frame async for frame in frames]
 
 
-async def test_each_sees_what_is_shown_until_the_end() -> None:
+async def test_every_viewer_sees_all_output() -> None:
     viewers = TerminalViewers()
     viewers.show(line(0))
     watching = [asyncio.create_task(everything(viewers)) for _ in range(3)]
@@ -31,7 +31,7 @@ async def test_each_sees_what_is_shown_until_the_end() -> None:
     assert viewers.count == 0
 
 
-async def test_who_comes_later_begins_with_the_last_screenful() -> None:
+async def test_late_viewer_starts_with_the_last_screenful() -> None:
     viewers = TerminalViewers()
     for number in range(100_000):
         viewers.show(line(number))
@@ -41,7 +41,7 @@ async def test_who_comes_later_begins_with_the_last_screenful() -> None:
     assert len(seen) == SCREENFUL_BYTES // 8
 
 
-async def test_a_screenful_of_one_large_piece_begins_with_a_line() -> None:
+async def test_screenful_of_one_large_frame_starts_at_a_line() -> None:
     viewers = TerminalViewers()
     viewers.show(TerminalOutput(1, b"".join(line(number).data for number in range(10_000))))
     viewers.close()
@@ -52,7 +52,7 @@ async def test_a_screenful_of_one_large_piece_begins_with_a_line() -> None:
     assert SCREENFUL_BYTES - 8 <= len(frame.data) <= SCREENFUL_BYTES
 
 
-async def test_a_slow_one_skips_and_is_told_and_the_others_see_all() -> None:
+async def test_slow_viewer_skips_output_and_is_notified() -> None:
     viewers = TerminalViewers()
     slow = viewers.watch()
     viewers.show(line(0))

@@ -39,7 +39,7 @@ from runtime.server.text_file import BinaryFileError, TextFile
         (codecs.BOM_UTF16_BE + "織𝄞\n".encode("utf-16-be"), TextFile("織𝄞\n", "utf-16-be", mark=b"\xfe\xff")),
     ],
 )
-def test_bytes_become_text_and_the_same_bytes_again(data: bytes, file: TextFile) -> None:
+def test_text_is_decoded_and_encoded_to_the_same_bytes(data: bytes, file: TextFile) -> None:
     assert text_file.decode("x", data) == file
     assert file.encode() == data
 
@@ -57,12 +57,12 @@ def test_bytes_become_text_and_the_same_bytes_again(data: bytes, file: TextFile)
         b"\xfe\xff\xd8\x34\0a",  # half a pair
     ],
 )
-def test_what_is_no_text_is_refused(data: bytes) -> None:
+def test_binary_data_is_refused(data: bytes) -> None:
     with pytest.raises(BinaryFileError, match="File appears to be binary"):
         text_file.decode("x", data)
 
 
-def test_a_character_without_a_place_is_named() -> None:
+def test_character_missing_in_the_encoding_is_named() -> None:
     with pytest.raises(FileError, match=r"latin-1, which cannot represent '\\u7e54'"):
         TextFile("織", "latin-1").encode()
 
@@ -78,7 +78,7 @@ def test_a_file_of_more_than_10_mb_is_refused(tmp_path: Path) -> None:
     )
 
 
-def test_a_file_may_have_as_much_as_the_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_may_be_as_large_as_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_file, "MAX_FILE_BYTES", 2**20)
     path = tmp_path / "f"
     path.write_bytes(b"x" * 2**20)
@@ -89,9 +89,7 @@ def test_a_file_may_have_as_much_as_the_bound(tmp_path: Path, monkeypatch: pytes
             text_file.read(place)
 
 
-def test_a_file_that_grows_while_it_is_read_is_read_whole_or_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_growing_file_is_read_completely_or_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a log does. What the system says of its size before is that of a moment ago."""
     monkeypatch.setattr(text_file, "MAX_FILE_BYTES", 20)
     path = tmp_path / "log"
@@ -118,7 +116,7 @@ def test_a_file_that_grows_while_it_is_read_is_read_whole_or_refused(
                     text_file.read_bytes(place)
 
 
-def test_what_a_binary_file_holds_is_said_where_it_is_known() -> None:
+def test_kind_of_a_binary_file_is_named_if_known() -> None:
     png = bytes.fromhex("89504e470d0a1a0a0000000d4948445200000003000000050802000000")
     with pytest.raises(BinaryFileError) as refused:
         text_file.decode("x", png)

@@ -81,7 +81,7 @@ async def wire(address: tuple[str, Path]) -> AsyncIterator[Wire]:
 
 
 class TestListing:
-    async def test_folders_come_first_and_case_does_not_count(self, wire: Wire, tmp_path: Path) -> None:
+    async def test_folders_are_listed_first_ignoring_case(self, wire: Wire, tmp_path: Path) -> None:
         for folder in ("b", "C", ".git"):
             (tmp_path / folder).mkdir()
         for file in ("z", "A", "y"):
@@ -91,17 +91,17 @@ class TestListing:
         listed = [".git/", "a folder/", "b/", "C/", "A", "y", "z"]
         assert await wire.list_files({"path": str(tmp_path)}) == listed
 
-    async def test_without_a_path_it_is_the_working_folder_and_other_paths_begin_there(self, wire: Wire) -> None:
+    async def test_paths_are_relative_to_the_working_folder(self, wire: Wire) -> None:
         (wire.folder / "sub/below").mkdir(parents=True, exist_ok=True)
         assert "sub/" in await wire.list_files({})
         assert "sub/" in await wire.list_files({"path": None})
         assert await wire.list_files({"path": "sub"}) == ["below/"]
 
     @pytest.mark.parametrize("path", ["/no/such", "/etc/passwd", "/etc/passwd/x", "a\0b"])
-    async def test_what_is_no_folder_is_empty(self, wire: Wire, path: str) -> None:
+    async def test_missing_folder_is_an_empty_list(self, wire: Wire, path: str) -> None:
         assert await wire.list_files({"path": path}) == []
 
-    async def test_a_name_of_any_bytes_is_told_as_text(self, wire: Wire, tmp_path: Path) -> None:
+    async def test_name_of_any_bytes_is_listed_as_text(self, wire: Wire, tmp_path: Path) -> None:
         (tmp_path / os.fsdecode(b"\xff")).touch()
         assert await wire.list_files({"path": str(tmp_path)}) == ["\ufffd"]
 
@@ -111,7 +111,7 @@ class TestListing:
 
 
 class TestUploading:
-    async def test_a_file_is_placed_in_a_folder_that_is_made(self, wire: Wire, tmp_path: Path) -> None:
+    async def test_uploaded_file_is_placed_in_a_new_folder(self, wire: Wire, tmp_path: Path) -> None:
         destination = str(tmp_path / "new/folder")
         said = {"filename": "ünï.txt", "destination": destination, "recursive": False}
         assert await wire.upload(b"one", "ünï.txt", destination=destination, recursive="false") == (200, said)
@@ -120,7 +120,7 @@ class TestUploading:
         assert await wire.upload(b"", "ünï.txt", destination=destination) == (200, said)
         assert (tmp_path / "new/folder/ünï.txt").read_bytes() == b""
 
-    async def test_an_archive_is_unpacked_where_the_upload_is_recursive(self, wire: Wire, tmp_path: Path) -> None:
+    async def test_recursive_upload_unpacks_an_archive(self, wire: Wire, tmp_path: Path) -> None:
         archive = zips.packed({"a/b": b"content"})
         said = {"filename": "x.zip", "destination": str(tmp_path), "recursive": True}
         assert await wire.upload(archive, "x.zip", destination=str(tmp_path), recursive="True") == (200, said)
@@ -128,7 +128,7 @@ class TestUploading:
         await wire.upload(archive, "x.zip", destination=str(tmp_path))
         assert (tmp_path / "x.zip").read_bytes() == archive
 
-    async def test_what_cannot_be_is_refused_and_leaves_nothing(self, wire: Wire, tmp_path: Path) -> None:
+    async def test_invalid_upload_is_refused_and_leaves_nothing(self, wire: Wire, tmp_path: Path) -> None:
         place = str(tmp_path / "place")
         for name, query, told in [
             ("x", {"destination": "relative"}, "Destination must be an absolute path"),
@@ -190,7 +190,7 @@ class TestUploading:
             assert "detail" in await response.json()
         assert list(tmp_path.iterdir()) == []
 
-    async def test_fields_around_the_file_are_passed_over(self, wire: Wire, tmp_path: Path) -> None:
+    async def test_other_form_fields_are_skipped(self, wire: Wire, tmp_path: Path) -> None:
         form = aiohttp.FormData()
         form.add_field("other", "x" * 100_000)
         form.add_field("file", b"content", filename="name")
@@ -207,7 +207,7 @@ class TestDownloading:
         assert status == 200
         return zipfile.ZipFile(io.BytesIO(body))
 
-    async def test_a_folder_comes_whole_without_what_is_no_file(self, wire: Wire, tmp_path: Path) -> None:
+    async def test_folder_is_downloaded_without_special_files(self, wire: Wire, tmp_path: Path) -> None:
         random = os.urandom(1_000_000)
         (tmp_path / "a/b").mkdir(parents=True)
         (tmp_path / "a/b/random").write_bytes(random)
@@ -226,7 +226,7 @@ class TestDownloading:
             assert archive.read("a/b/random") == random
             assert stat.S_IMODE(archive.getinfo("run").external_attr >> 16) == 0o755
 
-    async def test_a_file_comes_alone(self, wire: Wire, tmp_path: Path) -> None:
+    async def test_single_file_is_downloaded(self, wire: Wire, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("text")
         with await self.fetch(wire, tmp_path / "file") as archive:
             assert {name: archive.read(name) for name in archive.namelist()} == {"file": b"text"}
@@ -235,7 +235,7 @@ class TestDownloading:
         with await self.fetch(wire, tmp_path) as archive:
             assert archive.namelist() == []
 
-    async def test_what_was_downloaded_can_be_uploaded(self, wire: Wire, tmp_path: Path) -> None:
+    async def test_download_can_be_uploaded_again(self, wire: Wire, tmp_path: Path) -> None:
         (tmp_path / "from/a/empty").mkdir(parents=True)
         (tmp_path / "from/a/x").write_bytes(os.urandom(600_000))
         _, archive = await wire.download(str(tmp_path / "from"))
@@ -254,7 +254,7 @@ class TestDownloading:
             ("/etc/\0", 400, "Path must be an absolute path"),
         ],
     )
-    async def test_what_cannot_be_had_is_said(self, wire: Wire, path: str, status: int, told: str) -> None:
+    async def test_missing_download_is_reported(self, wire: Wire, path: str, status: int, told: str) -> None:
         answered, body = await wire.download(path)
         assert (answered, body.decode()) == (status, f'{{"detail": "{told}"}}')
 
@@ -278,7 +278,7 @@ async def test_there_is_no_vscode(wire: Wire) -> None:
     assert await wire.get("/vscode/connection_token") == {"token": None}
 
 
-async def test_nothing_waits_behind_a_command(wire: Wire, tmp_path: Path) -> None:
+async def test_transfers_do_not_wait_for_commands(wire: Wire, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("text")
     watcher = Watcher()
     async with wire.client() as client:
@@ -300,7 +300,7 @@ async def test_nothing_waits_behind_a_command(wire: Wire, tmp_path: Path) -> Non
             await running
 
 
-async def test_memory_does_not_grow_with_what_is_moved(wire: Wire, tmp_path: Path) -> None:
+async def test_memory_does_not_grow_with_the_transfer(wire: Wire, tmp_path: Path) -> None:
     async def used() -> int:
         return int((await wire.get("/server_info"))["resources"]["memory"]["rss"])
 

@@ -74,7 +74,7 @@ async def test_the_users_lines_run_in_the_agents_shell(shell: Shell, tmp_path: P
     assert (await shell.run("echo $X $PWD")).content == f"user {tmp_path}/sub"
 
 
-async def test_what_is_begun_and_not_sent_is_dropped(shell: Shell, tmp_path: Path) -> None:
+async def test_unsent_line_is_dropped(shell: Shell, tmp_path: Path) -> None:
     turn = await take(shell)
     await turn.sees(prompt(tmp_path))
     turn.type(b"touch never")
@@ -84,7 +84,7 @@ async def test_what_is_begun_and_not_sent_is_dropped(shell: Shell, tmp_path: Pat
     assert not (tmp_path / "never").exists()
 
 
-async def test_keys_that_interrupt_and_suspend_leave_the_turn_on(shell: Shell, tmp_path: Path) -> None:
+async def test_turn_survives_interrupt_and_suspend_keys(shell: Shell, tmp_path: Path) -> None:
     turn = await take(shell)
     await line(turn, b"bash -c 'echo go; exec sleep 100'", b"go\r\n")
     for _ in range(3):  # a shell that is interrupted drops what was typed ahead, so each time its prompt comes first
@@ -97,7 +97,7 @@ async def test_keys_that_interrupt_and_suspend_leave_the_turn_on(shell: Shell, t
     assert "go2; exec sleep 100" in (await turn.end()).metadata.prefix
 
 
-async def test_the_agents_command_is_let_go_of_and_goes_on(shell: Shell, tmp_path: Path) -> None:
+async def test_agents_command_continues_during_the_turn(shell: Shell, tmp_path: Path) -> None:
     running = asyncio.create_task(shell.run("read -p name: x; echo hello $x", blocking=True))
     await shell.watcher.sees_frame(WAITS)
     turn = await take(shell)
@@ -118,7 +118,7 @@ async def test_a_command_of_the_agents_waits_for_the_end_of_the_turn(shell: Shel
     assert (await waiting).content == "mine"
 
 
-async def test_a_password_is_in_nothing_that_is_said(shell: Shell) -> None:
+async def test_password_appears_nowhere(shell: Shell) -> None:
     running = asyncio.create_task(shell.run("read -s -p password: x; echo; echo ${#x} characters", blocking=True))
     await shell.watcher.sees_frame(WAITS)
     turn = await take(shell)
@@ -128,7 +128,7 @@ async def test_a_password_is_in_nothing_that_is_said(shell: Shell) -> None:
     assert "hunter2" not in said
 
 
-async def test_a_password_is_not_shown_by_a_program_that_turns_the_echo_off_itself(shell: Shell) -> None:
+async def test_password_of_a_program_without_echo_is_not_shown(shell: Shell) -> None:
     turn = await take(shell)
     program = "python3 -c 'import getpass; print(len(getpass.getpass()), \"characters\")'"
     await line(turn, program.encode(), b"Password: ")
@@ -136,7 +136,7 @@ async def test_a_password_is_not_shown_by_a_program_that_turns_the_echo_off_itse
     assert "hunter2" not in repr([await turn.end(), shell.watcher.frames])
 
 
-async def test_a_shell_that_dies_under_the_users_hands_is_followed_by_another(shell: Shell) -> None:
+async def test_shell_that_ends_in_a_turn_is_replaced(shell: Shell) -> None:
     turn = await take(shell)
     await line(turn, b"exit 3", b"fresh shell")
     await line(turn, b"echo al''ive", b"alive\r\n")
@@ -145,7 +145,7 @@ async def test_a_shell_that_dies_under_the_users_hands_is_followed_by_another(sh
     assert (await shell.run("echo agent")).content == "agent"
 
 
-async def test_a_program_of_the_users_runs_on_after_the_turn(shell: Shell) -> None:
+async def test_users_program_continues_after_the_turn(shell: Shell) -> None:
     turn = await take(shell)
     await line(turn, b"bash -c 'echo begun; exec sleep 100'", b"begun\r\n")
     assert "A program still runs" in (await turn.end()).metadata.suffix
@@ -154,7 +154,7 @@ async def test_a_program_of_the_users_runs_on_after_the_turn(shell: Shell) -> No
     assert (await shell.run("echo mine")).content == "mine"
 
 
-async def test_the_size_is_the_users_for_the_turn_and_the_agents_after_it(shell: Shell) -> None:
+async def test_terminal_has_the_users_size_only_during_the_turn(shell: Shell) -> None:
     turn = await take(shell)
     shell.session.resize(48, 157)
     await line(turn, b"stty size", b"48 157\r\n")
@@ -178,7 +178,7 @@ class SlowReader(Watcher):
             self.was_slow = True
 
 
-async def test_a_flood_goes_on_behind_a_reader_who_was_slow(shell: Shell) -> None:
+async def test_output_continues_after_a_slow_reader(shell: Shell) -> None:
     shell.watcher = reader = SlowReader(shell)
     turn = await take(shell)
     turn.type(b"yes floodingflooding$(printf flooding%.0s {1..20}) | head -c 2000000; echo ov''er\r")
@@ -187,7 +187,7 @@ async def test_a_flood_goes_on_behind_a_reader_who_was_slow(shell: Shell) -> Non
     await turn.end()
 
 
-async def test_a_flood_of_the_agents_does_not_stall_behind_a_reader_who_was_slow(shell: Shell) -> None:
+async def test_agents_output_does_not_stall_after_a_slow_reader(shell: Shell) -> None:
     shell.watcher = reader = SlowReader(shell)
     command = "yes floodingflooding$(printf flooding%.0s {1..20}) | head -c 2000000; echo ov''er"
     running = asyncio.create_task(shell.run(command, blocking=True))
@@ -209,13 +209,13 @@ async def test_a_flood_of_the_agents_does_not_stall_behind_a_reader_who_was_slow
     assert all(went_on), "more was waited for while the terminal was paused"
 
 
-async def test_a_second_one_is_refused(shell: Shell) -> None:
+async def test_second_turn_is_refused(shell: Shell) -> None:
     turn = await take(shell)
     assert "already" in (await shell.run("# taken", takes_over=True)).content
     await turn.end()
 
 
-async def test_cancelling_gives_it_back(shell: Shell) -> None:
+async def test_cancelling_ends_the_turn(shell: Shell) -> None:
     turn = await take(shell)
     turn._running.cancel()
     assert (await shell.run("echo free")).content == "free"
@@ -236,7 +236,7 @@ async def test_vim_works(shell: Shell, tmp_path: Path) -> None:
     assert re.search(r"\$ vim .*\[exit code 0\]", observation.metadata.prefix)
 
 
-def test_the_action_is_stored_as_it_is() -> None:
+def test_takes_over_is_stored() -> None:
     action = CmdRunAction(command="# taken", takes_over=True)
     assert CmdRunAction.model_validate(action.model_dump()).takes_over
 
@@ -250,7 +250,7 @@ def test_the_action_is_stored_as_it_is() -> None:
         ("> a\n< no number\nother\n", ["$ a"]),
     ],
 )
-def test_lines_that_were_typed_are_told_with_how_each_ended(tmp_path: Path, written: str, told: list[str]) -> None:
+def test_typed_lines_are_reported_with_exit_codes(tmp_path: Path, written: str, told: list[str]) -> None:
     (tmp_path / "typed").write_text(written)
     lines = "\n".join(told)
     expected = f"[The user ran:]\n{lines}\n[The terminal showed:]\n" if told else ""
@@ -258,7 +258,7 @@ def test_lines_that_were_typed_are_told_with_how_each_ended(tmp_path: Path, writ
     assert user_terminal._typed_lines(str(tmp_path / "none")) == ""
 
 
-def test_of_very_many_lines_the_newest_are_told(tmp_path: Path) -> None:
+def test_newest_typed_lines_are_reported(tmp_path: Path) -> None:
     (tmp_path / "typed").write_text("".join(f"> {number:05}\n" for number in range(10_000)))
     told = user_terminal._typed_lines(str(tmp_path / "typed")).splitlines()
     assert (told[1], told[-2], len(told)) == ("$ 07952", "$ 09999", 2050)

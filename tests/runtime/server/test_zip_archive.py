@@ -18,7 +18,7 @@ from tests.runtime import zips
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED], ids=["deflated", "stored"])
-def test_unpacking_stops_where_more_comes_than_was_announced(method: int) -> None:
+def test_unpacking_stops_beyond_the_announced_size(method: int) -> None:
     announced = 300_000
     large = zips.packed({"x": bytes(3_000_000)}, method=method)
     file = io.BytesIO(zips.changed(large, zips.CENTRAL, 24, "<L", lambda _: announced))
@@ -88,7 +88,7 @@ def test_an_archive_may_unpack_to_500_mb() -> None:
 @pytest.mark.parametrize(
     "name", ["x" * 255, "x" + "ü" * 127, "/".join("d" * 100), "/".join(["x" * 240] * 17)], ids=lambda name: name[:9]
 )
-def test_names_may_be_as_long_and_as_deep_as_systems_have_them(name: str) -> None:
+def test_longest_and_deepest_names_are_accepted(name: str) -> None:
     assert paths(zips.packed({name: b""})) == [tuple(name.split("/"))]
     with pytest.raises(ArchiveError, match="too long or too deep"):
         entries(io.BytesIO(zips.packed({name + ("/d" if "d/" in name else "x"): b""})))
@@ -101,18 +101,18 @@ def test_an_archive_may_have_a_comment(comment: bytes) -> None:
 
 
 @pytest.mark.parametrize("flag", [0x1, 0x40, 0x2000])
-def test_what_is_encrypted_in_any_way_is_refused(flag: int) -> None:
+def test_encrypted_entries_are_refused(flag: int) -> None:
     with pytest.raises(ArchiveError, match="'bad' is encrypted or not compressed with deflate"):
         entries(io.BytesIO(zips.changed(zips.GOOD, zips.CENTRAL, 8, "<H", lambda flags: flags | flag)))
 
 
-def test_a_name_without_the_mark_of_utf8_is_of_the_first_pcs() -> None:
+def test_name_without_the_utf8_flag_is_cp437() -> None:
     archive = zips.packed({"ü": b""})
     assert paths(archive) == [("ü",)]
     assert paths(zips.changed(archive, zips.CENTRAL, 8, "<H", lambda flags: flags & ~0x800)) == [("├╝",)]
 
 
-def test_an_entry_is_as_its_archive_says() -> None:
+def test_entry_has_the_fields_of_the_archive() -> None:
     archive = zips.packed({"a/x": b"text" * 50}, mode=stat.S_IFREG | 0o755)
     (entry,) = entries(io.BytesIO(archive))
     assert (entry.name, entry.path, entry.size) == ("a/x", ("a", "x"), 200)
@@ -135,7 +135,7 @@ def test_a_folder_may_come_twice_and_with_its_files() -> None:
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED], ids=["deflated", "stored"])
-def test_a_large_file_comes_in_pieces(method: int) -> None:
+def test_large_file_is_read_in_chunks(method: int) -> None:
     data = random.Random(1).randbytes(2 * CHUNK_BYTES + 1000)
     file = io.BytesIO(zips.packed({"x": data, "y": b""}, method=method))
     large, empty = entries(file)
@@ -145,7 +145,7 @@ def test_a_large_file_comes_in_pieces(method: int) -> None:
     assert b"".join(content(file, empty)) == b""
 
 
-def test_a_long_name_is_cut_in_what_is_said() -> None:
+def test_long_name_is_truncated_in_messages() -> None:
     assert quoted("x" * 200) == repr("x" * 200)
     assert quoted("x" * 201) == repr("x" * 200 + "…")
     assert quoted("\x1b[2J") == repr("\x1b[2J")
