@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+from typing import cast
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from playwright.async_api import Download
 
 from runtime.plugins.browser import observation_text
 from runtime.plugins.browser.functions import MAX_CALLS, Call, parse
-from runtime.plugins.browser.worker import safe_name
+from runtime.plugins.browser.worker import FOLDER, MAX_FILE_BYTES, DownloadError, keep_download, safe_name
+from tests.repeated import leaves_nothing_running
 
 
 @pytest.mark.parametrize(
@@ -110,3 +116,43 @@ def test_a_long_text_is_cut_and_says_how_much_is_left() -> None:
     assert (
         observation_text.cut("x" * 200_001) == "x" * 200_000 + "\n[... truncated: 1 more characters are not shown ...]"
     )
+
+
+class Arrived:
+    """A download that has arrived in a file of the browser's."""
+
+    def __init__(self, file: Path, name: str = "report.pdf") -> None:
+        self.suggested_filename = name
+        self._file = file
+
+    async def path(self) -> Path:
+        return self._file
+
+
+async def kept(file: Path, workspace: Path) -> str:
+    return await keep_download(cast(Download, Arrived(file)), workspace)
+
+
+async def test_a_file_is_moved_and_takes_no_others_place(tmp_path: Path) -> None:
+    for number, name in enumerate(("report.pdf", "report-2.pdf", "report-3.pdf")):
+        (tmp_path / "arrived").write_text(str(number))
+        path = Path(await kept(tmp_path / "arrived", tmp_path))
+        assert (path, path.read_text()) == (tmp_path / FOLDER / name, str(number))
+        assert not (tmp_path / "arrived").exists()
+
+
+async def test_a_file_that_is_too_large_is_removed_and_told(tmp_path: Path) -> None:
+    arrived = tmp_path / "arrived"
+    arrived.touch()
+    os.truncate(arrived, MAX_FILE_BYTES + 1)
+    with pytest.raises(DownloadError, match=f"has {MAX_FILE_BYTES + 1} bytes, and the limit is {MAX_FILE_BYTES}"):
+        await kept(arrived, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_downloads_leave_nothing_open(tmp_path: Path) -> None:
+    async def download() -> None:
+        (tmp_path / "arrived").write_text("x")
+        os.unlink(await kept(tmp_path / "arrived", tmp_path))
+
+    await leaves_nothing_running(download)

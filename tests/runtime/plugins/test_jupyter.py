@@ -10,12 +10,14 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from core.events import IPythonRunCellObservation
 from core.secrets.command_secrets import injecting
-from runtime.plugins.jupyter.cell_output import LATE_OUTPUT, MAX_IMAGES, NO_OUTPUT
+from runtime.plugins.jupyter.cell_output import LATE_OUTPUT, MAX_IMAGE_CHARS, MAX_IMAGES, NO_OUTPUT, Cell
+from runtime.server.outputs import Outputs
 from tests.runtime.plugins.kernels import Cells, cells
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
@@ -239,3 +241,18 @@ class TestLentSecrets:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
         assert await kernel.says("import os; print(os.environ.get('TOKEN'))") == "None"
+
+
+def displayed(picture: str) -> dict[str, Any]:
+    return {"msg_type": "display_data", "content": {"data": {"image/png": picture}}}
+
+
+def test_the_pictures_of_a_cell_are_bounded_all_together() -> None:
+    large = base64.b64encode(base64.b64decode(PNG) + bytes(MAX_IMAGE_CHARS // 4)).decode()
+    cell = Cell(1, Outputs())
+    for picture in (large, large, large, PNG):
+        cell.keep(displayed(picture), is_mine=True)
+    assert 2 * len(large) < MAX_IMAGE_CHARS < 3 * len(large)
+    assert cell.image_urls == [f"data:image/png;base64,{picture}" for picture in (large, large, PNG)]
+    assert cell.content().endswith("[1 more images are not shown: too many, too large, or damaged.]")
+    cell.close()

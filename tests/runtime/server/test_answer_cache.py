@@ -17,7 +17,6 @@ from runtime.protocol import AFTER_HEADER, KEY_HEADER, RESUME_HEADER, encode_fra
 from runtime.server import answer_cache
 from runtime.server.action_executor import Emit
 from runtime.server.answer_cache import AnswerCache, CachedAnswer, Reader, Times
-from runtime.server.request_guard import RefusedError
 from tests.runtime.action_server import KEY, Server
 from tests.runtime.conftest import serving
 
@@ -296,20 +295,4 @@ class TestAnswers:
         await answers.aclose()
         assert [answer is not None and answer.is_complete for answer in begun] == [True] * 3
         assert [answers.find(token) for token in "abc"] == [None] * 3
-        await answers.aclose()
-
-    async def test_running_actions_are_never_dropped_for_new_ones(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(answer_cache, "MAX_KEPT", 2)
-        waiting = Waiting()
-        answers = AnswerCache(waiting.carry_out, LONG)
-        first = answers.begin("a", CmdRunAction(command="x"), 1)
-        answers.begin("b", CmdRunAction(command="x"), 2)
-        with pytest.raises(RefusedError):
-            answers.begin("c", CmdRunAction(command="x"), 3)
-        waiting.go.set()
-        while first is not None and not first.is_complete:
-            await asyncio.sleep(0)
-        waiting.go.clear()
-        assert answers.begin("c", CmdRunAction(command="x"), 3) is not None
-        assert answers.find("a") is None
         await answers.aclose()

@@ -20,15 +20,11 @@ from core.errors import RuntimeUnavailableError
 from core.events import CmdRunAction, ErrorObservation, FileEditAction, FileEditObservation
 from runtime.client import ActionExecutionClient
 from runtime.protocol import OWNER_HEADER
-from runtime.server.action_executor import ActionExecutor
-from runtime.server.app import ActionServer
-from runtime.server.lease import Lease
-from runtime.server.request_guard import MAX_STRANGERS, RequestGuard
+from runtime.server.request_guard import MAX_STRANGERS
 from tests.runtime.action_server import KEY, Process
 from tests.runtime.certificates import Authority
 from tests.runtime.conftest import WITHIN_S, Watcher, has_ended
 from tests.runtime.isolation.escape_attempts import address_of_this_machine
-from tests.runtime.server.test_identity import listening
 
 FIRST, SECOND = "a" * 32, "b" * 32
 
@@ -69,11 +65,6 @@ class TestOwners:
                     await run(other, "touch done")
             assert await run(first, "ls") == ""
 
-    @pytest.mark.parametrize("name", ["", "short", "a b" * 10])
-    async def test_invalid_owner_name_is_refused(self, process: Process, name: str) -> None:
-        async with owner(lasting(process), name) as client:
-            assert await ask(client, "PUT") == 400
-
     async def test_next_owner_gets_a_new_process(self, process: Process) -> None:
         url = lasting(process)
         async with owner(url, FIRST) as first, owner(url, SECOND) as second:
@@ -86,20 +77,6 @@ class TestOwners:
             with pytest.raises(RuntimeUnavailableError, match="another server answers in its place"):
                 await run(first, "true")
         assert has_ended(before, 0)
-
-    async def test_silent_owner_loses_the_lease_to_a_claim(self, tmp_path: Path) -> None:
-        left = asyncio.Event()
-        ownership = Lease(left.set, absent_s=0.05)
-        app = ActionServer(ActionExecutor([]), RequestGuard(KEY), str(tmp_path), lease=ownership).app
-        async with listening(app) as port:
-            url = f"http://127.0.0.1:{port}"
-            async with owner(url, FIRST) as first, owner(url, SECOND) as second:
-                await ask(first, "PUT")
-                assert await ask(second, "PUT") == 409
-                await asyncio.wait([asyncio.create_task(left.wait())], timeout=0.1)
-                assert not left.is_set()  # nobody wants it meanwhile
-                assert await ask(second, "PUT") == 503
-                assert left.is_set()
 
 
 class TestLives:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from runtime.server import shell as shell_module
 from runtime.server.outputs import OutputLog, Outputs, TerminalViewers
-from runtime.server.shell import Shell, ShellError
+from runtime.server.shell import SecretHandover, Shell, ShellError
 from tests.runtime.conftest import WITHIN_S
 
 Make = Callable[..., Shell]
@@ -106,3 +107,36 @@ async def test_removed_files_are_recreated(make: Make, tmp_path: Path, monkeypat
     monkeypatch.setattr(shell_module, "SHARED_MEMORY", str(tmp_path / "none"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert Path(shell.write_file("name", "text")).parent.parent == tmp_path
+
+
+def test_values_are_passed_in_order_with_zero_bytes() -> None:
+    before = set(os.listdir("/proc/self/fd"))
+    lent = SecretHandover({"one": "1", "two": "zwei\udcff", "empty": ""})
+    assert lent.names == ("one", "two", "empty")
+    folder = Path(lent.path).parent
+    assert (stat.S_IMODE(folder.stat().st_mode), stat.S_IMODE(os.stat(lent.path).st_mode)) == (0o700, 0o600)
+    reader = os.open(lent.path, os.O_RDONLY)
+    assert os.read(reader, 100) == b"1\0zwei\xff\0\0"
+    os.close(reader)
+    lent.close()
+    lent.close()
+    assert not folder.exists()
+    assert set(os.listdir("/proc/self/fd")) == before
+
+
+def test_too_large_values_leave_nothing_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shell_module, "SHARED_MEMORY", str(tmp_path))
+    before = set(os.listdir("/proc/self/fd"))
+    SecretHandover({"fits": "x" * 60_000}).close()
+    with pytest.raises(UnicodeEncodeError):
+        SecretHandover({"x": "\ud800"})
+    assert list(tmp_path.iterdir()) == []
+    assert set(os.listdir("/proc/self/fd")) == before
+
+
+def test_pipe_is_in_the_temporary_folder_without_shared_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shell_module, "SHARED_MEMORY", str(tmp_path / "none"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    lent = SecretHandover({"a": "1"})
+    assert Path(lent.path).parent.parent == tmp_path
+    lent.close()

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
+import sys
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from runtime.server.terminal import Terminal
-from tests.runtime.conftest import WITHIN_S, has_ended
+from runtime.server.terminal import Echoes, Terminal, control_key, echo_of, has_application_keys, named_key
+from tests.runtime.conftest import WITHIN_S, Shell, has_ended
 
 
 class Screen:
@@ -225,3 +227,150 @@ class TestReading:
         await screen.start("seq 1 50000; exit 7", b"")
         assert await screen.end() == b"".join(b"%d\r\n" % number for number in range(1, 50_001))
         assert screen.statuses == [7]
+
+
+@pytest.mark.parametrize(
+    ("typed", "shown"),
+    [
+        (b"a\n", b"a\r\n"),
+        (b"\r", b"\r\n"),
+        (b"\x03", b"^C"),
+        (b"\0\x1f \x1b[A", b"^@^_ ^[[A"),
+        (b"\x7f", b"^?"),
+        (b"a\tb", b"a\tb"),
+        ("é".encode(), "é".encode()),
+    ],
+)
+def test_echo_is_what_a_terminal_shows(typed: bytes, shown: bytes) -> None:
+    assert echo_of(typed) == shown
+
+
+def test_echo_is_removed_once_however_it_is_split() -> None:
+    for cut in range(1, 9):
+        echoes = Echoes()
+        echoes.expect(b"yes\n")
+        said = b"ok?yes\r\nyes\r\n"
+        assert echoes.feed(said[:cut]) + echoes.feed(said[cut:]) == b"ok?yes\r\n"
+
+
+def test_missing_echo_does_not_hold_back_output() -> None:
+    echoes = Echoes()
+    echoes.expect(b"lost\n")
+    echoes.expect(b"b\n")
+    assert echoes.feed(b"a b\r\nc") == b"a c"
+    assert echoes.feed(b"lost\r\n") == b"lost\r\n"
+
+
+def test_held_back_output_is_not_lost() -> None:
+    echoes = Echoes()
+    echoes.expect(b"yes\n")
+    assert echoes.feed(b"say ye") == b"say "
+    assert echoes.clear() == b"ye"
+
+
+def test_echoes_are_removed_in_order() -> None:
+    echoes = Echoes()
+    for typed in (b"1\n", b"2\n", b"1\n"):
+        echoes.expect(typed)
+    assert echoes.feed(b"1\r\none 2\r\ntwo 1\r\n1\r\n") == b"one two 1\r\n"
+    assert echoes.feed(b"2\r\n1") == b"2\r\n1"
+
+
+def test_output_that_only_starts_like_an_echo_is_passed_on() -> None:
+    echoes = Echoes()
+    echoes.expect(b"abc\n")
+    said = [echoes.feed(piece) for piece in (b"x", b"xa", b"b", b"b", b"ab", b"abc\r", b"\n", b"a")]
+    assert said == [b"x", b"x", b"", b"abb", b"", b"ab", b"", b"a"]
+
+
+def test_longest_possible_start_of_an_echo_is_held_back() -> None:
+    echoes = Echoes()
+    echoes.expect(b"b\n")
+    echoes.expect(b"aab\n")
+    assert echoes.feed(b"aaab") == b"a"
+    assert echoes.clear() == b"aab"
+    assert echoes.clear() == b""
+    assert echoes.feed(b"b\r\n") == b"b\r\n"
+
+
+def test_at_most_eight_echoes_are_expected() -> None:
+    echoes = Echoes()
+    for number in range(1, 10):
+        echoes.expect(b"%d\n" % number)
+    assert echoes.feed(b"1\r\n") == b"1\r\n"
+    assert echoes.feed(b"2\r\nrest") == b"rest"
+
+
+KEY_BY_KEY = (
+    "import sys, termios, tty; tty.setcbreak(0); print('ready', flush=True); "
+    "keys = b''\nwhile b'q' not in keys: keys += __import__('os').read(0, 100)\nprint(keys.partition(b'q')[0])"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("C-c", b"\x03"),
+        ("C-Z", b"\x1a"),
+        (" C-d\n", b"\x04"),
+        ("C-[", b"\x1b"),
+        ("C-\\", b"\x1c"),
+        ("C-@", b"\0"),
+        ("C-_", b"\x1f"),
+    ],
+)
+def test_control_characters(name: str, key: bytes) -> None:
+    assert control_key(name) == key
+
+
+@pytest.mark.parametrize(
+    "text", ["", "c", "C-", "C-cc", "c-c", "C-1", "C-ä", "C-?", "C-`", "D-c", "C+c", "Ctrl-C", "echo C-c"]
+)
+def test_other_text_is_not_a_control_character(text: str) -> None:
+    assert control_key(text) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        *((name, b"\x1b[" + end) for name, end in (("Up", b"A"), ("Down", b"B"), ("Right", b"C"), ("Left", b"D"))),
+        *((name, b"\x1b[" + end) for name, end in (("Home", b"H"), ("End", b"F"), ("BTab", b"Z"))),
+        *(("Escape", b"\x1b"), ("Enter", b"\r"), ("Tab", b"\t"), ("BSpace", b"\x7f")),
+        *((name, b"\x1b[%d~" % number) for name, number in (("IC", 2), ("DC", 3), ("PageUp", 5), ("PPage", 5))),
+        *((name, b"\x1b[%d~" % number) for name, number in (("PageDown", 6), ("NPage", 6))),
+        *((f"F{number}", b"\x1bO" + end) for number, end in enumerate((b"P", b"Q", b"R", b"S"), 1)),
+        *((f"F{number}", b"\x1b[%d~" % code) for number, code in enumerate((15, 17, 18, 19, 20, 21, 23, 24), 5)),
+    ],
+)
+def test_named_keys(name: str, key: bytes) -> None:
+    assert named_key(name, application=False) == key
+
+
+def test_cursor_keys_in_application_mode() -> None:
+    assert named_key("Left", application=True) == b"\x1bOD"
+    assert named_key(" Home\n", application=True) == b"\x1bOH"
+    assert named_key("Tab", application=True) == b"\t"
+    assert [named_key(name, application=True) for name in ("up", "F0", "F13", "")] == [None] * 4
+
+
+def test_last_mode_of_the_cursor_keys_counts() -> None:
+    assert has_application_keys(b"\x1b[?1h\x1b[?1049h", False)
+    assert not has_application_keys(b"\x1b[?1h drawn \x1b[?1l", True)
+    assert has_application_keys(b"text \x1b[?12l", True)
+
+
+class TestInTheShell:
+    async def test_program_that_reads_keys_gets_keys(self, shell: Shell) -> None:
+        await shell.run(f"{sys.executable} -I -c {shlex.quote(KEY_BY_KEY)}")
+        for name in ("Up", "C-a", "Escape"):
+            await shell.run(name, is_input=True)
+        assert (await shell.run("q", is_input=True)).content == str(b"\x1b[A\x01\x1b")
+
+    async def test_program_in_application_mode_gets_its_keys(self, shell: Shell) -> None:
+        await shell.run(f"printf '\\033[?1h'; {sys.executable} -I -c {shlex.quote(KEY_BY_KEY)}")
+        await shell.run("Down", is_input=True)
+        assert (await shell.run("q", is_input=True)).content == str(b"\x1bOB")
+
+    async def test_program_that_reads_lines_gets_the_name(self, shell: Shell) -> None:
+        await shell.run("read x; echo $x")
+        assert (await shell.run("Left", is_input=True)).content == "Left"
