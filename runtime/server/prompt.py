@@ -106,8 +106,8 @@ def command_line(path: str, number: int, pipe: str = "", names: Sequence[str] = 
     delayed prompt is not taken for the end of this command. The command still finds `$?` of the previous one. The
     values of the secrets `names` are in `pipe`.
     """
-    given = shlex.join([begun_file(path), *([pipe, *names] if names else [])])
-    begin, end = f"{{ __handloom_begin {number} {given}; }} 2>/dev/null", "{ __handloom_prompt; } 3>&2 2>/dev/null"
+    arguments = shlex.join([begun_file(path), *([pipe, *names] if names else [])])
+    begin, end = f"{{ __handloom_begin {number} {arguments}; }} 2>/dev/null", "{ __handloom_prompt; } 3>&2 2>/dev/null"
     return f" {begin}; . {shlex.quote(path)}; {end}\n".encode()
 
 

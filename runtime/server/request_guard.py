@@ -88,10 +88,10 @@ class RequestGuard:
         if protocol not in self._strangers or len(header) > MAX_HEADER_BYTES:
             return False
         half = self._key[: len(self._key) // 2]
-        given = _KEY_LINE.search(header)
-        if given is not None and len(given[1]) >= len(half):
+        sent_key = _KEY_LINE.search(header)
+        if sent_key is not None and len(sent_key[1]) >= len(half):
             # Only half is compared: otherwise the answers to longer guesses would reveal the key piece by piece.
-            if hmac.compare_digest(given[1][: len(half)], half):
+            if hmac.compare_digest(sent_key[1][: len(half)], half):
                 self._trusted.add(protocol)
             return False
         return True
@@ -105,8 +105,8 @@ class RequestGuard:
         """Middleware: 403 for a browser or a foreign host, 401 without the key."""
         if "Origin" in request.headers or not self._is_our_host(request.headers.get("Host", "")):
             return _refusal(403, "Requests of browsers and for other hosts are refused")
-        given = request.headers.get(KEY_HEADER, "").encode("utf-8", "surrogateescape")
-        if not hmac.compare_digest(given, self._key):
+        sent_key = request.headers.get(KEY_HEADER, "").encode("utf-8", "surrogateescape")
+        if not hmac.compare_digest(sent_key, self._key):
             return _refusal(401, "Invalid API Key")
         if (timer := self._strangers.pop(request.protocol, None)) is not None:
             timer.cancel()

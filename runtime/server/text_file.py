@@ -227,11 +227,11 @@ def _copy_status(before: os.stat_result, old: int | None, fd: int) -> None:
 
 def _copy_attributes(old: int, new: int) -> None:
     """Copy extended attributes, including ACLs; those that only the folder gave to the new file are removed."""
-    wanted, given = _attributes(old), _attributes(new)
+    wanted, inherited = _attributes(old), _attributes(new)
     for name in wanted:
         with suppress(OSError):  # an attribute that cannot be set must not prevent the write
             os.setxattr(new, name, os.getxattr(old, name))
-    for name in given - wanted:
+    for name in inherited - wanted:
         with suppress(OSError):
             os.removexattr(new, name)
 

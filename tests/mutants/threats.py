@@ -402,7 +402,7 @@ PLANTED = (
     Planted(
         "S01",
         "runtime/server/request_guard.py",
-        "if not hmac.compare_digest(given, self._key):",
+        "if not hmac.compare_digest(sent_key, self._key):",
         "if False:",
         "tests/runtime/server/test_app.py::TestGuard::test_every_route_requires_the_key",
     ),

@@ -48,30 +48,30 @@ class Evaluation:
             return {"content": self.goal, "goal_image_urls": self.goal_images}
         if action == GET_REWARDS:
             return {"content": json.dumps(self.rewards)}
-        seen, reward, _, _, _ = self._env.step(action)
+        observed, reward, _, _, _ = self._env.step(action)
         self.rewards.append(float(reward))
-        return self._page(seen, bool(request["return_axtree"]))
+        return self._page(observed, bool(request["return_axtree"]))
 
-    def _page(self, seen: dict[str, Any], with_tree: bool) -> dict[str, Any]:
+    def _page(self, observed: dict[str, Any], with_tree: bool) -> dict[str, Any]:
         from browsergym.utils.obs import flatten_axtree_to_str, flatten_dom_to_str, overlay_som
 
-        tree, known = seen["axtree_object"], seen["extra_element_properties"]
-        picture = _png(seen["screenshot"])
+        tree, known = observed["axtree_object"], observed["extra_element_properties"]
+        picture = _png(observed["screenshot"])
         fields = {
-            "url": seen["url"],
+            "url": observed["url"],
             "screenshot": _as_url(picture),
             "screenshot_path": self._keep(picture),
-            "set_of_marks": _as_url(_png(overlay_som(seen["screenshot"], known))),
-            "open_pages_urls": list(seen["open_pages_urls"]),
-            "active_page_index": seen["active_page_index"].item(),
-            "last_browser_action": seen["last_action"],
-            "last_browser_action_error": seen["last_action_error"],
-            "focused_element_bid": seen["focused_element_bid"] or "",
+            "set_of_marks": _as_url(_png(overlay_som(observed["screenshot"], known))),
+            "open_pages_urls": list(observed["open_pages_urls"]),
+            "active_page_index": observed["active_page_index"].item(),
+            "last_browser_action": observed["last_action"],
+            "last_browser_action_error": observed["last_action_error"],
+            "focused_element_bid": observed["focused_element_bid"] or "",
         }
         if with_tree:
             fields |= {"axtree_object": tree, "extra_element_properties": known}
         text = flatten_axtree_to_str(tree, extra_properties=known, with_clickable=True, skip_generic=False)
-        return {"fields": fields, "tree": text, "html": flatten_dom_to_str(seen["dom_object"])}
+        return {"fields": fields, "tree": text, "html": flatten_dom_to_str(observed["dom_object"])}
 
     def _keep(self, picture: bytes) -> str | None:
         """Save the screenshot in the folder of our own browser. Returns None if it cannot be written."""
@@ -141,7 +141,7 @@ def main() -> int:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
 
-    def say(message: dict[str, Any]) -> None:
+    def send(message: dict[str, Any]) -> None:
         answers.write(json.dumps(message).encode() + b"\n")
         answers.flush()
 
@@ -150,16 +150,16 @@ def main() -> int:
             use_browser(options.browser)
         evaluation = Evaluation(options.environment, options.seed)
     except ImportError as error:
-        say({"failed": f"{sys.executable} lacks what {options.environment} needs: {error}. Install {INSTALL} there"})
+        send({"failed": f"{sys.executable} lacks what {options.environment} needs: {error}. Install {INSTALL} there"})
         return 1
     except Exception as error:  # noqa: BLE001  # boundary to third-party code; it is reported and the process ends
-        say({"failed": f"{options.environment} cannot be created: {type(error).__name__}: {error}"})
+        send({"failed": f"{options.environment} cannot be created: {type(error).__name__}: {error}"})
         return 1
-    say({"ready": {"environment": options.environment}})
+    send({"ready": {"environment": options.environment}})
     for line in sys.stdin.buffer:
         request = json.loads(line)
         if request["do"] == "step":
-            say({"id": request["id"], "evaluated": evaluation.answer(request)})
+            send({"id": request["id"], "evaluated": evaluation.answer(request)})
     evaluation.close()
     return 0
 

@@ -278,12 +278,12 @@ async def perform_as_user(tabs: Tabs, calls: Sequence[Call], say: Callable[[str]
     `hidden` replaces the placeholder HIDDEN. If the page opens a file chooser, a note says so, because nobody sees it.
     """
 
-    def picks(chooser: FileChooser) -> None:
+    def on_file_chooser(chooser: FileChooser) -> None:
         tabs.notes.add(PICKER)
 
-    page, picks_itself = tabs.active, any(call.name == "upload_file" for call in calls)
-    if not picks_itself:
-        page.on("filechooser", picks)
+    page, uploads = tabs.active, any(call.name == "upload_file" for call in calls)
+    if not uploads:
+        page.on("filechooser", on_file_chooser)
     try:
         whole = [
             call._replace(arguments=tuple(hidden if hidden and value == HIDDEN else value for value in call.arguments))
@@ -293,8 +293,8 @@ async def perform_as_user(tabs: Tabs, calls: Sequence[Call], say: Callable[[str]
         with suppress(HangError):  # the observation of the page reports it
             await tabs.drawn()  # a file chooser opens a little after the click
     finally:
-        if not picks_itself:
-            page.remove_listener("filechooser", picks)
+        if not uploads:
+            page.remove_listener("filechooser", on_file_chooser)
 
 
 def hide_text(text: str, hidden: str) -> str:

@@ -28,9 +28,9 @@ _ERROR = (
 
 def after_browsing(url: str, error: str, page_text: str, notes: Sequence[str] = ()) -> str:
     """Return the text for a page that was opened."""
-    said = _ERROR.format(what="trying to visit the URL", error=error) if error else ""
+    status = _ERROR.format(what="trying to visit the URL", error=error) if error else ""
     return (
-        f"[Current URL: {url}]\n{said}{_lines(notes)}"
+        f"[Current URL: {url}]\n{status}{_lines(notes)}"
         f"============== BEGIN webpage content ==============\n{cut(page_text)}"
         "\n============== END webpage content ==============\n"
     )
@@ -47,10 +47,10 @@ def after_interacting(
 ) -> str:
     """Return the text for a step of calls; `tree` is None if there is no page."""
     saved = f"[Screenshot saved to: {screenshot_path}]\n" if screenshot_path else ""
-    said = (
+    status = (
         _ERROR.format(what="executing the last action", error=error) if error else "[Action executed successfully.]\n"
     )
-    text = f"[Current URL: {url}]\n[Focused element bid: {focused}]\n{saved}\n{said}{_lines(notes)}"
+    text = f"[Current URL: {url}]\n[Focused element bid: {focused}]\n{saved}\n{status}{_lines(notes)}"
     if tree is None:
         return text
     return (

@@ -173,20 +173,25 @@ def look(shot: Snapshot, width: int, height: int, marked: Set[str] | None = None
     left_over = MAX_CHARS
     for document, frame, (x, y) in documents(shot):
         page = _Page(shot, document, x, y, view)
-        for words, seen, *colours in page.texts():
+        for words, visible, *colours in page.texts():
             kept = words[: min(MAX_TEXT_CHARS, left_over)]
             if not kept or len(texts) >= MAX_TEXTS:
                 break
             left_over -= len(kept)
-            texts.append([*_pixels(seen), kept, *colours])
-        for bid, kind, label, seen in page.marks(frame, marked):
+            texts.append([*_pixels(visible), kept, *colours])
+        for bid, kind, label, visible in page.marks(frame, marked):
             if len(marks) < MAX_MARKS:
-                marks.append([bid, *_pixels(seen), kind, label[:MAX_LABEL_CHARS]])
+                marks.append([bid, *_pixels(visible), kind, label[:MAX_LABEL_CHARS]])
     return {"width": width, "height": height, "texts": texts, "marks": marks}
 
 
-def _pixels(seen: _Rect) -> list[int]:
-    return [round(seen.left), round(seen.top), round(seen.right - seen.left), round(seen.bottom - seen.top)]
+def _pixels(visible: _Rect) -> list[int]:
+    return [
+        round(visible.left),
+        round(visible.top),
+        round(visible.right - visible.left),
+        round(visible.bottom - visible.top),
+    ]
 
 
 class _Page:
@@ -221,11 +226,11 @@ class _Page:
             at = self._at[node]
             found.append((at, words, _line_in(self._layout["bounds"][at], at_top=self._name(node) == "TEXTAREA")))
         for at, words, box in sorted(found, key=lambda each: each[0]):
-            seen = self._seen(at, box)
-            if seen is not None:
-                yield words, seen, _colour(self._style(at, 5)), self._ground(at)
+            visible = self._visible_part(at, box)
+            if visible is not None:
+                yield words, visible, _colour(self._style(at, 5)), self._background(at)
 
-    def _ground(self, at: int) -> int:
+    def _background(self, at: int) -> int:
         """Return the background colour of the nearest ancestor that has one; -1 for a background image."""
         node = self._layout["nodeIndex"][at]
         while node >= 0:
@@ -242,9 +247,9 @@ class _Page:
         for node, bid in bids_of(self._shot, self._document).items():
             if node not in self._at or not belongs(bid, frame) or (marked is not None and bid not in marked):
                 continue
-            seen, kind = self._seen(self._at[node], self._layout["bounds"][self._at[node]]), self._kind(node)
-            if seen is not None and (marked is not None or kind != "other"):
-                yield bid, kind, self._label(node), seen
+            visible, kind = self._visible_part(self._at[node], self._layout["bounds"][self._at[node]]), self._kind(node)
+            if visible is not None and (marked is not None or kind != "other"):
+                yield bid, kind, self._label(node), visible
 
     def _field_texts(self) -> Iterator[tuple[int, str]]:
         """Yield the content of form fields, which has no text boxes; DOTS for a secret."""
@@ -314,12 +319,12 @@ class _Page:
         words = self._words_in(node) if self._name(node) != "SELECT" else ""
         return " ".join((words or next((label for label in labels if label.strip()), "")).split())
 
-    def _seen(self, at: int, box: Box) -> _Rect | None:
+    def _visible_part(self, at: int, box: Box) -> _Rect | None:
         visibility, opacity = self._style(at, 0), self._style(at, 1)
         if visibility != "visible" or (opacity.startswith("0") and float(opacity or 0) < 0.1):
             return None
-        seen = self._rect(box).within(self._clip(self._layout["nodeIndex"][at]))
-        return None if not seen.is_seen or self._is_covered(at, seen) else seen
+        visible = self._rect(box).within(self._clip(self._layout["nodeIndex"][at]))
+        return None if not visible.is_seen or self._is_covered(at, visible) else visible
 
     def _rect(self, box: Box) -> _Rect:
         left, top = box[0] + self._shift[0], box[1] + self._shift[1]
@@ -352,9 +357,9 @@ class _Page:
                 if place.is_seen:
                     yield order, place
 
-    def _is_covered(self, at: int, seen: _Rect) -> bool:
+    def _is_covered(self, at: int, visible: _Rect) -> bool:
         order = self._orders[at] if at < len(self._orders) else 0
-        return any(later > order and cover.covers(*seen.middle) for later, cover in self._covers)
+        return any(later > order and cover.covers(*visible.middle) for later, cover in self._covers)
 
     def _string(self, at: int) -> str:
         return self._strings[at] if 0 <= at < len(self._strings) else ""

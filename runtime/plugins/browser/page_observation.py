@@ -48,22 +48,22 @@ async def observe(
 ) -> dict[str, Any]:
     """Return the fields of a step's observation. Raises HangError, and playwright's Error if the page crashes."""
     is_browse, by_user = request["trigger"] == "browse", bool(request.get("by_user"))
-    seen = await tabs.answered(_look(tabs, is_browse, bool(request["return_axtree"]), by_user), patience_s)
-    notes = [*notes, *seen.cuts]
+    content = await tabs.answered(_read_page(tabs, is_browse, bool(request["return_axtree"]), by_user), patience_s)
+    notes = [*notes, *content.truncations]
     # while the user controls the browser, they may be logging in: those screenshots are not saved
-    path = await asyncio.to_thread(_keep, seen.picture) if seen.picture and not by_user else None
+    path = await asyncio.to_thread(_save_screenshot, content.picture) if content.picture and not by_user else None
     fields: dict[str, Any] = {
-        "screenshot": _as_url(seen.picture),
+        "screenshot": _as_url(content.picture),
         "screenshot_path": path,
-        "set_of_marks": _as_url(seen.marked),
-        "focused_element_bid": seen.extraction.focused_element_bid,
-        "look": seen.extraction.look,
+        "set_of_marks": _as_url(content.marked),
+        "focused_element_bid": content.extraction.focused_element_bid,
+        "look": content.extraction.look,
     }
-    url, extraction = tabs.active.url, seen.extraction
+    url, extraction = tabs.active.url, content.extraction
     if is_browse:
-        fields["content"] = observation_text.after_browsing(url, error, seen.text, notes)
+        fields["content"] = observation_text.after_browsing(url, error, content.text, notes)
     else:
-        tree, focused = None if by_user else seen.text, extraction.focused_element_bid
+        tree, focused = None if by_user else content.text, extraction.focused_element_bid
         fields["content"] = observation_text.after_interacting(
             url, error, tree, notes, focused=focused, screenshot_path=path
         )
@@ -86,42 +86,42 @@ def about(tabs: Tabs, request: dict[str, Any], error: str) -> dict[str, Any]:
     }
 
 
-class _Seen(NamedTuple):
+class _PageContent(NamedTuple):
     picture: bytes
     text: str
     extraction: Extraction
     marked: bytes
-    cuts: list[str]
+    truncations: list[str]
 
 
-async def _look(tabs: Tabs, is_browse: bool, with_dom: bool, by_user: bool) -> _Seen:
-    page, cuts = tabs.active, list[str]()
+async def _read_page(tabs: Tabs, is_browse: bool, with_dom: bool, by_user: bool) -> _PageContent:
+    page, truncations = tabs.active, list[str]()
     session = await tabs.session(page)
     picture: bytes
     if is_browse:
         picture, (read, is_cut) = await asyncio.gather(_picture(tabs, page), _text(page))
-        extraction = await extract(page, session, with_dom=True) if with_dom else await _glance(session)
+        extraction = await extract(page, session, with_dom=True) if with_dom else await _read_layout(session)
         if not picture:
-            cuts.append(NO_PICTURE)
+            truncations.append(NO_PICTURE)
         if is_cut:
-            cuts.append(f"The page is truncated: only its first {MAX_HTML_CHARS} characters of HTML were read")
-        return _Seen(picture, read, extraction, b"", cuts)
+            truncations.append(f"The page is truncated: only its first {MAX_HTML_CHARS} characters of HTML were read")
+        return _PageContent(picture, read, extraction, b"", truncations)
     picture, extraction = await asyncio.gather(_picture(tabs, page), extract(page, session, with_dom=with_dom))
     if not picture:
-        cuts.append(NO_PICTURE)
+        truncations.append(NO_PICTURE)
     marks = asyncio.to_thread(draw_marks, b"" if by_user else picture, extraction.extra_element_properties)
     marked, read = await asyncio.gather(marks, asyncio.to_thread(extraction.text))
     if extraction.nodes_left_out:
-        cuts.append(f"The accessibility tree is truncated: {extraction.nodes_left_out} nodes are not shown")
+        truncations.append(f"The accessibility tree is truncated: {extraction.nodes_left_out} nodes are not shown")
     if extraction.elements_left_out:
-        cuts.append(
+        truncations.append(
             "The accessibility tree is truncated to an outline of what is in view: the page is too large, and "
             f"{extraction.elements_left_out} elements are left out. Scroll to see others"
         )
-    return _Seen(picture, read, extraction, marked, cuts)
+    return _PageContent(picture, read, extraction, marked, truncations)
 
 
-async def _glance(session: CDPSession) -> Extraction:
+async def _read_layout(session: CDPSession) -> Extraction:
     """Read the layout without marking the page. Returns NOTHING if that takes too long."""
     with suppress(TimeoutError, Error):
         async with asyncio.timeout(GLANCE_S):
@@ -152,7 +152,7 @@ async def _text(page: Page) -> tuple[str, bool]:
     return await asyncio.to_thread(observation_text.of_html, str(read["html"])), bool(read["truncated"])
 
 
-def _keep(picture: bytes) -> str | None:
+def _save_screenshot(picture: bytes) -> str | None:
     """Save the screenshot with permissions for its owner only. Returns None if it cannot be written. Blocks."""
     if not (place := os.environ.get(PICTURES)):
         return None

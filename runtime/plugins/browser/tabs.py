@@ -125,19 +125,19 @@ class Tabs:
             self._sessions[page] = await self.context.new_cdp_session(page)
         return self._sessions[page]
 
-    async def answered(self, question: Awaitable[T], within_s: float = ANSWER_S) -> T:
+    async def answered(self, awaitable: Awaitable[T], within_s: float = ANSWER_S) -> T:
         """Return the active page's answer. Raises HangError if it crashes or takes too long, and playwright's Error."""
-        asked = asyncio.ensure_future(question)
+        task = asyncio.ensure_future(awaitable)
         crash = asyncio.create_task(self._crash.wait())
         try:
-            await asyncio.wait([asked, crash], timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
-            if not asked.done():
+            await asyncio.wait([task, crash], timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
                 raise HangError
-            return asked.result()
+            return task.result()
         finally:
-            asked.cancel()
+            task.cancel()
             crash.cancel()
-            await asyncio.wait([asked, crash])
+            await asyncio.wait([task, crash])
 
     async def open(self) -> Page:
         """Open a blank page and make it active. Raises ValueError if MAX_TABS are open."""

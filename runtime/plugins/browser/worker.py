@@ -92,9 +92,9 @@ def _move(arrived: Path, folder: Path, name: str) -> str:
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
         except FileExistsError:
             continue
-        with arrived.open("rb") as source, path.open("wb") as kept:
+        with arrived.open("rb") as source, path.open("wb") as saved:
             while piece := source.read(1024 * 1024):
-                kept.write(piece)
+                saved.write(piece)
         arrived.unlink()
         return str(path)
     raise DownloadError(f"there are 999 files called {name} already. Remove some from {folder}")
@@ -173,7 +173,7 @@ class Worker:
             self._say({**answer, "id": request["id"]})
 
     async def _step(self, request: Message) -> Message:
-        tabs, said, began = self._tabs, list[str](), time.monotonic()
+        tabs, messages, began = self._tabs, list[str](), time.monotonic()
         request["calls"] = request.get("calls") or f'goto("{network_filter.with_scheme(request["url"])}")'
         tabs.context.set_default_navigation_timeout(min(NAVIGATION_MS, request["limit_s"] * 1000 * SHARE_OF_LIMIT))
         self._network.refused.clear()
@@ -182,29 +182,29 @@ class Worker:
         if broken := await tabs.replace_broken():  # since the last step
             self._notes.add(broken)
         os.chdir(request["cwd"])  # relative paths of uploads are resolved against it
-        error = await self._performed(request, said)
+        error = await self._perform_and_settle(request, messages)
         broken = await tabs.replace_broken()
         is_cut_off = broken or (not tabs.downloads and any(sign in error for sign in CUT_OFF))
         if is_cut_off and request["trigger"] == "browse":  # opening a page again does no harm
             self._notes.add(f"{broken or 'The navigation was interrupted'}, and the page was opened again")
-            error, broken = await self._performed(request, said), await tabs.replace_broken()
+            error, broken = await self._perform_and_settle(request, messages), await tabs.replace_broken()
         if tabs.downloads:
-            return await self._downloaded(request["calls"])
+            return await self._download_answer(request["calls"])
         error = "\n".join(filter(None, [error, broken])) or self._network.refused.get(
             urlsplit(tabs.active.url).hostname or "", ""
         )
         patience_s = max(LOOK_S, STEP_S - (time.monotonic() - began))
-        return {"observation": await self._seen(request, error, said, patience_s)}
+        return {"observation": await self._observe(request, error, messages, patience_s)}
 
-    async def _performed(self, request: Message, said: list[str]) -> str:
+    async def _perform_and_settle(self, request: Message, messages: list[str]) -> str:
         """Carry out the calls and let the page settle. Returns the error in BrowserGym's format, or an empty string."""
         error = ""
         try:
             asked = functions.parse(request["calls"])
             if request.get("by_user"):
-                await functions.perform_as_user(self._tabs, asked, said.append, request["hidden"])
+                await functions.perform_as_user(self._tabs, asked, messages.append, request["hidden"])
             else:
-                await functions.perform(self._tabs, asked, said.append)
+                await functions.perform(self._tabs, asked, messages.append)
         except Exception as failure:  # noqa: BLE001  # boundary: pages and calls written by a model
             error = functions.hide_text(f"{type(failure).__name__}: {failure}", request.get("hidden", ""))
         if "Timeout" not in error and (error or request["trigger"] != "browse"):
@@ -212,8 +212,8 @@ class Worker:
                 await self._tabs.settle()
         return error
 
-    async def _seen(self, request: Message, error: str, said: list[str], patience_s: float) -> Message:
-        notes = [*(f"Message to the user: {message}" for message in said), *self._notes.take()]
+    async def _observe(self, request: Message, error: str, messages: list[str], patience_s: float) -> Message:
+        notes = [*(f"Message to the user: {message}" for message in messages), *self._notes.take()]
         try:
             return await page_observation.observe(self._tabs, request, error=error, notes=notes, patience_s=patience_s)
         except (HangError, Error) as failure:
@@ -222,18 +222,18 @@ class Worker:
             fields = page_observation.about(self._tabs, request, error)
             return {**fields, "content": observation_text.of_failure(request["trigger"], fields["url"], error)}
 
-    async def _downloaded(self, what: str) -> Message:
+    async def _download_answer(self, what: str) -> Message:
         begun, self._tabs.downloads[:] = list(self._tabs.downloads), []
-        kept, lost = list[str](), list[str]()
+        saved, failed = list[str](), list[str]()
         for download in begun:
             try:
-                kept.append(await keep_download(download, self._workspace))
+                saved.append(await keep_download(download, self._workspace))
             except DownloadError as failure:
-                lost.append(f"[{failure}]")
+                failed.append(f"[{failure}]")
         content = f"Execution of the previous action {what} resulted in a file download. "
-        content += f"The downloaded file is saved at location: {', '.join(kept)}" if kept else "No file was kept."
-        content = "\n".join([content, *lost, *(f"[{note}]" for note in self._notes.take())])
-        return {"download": {"content": content, "file_path": kept[0] if kept else ""}}
+        content += f"The downloaded file is saved at location: {', '.join(saved)}" if saved else "No file was saved."
+        content = "\n".join([content, *failed, *(f"[{note}]" for note in self._notes.take())])
+        return {"download": {"content": content, "file_path": saved[0] if saved else ""}}
 
 
 async def serve(folder: Path, workspace: Path, why_unconfined: str, lines: asyncio.StreamReader, say: Say) -> None:

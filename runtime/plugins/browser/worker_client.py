@@ -129,8 +129,8 @@ class WorkerClient:
         """Send a message without waiting for an answer. Does nothing if the worker is gone."""
         if self._to_worker is not None and not self.is_gone:
             self._to_worker.write(json.dumps(message).encode() + b"\n")
-        elif (asked := self._answers.get(message.get("id", 0))) is not None and not asked.done():
-            asked.set_exception(WorkerGoneError("the browser has ended"))
+        elif (answer := self._answers.get(message.get("id", 0))) is not None and not answer.done():
+            answer.set_exception(WorkerGoneError("the browser has ended"))
 
     async def kill(self) -> None:
         """Kill the worker and all its processes. May be called twice."""
