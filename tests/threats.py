@@ -76,8 +76,8 @@ THREATS = (
         "Redirects never end",
         "Their number is limited, and a navigation has 30 s",
         (
-            "tests/runtime/plugins/test_browser.py::TestPagesThatActByThemselves::test_redirects_without_end_are_refused",
-            "tests/runtime/plugins/test_browser.py::TestPagesThatActByThemselves::test_a_page_that_reloads_itself_without_end_can_be_left",
+            "tests/runtime/plugins/test_browser.py::TestPagesThatActByThemselves::test_endless_redirects_are_refused",
+            "tests/runtime/plugins/test_browser.py::TestPagesThatActByThemselves::test_page_that_reloads_endlessly_can_be_left",
         ),
     ),
     Threat(
@@ -87,7 +87,7 @@ THREATS = (
         (
             "tests/runtime/plugins/test_browser.py::TestPagesThatActByThemselves::test_four_hundred_dialogs_are_dismissed",
             "tests/runtime/plugins/test_browser.py::TestPagesThatActByThemselves::test_windows_beyond_five_are_closed",
-            "tests/runtime/plugins/test_browser.py::TestPagesThatActByThemselves::test_what_would_ask_somebody_does_not_wait",
+            "tests/runtime/plugins/test_browser.py::TestPagesThatActByThemselves::test_permission_and_file_prompts_do_not_block",
         ),
     ),
     Threat(
@@ -95,8 +95,8 @@ THREATS = (
         "A page sends downloads: unasked, endless, or with a name that leads to another folder",
         "They are stored in one hidden folder, under a name without a path, with a size limit, and are never opened",
         (
-            "tests/runtime/plugins/test_browser.py::TestPagesThatActByThemselves::test_a_download_is_kept_under_a_safe_name",
-            "tests/runtime/plugins/test_browser_calls.py::test_the_name_of_a_download_is_one_visible_part",
+            "tests/runtime/plugins/test_browser.py::TestPagesThatActByThemselves::test_download_is_saved_under_a_safe_name",
+            "tests/runtime/plugins/test_browser_calls.py::test_download_name_is_one_visible_path_component",
         ),
     ),
     Threat(
@@ -104,9 +104,9 @@ THREATS = (
         "A page crashes the browser or a part of it",
         "One observation says so, the next step works within 10 s, and no process is left",
         (
-            "tests/runtime/plugins/test_browser_ends.py::test_a_page_that_crashes_is_replaced",
-            "tests/runtime/plugins/test_browser_ends.py::test_a_step_that_chromium_does_not_outlive_is_told",
-            "tests/runtime/plugins/test_browser_ends.py::test_nothing_is_left_of_it",
+            "tests/runtime/plugins/test_browser_ends.py::test_crashed_page_is_replaced",
+            "tests/runtime/plugins/test_browser_ends.py::test_death_of_chromium_is_reported",
+            "tests/runtime/plugins/test_browser_ends.py::test_closing_leaves_no_processes_or_files",
             "tests/campaign/test_campaign.py::TestBrowsers::test_a_browser_that_is_killed_gives_one_observation_and_is_replaced",
         ),
         is_blocker=True,
@@ -116,8 +116,8 @@ THREATS = (
         "A page is too large, too deep, or never finishes",
         "Text, tree and time are limited, the observation says what was cut, and none of it reaches the server",
         (
-            "tests/runtime/plugins/test_browser_server.py::TestTooMuch::test_a_page_that_is_too_large_is_seen_in_part",
-            "tests/runtime/plugins/test_browser.py::TestReading::test_a_long_page_is_cut_and_that_is_said",
+            "tests/runtime/plugins/test_browser_server.py::TestTooMuch::test_too_large_page_is_shown_in_part",
+            "tests/runtime/plugins/test_browser.py::TestReading::test_long_page_is_truncated_with_a_note",
         ),
     ),
     Threat(
@@ -125,12 +125,12 @@ THREATS = (
         "A page, a redirect, a frame or a script calls `file:`, `chrome:` or a private network",
         "Only http, https and the blank page are opened, and all traffic passes a filter that checks addresses",
         (
-            "tests/runtime/plugins/test_network_filter.py::TestAddresses::test_a_scheme_that_is_not_of_the_web_is_refused",
-            "tests/runtime/plugins/test_network_filter.py::TestAddresses::test_a_network_around_is_refused",
-            "tests/runtime/plugins/test_network_filter.py::TestAddresses::test_a_redirect_leads_to_no_network_around",
-            "tests/runtime/plugins/test_network_filter.py::TestAddresses::test_frames_scripts_and_sockets_reach_no_network_around",
+            "tests/runtime/plugins/test_network_filter.py::TestAddresses::test_other_schemes_are_refused",
+            "tests/runtime/plugins/test_network_filter.py::TestAddresses::test_private_addresses_are_refused",
+            "tests/runtime/plugins/test_network_filter.py::TestAddresses::test_redirect_to_a_private_address_is_refused",
+            "tests/runtime/plugins/test_network_filter.py::TestAddresses::test_frames_scripts_and_sockets_cannot_reach_private_addresses",
             "tests/runtime/plugins/test_network_filter.py::TestAddresses::test_there_is_no_webrtc",
-            "tests/runtime/plugins/test_network_filter.py::TestGate::test_a_page_of_elsewhere_reaches_nothing_in_the_sandbox",
+            "tests/runtime/plugins/test_network_filter.py::TestGate::test_cross_site_request_to_the_sandbox_is_refused",
         ),
         is_blocker=True,
     ),
@@ -138,7 +138,7 @@ THREATS = (
         "B08",
         "Another program takes over the browser by its debugging port",
         "There is no port: the browser is driven through a pipe",
-        ("tests/runtime/plugins/test_browser_ends.py::test_chromium_listens_nowhere",),
+        ("tests/runtime/plugins/test_browser_ends.py::test_chromium_does_not_listen_on_a_port",),
         is_blocker=True,
     ),
     Threat(
@@ -169,15 +169,15 @@ THREATS = (
         "Cookies and history reach another conversation",
         "Each browser has its own profile, which is deleted with it",
         (
-            "tests/runtime/plugins/test_browser_ends.py::test_a_profile_is_fresh",
-            "tests/runtime/plugins/test_browser_ends.py::test_nothing_is_left_of_it",
+            "tests/runtime/plugins/test_browser_ends.py::test_each_browser_has_a_new_profile",
+            "tests/runtime/plugins/test_browser_ends.py::test_closing_leaves_no_processes_or_files",
         ),
     ),
     Threat(
         "B13",
         "Screenshots of pages can be read by others",
         "Only their owner can read them",
-        ("tests/runtime/plugins/test_browser.py::TestReading::test_its_picture_is_kept_for_its_owner_alone",),
+        ("tests/runtime/plugins/test_browser.py::TestReading::test_screenshot_file_is_private",),
     ),
     Threat(
         "B14",
@@ -879,8 +879,8 @@ THREATS = (
         "It is interrupted when its time is over; a kernel that does not react within 2 s is replaced, and the "
         "observation says so",
         (
-            "tests/runtime/plugins/test_jupyter_ends.py::test_a_cell_that_has_had_its_time_is_interrupted_and_its_output_kept",
-            "tests/runtime/plugins/test_jupyter_ends.py::test_a_kernel_that_does_not_obey_is_replaced_and_that_is_told",
+            "tests/runtime/plugins/test_jupyter_ends.py::test_cell_is_interrupted_at_its_timeout_and_its_output_kept",
+            "tests/runtime/plugins/test_jupyter_ends.py::test_kernel_that_ignores_interrupts_is_replaced_and_reported",
         ),
     ),
     Threat(
@@ -888,8 +888,8 @@ THREATS = (
         "A kernel dies: killed, out of memory, by an error, at an import",
         "One observation says so, and the next cell finds another kernel",
         (
-            "tests/runtime/plugins/test_jupyter_ends.py::test_the_death_of_a_kernel_is_told_once_and_the_next_cell_works",
-            "tests/runtime/plugins/test_jupyter_ends.py::TestStart::test_a_kernel_that_hangs_at_an_import_is_given_up_and_told",
+            "tests/runtime/plugins/test_jupyter_ends.py::test_death_of_a_kernel_is_reported_once",
+            "tests/runtime/plugins/test_jupyter_ends.py::TestStart::test_kernel_that_hangs_at_start_is_reported",
             "tests/campaign/test_campaign.py::TestKernels::test_a_kernel_that_dies_is_told_once_and_replaced",
         ),
         is_blocker=True,
@@ -899,8 +899,8 @@ THREATS = (
         "Messages to a kernel that others made, and other users of the machine",
         "Its sockets are in a folder of its owner only, and messages that are unsigned or repeated are dropped",
         (
-            "tests/runtime/plugins/test_jupyter_ends.py::TestStart::test_its_sockets_are_for_their_owner_alone_and_signed",
-            "tests/runtime/plugins/test_jupyter_ends.py::TestAbuse::test_messages_that_are_not_signed_or_come_twice_are_dropped_and_counted",
+            "tests/runtime/plugins/test_jupyter_ends.py::TestStart::test_sockets_are_private_and_messages_signed",
+            "tests/runtime/plugins/test_jupyter_ends.py::TestAbuse::test_unsigned_and_repeated_messages_are_dropped_and_counted",
         ),
     ),
     Threat(
@@ -908,9 +908,9 @@ THREATS = (
         "Floods of output, comms, pictures and tracebacks, and cells that ask for input",
         "Everything is limited, the observation says what was left out, and input is refused with a message",
         (
-            "tests/runtime/plugins/test_jupyter_ends.py::TestAbuse::test_a_flood_of_displays_and_comms_is_bounded",
-            "tests/runtime/plugins/test_jupyter_ends.py::TestAbuse::test_a_flood_without_end_ends_with_its_time",
-            "tests/runtime/plugins/test_jupyter_ends.py::TestAbuse::test_a_huge_traceback_and_a_huge_result_are_cut",
+            "tests/runtime/plugins/test_jupyter_ends.py::TestAbuse::test_flood_of_displays_and_comms_is_limited",
+            "tests/runtime/plugins/test_jupyter_ends.py::TestAbuse::test_endless_flood_ends_at_the_timeout",
+            "tests/runtime/plugins/test_jupyter_ends.py::TestAbuse::test_huge_traceback_and_result_are_truncated",
             "tests/runtime/plugins/test_jupyter.py::TestText::test_input_is_refused_with_a_message",
         ),
     ),

@@ -23,7 +23,7 @@ FORM = """<title>Form</title><h1>Order</h1><label>Name <input id=name></label>
 
 
 class TestReading:
-    async def test_a_page_that_is_opened_is_read_as_text(self, browser: Browser, site: Site) -> None:
+    async def test_opened_page_is_read_as_text(self, browser: Browser, site: Site) -> None:
         site.pages["/"] = (
             "<title>T</title><script>hidden()</script><h1>A &amp; B</h1><p>See <a href=/there>this</a>"
             "<img src=/x.png></p><style>p {}</style>"
@@ -39,7 +39,7 @@ class TestReading:
         assert seen.last_browser_action == f'goto("{site.url()}")'
         assert (seen.axtree_object, seen.dom_object, seen.set_of_marks) == ({}, {}, "")
 
-    async def test_its_picture_is_kept_for_its_owner_alone(self, browser: Browser, site: Site) -> None:
+    async def test_screenshot_file_is_private(self, browser: Browser, site: Site) -> None:
         site.pages["/"] = "<body style='background: red'>"
         seen = await browser.browse(site.url())
         head, _, data = seen.screenshot.partition(",")
@@ -64,14 +64,14 @@ class TestReading:
         assert "## within" in seen.content
         assert "**in the shade**" in seen.content
 
-    async def test_a_long_page_is_cut_and_that_is_said(self, browser: Browser, site: Site) -> None:
+    async def test_long_page_is_truncated_with_a_note(self, browser: Browser, site: Site) -> None:
         site.pages["/"] = "<p>" + "word " * 400_000
         seen = await browser.browse(site.url())
         assert "[The page is truncated: only its first 1000000 characters of HTML were read]" in seen.content
         assert "more characters are not shown" in seen.content
         assert len(seen.content) < 201_000
 
-    async def test_trees_are_given_where_they_are_asked_for(self, browser: Browser, site: Site) -> None:
+    async def test_trees_are_returned_on_request(self, browser: Browser, site: Site) -> None:
         site.pages["/"] = "<button>b</button>"
         seen = await browser.browse(site.url(), return_axtree=True)
         assert seen.axtree_object["nodes"]
@@ -82,7 +82,7 @@ class TestReading:
         site.pages["/x"] = "<h1>here</h1>"
         assert "# here" in (await browser.browse(site.url("/x").removeprefix("http://"))).content
 
-    async def test_a_server_that_is_not_there_is_named(self, browser: Browser) -> None:
+    async def test_unreachable_server_is_named(self, browser: Browser) -> None:
         seen = await browser.browse("http://localhost:65533/")
         assert seen.error
         assert seen.last_browser_action_error == "localhost:65533 does not answer; is the server running?"
@@ -105,7 +105,7 @@ class TestActing:
         assert (seen.error, seen.focused_element_bid, seen.trigger_by_action) == (False, send, "browse_interactive")
         assert seen.set_of_marks.startswith("data:image/png;base64,")
 
-    async def test_after_an_error_the_rest_is_not_done(self, browser: Browser, site: Site) -> None:
+    async def test_calls_after_an_error_are_not_carried_out(self, browser: Browser, site: Site) -> None:
         site.pages["/"] = FORM
         name = bid(await browser.act(f"goto('{site.url()}')"), "textbox 'Name'")
         seen = await browser.act(f"fill('{name}', 'one')\nclick('zz9')\nfill('{name}', 'two')")
@@ -125,12 +125,10 @@ class TestActing:
             ("click(5)", "ValueError: expected a string, got 5"),
         ],
     )
-    async def test_what_makes_no_sense_is_said_as_browsergym_says_it(
-        self, browser: Browser, calls: str, error: str
-    ) -> None:
+    async def test_invalid_calls_give_browsergyms_errors(self, browser: Browser, calls: str, error: str) -> None:
         assert (await browser.act(calls)).last_browser_action_error == error
 
-    async def test_a_click_that_navigates_is_seen_where_it_leads(self, browser: Browser, site: Site) -> None:
+    async def test_observation_follows_a_click_that_navigates(self, browser: Browser, site: Site) -> None:
         site.pages |= {"/": FORM, "/next": "<title>There</title><h1>There</h1>"}
         form = await browser.act(f"goto('{site.url()}')")
         link = bid(form, "link 'Next'")
@@ -140,7 +138,7 @@ class TestActing:
         assert (await browser.act("go_back()")).url == site.url()
         assert (await browser.act("go_forward()")).url == site.url("/next")
 
-    async def test_an_element_that_cannot_be_clicked_is_not_waited_for(self, browser: Browser, site: Site) -> None:
+    async def test_click_on_a_disabled_element_times_out(self, browser: Browser, site: Site) -> None:
         site.pages["/"] = "<button disabled>b</button>"
         seen = await browser.act(f"goto('{site.url()}')")
         seen = await browser.act(f"click('{bid(seen, 'button')}')")
@@ -154,7 +152,7 @@ class TestActing:
         seen = await browser.act("tab_close()")
         assert (seen.open_pages_urls, seen.active_page_index, seen.url) == ([site.url("/b")], 0, site.url("/b"))
 
-    async def test_files_are_uploaded_from_where_the_shell_is(self, browser: Browser, site: Site) -> None:
+    async def test_uploads_are_relative_to_the_shells_folder(self, browser: Browser, site: Site) -> None:
         (browser.workspace / "receipt.txt").write_text("paid")
         site.pages["/"] = (
             '<input type=file aria-label=File onchange="this.files[0].text().then(t => document.title = t)">'
@@ -164,12 +162,12 @@ class TestActing:
         seen = await browser.act(f"upload_file('{button}', 'receipt.txt')")
         assert "RootWebArea 'paid'" in seen.content
 
-    async def test_what_is_said_to_the_user_is_told(self, browser: Browser) -> None:
+    async def test_message_to_the_user_is_a_note(self, browser: Browser) -> None:
         assert "[Message to the user: done]" in (await browser.act("send_msg_to_user('done')")).content
 
 
 class TestPagesThatActByThemselves:
-    async def test_redirects_without_end_are_refused(self, browser: Browser, site: Site) -> None:
+    async def test_endless_redirects_are_refused(self, browser: Browser, site: Site) -> None:
         async def again(request: web.Request) -> web.Response:
             raise web.HTTPFound("/")
 
@@ -177,7 +175,7 @@ class TestPagesThatActByThemselves:
         seen = await browser.act(f"goto('{site.url()}')")
         assert "ERR_TOO_MANY_REDIRECTS" in seen.last_browser_action_error
 
-    async def test_a_page_that_reloads_itself_without_end_can_be_left(self, browser: Browser, site: Site) -> None:
+    async def test_page_that_reloads_endlessly_can_be_left(self, browser: Browser, site: Site) -> None:
         site.pages |= {"/": "<meta http-equiv=refresh content=0>", "/next": "<h1>next</h1>"}
         await browser.act(f"goto('{site.url()}')")
         for _ in range(3):  # a reload that has begun may still win
@@ -205,7 +203,7 @@ class TestPagesThatActByThemselves:
         seen = await browser.act("\n".join(["tab_close()"] * 4) + f"\ngoto('{site.url()}')")
         assert len(seen.open_pages_urls) == 1
 
-    async def test_what_would_ask_somebody_does_not_wait(self, browser: Browser, site: Site) -> None:
+    async def test_permission_and_file_prompts_do_not_block(self, browser: Browser, site: Site) -> None:
         async def locked(request: web.Request) -> web.Response:
             return web.Response(status=401, headers={"WWW-Authenticate": 'Basic realm="r"'}, text="locked")
 
@@ -222,7 +220,7 @@ class TestPagesThatActByThemselves:
         assert not seen.error
         assert not (await browser.act("goto('about:blank')")).error
 
-    async def test_a_download_is_kept_under_a_safe_name(self, browser: Browser, site: Site) -> None:
+    async def test_download_is_saved_under_a_safe_name(self, browser: Browser, site: Site) -> None:
         async def file(request: web.Request) -> web.Response:
             named = {"Content-Disposition": 'attachment; filename="..%2F..%2F.bash\\\\rc;rm -rf.sh"'}
             return web.Response(body=b"data" * 1000, headers=named)

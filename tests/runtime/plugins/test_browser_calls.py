@@ -38,19 +38,19 @@ from tests.repeated import leaves_nothing_running
         ("page.click('1')", [Call("click", ("1",), {})]),
     ],
 )
-def test_calls_are_found_where_browsergym_finds_them(step: str, calls: list[Call]) -> None:
+def test_calls_are_parsed_like_browsergym(step: str, calls: list[Call]) -> None:
     assert parse(step) == calls
 
 
 @pytest.mark.parametrize(
     "step", ["", "nothing", "click(", "click(x)", "click(*['1'])", "f(**{'a': 1})", "click('1'", "((("]
 )
-def test_what_has_no_call_is_an_empty_action(step: str) -> None:
+def test_text_without_calls_is_an_empty_action(step: str) -> None:
     with pytest.raises(ValueError, match="Received an empty action"):
         parse(step)
 
 
-def test_a_step_is_bounded() -> None:
+def test_length_and_number_of_calls_are_limited() -> None:
     with pytest.raises(ValueError, match="Received 101 actions at once"):
         parse("noop()\n" * (MAX_CALLS + 1))
     with pytest.raises(ValueError, match="Received an action of 1000000 characters"):
@@ -58,7 +58,7 @@ def test_a_step_is_bounded() -> None:
 
 
 @given(st.text(alphabet="click('1\", )[]{}#\n\\ab=*-.", max_size=60))
-def test_any_text_is_calls_or_refused(step: str) -> None:
+def test_any_text_is_parsed_or_refused(step: str) -> None:
     refused = ""
     try:
         refused = "" if parse(step) else "no call"
@@ -80,11 +80,11 @@ def test_any_text_is_calls_or_refused(step: str) -> None:
         ("x" * 300 + ".gz", "x" * 100 + ".gz"),
     ],
 )
-def test_the_name_of_a_download_is_one_visible_part(suggested: str, name: str) -> None:
+def test_download_name_is_one_visible_path_component(suggested: str, name: str) -> None:
     assert safe_name(suggested) == name
 
 
-def test_what_the_agent_reads_is_what_v0_says() -> None:
+def test_observation_text_is_that_of_v0() -> None:
     assert observation_text.after_browsing("http://x/", "", "# T\n") == (
         "[Current URL: http://x/]\n============== BEGIN webpage content ==============\n# T\n\n"
         "============== END webpage content ==============\n"
@@ -111,7 +111,7 @@ def test_what_the_agent_reads_is_what_v0_says() -> None:
     assert "[Action executed successfully.]\n" in observation_text.after_interacting("u", "", "tree")
 
 
-def test_a_long_text_is_cut_and_says_how_much_is_left() -> None:
+def test_long_text_is_truncated_with_a_count() -> None:
     assert observation_text.cut("x" * 200_000) == "x" * 200_000
     assert (
         observation_text.cut("x" * 200_001) == "x" * 200_000 + "\n[... truncated: 1 more characters are not shown ...]"
@@ -133,7 +133,7 @@ async def kept(file: Path, workspace: Path) -> str:
     return await keep_download(cast(Download, Arrived(file)), workspace)
 
 
-async def test_a_file_is_moved_and_takes_no_others_place(tmp_path: Path) -> None:
+async def test_download_does_not_overwrite_files(tmp_path: Path) -> None:
     for number, name in enumerate(("report.pdf", "report-2.pdf", "report-3.pdf")):
         (tmp_path / "arrived").write_text(str(number))
         path = Path(await kept(tmp_path / "arrived", tmp_path))
@@ -141,7 +141,7 @@ async def test_a_file_is_moved_and_takes_no_others_place(tmp_path: Path) -> None
         assert not (tmp_path / "arrived").exists()
 
 
-async def test_a_file_that_is_too_large_is_removed_and_told(tmp_path: Path) -> None:
+async def test_too_large_download_is_removed_and_reported(tmp_path: Path) -> None:
     arrived = tmp_path / "arrived"
     arrived.touch()
     os.truncate(arrived, MAX_FILE_BYTES + 1)

@@ -49,7 +49,7 @@ def killed(browser: Browser, mark: str) -> None:
                 os.kill(pid, signal.SIGKILL)
 
 
-async def test_a_page_that_hangs_costs_the_step_its_time_and_the_worker_its_life(browser: Browser, site: Site) -> None:
+async def test_hanging_page_ends_the_step_at_its_deadline_and_the_worker(browser: Browser, site: Site) -> None:
     site.pages["/hang"] = "<button onclick='for (;;);'>b</button>"
     button = bid(await browser.act(f"goto('{site.url('/hang')}')"), "button")
     before = processes(browser)
@@ -62,7 +62,7 @@ async def test_a_page_that_hangs_costs_the_step_its_time_and_the_worker_its_life
     assert "# well" in (await browser.browse(site.url())).content
 
 
-async def test_a_page_that_crashes_is_replaced(browser: Browser, site: Site) -> None:
+async def test_crashed_page_is_replaced(browser: Browser, site: Site) -> None:
     await browser.browse(site.url())
     killed(browser, "--type=renderer")
     seen = await browser.act("scroll(0, 10)")
@@ -71,7 +71,7 @@ async def test_a_page_that_crashes_is_replaced(browser: Browser, site: Site) -> 
     assert "# well" in (await browser.browse(site.url())).content
 
 
-async def test_a_step_that_chromium_does_not_outlive_is_told(browser: Browser, site: Site) -> None:
+async def test_death_of_chromium_is_reported(browser: Browser, site: Site) -> None:
     asked, dies = asyncio.Event(), asyncio.Event()
 
     async def page(request: web.Request) -> web.Response:
@@ -91,14 +91,14 @@ async def test_a_step_that_chromium_does_not_outlive_is_told(browser: Browser, s
     assert "# well" in (await browser.browse(site.url())).content
 
 
-async def test_a_page_is_opened_by_the_next_browser_where_one_is_gone(browser: Browser, site: Site) -> None:
+async def test_page_is_opened_again_by_a_new_browser(browser: Browser, site: Site) -> None:
     killed(browser, "runtime.plugins.browser")
     seen = await browser.browse(site.url())
     assert "# well" in seen.content
     assert not seen.error
 
 
-async def test_an_interrupted_step_stops_and_the_next_one_works(browser: Browser, site: Site) -> None:
+async def test_cancelled_step_stops_and_the_next_works(browser: Browser, site: Site) -> None:
     asked = asyncio.Event()
 
     async def never(request: web.Request) -> web.Response:
@@ -116,7 +116,7 @@ async def test_an_interrupted_step_stops_and_the_next_one_works(browser: Browser
     assert browser.plugin.worker is worker
 
 
-async def test_nothing_is_left_of_it(browser: Browser, site: Site) -> None:
+async def test_closing_leaves_no_processes_or_files(browser: Browser, site: Site) -> None:
     await browser.browse(site.url())
     before, worker = processes(browser), browser.plugin.worker
     assert len(before) > 5
@@ -127,7 +127,7 @@ async def test_nothing_is_left_of_it(browser: Browser, site: Site) -> None:
     await browser.plugin.aclose()
 
 
-async def test_chromium_listens_nowhere(browser: Browser, site: Site) -> None:
+async def test_chromium_does_not_listen_on_a_port(browser: Browser, site: Site) -> None:
     await browser.browse(site.url())
     worker = browser.plugin.worker
     assert worker is not None
@@ -148,7 +148,7 @@ def _listeners(table: str) -> list[str]:
     return [line for line in lines if line.split()[3] == "0A"]
 
 
-async def test_a_profile_is_fresh(browser: Browser, site: Site, tmp_path: Path) -> None:
+async def test_each_browser_has_a_new_profile(browser: Browser, site: Site, tmp_path: Path) -> None:
     site.pages["/"] = "<script>document.title = 'was ' + document.cookie; document.cookie = 'a=1; max-age=99'</script>"
     assert "RootWebArea 'was'" in (await browser.act(f"goto('{site.url()}')")).content
     assert "RootWebArea 'was a=1'" in (await browser.act(f"goto('{site.url()}')")).content
@@ -160,7 +160,7 @@ async def test_a_profile_is_fresh(browser: Browser, site: Site, tmp_path: Path) 
         await other.aclose()
 
 
-async def test_without_chromium_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_missing_chromium_is_reported_with_advice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", str(tmp_path))
     browser = Browser(tmp_path)

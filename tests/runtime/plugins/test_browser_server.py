@@ -31,7 +31,7 @@ async def seen(runtime: LocalRuntime, url: str) -> BrowserOutputObservation:
 
 
 @pytest.mark.bubblewrap
-async def test_behind_walls_the_browser_opens_what_the_agent_serves_there(tmp_path: Path) -> None:
+async def test_isolated_browser_opens_servers_of_its_sandbox(tmp_path: Path) -> None:
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     (workspace / "index.html").write_text("<h1>built here</h1>")
@@ -49,7 +49,7 @@ async def test_behind_walls_the_browser_opens_what_the_agent_serves_there(tmp_pa
 
 
 class TestStream:
-    async def test_a_page_is_watched_while_it_changes_and_not_longer(self, tmp_path: Path) -> None:
+    async def test_screenshots_are_sent_while_watched(self, tmp_path: Path) -> None:
         async with Site().served() as site:
             site.pages["/"] = (
                 "<title>Clock</title><h1></h1><script>setInterval(() => document.querySelector('h1').textContent"
@@ -82,7 +82,7 @@ class TestStream:
             await runtime.execute(BrowseInteractiveAction(browser_actions="noop(1)"), 2, lambda frame: None)
         ).content
 
-    async def test_another_tab_is_shown_when_it_is_the_active_one(self, tmp_path: Path) -> None:
+    async def test_active_tab_is_shown(self, tmp_path: Path) -> None:
         async with Site().served() as site:
             site.pages |= {"/a": "<title>A</title>a", "/b": "<title>B</title>b"}
             runtime = LocalRuntime(tmp_path, options=PLUGIN)
@@ -102,7 +102,7 @@ class TestStream:
             finally:
                 await runtime.aclose()
 
-    async def test_a_reader_waits_for_the_sandbox_and_goes_on_in_the_next_one(self, tmp_path: Path) -> None:
+    async def test_reader_waits_for_the_sandbox_and_follows_the_next(self, tmp_path: Path) -> None:
         async with Site().served() as site:
             site.pages["/"] = "<title>Here</title>"
             runtime = LocalRuntime(tmp_path, options=PLUGIN)
@@ -117,16 +117,16 @@ class TestStream:
                     finally:
                         await runtime.aclose()
 
-    async def test_without_a_browser_that_is_said(self, client: ActionExecutionClient) -> None:
+    async def test_missing_browser_is_reported(self, client: ActionExecutionClient) -> None:
         with pytest.raises(UsageError, match="no browser"):
             await anext(client.watch_page())
 
-    async def test_it_wants_the_key(self, server: Server, http: aiohttp.ClientSession) -> None:
+    async def test_stream_requires_the_key(self, server: Server, http: aiohttp.ClientSession) -> None:
         assert (await http.get(f"{server.url}/browser/stream")).status == 401
         assert (await http.get(f"{server.url}/browser/stream", headers={"X-Session-API-Key": KEY})).status == 404
 
 
-async def test_the_browser_is_no_job_of_the_agent(tmp_path: Path) -> None:
+async def test_browser_is_not_a_job(tmp_path: Path) -> None:
     runtime = LocalRuntime(tmp_path, options=PLUGIN)
     await runtime.start()
     try:
@@ -150,7 +150,7 @@ class TestTooMuch:
             pytest.param("<div style='width: 100000px; height: 100000px'>x</div>", id="100,000 pixels wide and high"),
         ],
     )
-    async def test_a_page_that_is_too_large_is_seen_in_part(self, browser: Browser, page: str) -> None:
+    async def test_too_large_page_is_shown_in_part(self, browser: Browser, page: str) -> None:
         async with Site().served() as site:
             site.pages["/"] = page
             try:

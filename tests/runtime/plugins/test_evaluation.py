@@ -70,7 +70,7 @@ def chosen(seed: int) -> dict[str, str]:
 @pytest.mark.peers
 @pytest.mark.browser
 @pytest.mark.parametrize("seed", [0, 1, 2])
-async def test_miniwobs_click_test_is_won(tmp_path: Path, seed: int) -> None:
+async def test_miniwob_click_test_is_solved(tmp_path: Path, seed: int) -> None:
     async with evaluating(tmp_path, chosen(seed)) as agent:
         assert (await agent.do("GET_EVAL_GOAL")).content == "Click the button."
         page = await agent.do("noop(1)", return_axtree=True)
@@ -87,7 +87,7 @@ async def test_miniwobs_click_test_is_won(tmp_path: Path, seed: int) -> None:
 
 @pytest.mark.peers
 @pytest.mark.browser
-async def test_a_step_is_told_as_our_own_browser_tells_it(tmp_path: Path) -> None:
+async def test_observation_is_like_that_of_our_own_browser(tmp_path: Path) -> None:
     async with evaluating(tmp_path, chosen(0)) as agent:
         page = await agent.do("noop(1)", return_axtree=True)
         assert page.content.startswith(f"[Current URL: {page.url}]\n[Focused element bid: ")
@@ -106,7 +106,7 @@ async def test_a_step_is_told_as_our_own_browser_tells_it(tmp_path: Path) -> Non
         assert "============== BEGIN webpage content ==============" in again.content
 
 
-async def test_without_browsergym_the_answer_says_what_to_install(tmp_path: Path) -> None:
+async def test_missing_browsergym_is_reported_with_advice(tmp_path: Path) -> None:
     environ = {plugin.ENVIRONMENT: CLICK_TEST, plugin.PYTHON: sys.executable}
     async with evaluating(tmp_path, environ) as agent:
         answer = await agent.do("GET_EVAL_GOAL")
@@ -116,7 +116,7 @@ async def test_without_browsergym_the_answer_says_what_to_install(tmp_path: Path
 
 
 @pytest.mark.parametrize("python", ["", "/no/such/python"])
-async def test_without_its_python_the_answer_says_how_to_make_one(tmp_path: Path, python: str) -> None:
+async def test_missing_python_is_reported_with_advice(tmp_path: Path, python: str) -> None:
     async with evaluating(tmp_path, {plugin.ENVIRONMENT: CLICK_TEST, plugin.PYTHON: python}) as agent:
         answer = await agent.do("GET_EVAL_GOAL")
     assert answer.error
@@ -132,6 +132,6 @@ def test_the_environment_may_be_named_without_its_prefix() -> None:
     assert command[-2:] == ["--seed", "4"]
 
 
-def test_a_seed_is_a_whole_number() -> None:
+def test_invalid_seed_is_refused() -> None:
     with pytest.raises(plugin.EvaluationError, match="must be a whole number, not 'x'"):
         plugin.evaluation_command({plugin.ENVIRONMENT: CLICK_TEST, plugin.SEED: "x"})

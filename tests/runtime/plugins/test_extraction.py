@@ -38,7 +38,7 @@ async def told(page: Page) -> Extraction:
         await session.detach()
 
 
-async def test_bids_stay_with_their_elements_and_new_elements_get_new_ones(page: Page) -> None:
+async def test_bids_are_stable_and_new_elements_get_new_bids(page: Page) -> None:
     await page.set_content("<p>one</p><p>two</p>")
     before = await told(page)
     await page.evaluate(
@@ -49,7 +49,7 @@ async def test_bids_stay_with_their_elements_and_new_elements_get_new_ones(page:
     assert list(after.extra_element_properties) == ["0", "1", "2", "5", "4"]
 
 
-async def test_an_element_that_was_copied_gets_a_bid_of_its_own(page: Page) -> None:
+async def test_copied_element_gets_a_new_bid(page: Page) -> None:
     await page.set_content("<button>one</button>")
     await told(page)
     await page.evaluate("document.body.append(document.querySelector('button').cloneNode(true))")
@@ -57,7 +57,7 @@ async def test_an_element_that_was_copied_gets_a_bid_of_its_own(page: Page) -> N
     assert list(after.extra_element_properties) == ["0", "1", "2", "3", "4"]
 
 
-async def test_bids_that_a_page_wrote_itself_are_not_believed(page: Page) -> None:
+async def test_bids_written_by_the_page_are_ignored(page: Page) -> None:
     await page.set_content(
         "<button bid='4'>first</button><button bid='a'>second</button><button bid='x\"y'>third</button>"
     )
@@ -71,7 +71,7 @@ async def words(page: Page, bid: str) -> str | None:
     return await (await find(page, bid)).text_content()
 
 
-async def test_a_page_is_left_as_it_was_but_for_the_bids(page: Page) -> None:
+async def test_only_bids_are_left_in_the_page(page: Page) -> None:
     described = "<p aria-description=''>a</p><p aria-description='own'>b</p>"
     await page.set_content(f"{described}<ol><li>c</li></ol><input value='d'><input type='checkbox'>")
     await page.fill("input", "typed")
@@ -82,7 +82,7 @@ async def test_a_page_is_left_as_it_was_but_for_the_bids(page: Page) -> None:
     assert re.sub(r' bid="\w+"', "", after) == before
 
 
-async def test_a_frame_is_an_element_too(page: Page) -> None:
+async def test_frames_have_bids(page: Page) -> None:
     await page.set_content("<iframe srcdoc='<iframe></iframe>'></iframe>")
     await told(page)
     assert await (await find(page, "a")).evaluate("element => element.tagName") == "IFRAME"
@@ -90,19 +90,19 @@ async def test_a_frame_is_an_element_too(page: Page) -> None:
 
 
 @pytest.mark.parametrize("bid", ["99", "a1", "", 'x"]', "aA3"])
-async def test_what_is_not_there_is_said_in_browsergyms_words(page: Page, bid: str) -> None:
+async def test_missing_element_gives_browsergyms_error(page: Page, bid: str) -> None:
     await page.set_content("<p>one</p>")
     await told(page)
     with pytest.raises(ValueError, match=f'^Could not find element with bid "{re.escape(bid)}"$'):
         await find(page, bid)
 
 
-async def test_a_bid_that_is_no_text_is_said_in_browsergyms_words(page: Page) -> None:
+async def test_bid_of_another_type_gives_browsergyms_error(page: Page) -> None:
     with pytest.raises(ValueError, match=r"^expected a string, got 12$"):
         await find(page, cast(str, 12))
 
 
-async def test_the_document_comes_only_when_asked_for_and_without_our_marks(page: Page) -> None:
+async def test_dom_is_returned_on_request_without_our_marks(page: Page) -> None:
     await page.set_content("<p>one</p>")
     session = await page.context.new_cdp_session(page)
     assert (await extract(page, session)).dom_object == {}
@@ -113,7 +113,7 @@ async def test_the_document_comes_only_when_asked_for_and_without_our_marks(page
     assert names == {"bid"}
 
 
-async def test_a_page_that_is_deeper_than_calls_nest_is_told(page: Page) -> None:
+async def test_very_deep_page_is_read(page: Page) -> None:
     await page.evaluate(
         "let at = document.body; for (let i = 0; i < 400; i++) at = at.appendChild(document.createElement('div'));"
         "at.textContent = 'the bottom'"
@@ -121,12 +121,12 @@ async def test_a_page_that_is_deeper_than_calls_nest_is_told(page: Page) -> None
     assert "the bottom" in (await told(page)).text()
 
 
-async def test_a_page_that_changes_its_own_scripts_world_is_told_all_the_same(page: Page) -> None:
+async def test_page_with_changed_builtins_is_read(page: Page) -> None:
     await page.set_content("<button>one</button><script>Array.prototype.forEach = null; window.Set = 7</script>")
     assert "button 'one'" in (await told(page)).text()
 
 
-async def test_a_frame_that_breaks_the_marking_is_left_out_and_the_page_is_told(page: Page) -> None:
+async def test_frame_that_breaks_the_marking_is_left_out(page: Page) -> None:
     hostile = "<button>inner</button><script>Array.prototype.forEach = null; window.Set = 7</script>"
     await page.set_content(f'<button>outer</button><iframe srcdoc="{hostile}"></iframe><iframe srcdoc="<b>well</b>">')
     await page.frames[-1].wait_for_load_state()
@@ -136,7 +136,7 @@ async def test_a_frame_that_breaks_the_marking_is_left_out_and_the_page_is_told(
     assert not any(bid.startswith("a") and bid != "a" for bid in extraction.extra_element_properties)
 
 
-async def test_a_large_tree_is_cut_and_says_so(page: Page) -> None:
+async def test_large_tree_is_truncated(page: Page) -> None:
     await page.evaluate("document.body.innerHTML = '<p>word</p>'.repeat(3000)")
     extraction = await told(page)
     nodes = extraction.axtree_object["nodes"]
@@ -146,7 +146,7 @@ async def test_a_large_tree_is_cut_and_says_so(page: Page) -> None:
     assert all(child in ids for node in nodes for child in node["childIds"])
 
 
-async def test_a_page_that_lies_about_its_form_is_marked_from_a_world_of_its_own(page: Page) -> None:
+async def test_page_with_invalid_answers_is_marked_in_an_isolated_world(page: Page) -> None:
     await page.set_content("<button>one</button><script>Array.prototype.map = () => [1, 2, 3]</script>")
     extraction = await told(page)
     assert "[3] button 'one'" in extraction.text()
@@ -156,7 +156,7 @@ async def test_a_page_that_lies_about_its_form_is_marked_from_a_world_of_its_own
     assert "aria-description" not in await page.content()
 
 
-async def test_a_page_with_too_many_elements_is_told_as_an_outline_of_what_is_in_view(page: Page) -> None:
+async def test_page_with_too_many_elements_gives_an_outline(page: Page) -> None:
     rows = "'<p style=\"height: 40px\">word <a href=x>link</a></p>'.repeat(10001)"
     await page.evaluate(f"document.body.innerHTML = '<h1>Top</h1>' + {rows}")
     extraction = await told(page)
@@ -173,7 +173,7 @@ async def test_a_page_with_too_many_elements_is_told_as_an_outline_of_what_is_in
     assert set(below.extra_element_properties) & set(extraction.extra_element_properties) == {"0", "1"}
 
 
-async def test_a_reading_that_is_cancelled_takes_its_marks_off(page: Page) -> None:
+async def test_cancelled_extraction_removes_its_marks(page: Page) -> None:
     await page.set_content("<p>word</p>" * 1000)
     session = await page.context.new_cdp_session(page)
     for after_ms in (1, 10, 50, 100):

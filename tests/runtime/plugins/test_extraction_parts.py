@@ -22,7 +22,7 @@ def known(visibility: float = 1.0, **more: Any) -> dict[str, Any]:
     return {"visibility": visibility, "bbox": [10, 20, 30, 40], "clickable": False, "set_of_marks": False, **more}
 
 
-def test_a_tree_is_indented_by_tabs_and_names_bids_values_and_properties() -> None:
+def test_tree_text_has_bids_values_and_properties() -> None:
     properties = [
         {"name": "required", "value": {"value": True}},
         {"name": "focused", "value": {"value": False}},
@@ -36,30 +36,30 @@ def test_a_tree_is_indented_by_tabs_and_names_bids_values_and_properties() -> No
     assert text == "RootWebArea 'T'\n\t[4] textbox \"Na'me\" value='v', clickable, required, checked='true'"
 
 
-def test_what_has_no_name_or_breaks_a_line_is_passed_over_and_its_children_are_not() -> None:
+def test_nameless_nodes_are_skipped_but_not_their_children() -> None:
     silent = node("2", "3", role="none")
     del silent["name"]
     tree = {"nodes": [node("1", "2", "4", text="r"), silent, node("3", text="in"), node("4", role="LineBreak")]}
     assert axtree.flatten(tree, {}) == "generic 'r'\n\tgeneric 'in'"
 
 
-def test_text_that_a_name_says_already_is_left_out() -> None:
+def test_redundant_text_is_left_out() -> None:
     tree = {"nodes": [node("1", "2", role="button", text="Go on"), node("2", role="StaticText", text="Go")]}
     assert axtree.flatten(tree, {}) == "button 'Go on'"
 
 
-def test_a_tree_that_comes_back_to_itself_ends() -> None:
+def test_circular_tree_ends() -> None:
     assert (
         axtree.flatten({"nodes": [node("1", "2", text="a"), node("2", "1", text="b")]}, {})
         == "generic 'a'\n\tgeneric 'b'"
     )
 
 
-def test_there_may_be_no_tree() -> None:
+def test_empty_tree_gives_empty_text() -> None:
     assert axtree.flatten({"nodes": []}, {}) == ""
 
 
-def test_a_tree_is_cut_in_the_order_in_which_it_is_read() -> None:
+def test_tree_is_truncated_in_reading_order() -> None:
     nodes = [node("1", "2", "4"), node("4"), node("2", "3"), node("3")]
     kept = axtree.cut(nodes, 3)
     assert [one["nodeId"] for one in kept] == ["1", "2", "3"]
@@ -88,7 +88,7 @@ def colours(png: bytes) -> set[Any]:
     return {colour for _, colour in Image.open(io.BytesIO(png)).convert("RGB").getcolors(10_000) or ()}
 
 
-def test_marks_are_drawn_on_what_is_marked_and_large_enough() -> None:
+def test_marks_are_drawn_on_large_enough_marked_elements() -> None:
     green = (0, 128, 0)
     assert {green, (0, 0, 0), (255, 255, 255)} <= colours(
         page_observation.draw_marks(picture(), {"7": known(set_of_marks=True)})
@@ -102,6 +102,6 @@ def test_marks_are_drawn_on_what_is_marked_and_large_enough() -> None:
     assert colours(page_observation.draw_marks(picture(), without)) == {green}
 
 
-def test_what_is_no_picture_gets_no_marks() -> None:
+def test_invalid_image_raises() -> None:
     with pytest.raises(OSError, match="cannot identify"):
         page_observation.draw_marks(b"no picture", {})

@@ -31,25 +31,25 @@ async def kernel(tmp_path: Path) -> AsyncIterator[Cells]:
 
 
 class TestText:
-    async def test_a_cell_says_what_it_printed_showed_and_gave(self, kernel: Cells) -> None:
+    async def test_cell_reports_output_displays_and_result(self, kernel: Cells) -> None:
         observation = await kernel.run("print('a'); x = 5; display(x); x + 1")
         assert observation == IPythonRunCellObservation(code="print('a'); x = 5; display(x); x + 1", content="a\n5\n6")
         assert await kernel.says("x") == "5"
 
-    async def test_a_cell_without_output_says_that_it_went_well(self, kernel: Cells) -> None:
+    async def test_cell_without_output_reports_success(self, kernel: Cells) -> None:
         assert await kernel.says("x = 1") == NO_OUTPUT == "[Code executed successfully with no output]"
 
-    async def test_an_error_is_its_traceback_without_colours(self, kernel: Cells) -> None:
+    async def test_error_is_a_traceback_without_colours(self, kernel: Cells) -> None:
         said = await kernel.says("print('before', end='')\n1/0")
         assert said.startswith("before\n-----")
         assert said.endswith("ZeroDivisionError: division by zero")
         assert "----> 2 1/0" in said
         assert "\x1b" not in said
 
-    async def test_colours_and_what_was_drawn_over_are_gone(self, kernel: Cells) -> None:
+    async def test_colours_and_overwritten_text_are_removed(self, kernel: Cells) -> None:
         assert await kernel.says(r"print('\x1b[31mred\x1b[0m'); print(' 10%\r 99%')") == "red\n 99%"
 
-    async def test_folder_and_interpreter_are_told_at_the_end(self, kernel: Cells) -> None:
+    async def test_folder_and_interpreter_come_last(self, kernel: Cells) -> None:
         assert await kernel.says("1", include_extra=True) == (
             f"1\n[Jupyter current working directory: {kernel.folder}]\n[Jupyter Python interpreter: {sys.executable}]"
         )
@@ -58,17 +58,17 @@ class TestText:
         said = await kernel.says("input('name? ')")
         assert "raw_input was called, but this frontend does not support input requests." in said
 
-    async def test_what_programs_print_stands_in_its_place(self, kernel: Cells) -> None:
+    async def test_output_of_child_processes_is_in_order(self, kernel: Cells) -> None:
         code = (
             "import os, sys\nfor i in range(30):\n print(i)\n os.system(f'echo -{i}')\n print(f'e{i}', file=sys.stderr)"
         )
         assert (await kernel.says(code)).split() == [f"{sign}{i}" for i in range(30) for sign in ("", "-", "e")]
 
-    async def test_what_programs_are_told_to_print_here_is_here(self, kernel: Cells) -> None:
+    async def test_output_redirected_to_sys_stdout_is_included(self, kernel: Cells) -> None:
         code = "import subprocess, sys; print('a'); _ = subprocess.run(['echo', 'b'], stdout=sys.stdout)"
         assert await kernel.says(code) == "a\nb"
 
-    async def test_what_is_printed_after_a_cell_is_told_with_the_next(self, kernel: Cells) -> None:
+    async def test_late_output_is_reported_with_the_next_cell(self, kernel: Cells) -> None:
         for name in ("go", "told"):
             os.mkfifo(kernel.folder / name)
         await kernel.says(
@@ -81,11 +81,11 @@ class TestText:
         assert await kernel.says("1") == f"{LATE_OUTPUT}late\n1"
         assert await kernel.says("1") == "1"
 
-    async def test_what_many_prints_print_is_all_there(self, kernel: Cells) -> None:
+    async def test_output_of_many_prints_is_complete(self, kernel: Cells) -> None:
         said = await kernel.says("for i in range(3000): print(i)")
         assert said.split("\n") == [str(i) for i in range(3000)]
 
-    async def test_a_long_output_is_cut_and_kept_whole(self, kernel: Cells) -> None:
+    async def test_long_output_is_truncated_and_stored(self, kernel: Cells) -> None:
         said = await kernel.says("for i in range(20_000): print('line', i)")
         assert len(said) < 31_000
         assert said.startswith("line 0\nline 1\n")
@@ -104,7 +104,7 @@ class TestLive:
         assert await running == "begun\ngo on"
         assert kernel.watcher.shown == b"begun\r\ngo on\r\n"
 
-    async def test_what_was_flushed_is_shown_though_the_cell_then_holds_the_interpreter(self, kernel: Cells) -> None:
+    async def test_flushed_output_is_shown_while_the_interpreter_is_held(self, kernel: Cells) -> None:
         for _ in range(20):  # without the wait in `flush`, one in ten is not shown
             await kernel.says("import sys; sys.setswitchinterval(1e-6)")
             kernel.watcher.frames.clear()
@@ -112,7 +112,7 @@ class TestLive:
             os.kill(kernel.kernel.pid, signal.SIGKILL)
             await running
 
-    async def test_who_reads_slowly_makes_the_cell_wait_and_loses_nothing(self, kernel: Cells) -> None:
+    async def test_slow_reader_makes_the_cell_wait_and_loses_nothing(self, kernel: Cells) -> None:
         reads = asyncio.Event()
         emit = kernel.watcher.emit
 
@@ -130,7 +130,7 @@ class TestLive:
 
 
 class TestPictures:
-    async def test_figures_come_out_as_pictures(self, kernel: Cells) -> None:
+    async def test_figures_are_returned_as_images(self, kernel: Cells) -> None:
         observation = await kernel.run("import matplotlib.pyplot as plt\n_ = plt.plot([1, 2])")
         assert "<Figure size 640x480 with 1 Axes>" in observation.content
         assert observation.image_urls is not None
@@ -138,7 +138,7 @@ class TestPictures:
         assert url.startswith("data:image/png;base64,")
         assert base64.b64decode(url.partition(",")[2]).startswith(b"\x89PNG")
 
-    async def test_of_other_representations_the_text_is_taken(self, kernel: Cells) -> None:
+    async def test_other_representations_are_shown_as_text(self, kernel: Cells) -> None:
         observation = await kernel.run(
             "from IPython.display import display, HTML, SVG, Javascript\n"
             "display(HTML('<b>x</b>'), SVG('<svg></svg>'), Javascript('alert(1)'))"
@@ -150,7 +150,7 @@ class TestPictures:
             "<IPython.core.display.Javascript",
         ]
 
-    async def test_what_is_no_picture_or_too_many_is_left_out_and_told(self, kernel: Cells) -> None:
+    async def test_invalid_or_too_many_images_are_left_out_and_counted(self, kernel: Cells) -> None:
         shown = f"display({{'image/png': '{PNG}', 'text/plain': 'p'}}, raw=True)"
         observation = await kernel.run(
             f"for _ in range({MAX_IMAGES + 1}): {shown}\n"
@@ -162,7 +162,7 @@ class TestPictures:
 
 
 class TestPlace:
-    async def test_the_kernel_follows_the_shell_and_stays_where_a_cell_went(self, kernel: Cells) -> None:
+    async def test_kernel_follows_the_shell_and_keeps_its_own_changes(self, kernel: Cells) -> None:
         assert await kernel.says("import os; os.getcwd()") == f"'{kernel.folder}'"
         (kernel.folder / "it's below").mkdir()
         kernel.cwd = str(kernel.folder / "it's below")
@@ -171,9 +171,7 @@ class TestPlace:
         assert "[Jupyter current working directory: /]" in await kernel.says("os.chdir('/')", include_extra=True)
         assert await kernel.says("os.getcwd()") == "'/'"
 
-    async def test_the_modules_of_the_workspace_can_be_imported_but_do_not_break_the_kernel(
-        self, tmp_path: Path
-    ) -> None:
+    async def test_workspace_modules_can_be_imported_without_breaking_the_kernel(self, tmp_path: Path) -> None:
         (tmp_path / "work").mkdir()
         (tmp_path / "work" / "json.py").write_text("raise SystemExit('mine')")
         (tmp_path / "work" / "ours.py").write_text("answer = 42")
@@ -190,7 +188,7 @@ class TestPlace:
             assert await kernel.says("get_ipython().history_manager.enabled") == "False"
         assert list(home.rglob("*")) == []
 
-    async def test_a_kernel_leaves_nothing_in_the_servers_folder(self, tmp_path: Path) -> None:
+    async def test_kernel_leaves_no_files_in_the_servers_folder(self, tmp_path: Path) -> None:
         async with cells(tmp_path) as kernel:
             await kernel.says("1")
             await kernel.plugin.pool.spare_is_ready()
@@ -198,7 +196,7 @@ class TestPlace:
             assert {"k1", "k2"} <= folders
         assert {path.name for path in kernel.private.iterdir()}.isdisjoint(folders - {"matplotlib"})
 
-    async def test_the_umask_is_the_users(self, kernel: Cells) -> None:
+    async def test_kernel_has_the_users_umask(self, kernel: Cells) -> None:
         assert await kernel.says("os = __import__('os'); m = os.umask(0); os.umask(m); oct(m)") == "'0o22'"
 
     async def test_init_code_is_run_once_in_a_kernel(self, kernel: Cells) -> None:
@@ -210,7 +208,7 @@ class TestPlace:
         )
 
 
-def test_the_server_loads_nothing_of_jupyter_before_it_is_needed() -> None:
+def test_server_does_not_import_jupyter_at_start() -> None:
     listing = "import sys, runtime.plugins.jupyter.plugin, runtime.plugins.agent_skills.plugin; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", listing], capture_output=True, text=True, check=True).stdout
     packages = {name.partition(".")[0] for name in loaded.split()}
@@ -218,7 +216,7 @@ def test_the_server_loads_nothing_of_jupyter_before_it_is_needed() -> None:
 
 
 class TestLentSecrets:
-    async def test_a_cell_has_them_and_the_next_one_has_not(self, kernel: Cells) -> None:
+    async def test_secrets_exist_only_during_their_cell(self, kernel: Cells) -> None:
         with injecting({"TOKEN": "tk-77\n'x' ü"}):
             assert await kernel.says("import os; print(repr(os.environ['TOKEN']))") == repr("tk-77\n'x' ü")
         assert await kernel.says("print(os.environ.get('TOKEN'))\n!echo \"[$TOKEN]\"") == "None\n[]"
@@ -226,13 +224,13 @@ class TestLentSecrets:
             await kernel.says("print(sorted(name for name in globals() if 'lent' in name or 'pipe' in name))") == "[]"
         )
 
-    async def test_no_code_that_the_kernel_keeps_has_a_value_in_it(self, kernel: Cells) -> None:
+    async def test_secret_values_are_in_no_stored_code(self, kernel: Cells) -> None:
         with injecting({"TOKEN": "tk-77-value"}):
             await kernel.says("import os; os.environ['TOKEN'] and None")
         looks = "import gc, linecache; 'tk-77-val' + 'ue' in repr([linecache.cache, get_ipython().user_ns.get('In')])"
         assert await kernel.says(looks) == "False"
 
-    async def test_what_fails_or_is_interrupted_leaves_none(self, kernel: Cells) -> None:
+    async def test_secrets_are_removed_after_errors_and_interrupts(self, kernel: Cells) -> None:
         with injecting({"TOKEN": "tk-77-value"}):
             assert "ZeroDivisionError" in await kernel.says("1/0")
         assert await kernel.says("import os; print(os.environ.get('TOKEN'))") == "None"
@@ -247,7 +245,7 @@ def displayed(picture: str) -> dict[str, Any]:
     return {"msg_type": "display_data", "content": {"data": {"image/png": picture}}}
 
 
-def test_the_pictures_of_a_cell_are_bounded_all_together() -> None:
+def test_total_size_of_images_is_limited() -> None:
     large = base64.b64encode(base64.b64decode(PNG) + bytes(MAX_IMAGE_CHARS // 4)).decode()
     cell = Cell(1, Outputs())
     for picture in (large, large, large, PNG):

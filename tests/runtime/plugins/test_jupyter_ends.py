@@ -29,7 +29,7 @@ async def kernel(tmp_path: Path) -> AsyncIterator[Cells]:
         yield made
 
 
-async def test_a_cell_that_has_had_its_time_is_interrupted_and_its_output_kept(kernel: Cells) -> None:
+async def test_cell_is_interrupted_at_its_timeout_and_its_output_kept(kernel: Cells) -> None:
     said = await kernel.says("x = 1; print('so far'); import time; time.sleep(1000)", timeout=0.3)
     assert said.startswith("so far\n-----")
     assert said.endswith("KeyboardInterrupt:\n[Execution timed out (0.3 seconds).]")
@@ -47,7 +47,7 @@ async def test_a_cell_that_has_had_its_time_is_interrupted_and_its_output_kept(k
         "while True: print('x' * 1000)",
     ],
 )
-async def test_a_cell_that_nobody_waits_for_is_interrupted_and_its_kernel_stays(kernel: Cells, busy: str) -> None:
+async def test_cancelled_cell_is_interrupted_and_its_kernel_kept(kernel: Cells, busy: str) -> None:
     await kernel.says("x = 1")
     running = await kernel.begins(busy)
     running.cancel()
@@ -56,13 +56,13 @@ async def test_a_cell_that_nobody_waits_for_is_interrupted_and_its_kernel_stays(
     assert await kernel.says("x") == "1"
 
 
-async def test_an_interrupt_leaves_what_cells_before_have_started(kernel: Cells) -> None:
+async def test_interrupt_spares_processes_of_earlier_cells(kernel: Cells) -> None:
     await kernel.says("import subprocess; p = subprocess.Popen(['sleep', '1000'])")
     await kernel.says("import time; time.sleep(1000)", timeout=0.1)
     assert await kernel.says("print(p.poll())") == "None"
 
 
-async def test_a_cell_that_is_cancelled_at_once_is_over(kernel: Cells) -> None:
+async def test_cell_cancelled_immediately_ends(kernel: Cells) -> None:
     await kernel.says("x = 1")
     for _ in range(3):
         running = asyncio.create_task(kernel.says("import time; time.sleep(1000)"))
@@ -72,7 +72,7 @@ async def test_a_cell_that_is_cancelled_at_once_is_over(kernel: Cells) -> None:
     assert await kernel.says("x") == "1"
 
 
-async def test_a_cell_that_is_interrupted_before_its_first_line_is_over(kernel: Cells) -> None:
+async def test_cell_interrupted_before_its_first_line_ends(kernel: Cells) -> None:
     """ipykernel gives no reply to it, for it catches that outside of the cell."""
     await kernel.says(
         "x, handlers = 1, get_ipython().kernel.shell_handlers\n"
@@ -86,7 +86,7 @@ async def test_a_cell_that_is_interrupted_before_its_first_line_is_over(kernel: 
     assert await kernel.says("x") == "1"
 
 
-async def test_a_reader_that_is_gone_interrupts_the_cell(kernel: Cells) -> None:
+async def test_lost_reader_interrupts_the_cell(kernel: Cells) -> None:
     async def gone(frame: object) -> None:
         raise ConnectionResetError
 
@@ -97,7 +97,7 @@ async def test_a_reader_that_is_gone_interrupts_the_cell(kernel: Cells) -> None:
 
 
 @pytest.mark.parametrize("deaf", [DEAF, "sum(range(10**12))"])
-async def test_a_kernel_that_does_not_obey_is_replaced_and_that_is_told(kernel: Cells, deaf: str) -> None:
+async def test_kernel_that_ignores_interrupts_is_replaced_and_reported(kernel: Cells, deaf: str) -> None:
     await kernel.says("x = 1")
     said = await kernel.says(deaf, timeout=0.2)
     assert said == (
@@ -107,7 +107,7 @@ async def test_a_kernel_that_does_not_obey_is_replaced_and_that_is_told(kernel: 
     assert "NameError" in await kernel.says("x")
 
 
-async def test_a_kernel_that_was_killed_for_an_interrupt_is_told_of_by_the_next_cell(kernel: Cells) -> None:
+async def test_kernel_killed_after_a_cancelled_cell_is_reported_by_the_next(kernel: Cells) -> None:
     running = asyncio.create_task(kernel.says(DEAF.replace("while", "print('deaf', flush=True)\nwhile")))
     await kernel.watcher.sees(b"deaf")
     running.cancel()
@@ -127,7 +127,7 @@ async def test_a_kernel_that_was_killed_for_an_interrupt_is_told_of_by_the_next_
         ("import os, signal; os.kill(os.getpid(), signal.SIGTERM)", "it was killed by SIGTERM"),
     ],
 )
-async def test_the_death_of_a_kernel_is_told_once_and_the_next_cell_works(kernel: Cells, deadly: str, how: str) -> None:
+async def test_death_of_a_kernel_is_reported_once(kernel: Cells, deadly: str, how: str) -> None:
     said = await kernel.says(f"x = 1\n{deadly}", timeout=30)
     assert said.startswith(f"[The Python kernel ended while this cell ran: {how}")
     assert said.endswith(f". {FRESH}]")
@@ -135,19 +135,19 @@ async def test_the_death_of_a_kernel_is_told_once_and_the_next_cell_works(kernel
     assert "NameError" in await kernel.says("x")
 
 
-async def test_what_a_cell_printed_before_its_kernel_was_killed_is_there(kernel: Cells) -> None:
+async def test_output_before_the_death_of_a_kernel_is_kept(kernel: Cells) -> None:
     running = await kernel.begins("import time; time.sleep(1000)")
     os.kill(kernel.kernel.pid, signal.SIGKILL)
     assert await running == f"begun\n[The Python kernel ended while this cell ran: {KILLED}. {FRESH}]"
 
 
-async def test_a_crash_tells_where_it_was(kernel: Cells) -> None:
+async def test_crash_reports_its_location(kernel: Cells) -> None:
     said = await kernel.says("import ctypes; ctypes.string_at(0)")
     assert "Fatal Python error: Segmentation fault" in said
     assert "in string_at" in said
 
 
-async def test_a_death_between_two_cells_is_told_by_the_second(kernel: Cells) -> None:
+async def test_death_between_two_cells_is_reported_by_the_second(kernel: Cells) -> None:
     await kernel.says("x = 1")
     os.kill(kernel.kernel.pid, signal.SIGKILL)
     await asyncio.wait({kernel.kernel.ended})
@@ -155,7 +155,7 @@ async def test_a_death_between_two_cells_is_told_by_the_second(kernel: Cells) ->
     assert await kernel.says("1") == "1"
 
 
-async def test_the_spare_takes_the_place(kernel: Cells) -> None:
+async def test_spare_replaces_a_dead_kernel(kernel: Cells) -> None:
     await kernel.says("1")
     await kernel.plugin.pool.spare_is_ready()
     (spare,) = (pid for pid in children() if pid != kernel.kernel.pid)
@@ -165,7 +165,7 @@ async def test_the_spare_takes_the_place(kernel: Cells) -> None:
     assert kernel.kernel.pid == spare
 
 
-async def test_a_spare_that_was_killed_is_not_handed_out(kernel: Cells) -> None:
+async def test_dead_spare_is_not_used(kernel: Cells) -> None:
     await kernel.says("1")
     await kernel.plugin.pool.spare_is_ready()
     for pid in children():
@@ -182,14 +182,14 @@ async def test_init_code_is_run_again_in_a_fresh_kernel(kernel: Cells) -> None:
     assert (await kernel.says("n", kernel_init_code="n = 7")).endswith("\n7")
 
 
-async def test_what_a_kernel_has_started_ends_with_it(kernel: Cells) -> None:
+async def test_child_processes_end_with_their_kernel(kernel: Cells) -> None:
     started = int(await kernel.says("import subprocess; subprocess.Popen(['sleep', '1000']).pid"))
     os.kill(kernel.kernel.pid, signal.SIGKILL)
     await asyncio.wait({kernel.kernel.ended})
     assert has_ended(started)
 
 
-async def test_nothing_is_left_at_the_end(tmp_path: Path) -> None:
+async def test_closing_leaves_no_processes(tmp_path: Path) -> None:
     async with cells(tmp_path) as kernel:
         await kernel.says("import subprocess; p = subprocess.Popen(['sleep', '1000'])")
         sessions = children()
@@ -197,7 +197,7 @@ async def test_nothing_is_left_at_the_end(tmp_path: Path) -> None:
 
 
 class TestStart:
-    async def test_a_kernel_that_is_killed_while_it_starts_is_started_again(self, tmp_path: Path) -> None:
+    async def test_kernel_killed_during_its_start_is_started_again(self, tmp_path: Path) -> None:
         made = Cells(tmp_path / "work")
         made.folder.mkdir()
         starting = asyncio.create_task(made.plugin.start())
@@ -208,7 +208,7 @@ class TestStart:
         assert await made.says("1") == "1"
         await made.plugin.aclose()
 
-    async def test_a_kernel_that_hangs_at_an_import_is_given_up_and_told(
+    async def test_kernel_that_hangs_at_start_is_reported(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(kernel_module, "START_TIMEOUT_S", 0.3)
@@ -222,7 +222,7 @@ class TestStart:
         await made.plugin.aclose()
         assert children() == []
 
-    async def test_a_start_that_fails_says_what_the_kernel_said(self, tmp_path: Path) -> None:
+    async def test_failed_start_reports_the_kernels_stderr(self, tmp_path: Path) -> None:
         (tmp_path / "sitecustomize.py").write_text("import sys; sys.stderr.write('no such thing\\n'); sys.exit(1)")
         (tmp_path / "work").mkdir()
         made = Cells(tmp_path / "work", PYTHONPATH=str(tmp_path))
@@ -231,7 +231,7 @@ class TestStart:
         assert "no such thing" in observation.content
         await made.plugin.aclose()
 
-    async def test_its_sockets_are_for_their_owner_alone_and_signed(self, kernel: Cells) -> None:
+    async def test_sockets_are_private_and_messages_signed(self, kernel: Cells) -> None:
         folder = kernel.private / "k1"
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         assert stat.S_IMODE((folder / "connection.json").stat().st_mode) == 0o600
@@ -241,7 +241,7 @@ class TestStart:
 
 
 class TestAbuse:
-    async def test_messages_that_are_not_signed_or_come_twice_are_dropped_and_counted(self, kernel: Cells) -> None:
+    async def test_unsigned_and_repeated_messages_are_dropped_and_counted(self, kernel: Cells) -> None:
         said = await kernel.says(
             "kernel = get_ipython().kernel; session = kernel.session; import copy\n"
             "parent = kernel.get_parent()\n"
@@ -255,7 +255,7 @@ class TestAbuse:
         assert kernel.kernel.channels is not None
         assert kernel.kernel.channels.dropped == 4
 
-    async def test_a_flood_of_displays_and_comms_is_bounded(self, kernel: Cells) -> None:
+    async def test_flood_of_displays_and_comms_is_limited(self, kernel: Cells) -> None:
         said = await kernel.says(
             "from comm import create_comm\n"
             "c = create_comm(target_name='x')\n"
@@ -264,13 +264,13 @@ class TestAbuse:
         )
         assert said.split("\n") == [str(i) for i in range(3000)]
 
-    async def test_a_flood_without_end_ends_with_its_time(self, kernel: Cells) -> None:
+    async def test_endless_flood_ends_at_the_timeout(self, kernel: Cells) -> None:
         said = await kernel.says("while True: display('x' * 1000)", timeout=1)
         assert said.endswith("KeyboardInterrupt:\n[Execution timed out (1 seconds).]") or "timed out" in said
         assert len(said) < 32_000
         assert await kernel.says("1") == "1"
 
-    async def test_a_huge_traceback_and_a_huge_result_are_cut(self, kernel: Cells) -> None:
+    async def test_huge_traceback_and_result_are_truncated(self, kernel: Cells) -> None:
         said = await kernel.says("raise ValueError('x' * 50_000_000)")
         assert len(said) < 32_000
         assert said.startswith("-----")
@@ -281,12 +281,12 @@ class TestAbuse:
         assert kernel.outputs.find(3).size_bytes == 20_000_001
         assert await kernel.says("1") == "1"
 
-    async def test_output_that_is_no_text_is_replaced(self, kernel: Cells) -> None:
+    async def test_invalid_utf8_is_replaced(self, kernel: Cells) -> None:
         said = await kernel.says(r"import os; _ = os.write(1, b'a\xff\x00b\n'); print('\ud800')")
         assert said.startswith("a�b")
         assert await kernel.says("1") == "1"
 
-    async def test_a_cell_that_takes_its_standard_output_away_takes_nobodys_else(self, kernel: Cells) -> None:
+    async def test_cell_that_closes_its_output_does_not_affect_others(self, kernel: Cells) -> None:
         await kernel.says("import os, sys; os.close(1); os.close(2)")
         assert await kernel.says("print(1); 1 + 1") == "1\n2"
         await kernel.says("import sys; sys.stdout = sys.stderr = sys.displayhook = None", timeout=1)

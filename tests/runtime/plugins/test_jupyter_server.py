@@ -52,7 +52,7 @@ async def done(runtime: LocalRuntime, action: Action, watcher: Watcher | None = 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_cells_work_from_end_to_end(tmp_path: Path, kind: str) -> None:
+async def test_cells_work_end_to_end(tmp_path: Path, kind: str) -> None:
     async with started(tmp_path / "w", kind) as runtime:
         watcher = Watcher()
         assert (await cell(runtime, "print('seen'); 1 + 1", watcher)).content == "seen\n2"
@@ -69,7 +69,7 @@ async def test_cells_work_from_end_to_end(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_killed_kernel_is_replaced_with_its_skills_and_kept_output(tmp_path: Path, kind: str) -> None:
+async def test_killed_kernel_is_replaced_with_skills_and_output(tmp_path: Path, kind: str) -> None:
     async with started(tmp_path / "w", kind) as runtime:
         killed = await cell(runtime, "import os; os.kill(os.getpid(), 9)")
         assert "A fresh one takes its place" in killed.content
@@ -81,13 +81,13 @@ async def test_a_killed_kernel_is_replaced_with_its_skills_and_kept_output(tmp_p
         assert read.content == "12344"
 
 
-async def test_the_kernel_finds_neither_the_key_nor_more_than_the_users_environment(tmp_path: Path) -> None:
+async def test_kernel_sees_only_the_users_environment(tmp_path: Path) -> None:
     async with started(tmp_path / "w", "none") as runtime:
         said = await cell(runtime, "import os; sorted(name for name in os.environ if 'KEY' in name or 'TOKEN' in name)")
         assert set(ast.literal_eval(said.content)) <= set(os.environ)
 
 
-async def test_the_server_ends_with_its_kernels(tmp_path: Path) -> None:
+async def test_kernels_end_with_the_server(tmp_path: Path) -> None:
     async with started(tmp_path / "w", "none") as runtime:
         pid = int((await cell(runtime, "import os; os.getpid()")).content)
     assert has_ended(pid, 0)

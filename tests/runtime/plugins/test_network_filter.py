@@ -30,7 +30,7 @@ class TestAddresses:
             *("filesystem:http://localhost/x", "chrome-extension://x/", "about:crash", "intent:x"),
         ],
     )
-    async def test_a_scheme_that_is_not_of_the_web_is_refused(self, browser: Browser, url: str) -> None:
+    async def test_other_schemes_are_refused(self, browser: Browser, url: str) -> None:
         seen = await browser.act(f"goto({url!r})")
         scheme = url.partition(":")[0].lower()
         assert seen.last_browser_action_error == (
@@ -41,11 +41,11 @@ class TestAddresses:
         "host",
         ["10.0.0.1", "192.168.1.1", "172.16.0.1", "169.254.169.254", "[fd00::1]", "100.64.0.1", "[::ffff:10.0.0.1]"],
     )
-    async def test_a_network_around_is_refused(self, browser: Browser, host: str) -> None:
+    async def test_private_addresses_are_refused(self, browser: Browser, host: str) -> None:
         seen = await browser.browse(f"http://{host}/latest/meta-data")
         assert PRIVATE in seen.last_browser_action_error
 
-    async def test_a_redirect_leads_to_no_network_around(self, browser: Browser, site: Site) -> None:
+    async def test_redirect_to_a_private_address_is_refused(self, browser: Browser, site: Site) -> None:
         async def redirect(request: web.Request) -> web.Response:
             raise web.HTTPFound("http://169.254.169.254/latest/meta-data/")
 
@@ -53,7 +53,9 @@ class TestAddresses:
         seen = await browser.browse(site.url())
         assert PRIVATE in seen.last_browser_action_error
 
-    async def test_frames_scripts_and_sockets_reach_no_network_around(self, browser: Browser, site: Site) -> None:
+    async def test_frames_scripts_and_sockets_cannot_reach_private_addresses(
+        self, browser: Browser, site: Site
+    ) -> None:
         site.pages["/"] = (
             "<iframe src=http://10.0.0.2/></iframe><img src=http://10.0.0.3/><script>"
             "fetch('http://10.0.0.4/', {mode: 'no-cors'}); new WebSocket('ws://10.0.0.5/');"
@@ -65,7 +67,7 @@ class TestAddresses:
         for last in range(2, 10):
             assert f"[Refused: 10.0.0.{last} {PRIVATE}" in seen.content, last
 
-    async def test_a_script_navigates_to_no_file(self, browser: Browser, site: Site) -> None:
+    async def test_script_cannot_navigate_to_a_file(self, browser: Browser, site: Site) -> None:
         site.pages["/"] = "<h1>still here</h1><script>setTimeout(() => location = 'file:///etc/passwd')</script>"
         seen = await browser.act(f"goto('{site.url()}')\nnoop(200)")
         assert "still here" in seen.content
@@ -75,7 +77,7 @@ class TestAddresses:
         site.pages["/"] = "<script>document.title = typeof RTCPeerConnection</script>"
         assert "RootWebArea 'undefined'" in (await browser.act(f"goto('{site.url()}')")).content
 
-    async def test_no_service_worker_stays(self, browser: Browser, site: Site) -> None:
+    async def test_service_workers_are_blocked(self, browser: Browser, site: Site) -> None:
         async def script(request: web.Request) -> web.Response:
             return web.Response(text="", content_type="text/javascript")
 
@@ -95,7 +97,7 @@ class TestGate:
         yield network_filter
         network_filter.close()
 
-    async def test_an_address_around_is_open_where_the_user_has_allowed_it(self) -> None:
+    async def test_allowed_private_address_is_open(self) -> None:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             try:
                 probe.connect(("192.0.2.1", 9))  # sends nothing, and tells by which address it would be sent
@@ -141,7 +143,7 @@ class TestGate:
             (b"Sec-Fetch-Site: cross-site\r\n", False),
         ],
     )
-    async def test_a_page_of_elsewhere_reaches_nothing_in_the_sandbox(
+    async def test_cross_site_request_to_the_sandbox_is_refused(
         self, network_filter: NetworkFilter, site: Site, fields: bytes, is_admitted: bool
     ) -> None:
         site.pages["/"] = "ours"
@@ -151,7 +153,7 @@ class TestGate:
         assert (b"403" in answer.partition(b"\r\n")[0]) is not is_admitted
         assert site.asked == (["/"] if is_admitted else [])
 
-    async def test_a_socket_of_elsewhere_reaches_nothing_in_the_sandbox(
+    async def test_cross_site_websocket_to_the_sandbox_is_refused(
         self, network_filter: NetworkFilter, site: Site
     ) -> None:
         address = site.url().removeprefix("http://").rstrip("/").encode()
@@ -163,7 +165,7 @@ class TestGate:
         assert b"ours" in await self.asked(network_filter, tunnel, knock % (address, b"http://localhost:3000"))
 
     @pytest.mark.parametrize("head", [b"\r\n\r\n", b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"\xff\r\n\r\n"])
-    async def test_what_is_no_request_is_refused(self, network_filter: NetworkFilter, head: bytes) -> None:
+    async def test_invalid_request_is_refused(self, network_filter: NetworkFilter, head: bytes) -> None:
         assert (await self.asked(network_filter, head)).startswith(b"HTTP/1.1 403 ")
 
 
@@ -178,5 +180,5 @@ class TestGate:
         ("//example.org/x", "https://example.org/x"),
     ],
 )
-async def test_an_address_is_completed(written: str, meant: str) -> None:
+async def test_missing_scheme_is_added(written: str, meant: str) -> None:
     assert with_scheme(written) == meant

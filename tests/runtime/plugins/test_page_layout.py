@@ -34,9 +34,7 @@ async def users_step(browser: Browser, calls: str, hidden: str = "") -> BrowserO
     return await browser.act(calls, by_user=True, hidden_text=hidden)
 
 
-async def test_words_stand_where_they_are_seen_and_those_that_are_not_seen_are_left_out(
-    browser: Browser, site: Site
-) -> None:
+async def test_visible_texts_have_positions_and_hidden_ones_are_left_out(browser: Browser, site: Site) -> None:
     site.pages["/"] = (
         "<body style='margin:0'><p style='margin:100px 0 0 200px;color:#ff0000;background:#00ff00'>here <b>and</b> on"
         "<p style='visibility:hidden'>hidden<p style='opacity:0'>clear"
@@ -54,7 +52,7 @@ async def test_words_stand_where_they_are_seen_and_those_that_are_not_seen_are_l
         assert (seen.look["width"], seen.look["height"]) == (1280, 720)
 
 
-async def test_a_frames_words_and_elements_stand_in_its_place(browser: Browser, site: Site) -> None:
+async def test_texts_and_elements_of_a_frame_are_positioned_in_it(browser: Browser, site: Site) -> None:
     site.pages |= {
         "/": "<body style='margin:0'><iframe src=/in style='margin:100px 0 0 300px;border:0'></iframe>",
         "/in": "<body style='margin:0'>inner <a href=/>out</a>",
@@ -65,9 +63,7 @@ async def test_a_frames_words_and_elements_stand_in_its_place(browser: Browser, 
     assert mark(seen, "out").startswith("a")
 
 
-async def test_fields_tell_what_stands_in_them_and_a_secret_one_only_that_there_is_something(
-    browser: Browser, site: Site
-) -> None:
+async def test_fields_show_their_values_and_secret_fields_dots(browser: Browser, site: Site) -> None:
     site.pages["/"] = (
         f"<input value=Ada><input placeholder=Town><select><option>Wool<option selected>Silk</select>"
         f"<textarea>more</textarea><input type=password value='{PASSWORD}'><input autocomplete=one-time-code value=123"
@@ -81,7 +77,7 @@ async def test_fields_tell_what_stands_in_them_and_a_secret_one_only_that_there_
     assert kinds == ["text", "text", "choice", "text", "secret", "secret", "file", "button"]
 
 
-async def test_the_user_fills_and_sends_a_form_and_is_told_no_tree(browser: Browser, site: Site) -> None:
+async def test_users_step_gives_no_tree(browser: Browser, site: Site) -> None:
     site.pages |= {
         "/": "<form action=/done><input name=a placeholder=Name><input type=password name=b><button>Send</button>",
         "/done": "<h1>thanks</h1>",
@@ -101,7 +97,7 @@ async def test_the_user_fills_and_sends_a_form_and_is_told_no_tree(browser: Brow
     assert words(sent) == ["thanks"]
 
 
-async def test_what_is_hidden_is_in_no_error_either(browser: Browser, site: Site) -> None:
+async def test_hidden_text_is_in_no_error(browser: Browser, site: Site) -> None:
     site.pages["/"] = "<button>Send</button>"
     await browser.browse(site.url())
     seen = await users_step(browser, "noop(1)")
@@ -110,7 +106,7 @@ async def test_what_is_hidden_is_in_no_error_either(browser: Browser, site: Site
     assert PASSWORD not in failed.model_dump_json()
 
 
-async def test_the_keyboard_is_the_users_alone_and_the_rules_are_everybodys(browser: Browser, site: Site) -> None:
+async def test_keyboard_functions_are_only_for_the_user(browser: Browser, site: Site) -> None:
     site.pages["/"] = "<title>T</title>"
     await browser.browse(site.url())
     assert "Invalid action type 'reload'" in (await browser.act("reload()")).last_browser_action_error
@@ -120,7 +116,7 @@ async def test_the_keyboard_is_the_users_alone_and_the_rules_are_everybodys(brow
     assert (await users_step(browser, "goto('http://nowhere.invalid/')")).error
 
 
-async def test_an_element_that_is_gone_is_said_with_those_that_are_there(browser: Browser, site: Site) -> None:
+async def test_missing_element_is_reported(browser: Browser, site: Site) -> None:
     site.pages["/"] = "<button onclick=\"document.body.innerHTML = '<a href=/>other</a>'\">old</button>"
     await browser.browse(site.url())
     seen = await users_step(browser, "noop(1)")
@@ -131,7 +127,7 @@ async def test_an_element_that_is_gone_is_said_with_those_that_are_there(browser
     assert mark(failed, "other")
 
 
-async def test_dialogs_pickers_windows_and_files_are_told(browser: Browser, site: Site) -> None:
+async def test_dialogs_file_choosers_and_downloads_are_reported(browser: Browser, site: Site) -> None:
     async def file(request: Any) -> Any:
         from aiohttp import web
 
@@ -155,9 +151,7 @@ async def test_dialogs_pickers_windows_and_files_are_told(browser: Browser, site
     await browser.act("tab_close()")
 
 
-async def test_a_browser_that_is_killed_meanwhile_is_said_and_the_next_step_has_another(
-    browser: Browser, site: Site
-) -> None:
+async def test_killed_browser_is_reported_and_replaced(browser: Browser, site: Site) -> None:
     site.pages["/"] = "<p>well"
     await browser.browse(site.url())
     assert browser.plugin.worker is not None
@@ -166,7 +160,7 @@ async def test_a_browser_that_is_killed_meanwhile_is_said_and_the_next_step_has_
     assert words(seen) == ["well"]
 
 
-async def test_a_page_of_everything_too_much_is_told_in_part(browser: Browser, site: Site) -> None:
+async def test_oversized_page_is_limited(browser: Browser, site: Site) -> None:
     nested, many = "<div>" * 1500 + "deep" + "</div>" * 1500, "<a href=/>x</a> " * 1000
     site.pages["/"] = f"<p>{'word ' * 20_000}<p style='position:fixed;top:0;background:#fff'>{many}{nested}"
     await browser.browse(site.url())

@@ -56,8 +56,16 @@ class TestFiles:
 
 
 class TestRefusing:
-    def test_missing_root_is_refused(self, process: Process) -> None:
-        assert "No such file" in process.refusal("--root", str(process.folder / "none"))
+    @pytest.mark.parametrize(
+        ("option", "value", "reason"),
+        [
+            ("--root", "/no/such", "No such file"),
+            ("--working-dir", "/no/such", "No such file"),
+            ("--plugins", "nonsense", "no plugin is called 'nonsense'"),
+        ],
+    )
+    def test_missing_folder_or_plugin_is_refused(self, process: Process, option: str, value: str, reason: str) -> None:
+        assert reason in process.refusal(option, value)
 
     def test_state_folder_of_another_server_is_refused(self, process: Process) -> None:
         history = DiskHistory(process.folder / "state/undo")
@@ -72,12 +80,6 @@ class TestRefusing:
         process.key_file.write_text(" \n")
         assert "the key file is empty" in process.refusal()
         assert not process.key_file.exists()
-
-    def test_unknown_plugin_is_refused(self, process: Process) -> None:
-        assert "no plugin is called 'nonsense'" in process.refusal("--plugins", "nonsense")
-
-    def test_missing_working_folder_is_refused(self, process: Process) -> None:
-        assert "No such file" in process.refusal("--working-dir", str(process.folder / "none"))
 
     def test_used_socket_is_refused(self, process: Process) -> None:
         process.socket.touch()
@@ -209,15 +211,8 @@ exec 3>&-
         orphan = int(await process.run("(setsid cat </dev/null & echo $!)"))
         assert has_ended(orphan)
         await process.run("true")
-        assert (
-            f"\n{orphan} "
-            not in subprocess.run(
-                ["ps", "--ppid", str(child.pid), "-o", "pid=,stat="],
-                capture_output=True,
-                text=True,
-                check=False,
-            ).stdout
-        )
+        command = ["ps", "--ppid", str(child.pid), "-o", "pid=,stat="]
+        assert f"\n{orphan} " not in subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
 def test_server_imports_neither_screen_nor_store_nor_models() -> None:

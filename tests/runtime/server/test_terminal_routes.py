@@ -129,14 +129,11 @@ class TestResize:
 
     @pytest.mark.parametrize(
         "size",
-        [{"rows": 1, "columns": 0}, {"rows": 1001, "columns": 1}, {"rows": 5, "columns": 1.5}, {"columns": 5}],
-    )
-    async def test_size_of_one_dimension_is_refused(self, served: Served, size: Any) -> None:
-        assert (await served.ask("POST", "/terminal/resize", json=size))[0] == 400
-
-    @pytest.mark.parametrize(
-        "size",
-        [{}, {"rows": 0, "columns": 1}, {"rows": 1, "columns": 1001}, {"rows": True, "columns": 5}, {"rows": "9"}, []],
+        [
+            *({}, [], {"columns": 5}, {"rows": "9"}),
+            *({"rows": rows, "columns": columns} for rows, columns in ((1, 0), (0, 1), (1001, 1), (1, 1001))),
+            *({"rows": rows, "columns": columns} for rows, columns in ((5, 1.5), (True, 5))),
+        ],
     )
     async def test_invalid_size_is_refused(self, served: Served, size: Any) -> None:
         assert (await served.ask("POST", "/terminal/resize", json=size))[0] == 400

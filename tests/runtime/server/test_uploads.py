@@ -197,12 +197,6 @@ class TestArchive:
         assert "'file' exists and is not a folder" in refused(place, zips.packed({"new": b"", "kept/file/x": b""}))
         assert "'file' exists and is not a folder" in refused(place, zips.packed({"new": b"", "kept/file/": b""}))
 
-    def test_a_link_in_a_files_place_is_replaced(self, place: Path) -> None:
-        (place / "link").symlink_to(place.parent / "outside/file")
-        unpack(place, zips.packed({"link": b"new"}))
-        assert (place / "link").read_bytes() == b"new"
-        assert (place.parent / "outside/file").read_text() == "outside"
-
     def test_folder_swapped_for_a_link_is_not_followed(self, place: Path) -> None:
         outside, target, aside = place.parent / "outside", place / "swapped", place / "aside"
         ended = threading.Event()
