@@ -92,7 +92,7 @@ SECOND_TIER: tuple[Group, ...] = (
         paths=(
             "tests/runtime/plugins/test_jupyter_ends.py",
             "tests/runtime/plugins/test_jupyter_server.py",
-            "tests/runtime/plugins/test_jupyter.py::TestLive::test_what_was_flushed_is_shown_though_the_cell_then_holds",
+            "tests/runtime/plugins/test_jupyter.py::TestLive::test_flushed_output_is_shown_while_the_interpreter_is_held",
         ),
     ),
     Group(
