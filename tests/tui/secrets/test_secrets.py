@@ -70,7 +70,7 @@ async def test_a_name_that_shells_obey_is_told_at_once_and_a_key_is_pasted_with_
         it.app.screen.query_one(ValueField).post_message(Paste(key.replace("\n", "\r") + "\r"))
         await it.settle()
         assert "New value of MY_KEY" in it.screen_text()
-        assert "4 lines were pasted" in it.screen_text()
+        assert "4 lines pasted" in it.screen_text()
         assert "canary" not in it.screen_text()
         await it.press("enter")
         await until(it.pilot, lambda: type(it.app.screen) is LineScreen)

@@ -19,56 +19,48 @@ _VERSION = "/(?:[a-z]+@?)?[<>=~]*\\d[\\w.]*|python/"
 _NAME = "/[\\w.-]+/"
 _NAMES = "/[\\w.,-]+/"
 _PIP = (
-    f" -qUvy -r=r -c=r -e=k --requirement=r --constraint=r --editable=k --upgrade --quiet --verbose --user --pre"
-    f" --no-deps"
-    f" --no-cache-dir --break-system-packages --force-reinstall --no-build-isolation --index-url={_INDEX} -i={_INDEX}"
-    f" --extra-index-url={_INDEX} --outdated --format={_NAME} --yes --dry-run"
+    " -qUvy -r=r -c=r -e=k --requirement=r --constraint=r --editable=k --upgrade --quiet --verbose --user --pre"
+    f" --no-deps --no-cache-dir --break-system-packages --force-reinstall --no-build-isolation --index-url={_INDEX}"
+    f" -i={_INDEX} --extra-index-url={_INDEX} --outdated --format={_NAME} --yes --dry-run"
 )
 _UV = (
-    f" -qvpnPU -p={_VERSION} -r=r -c=r -o=w --quiet --verbose --python={_VERSION} --frozen --locked --no-sync --offline"
-    f" --no-cache --refresh --all-extras --extra={_NAME} --group={_NAME} --only-group={_NAME} --no-group={_NAME}"
-    f" --all-groups"
-    f" --dev --no-dev --only-dev --with=k --package={_NAME} --all-packages --isolated --no-project --seed --system"
-    f" --upgrade"
-    f" --upgrade-package=k --reinstall --reinstall-package=k --resolution={_NAME} --prerelease={_NAME}"
-    f" --index-url={_INDEX}"
-    f" --extra-index-url={_INDEX} --default-index={_INDEX} --index={_INDEX} --no-index --compile-bytecode --no-editable"
-    f" --no-install-project --output-file=w --format={_NAME} --no-hashes --no-header --universal --requirements=r"
-    f" --constraints=r --optional={_NAME} --tag={_NAME} --branch={_NAME} --rev={_NAME} --lfs --app --lib --bare"
-    f" --name={_NAME}"
+    f" -qvpnPU -p={_VERSION} -r=r -c=r -o=w --quiet --verbose --python={_VERSION} --frozen --locked --no-sync"
+    f" --offline --no-cache --refresh --all-extras --extra={_NAME} --group={_NAME} --only-group={_NAME}"
+    f" --no-group={_NAME} --all-groups --dev --no-dev --only-dev --with=k --package={_NAME} --all-packages --isolated"
+    " --no-project --seed --system --upgrade --upgrade-package=k --reinstall --reinstall-package=k"
+    f" --resolution={_NAME} --prerelease={_NAME} --index-url={_INDEX} --extra-index-url={_INDEX}"
+    f" --default-index={_INDEX} --index={_INDEX} --no-index --compile-bytecode --no-editable --no-install-project"
+    f" --output-file=w --format={_NAME} --no-hashes --no-header --universal --requirements=r --constraints=r"
+    f" --optional={_NAME} --tag={_NAME} --branch={_NAME} --rev={_NAME} --lfs --app --lib --bare --name={_NAME}"
     f" --description=t --no-package --author-from={_NAME} --vcs={_NAME} --pin-python --clear --wheel --sdist"
-    f" --out-dir=w"
-    f" --all-platforms --all-versions --only-installed --managed-python --no-managed-python --force --no-sources"
-    f" --bump={_NAME} --short --dry-run --outdated --depth={_NAME} --with-executables-from=k --preview --help --version"
-    f" --script=r"
+    " --out-dir=w --all-platforms --all-versions --only-installed --managed-python --no-managed-python --force"
+    f" --no-sources --bump={_NAME} --short --dry-run --outdated --depth={_NAME} --with-executables-from=k --preview"
+    " --help --version --script=r"
 )
 _JS = (
     " -gDESP --global --save-dev --save-exact --save --dev --legacy-peer-deps --no-audit --no-fund --prefer-offline"
-    " --force"
-    " --frozen-lockfile --immutable --silent --ignore-scripts --production --yes -y --depth=/\\d+/ --json --omit=/\\w+/"
+    " --force --frozen-lockfile --immutable --silent --ignore-scripts --production --yes -y --depth=/\\d+/ --json"
+    " --omit=/\\w+/"
 )
 _PYTEST = (
     " -qvxslh -# -k= -m= -n= -r= -W= --co --collect-only --lf --last-failed --ff --failed-first --nf --sw --maxfail="
     " --tb= --durations= --cov? --cov-report= --no-cov --cov-append --junitxml=w --timeout= --ignore= --deselect="
     " --strict-markers --showlocals --exitfirst --verbose --quiet --capture= --color= --markers --fixtures --runxfail"
-    " --dist= --snapshot-update --update-snapshots --benchmark-only --disable-warnings --asyncio-mode= --version --help"
-    " --doctest-modules --headed --headless --no-headless --slow-mo= --slowmo= --base-url=t --browser= --runslow"
-    " --run-slow --count= --seed= --log-cli-level= --log-level= -p=/no:\\w+/ --full-trace --cache-clear --stepwise"
+    " --dist= --snapshot-update --update-snapshots --benchmark-only --disable-warnings --asyncio-mode= --version"
+    " --help --doctest-modules --headed --headless --no-headless --slow-mo= --slowmo= --base-url=t --browser="
+    " --runslow --run-slow --count= --seed= --log-cli-level= --log-level= -p=/no:\\w+/ --full-trace --cache-clear"
+    " --stepwise"
 )
 _CARGO = (
     " -qvr -p= -F= -j= --quiet --verbose --release --package= --workspace --all --exclude= --lib --bin= --bins"
-    " --example="
-    " --examples --test= --tests --bench= --benches --all-targets --features= --all-features --no-default-features"
-    " --target="
-    " --profile= --manifest-path= --locked --offline --frozen --jobs= --no-run --no-fail-fast --doc --fix --allow-dirty"
-    " --allow-staged --no-deps --open --check --message-format= --accept --review --test-runner=/\\w+/"
-    " --failure-output="
-    " --status-level= --title= -A= -W= -D="
+    " --example= --examples --test= --tests --bench= --benches --all-targets --features= --all-features"
+    " --no-default-features --target= --profile= --manifest-path= --locked --offline --frozen --jobs= --no-run"
+    " --no-fail-fast --doc --fix --allow-dirty --allow-staged --no-deps --open --check --message-format= --accept"
+    " --review --test-runner=/\\w+/ --failure-output= --status-level= --title= -A= -W= -D="
 )
 _GO = (
     " -:v -:x -:race -:cover -:coverprofile=w -:covermode= -:run= -:bench= -:benchmem -:count= -:timeout= -:short"
-    " -:parallel="
-    " -:tags= -:trimpath -:mod=/vendor|mod|readonly/ -:json -:failfast -:shuffle= -:skip= -o=w"
+    " -:parallel= -:tags= -:trimpath -:mod=/vendor|mod|readonly/ -:json -:failfast -:shuffle= -:skip= -o=w"
     " -:ldflags=/(?:(?:-[sw]|-X\\s[\\w.\\x2f]+=[\\w.+-]+)\\s?)+/ -:gcflags=/(?:all=)?(?:-[Nlm]\\s?)+/"
 )
 _GO_PACKAGE = "/[\\w.-]+(?:\\x2f[\\w.-]+)*(?:@[\\w.-]+)?/"
@@ -96,18 +88,17 @@ TABLE = f"""
   tsx ts-node | --version | x | run.project
   bash sh | | q | !shell
   pytest py.test | {_PYTEST} | t* | run.project
-  ruff | -qsenh --fix --unsafe-fixes --no-fix --diff --watch --check --statistics --select= --ignore=
-        --extend-select= --config=
-        --exclude= --line-length= --target-version= --output-format= --format= --preview --no-cache --exit-zero
-        --explain
-        --show-files --show-settings --clean --respect-gitignore --version --help --quiet --verbose | t* | run.project
-  mypy pyright basedpyright ty flake8 pylint black isort vulture codespell lint-imports yamllint | -qvh --version --help
-        --strict --check --diff --quiet --verbose --exclude= --line-length= --ignore= --select= --profile=
-        --python-version=
-        --ignore-missing-imports --show-error-codes --max-line-length= --check-only | t* | run.project
-  tsc eslint prettier vitest jest mocha | -w --watch --run --fix --check --write --noEmit --version --help
-        --coverage --bail
-        --silent --quiet --ci --ext= --max-warnings= --cache --runInBand --passWithNoTests -t= | t* | run.project
+  ruff | -qsenh --fix --unsafe-fixes --no-fix --diff --watch --check --statistics --select= --ignore= --extend-select=
+        --config= --exclude= --line-length= --target-version= --output-format= --format= --preview --no-cache
+        --exit-zero --explain --show-files --show-settings --clean --respect-gitignore --version --help --quiet
+        --verbose | t* | run.project
+  mypy pyright basedpyright ty flake8 pylint black isort vulture codespell lint-imports yamllint | -qvh --version
+        --help --strict --check --diff --quiet --verbose --exclude= --line-length= --ignore= --select= --profile=
+        --python-version= --ignore-missing-imports --show-error-codes --max-line-length= --check-only | t* |
+        run.project
+  tsc eslint prettier vitest jest mocha | -w --watch --run --fix --check --write --noEmit --version --help --coverage
+        --bail --silent --quiet --ci --ext= --max-warnings= --cache --runInBand --passWithNoTests -t= | t* |
+        run.project
   pre-commit prek | --version | @pre-commit | run.project
   mkdocs | --version | @mkdocs | run.project
   marimo | --version | @marimo | run.project
@@ -147,8 +138,7 @@ TABLE = f"""
   publish | | t* | package.publish
 [poetry]
   install update lock sync show check build version | -qvn --no-root --sync --with={_NAMES} --without={_NAMES}
-        --only={_NAMES}
-        --extras={_NAME} --all-extras --dry-run | {_NAME}* {_INSTALL}
+        --only={_NAMES} --extras={_NAME} --all-extras --dry-run | {_NAME}* {_INSTALL}
   add remove | --group={_NAME} --dev -G={_NAME} | k* {_INSTALL}
   run | | $ | run.project
   publish | | t* | package.publish

@@ -22,8 +22,8 @@ _REF = "[\\w@][\\w@~^{}.\\x2f-]*"
 _LOG = (
     " -# -n= -p -u -s -S= -G= -L= -i -w -b -R -M -U= -1 --oneline --graph --all --decorate? --stat? --shortstat"
     " --numstat --summary --name-only --name-status --patch --no-patch --pretty? --format= --abbrev-commit --date="
-    " --since= --until= --author= --grep= --max-count= --merges --no-merges --first-parent --reverse --follow"
-    " --color? --no-color --word-diff? --unified= --diff-filter= --find-renames --no-renames --ignore-all-space"
+    " --since= --until= --author= --grep= --max-count= --merges --no-merges --first-parent --reverse --follow --color?"
+    " --no-color --word-diff? --unified= --diff-filter= --find-renames --no-renames --ignore-all-space"
     " --ignore-space-change --cached --staged --exit-code --quiet --check --tags"
 )
 
@@ -49,13 +49,12 @@ TABLE = f"""
         run.project !git_clone
   fetch pull | -pqtva --all --prune --tags --quiet --rebase? --no-rebase --ff-only --depth= --unshallow --autostash |
         n? /{_REF}/* | run.project !git_fetch
-  push | -fudnqv --all --tags --follow-tags --force --force-with-lease? --delete --dry-run --mirror --prune
-        --quiet --set-upstream --no-verify | n* | run.project !git_push
-  branch | -avrdDmq --all --list --delete --remotes --verbose --show-current --merged? --no-merged? --contains?
-        --sort= --format= | /{_REF}/* | run.project !git_branch
+  push | -fudnqv --all --tags --follow-tags --force --force-with-lease? --delete --dry-run --mirror --prune --quiet
+        --set-upstream --no-verify | n* | run.project !git_push
+  branch | -avrdDmq --all --list --delete --remotes --verbose --show-current --merged? --no-merged? --contains? --sort=
+        --format= | /{_REF}/* | run.project !git_branch
   tag | -aln -m=t --annotate --list --message=t --sort= | /{_REF}/* | run.project
-  checkout | -q -b= --quiet --detach |
-        {_BRANCH}? | run.project
+  checkout | -q -b= --quiet --detach | {_BRANCH}? | run.project
   switch | -q -c= --create= --quiet --detach | /-|{_REF}/? | run.project
   restore | -qSW --staged --worktree --quiet --source= | t* | run.project !git_restore
   reset | -q --soft --mixed --hard --merge --keep --quiet | /{_REF}/* | run.project !git_reset
@@ -65,8 +64,7 @@ TABLE = f"""
   rebase | -q --abort --continue --autostash --onto= | /{_REF}/* | run.project
   cherry-pick revert | -n --no-edit --no-commit --abort --continue | /{_REF}/* | run.project
   stash | -uqk -m=t --include-untracked --keep-index --message=t | /push|pop|apply|list|show|save/?
-        /stash@\\{{\\d+\\}}/? |
-        run.project
+        /stash@\\{{\\d+\\}}/? | run.project
   config | --global --local --get | /{_KEYS}/ /[^!].*/? | run.project
   remote | -v --verbose | @git_remote
   submodule | --init --recursive | /status|update|init/? | git.fetch run.project

@@ -49,21 +49,21 @@ TABLE = """
 ~ true false clear | |
 ~ grep egrep fgrep | -acEFGhHiIlLnoqrRsvwxzP -# -A= -B= -C= -m= -e=e --include= --exclude= --exclude-dir= --color?
         --count --only-matching --recursive --ignore-case --invert-match --line-number --files-with-matches
-        --with-filename --no-filename --word-regexp --extended-regexp --fixed-strings --quiet --max-count=
-        --context= --after-context= --before-context= --regexp=e --line-buffered | p r* | !grep
+        --with-filename --no-filename --word-regexp --extended-regexp --fixed-strings --quiet --max-count= --context=
+        --after-context= --before-context= --regexp=e --line-buffered | p r* | !grep
   rg | -acFHiIlnNoPqSsUuvwx0. -A= -B= -C= -m= -e=e -g= -t= -T= -j= -M= -r= --glob= --iglob= --type= --type-not=
         --type-list --hidden --no-ignore --files-with-matches --count --ignore-case --smart-case --fixed-strings
-        --word-regexp --line-number --no-heading --heading --no-filename --color= --context= --max-count=
-        --max-depth= --multiline --only-matching --invert-match --json --stats --sort= --regexp=e --no-messages
-        --version | p r* | !grep
+        --word-regexp --line-number --no-heading --heading --no-filename --color= --context= --max-count= --max-depth=
+        --multiline --only-matching --invert-match --json --stats --sort= --regexp=e --no-messages --version | p r* |
+        !grep
   fd fdfind | -HIuasgFl1 -e= -t= -E= -d= --hidden --no-ignore --extension= --type= --exclude= --max-depth= | t? l*
   find | | q | !find
   jq | -acCejMnrRsS --arg=2 --argjson=2 --compact-output --raw-output --raw-input --null-input --slurp --sort-keys
         --tab --indent= --exit-status | p r* | !jq
   sed | -nErsuz -e=e -i? --in-place? --expression=e --quiet --regexp-extended | p r* | !sed
   awk | -F= -v=/[a-z]\\w*=[\\w.,:-]*/ | p r* | !awk
-  sort | -bdfghiMnRrVcCmsuz -k= -t= --key= --field-separator= --unique --reverse --numeric-sort
-        --human-numeric-sort --version-sort | r*
+  sort | -bdfghiMnRrVcCmsuz -k= -t= --key= --field-separator= --unique --reverse --numeric-sort --human-numeric-sort
+        --version-sort | r*
   uniq | -cdDiuz -f= -s= -w= --count --repeated --unique | r?
   tee | -aip --append | w*
   base64 | -di -w= --decode --wrap= | r?
