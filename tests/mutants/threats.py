@@ -233,8 +233,10 @@ PLANTED = (
     Planted(
         "I17",
         "core/security/taint.py",
-        'return rest._saw(event.content)._read(f"an answer of the tool {event.name[:100]}", envelope.id)',
-        "return rest._saw(event.content)",
+        "return rest._with_text(event.content)._with_source(\n"
+        '                    f"an answer of the tool {event.name[:100]}", envelope.id\n'
+        "                )",
+        "return rest._with_text(event.content)",
         "tests/security/test_foreign_memory.py::test_recalled_url_is_not_mentioned_by_the_user",
     ),
     Planted(
