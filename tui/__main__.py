@@ -278,7 +278,7 @@ async def connect(options: StartOptions, *, ahead: bool = True) -> ConversationM
     if ahead and not options.demo:
         await runtimes.warm(options.workspace)
     if any(plugin.cards for plugin in manager.factory.plugins):
-        from tui.chat.action_text import use_cards
+        from tui.chat.event_text import use_cards
 
         await asyncio.to_thread(use_cards, manager.factory.plugins)
     return manager

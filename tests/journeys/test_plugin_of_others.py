@@ -74,7 +74,7 @@ def test_without_the_plugin_its_events_are_kept_and_shown_as_they_are(site: Path
 def test_its_events_look_as_it_says(site: Path) -> None:
     program = (
         "from core.plugin_requirements import required\n"
-        "from tui.chat.action_text import call_title, result_of, use_cards\n"
+        "from tui.chat.event_text import call_title, result_of, use_cards\n"
         "use_cards(required(['clock']))\n"
         "from handloom_clock.events import TellTimeAction, TimeObservation\n"
         "print(call_title(TellTimeAction(zone='Asia/Tokyo')))\n"

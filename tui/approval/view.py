@@ -53,9 +53,9 @@ class DiffBody(Static):
 
     def on_resize(self, event: events.Resize) -> None:
         """Draw it for the new width."""
-        from tui.chat.action_text import language_of  # with the first question, not with the first frame
         from tui.chat.diff_view import DiffLines
         from tui.chat.diffs import pieces
+        from tui.chat.event_text import language_of  # with the first question, not with the first frame
 
         styles = self._styles()
         if not styles:

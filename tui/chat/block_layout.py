@@ -1,13 +1,8 @@
-"""Column: which row of the transcript shows what, while most heights are only estimates.
+"""The layout of the chat: which row shows what, while most heights are only estimates.
 
-Heights become exact when their piece comes into sight. The row that the reader looks at is held as an
-Anchor (block, piece, row), never as a number, so what turns out higher or lower above it moves nothing on
-the screen. Costs depend on what is in sight and on the logarithm of the rest. Belongs to one model at one
-width; knows no widget.
-
-Heights of many blocks, so that any row finds its block in logarithmic time.
-
-A Fenwick tree over row counts that also grows and shrinks at its end. Knows neither blocks nor rows' content.
+Heights become exact when their piece becomes visible. The reader's row is kept as an Anchor (block, piece, row), never
+as a number, so a block above it that turns out higher or lower moves nothing on the screen. Costs depend on what is
+visible and on the logarithm of the rest. A `Column` belongs to one model at one width; knows no widget.
 """
 
 from __future__ import annotations
@@ -29,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Heights:
-    """Row counts of blocks 0..n-1 and their running sums."""
+    """Heights of blocks 0..n-1 and their running sums: a Fenwick tree that also grows and shrinks at its end."""
 
     def __init__(self, heights: Iterable[int] = ()) -> None:
         self._heights = array("q", heights)
@@ -53,7 +48,6 @@ class Heights:
             i += i & -i
 
     def append(self, height: int) -> None:
-        """Add a block at the end."""
         i = len(self._tree)
         below, stop = i - 1, i - (i & -i)
         total = height
@@ -64,12 +58,11 @@ class Heights:
         self._tree.append(total)
 
     def pop(self) -> None:
-        """Take the last block away."""
         self._heights.pop()
         self._tree.pop()
 
     def top(self, index: int) -> int:
-        """The row on which block `index` begins; with `index` = n, the number of all rows."""
+        """Return the row on which block `index` begins; for `index` = n, the number of all rows."""
         total = 0
         while index > 0:
             total += self._tree[index]
@@ -78,11 +71,10 @@ class Heights:
 
     @property
     def total(self) -> int:
-        """The number of all rows."""
         return self.top(len(self._heights))
 
     def find(self, row: int) -> tuple[int, int]:
-        """The block that row `row` is in, and which row of it that is; (n, 0) or more beyond the end."""
+        """Return the block of a row, and the row in the block; (n, 0) or more beyond the end."""
         index, size = 0, len(self._tree)
         bit = 1 << (size - 1).bit_length()
         while bit:
@@ -94,12 +86,12 @@ class Heights:
         return index, row
 
 
-LAYOUTS = 512
-"""Blocks whose pieces are kept; a screen shows a few dozen."""
+CACHED_LAYOUTS = 512
+"""Blocks whose layout is kept; a screen shows a few dozen."""
 
 
 class Anchor(NamedTuple):
-    """A row, said so that it survives changes of height above it."""
+    """A row, in a form that survives changes of height above it."""
 
     serial: int
     piece: int
@@ -107,86 +99,80 @@ class Anchor(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What one row shows, and where it comes from."""
+    """What one row shows."""
 
     strip: Strip
     serial: int
-    """Of its block."""
+    """The serial of its block."""
     piece: Piece
     number: int
-    """The place of the piece in its block."""
+    """The number of the piece in its block."""
     at: int
-    """Which row of the piece it is."""
+    """The row in the piece."""
 
 
 class Layout:
     """The pieces of one block at one version, and their heights: estimates until they are measured."""
 
     def __init__(self, version: int, pieces: list[Piece], before: Layout | None, renderer: Renderer) -> None:
-        """Pieces that are as they were in the layout `before` keep their heights."""
-        kept = 0
+        """Leading pieces that are the same as in the layout `before` keep their heights."""
+        same = 0
         if before is not None:
-            while kept < min(len(pieces), len(before.pieces)) and pieces[kept] == before.pieces[kept]:
-                kept += 1
+            while same < min(len(pieces), len(before.pieces)) and pieces[same] == before.pieces[same]:
+                same += 1
         self.version = version
         self.pieces: list[Piece] = pieces
-        self.heights: list[int] = before.heights[:kept] if before is not None else []
-        self.exact: list[bool] = before.exact[:kept] if before is not None else []
-        self.same = sum(self.heights)
-        """Leading rows that are as they were before."""
-        self.heights += [renderer.estimate(piece) for piece in pieces[kept:]]
-        self.exact += [False] * (len(pieces) - kept)
+        self.heights: list[int] = before.heights[:same] if before is not None else []
+        self.is_exact: list[bool] = before.is_exact[:same] if before is not None else []
+        self.same_rows = sum(self.heights)
+        """Leading rows that are the same as before."""
+        self.heights += [renderer.estimate(piece) for piece in pieces[same:]]
+        self.is_exact += [False] * (len(pieces) - same)
         self._ends: list[int] | None = None
 
     @property
     def ends(self) -> list[int]:
-        """For each piece the row after its last, counted from the block's first."""
+        """For each piece, the row after its last, counted from the block's first."""
         if self._ends is None:
             self._ends = list(accumulate(self.heights))
         return self._ends
 
     @property
     def height(self) -> int:
-        """Rows of the block."""
         return self.ends[-1]
 
-    def measured(self, piece: int, height: int) -> None:
-        """Note the exact height of a piece."""
-        self.exact[piece] = True
+    def set_height(self, piece: int, height: int) -> None:
+        self.is_exact[piece] = True
         if self.heights[piece] != height:
             self.heights[piece] = height
             self._ends = None
 
     def find(self, row: int) -> tuple[int, int]:
-        """The piece that a row of the block is in, and which row of the piece it is."""
+        """Return the piece of a row of the block, and the row in the piece."""
         piece = min(bisect_right(self.ends, row), len(self.ends) - 1)
         return piece, max(0, min(row - self.ends[piece] + self.heights[piece], self.heights[piece] - 1))
 
 
 class Column:
-    """Where every block of a model stands at one width."""
+    """The rows of all blocks of a model at one width."""
 
     def __init__(self, model: ChatModel, renderer: Renderer) -> None:
         self.model = model
         self._renderer = renderer
         self._layouts: OrderedDict[Block, Layout] = OrderedDict()
-        self._base = 0
-        self._durable = 0
+        self.base = 0
+        """The serial of the first block."""
+        self._stored = 0
         self._tail: list[Block] = []
         self.heights = Heights()
         self._build()
 
-    @property
-    def base(self) -> int:
-        """The serial of the first block."""
-        return self._base
-
     def block(self, index: int) -> Block:
-        """The block at a place, the transient ones after the durable ones."""
-        return self.model.blocks[index] if index < self._durable else self._tail[index - self._durable]
+        """Return the block at an index; transient ones come after stored ones."""
+        return self.model.blocks[index] if index < self._stored else self._tail[index - self._stored]
 
     def restyle(self, renderer: Renderer) -> None:
-        """Draw with another renderer from now on; laid out otherwise, all heights are estimates again."""
+        """Draw with another renderer; with another width, all heights are estimates again."""
         same = (renderer.width, renderer.split) == (self._renderer.width, self._renderer.split)
         self._renderer = renderer
         if not same:
@@ -194,87 +180,87 @@ class Column:
             self._build()
 
     def sync(self) -> int | None:
-        """Take in what changed in the model; the first row that differs now, None where all may."""
+        """Apply what changed in the model. Returns the first row that differs; None if all may."""
         blocks = self.model.blocks
         touched, self.model.touched = self.model.touched, set()
-        if self._durable and (self._moves != self.model.moves or blocks[0].serial != self._base):
+        if self._stored and (self._moves != self.model.moves or blocks[0].serial != self.base):
             self._build()
             return None
-        known = self._durable
+        known = self._stored
         for _ in self._tail:
             self.heights.pop()
         if not known and blocks:
-            self._base = blocks[0].serial
+            self.base = blocks[0].serial
         dirty = []
         for block in touched:
-            index = block.serial - self._base
+            index = block.serial - self.base
             if 0 <= index < known:
-                self.heights[index] = self._guess(block)
-                dirty.append(self.heights.top(index) + self._same(block))
+                self.heights[index] = self._estimate(block)
+                dirty.append(self.heights.top(index) + self._same_rows(block))
         self._tail = self.model.tail
         for block in (*blocks[known:], *self._tail):
-            self.heights.append(self._guess(block))
-        self._durable = len(blocks)
+            self.heights.append(self._estimate(block))
+        self._stored = len(blocks)
         dirty.append(self.heights.top(known))
         if known < len(self.heights):
-            dirty[-1] += self._same(self.block(known))
+            dirty[-1] += self._same_rows(self.block(known))
         return min(dirty)
 
-    def _same(self, block: Block) -> int:
-        return self._layouts[block].same if block in self._layouts else 0
+    def _same_rows(self, block: Block) -> int:
+        return self._layouts[block].same_rows if block in self._layouts else 0
 
     def _build(self) -> None:
         width = self._renderer.column
         self._moves = self.model.moves
         self._tail = self.model.tail
-        self._durable = len(self.model.blocks)
-        self._base = self.model.blocks[0].serial if self.model.blocks else 0
+        self._stored = len(self.model.blocks)
+        self.base = self.model.blocks[0].serial if self.model.blocks else 0
         heights = [block.lines + block.chars // width for block in self.model.blocks]
         self.heights = Heights(heights + [block.lines + block.chars // width for block in self._tail])
         for block, layout in self._layouts.items():
-            index = block.serial - self._base
-            if 0 <= index < self._durable and self.model.blocks[index] is block and layout.version == block.version:
+            index = block.serial - self.base
+            if 0 <= index < self._stored and self.model.blocks[index] is block and layout.version == block.version:
                 self.heights[index] = layout.height
 
-    def _guess(self, block: Block) -> int:
+    def _estimate(self, block: Block) -> int:
         if block in self._layouts:
             return self._layout(block).height
         return block.lines + block.chars // self._renderer.column
 
     def _layout(self, block: Block) -> Layout:
-        """The pieces of a block; what did not change since the last version keeps its height."""
+        """Return the layout of a block; pieces that did not change since the last version keep their height."""
         layout = self._layouts.get(block)
         if layout is not None and layout.version == block.version:
             self._layouts.move_to_end(block)
             return layout
         layout = Layout(block.version, block.pieces(self._renderer.split), layout, self._renderer)
         self._layouts[block] = layout
-        if len(self._layouts) > LAYOUTS:
+        if len(self._layouts) > CACHED_LAYOUTS:
             self._layouts.popitem(last=False)
         return layout
 
     def _measure(self, index: int, piece: int) -> int:
-        """The exact height of a piece, which becomes known by this."""
+        """Measure a piece, and return its height."""
         layout = self._layout(self.block(index))
-        if not layout.exact[piece]:
-            layout.measured(piece, len(self._renderer.strips(layout.pieces[piece])))
+        if not layout.is_exact[piece]:
+            layout.set_height(piece, len(self._renderer.strips(layout.pieces[piece])))
         return layout.heights[piece]
 
     def _settle_height(self, index: int) -> None:
         self.heights[index] = self._layout(self.block(index)).height
 
     def anchor(self, row: int) -> Anchor:
-        """The anchor of a row."""
+        """Return the anchor of a row."""
         index, within = self.heights.find(max(0, row))
         if index >= len(self.heights):
-            return Anchor(self._base + len(self.heights), 0, 0)
+            return Anchor(self.base + len(self.heights), 0, 0)
         layout = self._layout(self.block(index))
         self._settle_height(index)
-        return Anchor(self._base + index, *layout.find(within))
+        return Anchor(self.base + index, *layout.find(within))
 
     def row(self, anchor: Anchor) -> int:
-        """Where an anchor stands now."""
-        index = anchor.serial - self._base
+        """Return the current row of an anchor."""
+        index = anchor.serial - self.base
         if not 0 <= index < len(self.heights):
             return 0 if index < 0 else self.heights.total
         layout = self._layout(self.block(index))
@@ -284,13 +270,13 @@ class Column:
         return self.heights.top(index) + within
 
     def settle(self, anchor: Anchor | None, height: int) -> int:
-        """Make the heights in sight exact; the row that is then on top.
+        """Measure what is visible, and return the row that is then on top.
 
-        `anchor` is what stands on top; None keeps the end at the bottom.
+        `anchor` is the row to be on top; None keeps the end at the bottom.
         """
         if anchor is not None:
             seen = -anchor.row
-            for index, piece in self._forward(anchor.serial - self._base, anchor.piece):
+            for index, piece in self._forward(anchor.serial - self.base, anchor.piece):
                 seen += self._measure(index, piece)
                 if seen >= height:
                     self._settle_height(index)
@@ -319,7 +305,7 @@ class Column:
             self._settle_height(index)
 
     def strip(self, row: int) -> Row | None:
-        """What a row shows; None beyond the end."""
+        """Return what a row shows; None beyond the end."""
         index, within = self.heights.find(row)
         if index >= len(self.heights):
             return None
@@ -328,18 +314,17 @@ class Column:
         piece = layout.pieces[place]
         strips = self._renderer.strips(piece)
         at = min(at, len(strips) - 1)
-        return Row(strips[at], self._base + index, piece, place, at)
+        return Row(strips[at], self.base + index, piece, place, at)
 
     def pieces(self, serial: int) -> list[Piece]:
-        """The pieces of a block."""
-        return self._layout(self.block(serial - self._base)).pieces
+        return self._layout(self.block(serial - self.base)).pieces
 
     def rows_of(self, piece: Piece) -> list[Strip]:
-        """A piece as it is drawn."""
+        """Return the rows of a piece."""
         return self._renderer.strips(piece)
 
     def extent(self, serial: int) -> tuple[int, int]:
-        """The first row of a block and the row after its last."""
-        index = serial - self._base
+        """Return the first row of a block and the row after its last."""
+        index = serial - self.base
         top = self.heights.top(index)
         return top, top + self.heights[index]

@@ -1,8 +1,7 @@
-"""Blocks: the things that a conversation is shown as, one after another.
+"""The blocks of the chat: one for each thing that was said or done.
 
-A block keeps its text and no drawing: pieces and strips are caches with a limit, elsewhere. Whoever changes
-a block calls `touch`, which is what tells a view to draw it anew. Text is clean when it comes in. Knows no
-terminal.
+A block keeps its text and no drawing: pieces and strips are cached elsewhere. Whoever changes a block calls `touch`, so
+that views draw it again. The text is clean. Knows no terminal.
 """
 
 from __future__ import annotations
@@ -15,10 +14,9 @@ from tui.chat.text_pieces import BLANK, MarkdownSplitter, Piece, PieceKind, lite
 from tui.i18n import counted
 
 THOUGHT_CHARS = 90
-"""A thought up to this long is shown whole, a longer one as its first line until it is unfolded."""
+"""A thought up to this length is shown whole, a longer one as its first line until it is unfolded."""
 
-ROWS_OF_A_PICTURE = 12
-"""A guess, until one is in sight."""
+PICTURE_ROWS_ESTIMATE = 12
 
 
 class Kind(StrEnum):
@@ -34,16 +32,16 @@ class Kind(StrEnum):
     STATUS = "status"
     DETAIL = "detail"
     UNDONE = "undone"
-    """Stands for blocks that were undone."""
+    """A line in place of blocks that were undone."""
 
 
 class Mark(StrEnum):
-    """How something stands that was to be done."""
+    """The state of an action."""
 
     NONE = "none"
     RUNNING = "running"
     AWAITING = "awaiting"
-    """It waits for the user's consent."""
+    """It waits for the user's approval."""
     OK = "ok"
     FAILED = "failed"
     INTERRUPTED = "interrupted"
@@ -64,31 +62,31 @@ class Block:
     shown: int = 4
     """Lines of the body that a folded tool block shows: the last ones of output, the first ones of a diff."""
     language: str = ""
-    """What the body is written in, by the name or the ending of a file of it."""
+    """The language of the body, by name or file extension."""
     path: str = ""
-    """The file that it is about; the title ends in it."""
+    """The file that the title ends in."""
     folded: bool = True
     open: MarkdownSplitter | None = None
-    """Set while the text still streams in; `text` is empty until then."""
+    """Set while the text streams in; `text` is empty until then."""
     serial: int = 0
-    """Place in the model; neighbours differ by one. Older blocks that come in later get smaller ones."""
+    """The place in the model; neighbours differ by one. Older blocks that are loaded later get smaller ones."""
     event_id: int = -1
-    """The event that it began with; -1 where it shows none that is stored."""
+    """The event that it began with; -1 if that is not stored."""
     result_id: int = -1
-    """The event whose result it shows; -1 where it shows none."""
+    """The event whose result it shows; -1 if none."""
     version: int = 0
-    behind: tuple[Block, ...] = ()
-    """The blocks that it stands for."""
+    undone: tuple[Block, ...] = ()
+    """The undone blocks that it replaces."""
     pictures: tuple[str, ...] = ()
-    """References of what it shows."""
+    """References of its pictures."""
     pictures_fold: bool = False
-    """Whether the pictures are folded away with the rest."""
+    """Whether the pictures are folded with the rest."""
     lines: int = 0
-    """Lines that it shows, before any wrapping; with `chars`, what a height is estimated from."""
+    """Lines that it shows, before wrapping; its height is estimated from this and `chars`."""
     chars: int = 0
 
     def touch(self) -> None:
-        """Note that something changed."""
+        """Note a change."""
         self.version += 1
         if self.open is not None:
             self.lines, self.chars = self.open.newlines + 2, self.open.chars
@@ -98,17 +96,16 @@ class Block:
         elif self.kind is Kind.THOUGHT and self.folded:
             self.lines, self.chars = 2, 0
         elif self.kind is Kind.UNDONE:
-            self.lines = 2 + (0 if self.folded else sum(block.lines for block in self.behind))
-            self.chars = 0 if self.folded else sum(block.chars for block in self.behind)
+            self.lines = 2 + (0 if self.folded else sum(block.lines for block in self.undone))
+            self.chars = 0 if self.folded else sum(block.chars for block in self.undone)
         else:
             self.lines, self.chars = self._line_count() + (2 if self.title else 1), len(self.text)
-        self.lines += ROWS_OF_A_PICTURE * len(self._shown_pictures)
+        self.lines += PICTURE_ROWS_ESTIMATE * len(self._shown_pictures)
 
     @property
     def can_fold(self) -> bool:
-        """Whether folding makes a difference."""
         if self.kind is Kind.UNDONE:
-            return bool(self.behind)
+            return bool(self.undone)
         if self.kind is Kind.TOOL:
             hides = self._line_count() > self.shown or (self.pictures_fold and bool(self.pictures))
             return hides or "\n" in self.title or len(self.title) > THOUGHT_CHARS
@@ -116,39 +113,39 @@ class Block:
 
     @property
     def is_answer(self) -> bool:
-        """Whether it is something that the agent says to the user."""
+        """Whether it is a message of the agent to the user."""
         return self.kind in (Kind.AGENT, Kind.FINISH) and bool(self.text)
 
     def plain(self) -> str:
-        """All of it as text, for the clipboard."""
-        behind = (block.plain() for block in self.behind)
-        return "\n".join(part for part in (self.title, self.text, *behind) if part)
+        """Return all of its text, for the clipboard."""
+        undone = (block.plain() for block in self.undone)
+        return "\n".join(part for part in (self.title, self.text, *undone) if part)
 
     def pieces(self, split: bool = False) -> list[Piece]:
-        """What there is to draw, the blank line below it included; `split` has differences side by side."""
+        """Return what is to be drawn, including the blank line below; `split` shows diffs side by side."""
         if self.open is not None:
             return [*self.open.pieces(), BLANK]
         match self.kind:
             case Kind.TOOL:
-                found = self._tool_pieces(split)
+                pieces = self._tool_pieces(split)
             case Kind.AGENT:
-                found = markdown(self.text)
+                pieces = markdown(self.text)
             case Kind.FINISH | Kind.ERROR:
-                found = [Piece(PieceKind.TITLE_WHOLE, self.title, self.mark, meta=self.meta)]
-                found += markdown(self.text) if self.kind is Kind.FINISH else self._literal(self.text.split("\n"))
+                pieces = [Piece(PieceKind.TITLE_WHOLE, self.title, self.mark, meta=self.meta)]
+                pieces += markdown(self.text) if self.kind is Kind.FINISH else self._literal(self.text.split("\n"))
             case Kind.THOUGHT if self.folded and self.can_fold:
-                found = [Piece(PieceKind.TITLE, self.text.strip(), self.kind)]
+                pieces = [Piece(PieceKind.TITLE, self.text.strip(), self.kind)]
             case Kind.UNDONE:
-                found = [Piece(PieceKind.TITLE_WHOLE, self.title, Kind.NOTE)]
-                lines = [] if self.folded else "\n\n".join(block.plain() for block in self.behind).split("\n")
-                found += literal(lines, PieceKind.TEXT, Kind.THOUGHT) if lines else []
+                pieces = [Piece(PieceKind.TITLE_WHOLE, self.title, Kind.NOTE)]
+                lines = [] if self.folded else "\n\n".join(block.plain() for block in self.undone).split("\n")
+                pieces += literal(lines, PieceKind.TEXT, Kind.THOUGHT) if lines else []
             case Kind.NOTE | Kind.STATUS | Kind.DETAIL:
                 tone = self.mark if self.mark is Mark.FAILED else self.kind
-                found = [Piece(PieceKind.TITLE_WHOLE, self.title, tone, meta=self.meta)]
+                pieces = [Piece(PieceKind.TITLE_WHOLE, self.title, tone, meta=self.meta)]
             case _:
-                found = literal(self.text.split("\n"), PieceKind.TEXT, self.kind)
-        found += [Piece(PieceKind.PICTURE, picture, self.kind) for picture in self._shown_pictures]
-        return [*found, BLANK]
+                pieces = literal(self.text.split("\n"), PieceKind.TEXT, self.kind)
+        pieces += [Piece(PieceKind.PICTURE, picture, self.kind) for picture in self._shown_pictures]
+        return [*pieces, BLANK]
 
     @property
     def _shown_pictures(self) -> tuple[str, ...]:
@@ -158,21 +155,21 @@ class Block:
         is_diff = self.body is PieceKind.DIFF
         kind = PieceKind.TITLE_PATH if self.path else PieceKind.TITLE
         title = Piece(kind if self.folded else PieceKind.TITLE_WHOLE, self.title, self.mark, meta=self.meta)
-        found = [title._replace(wide=is_diff)]
+        head = title._replace(wide=is_diff)
         if not self.text:
-            return found
+            return [head]
         lines = self.text.split("\n")
         hidden = len(lines) - self.shown
         if self.folded and hidden > 0:
             lines = lines[hidden:] if self.body is PieceKind.OUTPUT else lines[: self.shown]
         body = diffs.pieces(lines, self.language, split) if is_diff else self._literal(lines)
         if not self.folded or hidden <= 0:
-            return found + body
+            return [head, *body]
         if self.body is PieceKind.PLAN:
-            return found  # its title says how far it came
-        said = counted(hidden, "… {n} more line", "… {n} more lines")
-        say = Piece(PieceKind.HIDDEN, said, self.kind, wide=is_diff)
-        return [*found, say, *body] if self.body is PieceKind.OUTPUT else [*found, *body, say]
+            return [head]  # the title has the number of finished tasks
+        more = counted(hidden, "… {n} more line", "… {n} more lines")
+        rest = Piece(PieceKind.HIDDEN, more, self.kind, wide=is_diff)
+        return [head, rest, *body] if self.body is PieceKind.OUTPUT else [head, *body, rest]
 
     def _literal(self, lines: list[str]) -> list[Piece]:
         if lines == [""]:

@@ -1,10 +1,9 @@
-"""Canvas: the transcript drawn, and the reader's place in it.
+"""Draws the chat and keeps the reader's place in it.
 
-Draws line by line what `Column` says and nothing else, so a frame costs what is in sight, however long the
-conversation is. Follows the end until the reader moves; then the reader's row stays where it is, whatever
-grows above or below. Changes are drawn at most FRAMES_PER_S times a second, only their rows, and an idle
-view draws nothing. Imports no `core`: a model is handed in by `attach`, and the view keeps its place in
-each of them. What the reader can do is `view.ChatView`.
+Draws line by line what `Column` says, so a frame costs what is visible, however long the conversation is. Follows the
+end until the reader scrolls; then the reader's row stays in place, whatever grows above or below. Changes are drawn at
+most FRAMES_PER_S times a second, only their rows, and an idle view draws nothing. Imports no `core`: a model is passed
+to `attach`, and the view keeps its place in each model.
 """
 
 from __future__ import annotations
@@ -21,9 +20,8 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tui.chat.block_layout import Anchor, Column, Row
-from tui.chat.overlays import selected, side_at, with_chip, with_cursor
-from tui.chat.renderer import COLUMN, Renderer
-from tui.chat.styles import ROLES
+from tui.chat.overlays import selected_text, side_at, with_chip, with_cursor
+from tui.chat.renderer import COLUMN, ROLES, Renderer
 from tui.find.pane_search import with_marks
 from tui.i18n import _
 from tui.workspace.line_view import set_lines
@@ -37,25 +35,24 @@ if TYPE_CHECKING:
 
 FRAMES_PER_S = 20
 EMPTY = _("No messages yet")
-SELECTED_ROWS = 10_000
-"""Rows that one selection can copy; a larger one is a matter for export."""
-
-SPLIT_FROM = 120
-"""Cells of the pane from which differences stand side by side, unless the reader wants them otherwise."""
-SPLIT_MIN = 60
-"""Below this two sides are too narrow to be read."""
+MAX_SELECTED_ROWS = 10_000
+"""Rows that one selection can copy; for more there is the export."""
+AUTO_SPLIT_WIDTH = 120
+"""Cells of the pane from which diffs are shown side by side, unless the reader chose otherwise."""
+MIN_SPLIT_WIDTH = 60
+"""Below this, two sides are too narrow to read."""
 
 
 class ReaderPlace:
-    """Where the reader is in one model."""
+    """The reader's place in one model."""
 
     def __init__(self, column: Column) -> None:
         self.column = column
         self.top: Anchor | None = None
-        """What stands on top; None follows the end."""
+        """The row on top; None follows the end."""
         self.cursor: Block | None = None
         self.last_seen = 0
-        """The serial of the newest block when the end was last in sight."""
+        """The serial of the newest block when the end was last visible."""
 
 
 class Canvas(ScrollView, can_focus=True):
@@ -69,16 +66,14 @@ class Canvas(ScrollView, can_focus=True):
         self.renderer: Renderer | None = None
         self.styles_used: dict[str, Style] = {}
         self.side_by_side: bool | None = None
-        """Whether differences stand side by side; None leaves it to the width."""
+        """Whether diffs are shown side by side; None decides by the width."""
         self._moving = False
         self._flush_wanted = False
         self._flushed_at = 0.0
         self._chip_shown = 0
 
-    # What is shown
-
     def attach(self, model: ChatModel | None) -> None:
-        """Show another conversation, at the place where the reader left it; None shows nothing."""
+        """Show another conversation at the place where the reader left it; None shows nothing."""
         if self._model is not None:
             self._model.changed = None
         self._model, self.place = model, None
@@ -89,24 +84,24 @@ class Canvas(ScrollView, can_focus=True):
 
     @property
     def follows(self) -> bool:
-        """Whether the end stays in sight."""
+        """Whether the end stays visible."""
         return self.place is None or self.place.top is None
 
     @property
-    def current(self) -> bool:
+    def is_current(self) -> bool:
         """Whether all changes of the model are on the screen."""
         return not self._flush_wanted
 
     @property
     def unseen(self) -> int:
-        """How many blocks came since the reader left the end."""
+        """The number of blocks that were added since the reader left the end."""
         if self.place is None or self.place.top is None or not self.place.column.model.blocks:
             return 0
         return self.place.column.model.blocks[-1].serial - self.place.last_seen
 
     @property
     def cursor(self) -> Block | None:
-        """The block under the block cursor."""
+        """The block under the cursor."""
         return self.place.cursor if self.place is not None else None
 
     def _open_place(self) -> None:
@@ -124,7 +119,7 @@ class Canvas(ScrollView, can_focus=True):
         self._settle()
 
     def on_mount(self) -> None:
-        """A theme's component styles may come after `notify_style_update`: those of 16 colours do."""
+        # A theme's component styles may change after `notify_style_update`: those of 16 colours do.
         self.app.theme_changed_signal.subscribe(self, lambda _theme: self.call_after_refresh(self._restyle))
 
     def on_resize(self) -> None:
@@ -135,12 +130,14 @@ class Canvas(ScrollView, can_focus=True):
         self._restyle()
 
     def _restyle(self) -> None:
-        """Draw anew where the width or the theme is another one."""
+        """Draw everything again if the width or the theme has changed."""
         width = self.scrollable_content_region.width
         if width <= 0 or not self.is_mounted:
             return
         styles = {role: self.get_component_rich_style(f"chat--{role}") for role in ROLES}
-        split = width >= SPLIT_MIN and (width >= SPLIT_FROM if self.side_by_side is None else self.side_by_side)
+        split = width >= MIN_SPLIT_WIDTH and (
+            width >= AUTO_SPLIT_WIDTH if self.side_by_side is None else self.side_by_side
+        )
         drawn = (self.renderer.width, self.renderer.split) if self.renderer is not None else None
         if drawn == (width, split) and styles == self.styles_used:
             self._settle()
@@ -149,8 +146,6 @@ class Canvas(ScrollView, can_focus=True):
         self.renderer = Renderer(width, styles, getattr(self.app, "reading_width", COLUMN), split=split)
         self._open_place()
         self.refresh()
-
-    # What changes
 
     def _model_changed(self) -> None:
         if self._flush_wanted:
@@ -184,20 +179,20 @@ class Canvas(ScrollView, can_focus=True):
         self._refresh_chip()
 
     def before_sync(self, model: ChatModel) -> None:
-        """The model's changes are about to be taken in."""
+        """Called before the model's changes are applied."""
 
     def after_sync(self) -> None:
-        """They have been."""
+        """Called after the model's changes were applied."""
 
-    def held(self) -> None:
-        """The reader has been put at a row."""
+    def scrolled(self) -> None:
+        """Called after the reader scrolled."""
 
     def _refresh_chip(self) -> None:
         if self.unseen != self._chip_shown:
             self.refresh(Region(0, self.size.height - 1, self.size.width, 1))
 
     def _settle(self) -> None:
-        """Make exact what is in sight, and put the scroll position where the reader is."""
+        """Measure what is visible, and scroll to the place of the reader."""
         place = self.place
         height = self.scrollable_content_region.height
         if place is None or height <= 0:
@@ -218,10 +213,10 @@ class Canvas(ScrollView, can_focus=True):
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
         if not self._moving and round(old_value) != round(new_value):
-            self._hold(round(new_value))
+            self._scroll_to_row(round(new_value))
 
-    def _hold(self, row: int) -> None:
-        """Have the reader at a row, or at the end where that is as far as it goes."""
+    def _scroll_to_row(self, row: int) -> None:
+        """Scroll to a row, or to the end if the row is beyond the last screen."""
         place = self.place
         if place is None:
             return
@@ -229,9 +224,7 @@ class Canvas(ScrollView, can_focus=True):
         place.top = None if row >= last else place.column.anchor(max(0, row))
         self._settle()
         self._refresh_chip()
-        self.held()
-
-    # What is drawn
+        self.scrolled()
 
     def render_line(self, y: int) -> Strip:
         width, height = self.scrollable_content_region.size
@@ -239,14 +232,14 @@ class Canvas(ScrollView, can_focus=True):
         place, renderer = self.place, self.renderer
         if place is None or renderer is None or not len(place.column.heights):
             return self._empty_line(y, width, height)
-        found = place.column.strip(row)
-        if found is None:
+        shown = place.column.strip(row)
+        if shown is None:
             return Strip.blank(width, self.styles_used["text"])
-        strip = self.overlaid(found, row)
+        strip = self.with_overlays(shown, row)
         if (selection := self.text_selection) is not None and (span := selection.get_span(row)) is not None:
             style = self.screen.get_component_rich_style("screen--selection")
             strip = with_marks(strip, [span], style)
-        # of a copy: what the screen makes of a strip stays with it, and what was drawn is kept for long
+        # A copy, because Textual caches in a strip what it makes of it, and drawn strips are kept for long.
         strip = Strip(list(strip), strip.cell_length).apply_offsets(0, row)
         if y == height - 1:
             self._chip_shown = self.unseen
@@ -255,15 +248,15 @@ class Canvas(ScrollView, can_focus=True):
                 strip = with_chip(strip, f" {new} ", self.styles_used["chip"])
         return strip
 
-    def overlaid(self, found: Row, row: int) -> Strip:
-        """A row with what the reader has put on it: the mark of the block cursor."""
+    def with_overlays(self, shown: Row, row: int) -> Strip:
+        """Add the mark of the block cursor to a row."""
         place, renderer = self.place, self.renderer
         cursor = place.cursor if place is not None and self.has_focus else None
-        if renderer is None or place is None or cursor is None or cursor.serial != found.serial:
-            return found.strip
-        if row >= place.column.extent(found.serial)[1] - 1:
-            return found.strip
-        return with_cursor(found.strip, renderer.left_of(found.piece) - 1, self.styles_used["cursor"])
+        if renderer is None or place is None or cursor is None or cursor.serial != shown.serial:
+            return shown.strip
+        if row >= place.column.extent(shown.serial)[1] - 1:
+            return shown.strip
+        return with_cursor(shown.strip, renderer.left_of(shown.piece) - 1, self.styles_used["cursor"])
 
     def _empty_line(self, y: int, width: int, height: int) -> Strip:
         lines = [EMPTY] if cell_len(EMPTY) <= width else re.split(r"(?<=[.。])\s*(?=\S)", EMPTY)
@@ -273,7 +266,7 @@ class Canvas(ScrollView, can_focus=True):
         return Strip([Segment(text, self.styles_used["muted"])]).adjust_cell_length(width)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """The selected rows as text, without margins, line numbers and other gutters."""
+        """Return the selected text, without margins, line numbers and other gutters."""
         place = self.place
         if place is None:
             return None
@@ -282,10 +275,10 @@ class Canvas(ScrollView, can_focus=True):
         began = place.column.strip(first)
         side = side_at(began.strip, selection.start.x if selection.start is not None else 0) if began else ""
         lines = []
-        for row in range(first, min(last + 1, first + SELECTED_ROWS)):
-            found, span = place.column.strip(row), selection.get_span(row)
-            if found is not None and span is not None:
-                lines.append(selected(found.strip, span, side))
+        for row in range(first, min(last + 1, first + MAX_SELECTED_ROWS)):
+            shown, span = place.column.strip(row), selection.get_span(row)
+            if shown is not None and span is not None:
+                lines.append(selected_text(shown.strip, span, side))
         return "\n".join(lines), "\n"
 
     def watch_has_focus(self, _has_focus: bool) -> None:

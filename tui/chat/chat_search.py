@@ -1,16 +1,15 @@
-"""Search in the transcript: counts the matches in all blocks, and finds their place in what is drawn.
+"""Search in the chat: counts the hits in all blocks, and locates visible ones in what is drawn.
 
-`BlockSearch` searches the text of blocks, folded or not, and keeps only counts, so that a match in every one of
-100,000 blocks costs little. It works in portions, from the newest block back, and takes in blocks that are added later.
-`Finder` implements `tui.find.pane_search.Findable` for `ChatView`: only matches on the screen are located in what is
-drawn, and a block unfolds when the user goes to a match in it.
+`BlockSearch` searches the text of blocks, folded or not, and keeps only counts, so that hits in 100,000 blocks cost
+little. It works in slices, from the newest block back, and includes blocks that are added later. `Finder` implements
+`tui.find.pane_search.Findable` for `ChatView`; a block unfolds when the user goes to a hit in it.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, islice
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
@@ -42,21 +41,21 @@ if TYPE_CHECKING:
     from tui.chat.model import ChatModel
     from tui.chat.text_pieces import Piece
 
-AT_ONCE = 64 * 1024
+CHARS_AT_ONCE = 64 * 1024
 """Characters that are searched between two looks at the clock; a millisecond."""
-EXACT_BLOCKS, EXACT_HITS = 200, 100
-"""How many blocks with hits are shown hit by hit on the map, and how many hits of each."""
-ROW = 80
-"""About how many characters a row of text has."""
-A_BLOCK = 1024
-"""What a block costs by itself, in characters."""
+MARKED_BLOCKS, MARKED_HITS = 200, 100
+"""Up to so many blocks with hits, each hit is marked in the scrollbar, and so many hits of a block."""
+ROW_CHARS = 80
+"""About how many characters a row has."""
+BLOCK_COST = 1024
+"""The cost of searching an empty block, in characters."""
 
 Span = tuple[int, int, int]
-"""Row of a piece, and the characters of it from where to where."""
+"""A row of a piece, and the first and last character."""
 
 
 class Hit(NamedTuple):
-    """One place where the text stands."""
+    """A hit, as the serial of its block and its number in the block."""
 
     serial: int
     nth: int
@@ -72,47 +71,47 @@ class BlockSearch:
         self._counts: dict[int, int] = {}
         self._serials: list[int] | None = None
         self._sums: list[int] = []
-        """Hits up to each of the serials; empty until asked for."""
+        """Hits up to each of the serials; empty until needed."""
         self._places: dict[int, list[float]] = {}
-        """Of blocks with hits, how far down their text each one stands, from 0 to 1."""
-        self._low = model.blocks[-1].serial + 1 if model.blocks else 0
-        self._high = self._low - 1
+        """How far down the text of a block each hit is, from 0 to 1."""
+        self._first = model.blocks[-1].serial + 1 if model.blocks else 0
+        self._last = self._first - 1
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether every block has been searched."""
         blocks = self._model.blocks
-        return not blocks or (blocks[0].serial >= self._low and blocks[-1].serial <= self._high)
+        return not blocks or (blocks[0].serial >= self._first and blocks[-1].serial <= self._last)
 
-    def go_on(self, until: float, clock: Callable[[], float]) -> None:
-        """Search blocks until then."""
-        while not self.complete:
-            left = AT_ONCE
+    def work(self, until: float) -> None:
+        """Search blocks until this time."""
+        while not self.is_complete:
+            left = CHARS_AT_ONCE
             while left > 0 and (block := self._next()) is not None:
-                self._look_at(block)
-                left -= len(block.text) + A_BLOCK
-            if clock() >= until:
+                self._search(block)
+                left -= len(block.text) + BLOCK_COST
+            if monotonic() >= until:
                 return
 
     def _next(self) -> Block | None:
-        """The next block to search: new ones first, then back to the oldest."""
+        """Return the next block to search: new ones first, then back to the oldest."""
         blocks = self._model.blocks
-        if self.complete:
+        if self.is_complete:
             return None
         base = blocks[0].serial
-        if blocks[-1].serial > self._high:
-            self._high += 1
-            return blocks[self._high - base]
-        self._low -= 1
-        return blocks[self._low - base]
+        if blocks[-1].serial > self._last:
+            self._last += 1
+            return blocks[self._last - base]
+        self._first -= 1
+        return blocks[self._first - base]
 
-    def again(self, blocks: Iterable[Block]) -> None:
-        """Search blocks once more that changed."""
+    def search_again(self, blocks: Iterable[Block]) -> None:
+        """Search blocks again that have changed."""
         for block in blocks:
-            if self._low <= block.serial <= self._high:
-                self._look_at(block)
+            if self._first <= block.serial <= self._last:
+                self._search(block)
 
-    def _look_at(self, block: Block) -> None:
+    def _search(self, block: Block) -> None:
         count = self.query.count(block.title) + self.query.count(block.text)
         before = self._counts.get(block.serial, 0)
         self._places.pop(block.serial, None)
@@ -127,20 +126,20 @@ class BlockSearch:
 
     @property
     def serials(self) -> list[int]:
-        """The blocks with hits, in order."""
+        """The serials of blocks with hits, in order."""
         if self._serials is None:
             self._serials, self._sums = sorted(self._counts), []
         return self._serials
 
     def nearest(self, serial: int) -> Hit | None:
-        """The first hit from this block on; else the last one before it."""
+        """Return the first hit from this block on; else the last one before it."""
         at = bisect_left(self.serials, serial)
         if at < len(self.serials):
             return Hit(self.serials[at], 0)
         return self._last_of(self.serials[-1]) if self.serials else None
 
-    def beside(self, hit: Hit, step: Step) -> Hit | None:
-        """The hit after this one or before it, round the ends."""
+    def neighbour(self, hit: Hit, step: Step) -> Hit | None:
+        """Return the next or the previous hit, wrapping around the ends."""
         nth = hit.nth + step
         if 0 <= nth < self._counts.get(hit.serial, 0):
             return Hit(hit.serial, nth)
@@ -151,7 +150,7 @@ class BlockSearch:
         return Hit(serial, 0) if step > 0 else self._last_of(serial)
 
     def is_first(self, hit: Hit | None) -> bool:
-        """Whether no hit stands before this one; None stands for where there is none yet."""
+        """Whether there is no hit before this one; None if there is no current hit yet."""
         if hit is None:
             return not self.serials
         return hit.nth == 0 and (not self.serials or hit.serial <= self.serials[0])
@@ -160,31 +159,31 @@ class BlockSearch:
         return Hit(serial, self._counts[serial] - 1)
 
     def number(self, hit: Hit) -> int:
-        """Which of all hits this one is, from 1 on."""
+        """Return the number of this hit among all, from 1 on."""
         at = bisect_left(self.serials, hit.serial)
         if not self._sums:
             self._sums = list(accumulate(self._counts[serial] for serial in self.serials))
         return (self._sums[at - 1] if at else 0) + hit.nth + 1
 
     def cells(self, height: int, heights: Heights, base: int) -> set[int]:
-        """The cells of a scrollbar of this height that stand for rows of hits.
+        """Return the cells of a scrollbar of this height that have hits.
 
-        With many hits only whole blocks are looked at, so it costs what the scrollbar is long.
+        With many hits only whole blocks are considered, so the cost depends on the height only.
         """
         total = max(1, heights.total)
-        if len(self.serials) <= EXACT_BLOCKS:
+        if len(self.serials) <= MARKED_BLOCKS:
             return {row * height // total for row in self._rows(heights, base)}
-        found = set()
+        marked = set()
         for cell in range(height):
             first, _ = heights.find(cell * total // height)
             last, _ = heights.find(max(0, (cell + 1) * total // height - 1))
             at = bisect_left(self.serials, base + first)
             if at < len(self.serials) and self.serials[at] <= base + last:
-                found.add(cell)
-        return found
+                marked.add(cell)
+        return marked
 
     def _rows(self, heights: Heights, base: int) -> Iterator[int]:
-        """About which rows the hits stand in: as far down their block as down its text."""
+        """Estimate the rows of hits: as far down their block as down its text."""
         for serial in self.serials:
             top, tall = heights.top(serial - base), heights[serial - base]
             block = self._model.blocks[serial - self._model.blocks[0].serial]
@@ -198,22 +197,22 @@ class BlockSearch:
                 yield top + title + int(place * max(1, tall - 1 - title))
 
     def _places_in(self, text: str) -> list[float]:
-        """How far down a text the hits stand, from 0 to 1, as a line that ends early takes a row too."""
-        size = len(text) + ROW * text.count("\n")
+        """Return how far down a text the hits are, from 0 to 1; a short line counts as a row."""
+        size = len(text) + ROW_CHARS * text.count("\n")
         found: list[float] = []
         at = above = 0
-        for match in islice(self.query.pattern.finditer(text), EXACT_HITS):
+        for match in islice(self.query.pattern.finditer(text), MARKED_HITS):
             above += text.count("\n", at, match.start())
             at = match.start()
-            found.append((at + ROW * above) / size)
+            found.append((at + ROW_CHARS * above) / size)
         return found
 
 
 def drawn_hits(strips: Sequence[Strip], query: Query) -> list[list[Span]]:
-    """Where the text stands in the rows of a piece, hit by hit; a hit may go on in the next row."""
+    """Locate the hits in the rows of a piece; a hit may go on in the next row."""
     lines: dict[str, list[str]] = {}
     places: dict[str, list[tuple[int, int, int]]] = {}
-    """By side: where in the joined text a part begins, its row, and where in the row it begins."""
+    """By side: where a part begins in the joined text, its row, and where it begins in the row."""
     sizes: dict[str, int] = {}
     for row, strip in enumerate(strips):
         begun = set()
@@ -246,42 +245,41 @@ def _rows_of(places: list[tuple[int, int, int]], start: int, end: int, size: int
             yield row, x + left - begin, x + right - begin
 
 
-SAID_BY_US = frozenset({PieceKind.BLANK, PieceKind.HIDDEN, PieceKind.DIFF_GAP, PieceKind.PICTURE})
+NOT_SEARCHED = frozenset({PieceKind.BLANK, PieceKind.HIDDEN, PieceKind.DIFF_GAP, PieceKind.PICTURE})
 """Pieces that are no text of the block."""
-LOOKED_AT = 256
-"""Pieces whose hits are remembered; a screen shows a few dozen."""
-TRIES = 4
-"""A hit's row is exact once what is drawn above it is; each try draws that."""
+CACHED_PIECES = 256
+"""Pieces whose hits are kept; a screen shows a few dozen."""
+MAX_SCROLLS = 4
+"""A hit's row is exact once what is above it on the screen was drawn, which each scrolling does."""
 
 
 class Finder(Canvas):
-    """The part of the transcript's view that finds text."""
+    """The part of the chat pane that finds text."""
 
     class OlderWanted(Message, namespace="chat_view"):
-        """The reader is near the top, and the log has older events than the model."""
+        """The reader is near the top, and there are older events that are not loaded."""
 
         def __init__(self, view: object) -> None:
             super().__init__()
             self.view = view
-            """Which of two chats."""
 
     search: BlockSearch | None = None
-    """What is looked for at the moment."""
+    """The current search."""
     hit: Hit | None = None
-    """The hit that the reader is at."""
+    """The current hit."""
     _here: tuple[int, int, int] | None = None
-    """The same in what is drawn: serial, piece, number in the piece."""
+    """The current hit in what is drawn: serial, piece, number in the piece."""
     _drawn: OrderedDict[Piece, list[list[Span]]] = OrderedDict()
     _searching = False
-    _told = Tally()
-    _from = 0
-    """The block that was on top when the reader began to search."""
-    _goes_first = False
-    """The first hit is still to be gone to."""
-    _going_back = False
-    """Pages before are loaded, one after the other, until there is a hit in one."""
-    _asked_from: int | None = None
-    """The oldest event that was loaded when the page before it was asked for."""
+    _posted_tally = Tally()
+    _start_serial = 0
+    """The block that was on top when the search began."""
+    _goes_to_first = False
+    """Whether the first hit is still to be gone to."""
+    _reads_back = False
+    """Whether older pages are loaded until one has a hit."""
+    _oldest_requested: int | None = None
+    """The oldest loaded event when an older page was requested."""
 
     @property
     def tally(self) -> Tally:
@@ -289,22 +287,22 @@ class Finder(Canvas):
         if search is None or model is None:
             return Tally()
         here = search.number(self.hit) if self.hit is not None else 0
-        loads = bool(model.first_id) and not self._going_back
+        loads = bool(model.first_id) and not self._reads_back
         note = _("earlier events are not loaded; ↑ loads them") if loads else ""
-        return Tally(here, search.total, not search.complete or self._going_back, note)
+        return Tally(here, search.total, not search.is_complete or self._reads_back, note)
 
     def find(self, query: Query | None) -> None:
-        """Look for this in every block, and go to the first hit from the top of the screen on."""
+        """Search every block, and go to the first hit from the top of the screen on."""
         model = self._model
         if self.search is None and self.place is not None:
-            self._from = self._top_serial()  # each letter of what is looked for begins there
+            self._start_serial = self._top_serial()  # each typed letter searches from there
         self.hit = self._here = None
-        self._goes_first, self._going_back = query is not None, False
+        self._goes_to_first, self._reads_back = query is not None, False
         self._drawn = OrderedDict()
         self.search = BlockSearch(model, query) if model is not None and query is not None else None
         self._show_map()
         self.refresh()
-        self._told = Tally()
+        self._posted_tally = Tally()
         if self.search is not None and not self._searching:
             self._search_on()
 
@@ -316,42 +314,42 @@ class Finder(Canvas):
             self.find(query)
 
     def _search_on(self) -> None:
-        """One portion of the search; the next one comes after whatever else waits."""
+        """Search for one slice, and continue after whatever else waits."""
         search = self.search
         self._searching = search is not None
         if search is None:
             return
-        if not self.current:
-            self.flush()  # a hit is gone to in what is drawn
-        search.go_on(monotonic() + SLICE_S, monotonic)
+        if not self.is_current:
+            self.flush()  # going to a hit needs what is drawn
+        search.work(monotonic() + SLICE_S)
         place = self.place
-        if self._goes_first and place is not None and search.total:
-            hit = search.nearest(self._from)
-            if search.complete or (hit is not None and hit.serial >= self._from):
-                self._goes_first = self._going_back = False
+        if self._goes_to_first and place is not None and search.total:
+            hit = search.nearest(self._start_serial)
+            if search.is_complete or (hit is not None and hit.serial >= self._start_serial):
+                self._goes_to_first = self._reads_back = False
                 self._go_to(hit)
-        elif search.complete and not self._going_back:
-            self._goes_first = False  # what is said later does not take the reader along
-        if search.complete and self._going_back:
-            self._go_back(search)
-        self._searching = not search.complete
+        elif search.is_complete and not self._reads_back:
+            self._goes_to_first = False  # later messages do not move the reader
+        if search.is_complete and self._reads_back:
+            self._read_back(search)
+        self._searching = not search.is_complete
         if self._searching:
             self.set_timer(PAUSE_S, self._search_on)
         self.vertical_scrollbar.refresh()
-        if self.tally != self._told:
-            self._told = self.tally
+        if self.tally != self._posted_tally:
+            self._posted_tally = self.tally
             self.post_message(TallyChanged())
 
-    def _go_back(self, search: BlockSearch) -> None:
-        """Go to the hit before, in a page that has just come; without one, ask for the page before that."""
+    def _read_back(self, search: BlockSearch) -> None:
+        """Go to the previous hit, in a page that was just loaded; if there is none, request the page before."""
         assert self._model is not None
         first = self._model.first_id
-        is_new = self._asked_from != first
-        self._going_back = bool(first) and (not is_new or search.is_first(self.hit))
-        if not self._going_back and self.hit is not None:
-            self._go_to(search.beside(self.hit, -1))
-        elif self._going_back and is_new:
-            self._asked_from = first
+        is_new = self._oldest_requested != first
+        self._reads_back = bool(first) and (not is_new or search.is_first(self.hit))
+        if not self._reads_back and self.hit is not None:
+            self._go_to(search.neighbour(self.hit, -1))
+        elif self._reads_back and is_new:
+            self._oldest_requested = first
             self.post_message(self.OlderWanted(self))
 
     def _top_serial(self) -> int:
@@ -360,30 +358,28 @@ class Finder(Canvas):
         return column.anchor(self.scroll_offset.y).serial
 
     def before_sync(self, model: ChatModel) -> None:
-        """What changed is searched again."""
         if self.search is not None:
-            self.search.again(model.touched)
+            self.search.search_again(model.touched)
 
     def after_sync(self) -> None:
-        """What is new is searched for the first time."""
         if self.search is not None and not self._searching:
             self._search_on()
 
     def go_to_hit(self, step: Step) -> None:
-        """Go to the next hit or the one before; before the first one stands what has not been loaded yet."""
+        """Go to the next or previous hit; before the first one, older events are loaded."""
         search, model = self.search, self._model
         if search is None or model is None:
             return
         if step < 0 and model.first_id and search.is_first(self.hit):
-            self._going_back, self._asked_from, self._goes_first = True, None, self.hit is None
-            self._go_back(search)
+            self._reads_back, self._oldest_requested, self._goes_to_first = True, None, self.hit is None
+            self._read_back(search)
         elif self.place is not None:
-            hit = search.nearest(self._top_serial()) if self.hit is None else search.beside(self.hit, step)
+            hit = search.nearest(self._top_serial()) if self.hit is None else search.neighbour(self.hit, step)
             self._go_to(hit)
         self.post_message(TallyChanged())
 
     def _go_to(self, hit: Hit | None) -> None:
-        """Put the block cursor on a hit's block, unfold it where the hit is folded away, and show the hit."""
+        """Put the block cursor on a hit's block, unfold it if that hides the hit, and show the hit."""
         place, search = self.place, self.search
         if hit is None or place is None or search is None:
             return
@@ -402,12 +398,12 @@ class Finder(Canvas):
         self._show(Anchor(hit.serial, number, drawn[nth][0][0] if drawn else 0))
 
     def _piece_of(self, hit: Hit) -> tuple[int, int]:
-        """The piece of its block that a hit is in, and which one it is there."""
+        """Return the piece of a hit, and the number of the hit in it."""
         assert self.place is not None
         assert self.search is not None
         nth = hit.nth
         for number, piece in enumerate(self.place.column.pieces(hit.serial)):
-            if piece.kind not in SAID_BY_US:
+            if piece.kind not in NOT_SEARCHED:
                 count = self.search.query.count(piece.text)
                 if nth < count:
                     return number, nth
@@ -415,27 +411,25 @@ class Finder(Canvas):
         return 0, nth
 
     def _show(self, anchor: Anchor) -> None:
-        """Bring a row into sight, a third down the screen."""
+        """Scroll a row into view, a third down the screen."""
         assert self.place is not None
         column, height = self.place.column, self.scrollable_content_region.height
-        for _try in range(TRIES):
+        for _try in range(MAX_SCROLLS):
             row = column.row(anchor)
             if self.scroll_offset.y <= row < self.scroll_offset.y + height:
                 break
-            self._hold(row - height // 3)
+            self._scroll_to_row(row - height // 3)
         self.refresh(self.size.region)
 
-    # What is drawn
-
-    def overlaid(self, found: Row, row: int) -> Strip:
-        strip = super().overlaid(found, row)
-        if self.search is None or found.piece.kind in SAID_BY_US:
+    def with_overlays(self, shown: Row, row: int) -> Strip:
+        strip = super().with_overlays(shown, row)
+        if self.search is None or shown.piece.kind in NOT_SEARCHED:
             return strip
         others: list[tuple[int, int]] = []
         here: list[tuple[int, int]] = []
-        for nth, spans in enumerate(self._hits_in(found.piece)):
-            marked = [(start, end) for at, start, end in spans if at == found.at]
-            (here if (found.serial, found.number, nth) == self._here else others).extend(marked)
+        for nth, spans in enumerate(self._hits_in(shown.piece)):
+            marked = [(start, end) for at, start, end in spans if at == shown.at]
+            (here if (shown.serial, shown.number, nth) == self._here else others).extend(marked)
         strip = with_marks(strip, others, without_colour(self.styles_used["hit"]))
         return with_marks(strip, here, self.styles_used["hit-here"])
 
@@ -445,12 +439,12 @@ class Finder(Canvas):
         known = self._drawn.get(piece)
         if known is None:
             known = self._drawn[piece] = drawn_hits(self.place.column.rows_of(piece), self.search.query)
-            if len(self._drawn) > LOOKED_AT:
+            if len(self._drawn) > CACHED_PIECES:
                 self._drawn.popitem(last=False)
         return known
 
     def _restyle(self) -> None:
-        self._drawn = OrderedDict()  # rows are others at another width
+        self._drawn = OrderedDict()  # rows change with the width
         super()._restyle()
         if self.search is not None:
             self._show_map()

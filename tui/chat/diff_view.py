@@ -1,8 +1,7 @@
-"""Pieces of diffs drawn as lines: in one column, or side by side.
+"""Draws pieces of diffs as lines, in one column or side by side.
 
-What is not the file's text (numbers, signs, padding) carries `GUTTER`, and text side by side the side that it is on,
-so that a selection copies code and nothing else. The sign is always there: colour never says it alone. Long lines go
-on below, so nothing is cut off.
+What is not the file's text (numbers, signs, padding) is marked by `GUTTER`, and text side by side by its side, so that
+a selection copies nothing but code. The sign is always there, not only the colour. Long lines wrap.
 """
 
 from __future__ import annotations
@@ -22,13 +21,12 @@ if TYPE_CHECKING:
     from tui.chat.diffs import Spans
     from tui.chat.text_pieces import Piece
 
-BOTH_NUMBERS_FROM = 60
-"""Cells from which a line shows its number in both files."""
-NUMBERS_FROM = 30
+MIN_WIDTH_OF_TWO_NUMBERS = 60
+MIN_WIDTH_OF_NUMBER = 30
 Line = list[Segment]
 Parts = list[tuple[Style, str]]
 _WORDS = {"-": "removed-word", "+": "added-word"}
-_GROUNDS = {"-": "removed", "+": "added"}
+_LINES = {"-": "removed", "+": "added"}
 
 
 class DiffLines:
@@ -40,22 +38,19 @@ class DiffLines:
         self._split = split
 
     def gap(self, piece: Piece) -> Iterator[Line]:
-        """What is left out, said in one line."""
+        """Draw the line for what is left out."""
         from tui.terminal_io.sanitizer import sanitize_line
 
         style = self._styles["muted"] + GUTTER
         yield [Segment("  " + sanitize_line(piece.text, self._width - 2), style)]
 
     def lines(self, piece: Piece) -> Iterator[Line]:
-        """The lines of a piece."""
         change = _Change(piece, self._styles)
         return self._side_by_side(change) if self._split else self._one_column(change)
 
-    # In one column
-
     def _one_column(self, change: _Change) -> Iterator[Line]:
-        digits = change.digits if self._width >= NUMBERS_FROM else 0
-        both = self._width >= BOTH_NUMBERS_FROM
+        digits = change.digits if self._width >= MIN_WIDTH_OF_NUMBER else 0
+        both = self._width >= MIN_WIDTH_OF_TWO_NUMBERS
         blank = " " * digits
         for index, (sign, _) in enumerate(change.lines):
             old, new = (f"{number:>{digits}}" if digits and number else blank for number in change.numbers[index])
@@ -63,30 +58,28 @@ class DiffLines:
             yield from self._rows(change, index, "  " + number, self._width)
 
     def _rows(self, change: _Change, index: int, lead: str, width: int, side: str = "") -> list[Line]:
-        """One line of the file with its gutter, in as many rows as it takes."""
+        """Draw one line of the file with its gutter, in as many rows as it needs."""
         sign = change.lines[index][0]
-        ground = self._styles[_GROUNDS.get(sign, "text")]
-        tint = ground.background_style
+        line_style = self._styles[_LINES.get(sign, "text")]
+        tint = line_style.background_style
         muted = self._styles["muted"] + tint + GUTTER
         room = max(1, width - cell_len(lead) - 2)
         parts = change.parts(index, tint)
         if side:
             parts = [(style + SIDES[side], text) for style, text in parts]
         rows = []
-        for number, row in enumerate(folded(parts, room)):
+        for number, row in enumerate(wrapped(parts, room)):
             first = number == 0
             used = sum(segment.cell_length for segment in row)
             rows.append(
                 [
                     Segment(lead if first else " " * cell_len(lead), muted),
-                    Segment(f"{sign if first else '·'} ", ground + GUTTER if first else muted),
+                    Segment(f"{sign if first else '·'} ", line_style + GUTTER if first else muted),
                     *row,
                     Segment(" " * max(0, room - used), tint + GUTTER),
                 ]
             )
         return rows
-
-    # Side by side
 
     def _side_by_side(self, change: _Change) -> Iterator[Line]:
         half = max(4, (self._width - 3) // 2)
@@ -114,7 +107,7 @@ class DiffLines:
 
 
 class _Change:
-    """The lines of one piece with all that is known about them."""
+    """The lines of one piece with their numbers, partners, colours and marks."""
 
     def __init__(self, piece: Piece, styles: Mapping[str, Style]) -> None:
         self._styles = styles
@@ -122,7 +115,7 @@ class _Change:
         old, new, self.digits = piece.numbers or (0, 0, 0)
         self.numbers: list[tuple[int, int]] = []
         self.rows: list[tuple[int | None, int | None]] = []
-        """Side by side: which line stands left, and which right of it."""
+        """Side by side: the indices of the left and the right line."""
         self._marks: dict[int, Spans] = {}
         removed: list[int] = []
         added: list[int] = []
@@ -155,7 +148,7 @@ class _Change:
                     self._marks[old], self._marks[new] = marks
 
     def _coloured(self, language: str) -> list[list[tuple[str, str]]]:
-        """The lines as (role, text) parts, each side of the change read as code of its own."""
+        """Return the lines as (role, text) parts; each side of the change is highlighted as code of its own."""
         plain = [[("muted" if sign == "\\" else "code", text)] for sign, text in self.lines]
         if not language:
             return plain
@@ -170,10 +163,9 @@ class _Change:
         return plain
 
     def parts(self, index: int, tint: Style) -> Parts:
-        """One line in its colours, what changed in it marked."""
+        """Return one line in its colours, with changed words marked."""
         marks = self._marks.get(index, [])
-        strong = self._styles[_WORDS[self.lines[index][0]]] if marks else Style()
-        strong = without_colour(strong)
+        strong = without_colour(self._styles[_WORDS[self.lines[index][0]]]) if marks else Style()
         found: Parts = []
         at = 0
         for role, text in self._colours[index]:
@@ -189,8 +181,8 @@ class _Change:
         return [(style, text) for style, text in found if text]
 
 
-def folded(parts: Parts, room: int) -> list[Line]:
-    """Styled text as rows of at most `room` cells, cut wherever a row is full."""
+def wrapped(parts: Parts, room: int) -> list[Line]:
+    """Cut styled text into rows of at most `room` cells."""
     rows: list[Line] = [[]]
     used = 0
     for style, text in parts:

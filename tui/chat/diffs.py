@@ -1,9 +1,8 @@
-"""Differences of files: a unified diff made finer, cut into pieces, and compared line by line and word by word.
+"""Unified diffs: refined, cut into pieces, and compared line by line and word by word.
 
-A piece of a diff holds whole runs of changes where they are short, so that what was removed stands with what was
-added for it, and knows the numbers of its first lines; so it is drawn without its neighbours. Everything here is
-bounded: of a run that is too long to be compared, lines are shown as they come. Clean text in, pure functions; knows
-no terminal.
+A piece of a diff holds whole runs of changes if they are short, so that removed lines stay with the lines that replace
+them, and knows the numbers of its first lines, so it is drawn without its neighbours. Everything is bounded: runs that
+are too long to compare are shown as they are. Clean text in, pure functions; knows no terminal.
 """
 
 from __future__ import annotations
@@ -18,19 +17,20 @@ from tui.chat.text_pieces import LITERAL_LIMIT, Piece, PieceKind, shorten
 from tui.i18n import counted
 
 CONTEXT_LINES = 3
-"""Unchanged lines that are kept around a change where a diff is made finer."""
+"""Unchanged lines that are kept around a change in a refined diff."""
 PIECE_LINES = 32
 RUN_LINES = 96
-"""Lines of a run of changes that still stand in one piece."""
-REFINED_LINES = 1500
-"""Lines of a run up to which it is searched for lines that did not change; more would block the screen."""
-COMPARED = 400
-"""Pairs of lines that are tried for being alike, where as many were removed as added they stand in order."""
-MARKED_WORDS = 80
-"""Words of a line up to which changed ones are marked: comparing takes up to a millisecond by then."""
-ALIKE = 0.5
-KEPT = 0.4
-"""The part of a line that has to be the same for single words of it to count as changed."""
+"""Lines of a run of changes that are kept in one piece."""
+MAX_REFINED_LINES = 1500
+"""A longer run is not searched for unchanged lines: that would block the screen."""
+MAX_COMPARED_PAIRS = 400
+"""Pairs of removed and added lines that are compared at most; with more, lines are paired in order."""
+MAX_MARKED_WORDS = 80
+"""In a longer line no words are marked: comparing takes up to a millisecond by then."""
+SIMILAR = 0.5
+"""The share of words that similar lines have in common."""
+MIN_UNCHANGED = 0.4
+"""The share of a line that must be unchanged for single words to be marked."""
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@ ?(.*)\Z")
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
@@ -40,13 +40,13 @@ Spans = list[tuple[int, int]]
 
 
 class _Run(NamedTuple):
-    """Lines of a diff that belong together, with their signs: unchanged ones, or those of one change."""
+    """Lines of a diff with their signs: unchanged ones, or those of one change."""
 
     same: list[str]
     removed: list[str]
     added: list[str]
     hunk: re.Match[str] | None = None
-    """A new hunk begins here; the rest is empty then."""
+    """The header of a new hunk; the rest is empty then."""
 
 
 def _runs(lines: Sequence[str]) -> Iterator[_Run]:
@@ -84,9 +84,9 @@ def _runs(lines: Sequence[str]) -> Iterator[_Run]:
 
 
 def refined(lines: Sequence[str]) -> list[str]:
-    """The diff with lines that are on both sides of a change shown as unchanged, and long stretches of them left out.
+    """Show lines that are on both sides of a change as unchanged, and leave out long stretches of them.
 
-    The runtime tells a change from its first line to its last; people want to see the lines that differ.
+    The runtime reports a change from its first line to its last; people want to see the lines that differ.
     """
     lines = [line or " " for line in lines]
     found: list[str] = []
@@ -95,14 +95,14 @@ def refined(lines: Sequence[str]) -> list[str]:
             found.append(run.hunk.string)
         elif run.same:
             found += run.same
-        elif run.removed and run.added and 2 < len(run.removed) + len(run.added) <= REFINED_LINES:
-            found += _finer(run.removed, run.added)
+        elif run.removed and run.added and 2 < len(run.removed) + len(run.added) <= MAX_REFINED_LINES:
+            found += _refined_run(run.removed, run.added)
         else:
             found += [*run.removed, *run.added]
     return _regrouped(found) if len(found) != len(lines) else lines
 
 
-def _finer(removed: list[str], added: list[str]) -> list[str]:
+def _refined_run(removed: list[str], added: list[str]) -> list[str]:
     from difflib import SequenceMatcher  # not needed for the first frame
 
     olds, news = _with_ends(removed), _with_ends(added)
@@ -117,7 +117,7 @@ def _finer(removed: list[str], added: list[str]) -> list[str]:
 
 
 def _with_ends(lines: list[str]) -> list[str]:
-    """The lines, those without a newline together with the line that says so: they differ by it."""
+    """Join lines without a newline with the line that says so, because they differ by it."""
     found: list[str] = []
     for line in lines:
         if line.startswith("\\"):
@@ -128,7 +128,7 @@ def _with_ends(lines: list[str]) -> list[str]:
 
 
 def _regrouped(lines: list[str]) -> list[str]:
-    """The hunks anew, each with at most CONTEXT_LINES unchanged lines around its changes."""
+    """Make new hunks, each with at most CONTEXT_LINES unchanged lines around its changes."""
     found: list[str] = []
     old = new = 0
     hunk: list[str] = []
@@ -163,7 +163,7 @@ def _regrouped(lines: list[str]) -> list[str]:
 
 
 class _Cutter:
-    """Puts lines into pieces and keeps count of where in the two files they stand."""
+    """Puts lines into pieces and counts the lines of both files."""
 
     def __init__(self, language: str, digits: int) -> None:
         self.pieces: list[Piece] = []
@@ -174,7 +174,7 @@ class _Cutter:
         self._size = 0
 
     def jump(self, hunk: re.Match[str]) -> None:
-        """Go on at another place of the files, and say how much is left out before it."""
+        """Continue at a new hunk, and show how much is left out before it."""
         self.close()
         old, new = int(hunk[1]), int(hunk[3])
         left_out = old - max(1, self._old) if old else 0
@@ -185,7 +185,7 @@ class _Cutter:
             self.pieces.append(Piece(PieceKind.DIFF_GAP, text, wide=True))
 
     def add(self, lines: Sequence[str]) -> None:
-        """Take in lines that should not be parted, as far as that is possible."""
+        """Add lines that should stay together, as far as possible."""
         if self._lines and len(self._lines) + len(lines) > PIECE_LINES:
             self.close()
         for line in lines:
@@ -196,7 +196,7 @@ class _Cutter:
             self._size += len(short)
 
     def close(self) -> None:
-        """End the piece at hand."""
+        """End the current piece."""
         if not self._lines:
             return
         text = "\n".join(self._lines)
@@ -212,7 +212,7 @@ class _Cutter:
 
 
 def pieces(lines: Sequence[str], language: str, split: bool) -> list[Piece]:
-    """The pieces of a diff; with `split`, long runs of changes are cut so that both sides go on together."""
+    """Cut a diff into pieces; with `split`, long runs are cut so that both sides go on together."""
     last = 0
     for line in lines:
         if line.startswith("@@") and (hunk := _HUNK.match(line)) is not None:
@@ -236,12 +236,12 @@ def pieces(lines: Sequence[str], language: str, split: bool) -> list[Piece]:
 
 
 def paired(removed: Sequence[str], added: Sequence[str]) -> list[Pair]:
-    """Which line came for which, in order; a line that is alone has None beside it."""
+    """Pair removed and added lines in order; a line without a partner has None beside it."""
     found: list[Pair] = []
     old = new = 0
-    if len(removed) != len(added) and len(removed) * len(added) <= COMPARED:
+    if len(removed) != len(added) and len(removed) * len(added) <= MAX_COMPARED_PAIRS:
         for index, line in enumerate(removed):
-            match = next((at for at in range(new, len(added)) if _alike(line, added[at])), None)
+            match = next((at for at in range(new, len(added)) if _is_similar(line, added[at])), None)
             if match is not None:
                 found += zip_longest(range(old, index), range(new, match))
                 found.append((index, match))
@@ -249,9 +249,9 @@ def paired(removed: Sequence[str], added: Sequence[str]) -> list[Pair]:
     return [*found, *zip_longest(range(old, len(removed)), range(new, len(added)))]
 
 
-def _alike(one: str, other: str) -> bool:
+def _is_similar(one: str, other: str) -> bool:
     words, others = Counter(_words(one)), Counter(_words(other))
-    return (words & others).total() * 2 >= ALIKE * (words.total() + others.total()) > 0
+    return (words & others).total() * 2 >= SIMILAR * (words.total() + others.total()) > 0
 
 
 def _words(line: str) -> list[str]:
@@ -259,35 +259,35 @@ def _words(line: str) -> list[str]:
 
 
 def changed_words(old: str, new: str) -> tuple[Spans, Spans] | None:
-    """The characters of both lines that differ; None where the lines have too little in common, or are too long."""
+    """Return the characters of both lines that differ; None if they have too little in common, or are too long."""
     from difflib import SequenceMatcher
 
     olds, news = _WORD.findall(old), _WORD.findall(new)
-    if max(len(olds), len(news)) > MARKED_WORDS:
+    if max(len(olds), len(news)) > MAX_MARKED_WORDS:
         return None
     marks: tuple[Spans, Spans] = ([], [])
-    kept = at = to = 0
+    unchanged = at = to = 0
     for tag, i, i_end, j, j_end in SequenceMatcher(None, olds, news, autojunk=False).get_opcodes():
         left, right = sum(map(len, olds[i:i_end])), sum(map(len, news[j:j_end]))
         if tag == "equal":
-            kept += sum(len(word) for word in olds[i:i_end] if not word.isspace())
+            unchanged += sum(len(word) for word in olds[i:i_end] if not word.isspace())
         else:
             same = _common_blanks(old[at : at + left], new[to : to + right])
             _mark(marks[0], at + same, at + left, old)
             _mark(marks[1], to + same, to + right, new)
         at, to = at + left, to + right
     most = max(sum(map(len, _words(old))), sum(map(len, _words(new))))
-    return marks if kept >= KEPT * most else None
+    return marks if unchanged >= MIN_UNCHANGED * most else None
 
 
 def _common_blanks(one: str, other: str) -> int:
-    """How far two texts begin with the same blanks: of a line that moved in, only the step is a change."""
+    """Count the leading blanks that two texts share: of an indented line, only the step is a change."""
     count = min(len(one) - len(one.lstrip()), len(other) - len(other.lstrip()))
     return count if one[:count] == other[:count] else 0
 
 
 def _mark(spans: Spans, start: int, end: int, line: str) -> None:
-    """Add a span; one that only blanks part from the one before becomes one with it."""
+    """Add a span; join it to the one before if only blanks are between."""
     if start == end:
         return
     if spans and not line[spans[-1][1] : start].strip():

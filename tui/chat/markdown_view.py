@@ -1,8 +1,6 @@
-"""Markdown drawn by Rich, without what Rich leaves out or decorates.
+"""Draws Markdown with Rich, but shows HTML and the targets of links, and keeps headings and code plain.
 
-HTML is shown as it is written, since a tag that vanishes would take the model's words with it; links show
-where they lead; headings and code stay plain. Imports Rich's Markdown, which is slow to load, so this
-module is loaded when the first Markdown is drawn.
+Rich's Markdown is slow to load, so this module is imported when the first Markdown is drawn.
 """
 
 from __future__ import annotations
@@ -54,7 +52,7 @@ class _Markdown(Markdown):
 
 
 def _clean(tokens: list[Token]) -> None:
-    """Sanitise again what was parsed: `&#x202e;` and its like only now are what they stand for."""
+    """Sanitise the parsed text again: entities such as `&#x202e;` are decoded by now."""
     for token in tokens:
         token.content = sanitize(token.content)
         if "href" in token.attrs:
@@ -64,10 +62,7 @@ def _clean(tokens: list[Token]) -> None:
 
 
 def theme_console(styles: dict[str, Style]) -> Console:
-    """A console whose Markdown has these styles and no others of Rich's.
-
-    Takes the roles `text`, `muted`, `heading`, `code`, `link` and `accent`.
-    """
+    """Return a console that draws Markdown in these styles, by role."""
     plain, bold = Style(), Style(bold=True)
     muted, heading, code, link = styles["muted"], styles["heading"], styles["code"], styles["link"]
     names = {
@@ -107,15 +102,8 @@ def theme_console(styles: dict[str, Style]) -> Console:
 
 
 def markdown_lines(console: Console, text: str, width: int, style: Style) -> list[list[Segment]]:
-    """Clean Markdown as lines of exactly `width` cells, without blank lines around it."""
+    """Draw clean Markdown as lines of exactly `width` cells, without blank lines around it."""
     options = console.options.update(width=width)
     lines = console.render_lines(_Markdown(text), options, style=style, pad=True)
-    while lines and _is_blank(lines[0]):
-        del lines[0]
-    while lines and _is_blank(lines[-1]):
-        del lines[-1]
-    return lines
-
-
-def _is_blank(line: list[Segment]) -> bool:
-    return all(not segment.text.strip() for segment in line)
+    used = [number for number, line in enumerate(lines) if any(segment.text.strip() for segment in line)]
+    return lines[used[0] : used[-1] + 1] if used else []

@@ -1,11 +1,10 @@
-"""ChatModel: a conversation's events and frames, folded into blocks.
+"""The chat as blocks: a conversation's events and frames, folded.
 
-What stands in `blocks` follows from the events alone, so live, reload and replay show the same; what is
-transient (the answer that streams, notices) stands in `tail`, after them. An action and its observation
-share one block. An answer that streamed becomes its event's block: same object, same text, nothing is drawn
-twice.
+`blocks` follows from the events alone, so live, reload and replay show the same; `tail` has what is transient (the
+answer that streams, notices) and comes after it. An action and its observation share one block. An answer that streamed
+becomes its event's block: same object, same text, nothing is drawn twice.
 
-The view reads `blocks`, `tail` and `touched`; nothing here calls it but through `changed`.
+The view reads `blocks`, `tail` and `touched`, and is notified through `changed` only.
 """
 
 from __future__ import annotations
@@ -52,10 +51,23 @@ from core.events import (
 from core.events.actions import reasoning_of
 from core.store.blobs import picture_urls
 from tui.approval.risk_text import asked_line
-from tui.chat.action_text import Result, call_title, clean, kind_of, orphan_title, output, path_of, plan_of, result_of
 from tui.chat.blocks import Block, Kind, Mark
-from tui.chat.reverted_turns import UndoneTurns
-from tui.chat.status_blocks import HIDDEN, REDACTED, STATE_NOTES, knowledge_block
+from tui.chat.event_text import (
+    HIDDEN,
+    REDACTED,
+    STATE_NOTES,
+    Result,
+    call_title,
+    clean,
+    kind_of,
+    orphan_title,
+    output,
+    path_of,
+    plan_of,
+    recalled_block,
+    result_of,
+)
+from tui.chat.reverted_turns import RevertedTurns
 from tui.chat.text_pieces import MarkdownSplitter, PieceKind
 from tui.i18n import _, counted, in_words
 from tui.terminal_io.sanitizer import sanitize_line
@@ -70,38 +82,37 @@ DETAIL_CELLS = 200
 
 
 class ChatModel(PaneModel):
-    """The conversation as blocks."""
+    """The blocks of one conversation."""
 
     def __init__(self) -> None:
         self.blocks: list[Block] = []
-        """What the log says, in order; serials have no gaps."""
+        """The blocks of stored events, in order; serials have no gaps."""
         self.pictures: Pictures | None = None
-        """Where the pictures are; set by whoever has the log."""
+        """The pictures of the conversation; set by the owner of its log."""
         self.touched: set[Block] = set()
-        """Blocks that changed since a view last looked; the view empties it."""
+        """Blocks that changed since the view last emptied this."""
         self.first_id: int | None = None
-        """The id of the oldest event taken in; older ones exist where it is above 0."""
-        self._folding = -1
-        """The event that is being taken in."""
+        """The id of the oldest loaded event; older ones exist if it is above 0."""
+        self._event_id = -1
+        """The event that is being folded."""
         self._calls: dict[int, Block] = {}
         self._orphans: dict[int, Block] = {}
         self._left_running: Block | None = None
         self._answer: Block | None = None
         self._reasoning: Block | None = None
-        self._answering: int | None = None
+        self._streaming: int | None = None
         self._plan: Block | None = None
         self._statuses: dict[str, Block] = {}
-        self._undone = UndoneTurns()
-        """The id of the event that is taken in."""
+        self._reverted = RevertedTurns()
 
     @property
     def moves(self) -> int:
-        """How often blocks gave up their places or had them again, after which nothing stands where it stood."""
-        return self._undone.moves
+        """How often blocks were hidden or restored, which moves everything after them."""
+        return self._reverted.moves
 
     @property
     def tail(self) -> list[Block]:
-        """What is transient, to be shown after `blocks`."""
+        """Transient blocks, shown after `blocks`."""
         live = [block for block in (self._reasoning, self._answer) if block is not None]
         return [*live, *self._statuses.values()]
 
@@ -109,7 +120,7 @@ class ChatModel(PaneModel):
         if self.first_id is None:
             self.first_id = envelope.id
         if envelope.source is EventSource.AGENT:
-            self._end_notices()
+            self._clear_notices()
         self._fold(envelope)
         self.notify()
 
@@ -117,10 +128,10 @@ class ChatModel(PaneModel):
         if not envelopes:
             return
         page = ChatModel()
-        page._orphans, page._undone = self._orphans, self._undone.of_older()
+        page._orphans, page._reverted = self._orphans, self._reverted.for_older_page()
         for envelope in envelopes:
             page._fold(envelope)
-        self.touched |= self._undone.absorb(page.blocks, page._undone)
+        self.touched |= self._reverted.absorb(page.blocks, page._reverted)
         first = self.blocks[0].serial if self.blocks else 0
         for offset, block in enumerate(reversed(page.blocks), start=1):
             block.serial = first - offset
@@ -150,26 +161,25 @@ class ChatModel(PaneModel):
         self.notify()
 
     def toggle(self, block: Block) -> None:
-        """Fold or unfold a block."""
         block.folded = not block.folded
         self._touch(block)
         self.notify()
 
     def reveal(self, event_id: int) -> Block | None:
-        """The block that shows an event, unfolded, and so is the line that it may be behind; else the last one before.
+        """Unfold the loaded block that shows an event, and the line that hides it if it is undone.
 
-        As far as is loaded; None where all blocks come later.
+        Returns the block; if none shows the event, the last one before it; None if all blocks come later.
         """
-        found: Block | None = None
+        revealed: Block | None = None
         for block in self.blocks:
-            for shown in (*block.behind, block):
+            for shown in (*block.undone, block):
                 if event_id >= 0 and event_id in (shown.event_id, shown.result_id):
                     self._unfold(shown)
                     self._unfold(block)
-                    found = block
-        if found is not None:
+                    revealed = block
+        if revealed is not None:
             self.notify()
-            return found
+            return revealed
         at = bisect_right(self.blocks, event_id, key=lambda block: block.event_id)
         return self.blocks[at - 1] if at else None
 
@@ -183,18 +193,16 @@ class ChatModel(PaneModel):
         self.touched.add(block)
 
     def _add(self, block: Block) -> Block:
-        block.event_id = self._folding
+        block.event_id = self._event_id
         block.serial = self.blocks[-1].serial + 1 if self.blocks else 0
         self.blocks.append(block)
         block.touch()
         return block
 
-    # What is live
-
     def _stream(self, delta: TokenDelta) -> None:
-        if delta.cause != self._answering:
+        if delta.cause != self._streaming:
             self._drop_stream()
-            self._answering = delta.cause
+            self._streaming = delta.cause
         if delta.channel == "reasoning":
             if self._reasoning is None:
                 self._reasoning = Block(Kind.THOUGHT, open=MarkdownSplitter(Kind.THOUGHT), folded=False)
@@ -208,31 +216,29 @@ class ChatModel(PaneModel):
         block.touch()
 
     def _drop_stream(self) -> None:
-        self._answer = self._reasoning = self._answering = None
+        self._answer = self._reasoning = self._streaming = None
 
     def _show_status(self, status: Status) -> None:
         if status.id == LLM_RETRY:
-            self._drop_stream()  # the model begins its answer anew
+            self._drop_stream()  # the model starts its answer again
         if status.id == READY:
-            self._end_notices()  # the steps that led there
+            self._clear_notices()  # the steps that led there
         mark = Mark.FAILED if status.level == "error" else Mark.NONE
         block = Block(Kind.STATUS, clean(in_words(status.message), DETAIL_CELLS), mark=mark)
         block.touch()
         self._statuses[status.id] = block
 
-    def _end_notices(self) -> None:
-        """An agent that answers is past what the notices told; an error stays until it is taken back."""
+    def _clear_notices(self) -> None:
+        """Remove notices when the agent answers; an error stays until it is cleared."""
         self._statuses = {key: block for key, block in self._statuses.items() if block.mark is Mark.FAILED}
 
-    # What is stored
-
     def _fold(self, envelope: Envelope) -> None:
-        event, self._folding = envelope.event, envelope.id
-        self._undone.fold(self.blocks, envelope)
-        self._recall_thoughts(event)
+        event, self._event_id = envelope.event, envelope.id
+        self._reverted.fold(self.blocks, envelope)
+        self._add_reasoning(event)
         if isinstance(event, ChangeAgentStateAction) and event.agent_state is AgentState.USER_CONFIRMED:
             self._mark_call(self._calls.values(), Mark.AWAITING, Mark.RUNNING)
-        if isinstance(event, RecallObservation) and (block := knowledge_block(event)) is not None:
+        if isinstance(event, RecallObservation) and (block := recalled_block(event)) is not None:
             self._add(block)
         if isinstance(event, HIDDEN) or getattr(event, "hidden", False):
             return
@@ -241,13 +247,13 @@ class ChatModel(PaneModel):
         elif isinstance(event, Observation):
             self._fold_observation(event, envelope.cause)
         elif envelope.source is EventSource.USER and isinstance(event, MessageAction):
-            if not event.queued:  # it is said when its turn has come, by a message of its own
+            if not event.queued:  # a message of its own follows when it is sent
                 self._fold_user_message(event)
         elif isinstance(event, Action):
             self._fold_action(event, envelope.id)
 
-    def _recall_thoughts(self, event: Event) -> None:
-        """Keep what the model thought in front of what it then said or did, apart from it and folded."""
+    def _add_reasoning(self, event: Event) -> None:
+        """Add what the model thought in a folded block before what it then said or did."""
         text = clean(reasoning_of(event)).strip()
         if text:
             self._reasoning = None
@@ -275,7 +281,7 @@ class ChatModel(PaneModel):
                 self._say(event.thought_text)
                 self._add(Block(Kind.ERROR, clean(event.message), mark=Mark.REJECTED))
             case CondensationAction():
-                self._condensed(event)
+                self._fold_condensation(event)
             case PlanAction(approved=True):
                 self._statuses.clear()
                 self._settle(self._add(Block(Kind.TOOL, _("You approved the plan"))), plan_of(event, Mark.OK))
@@ -290,26 +296,26 @@ class ChatModel(PaneModel):
             case _:
                 self._detail(f"{event.kind} {event.message}")
 
-    def _condensed(self, event: CondensationAction) -> None:
-        """A block that opens on the summary; one line where there is none, and nothing where nothing came of it."""
+    def _fold_condensation(self, event: CondensationAction) -> None:
+        """Add a block that unfolds to the summary; one line if there is none; nothing if nothing was condensed."""
         if not (event.forgotten or event.summary):
             if event.note:
                 self._detail(event.note)
             return
-        told = counted(
+        text = counted(
             len(event.forgotten),
             "{n} older event is no longer shown to the model",
             "{n} older events are no longer shown to the model",
         )
         if not event.summary:
-            self._detail(f"{told}. {event.note}" if event.note else told)
+            self._detail(f"{text}. {event.note}" if event.note else text)
             return
         title = counted(len(event.forgotten), "condensed: {n} event, summary", "condensed: {n} events, summary")
         block = self._add(Block(Kind.TOOL, title, clean(event.summary), Mark.OK, body=PieceKind.TEXT, shown=1))
         self._touch(block)
 
     def _say(self, content: str) -> Block | None:
-        """Show what the agent says; an answer that streamed turns into it where it stands."""
+        """Show what the agent says; an answer that streamed becomes its block."""
         block, text = self._answer, clean(content)
         self._drop_stream()
         if not text.strip():
@@ -320,9 +326,9 @@ class ChatModel(PaneModel):
         return self._add(block)
 
     def _finish(self, event: AgentFinishAction) -> None:
-        said = self._say(event.thought_text)
+        message = self._say(event.thought_text)
         text = clean(event.final_thought)
-        if said is not None and said.text.strip() == text.strip():
+        if message is not None and message.text.strip() == text.strip():
             text = ""
         self._add(Block(Kind.FINISH, _("Finished"), text, Mark.OK, folded=False))
 
@@ -331,22 +337,22 @@ class ChatModel(PaneModel):
         awaits = getattr(event, "confirmation_state", None) is ActionConfirmationStatus.AWAITING_CONFIRMATION
         mark = Mark.AWAITING if awaits else Mark.RUNNING
         title = call_title(event)
-        if (known := self._orphans.pop(event_id, None)) is not None:
-            known.title = title
-            self._touch(known)
-        elif not awaits and (known := self._same_call_awaiting(title)) is not None:
-            known.mark = mark
-            self._calls[event_id] = known
-            self._touch(known)
+        if (block := self._orphans.pop(event_id, None)) is not None:
+            block.title = title
+            self._touch(block)
+        elif not awaits and (block := self._take_awaiting_call(title)) is not None:
+            block.mark = mark
+            self._calls[event_id] = block
+            self._touch(block)
         else:
-            asked = asked_line(event) if awaits else ""
-            known = Block(Kind.TOOL, title, mark=mark, meta=asked, body=PieceKind.OUTPUT, path=path_of(event))
-            self._calls[event_id] = self._add(known)
-        if isinstance(event, TaskTrackingAction) and event.task_list and known.body is not PieceKind.PLAN:
-            self._settle(known, plan_of(event, mark))  # what is planned is known before it is answered
+            reason = asked_line(event) if awaits else ""
+            block = Block(Kind.TOOL, title, mark=mark, meta=reason, body=PieceKind.OUTPUT, path=path_of(event))
+            self._calls[event_id] = self._add(block)
+        if isinstance(event, TaskTrackingAction) and event.task_list and block.body is not PieceKind.PLAN:
+            self._settle(block, plan_of(event, mark))  # the action has the plan already
 
-    def _same_call_awaiting(self, title: str) -> Block | None:
-        """The block of an action that was held for consent and now comes again, confirmed, as V0 wrote it."""
+    def _take_awaiting_call(self, title: str) -> Block | None:
+        """Take the block of an action that waited for approval and, as V0 writes it, comes again when confirmed."""
         for event_id, block in self._calls.items():
             if block.mark is Mark.AWAITING and block.title == title:
                 del self._calls[event_id]
@@ -372,7 +378,7 @@ class ChatModel(PaneModel):
                 for kind in kinds:
                     self._add(Block(Kind.NOTE, REDACTED.format(kind=clean(kind)), mark=Mark.INTERRUPTED))
             case CheckpointObservation():
-                pass  # the conversation is not about it; the event log has it
+                pass  # the event log has it
             case FileDownloadObservation():
                 self._detail(event.message)
             case UnknownObservation():
@@ -385,7 +391,7 @@ class ChatModel(PaneModel):
                 self._detail(f"{event.kind} {event.message or event.content}")
 
     def _undo_note(self, event: UndoObservation) -> None:
-        """Where no line stands for what was undone."""
+        """Show an undo that left no line in place of what it undid."""
         if not event.done:
             self._add(Block(Kind.NOTE, _("Undo failed"), mark=Mark.FAILED, meta=clean(event.why)))
         elif event.content:
@@ -398,7 +404,7 @@ class ChatModel(PaneModel):
 
     def _settle(self, block: Block, result: Result) -> None:
         block.mark, block.text, block.meta = result.mark, result.text, result.meta
-        block.result_id = self._folding
+        block.result_id = self._event_id
         block.body, block.shown, block.folded = result.body, result.shown, result.folded
         block.language = result.language
         block.pictures, block.pictures_fold = result.pictures, result.pictures_fold
@@ -407,14 +413,14 @@ class ChatModel(PaneModel):
         self._touch(block)
 
     def _supersede_plan(self, block: Block) -> None:
-        """Only the plan as it stands is shown whole; each one before it is a line that says how far it came."""
+        """Fold the plan before this one to its title."""
         if self._plan is not None and self._plan is not block:
             self._plan.folded = True
             self._touch(self._plan)
         self._plan = block
 
     def _follow_shell(self, block: Block) -> None:
-        """A command that was left running is past once another one of the shell has ended."""
+        """Mark a command that was left running as in the background once another one has ended."""
         if block.mark is Mark.RUNNING:
             self._left_running = block
         elif (left := self._left_running) is not None:
@@ -423,7 +429,7 @@ class ChatModel(PaneModel):
             self._touch(left)
 
     def _error(self, content: str) -> None:
-        """What happened in the first line, what to do about it below."""
+        """Show an error: its first line as the title, what to do below."""
         self._drop_stream()
         title, _newline, remedy = output(content).partition("\n")
         self._add(Block(Kind.ERROR, title, remedy.strip(), Mark.FAILED, body=PieceKind.TEXT, folded=False))
@@ -450,13 +456,13 @@ class ChatModel(PaneModel):
 
     def _state_note(self, state: AgentState, reason: str) -> None:
         if state is AgentState.STOPPED and self._answer is not None and self._answer.open is not None:
-            self._say(self._answer.open.text)  # what was said until then stays in sight
+            self._say(self._answer.open.text)  # keep what was said until then
         if state is not AgentState.RATE_LIMITED:
             self._drop_stream()
         mark = Mark.FAILED if state is AgentState.ERROR else Mark.INTERRUPTED
         text = clean(reason).strip()
         if self.blocks and text and text.startswith(self.blocks[-1].title) and self.blocks[-1].kind is Kind.ERROR:
-            return  # the error itself has just been told
+            return  # the error itself has just been shown
         self._add(Block(Kind.NOTE, STATE_NOTES[state], mark=mark, meta=text))
 
     def _detail(self, text: str) -> None:

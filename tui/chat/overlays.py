@@ -1,4 +1,4 @@
-"""What is laid over a row of the transcript, and what a selection takes out of it. Pure functions on strips."""
+"""What is drawn over a row of the chat, and what a selection takes out of it. Pure functions on strips."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from rich.style import Style
 from textual.strip import Strip
 
 _WORD = re.compile(r"[\w./:@~+-]*\w[\w/]*|\s+|.")
-"""Paths, addresses and names are words; the stop at the end of a sentence is not theirs."""
+"""Paths, addresses and names are words, without the full stop at the end of a sentence."""
 CURSOR = "▎"
 GUTTER = Style(meta={"part": "gutter"})
-"""Marks what is ours and not the conversation's: margins, bars, line numbers, padding. It is never copied."""
+"""Marks what is not part of the conversation: margins, bars, line numbers, padding. It is never copied."""
 SIDES = {side: Style(meta={"part": side}) for side in ("old", "new")}
-"""Marks the two sides of a difference, of which a selection copies the one that it began in."""
+"""Marks the two sides of a diff; a selection copies the side that it began in."""
 
 
 def with_cursor(strip: Strip, x: int, style: Style) -> Strip:
-    """The row with the mark of the block cursor at cell `x`, if there is room."""
+    """Put the mark of the block cursor at cell `x`, if there is room."""
     if x < 0:
         return strip
     return Strip.join([strip.crop(0, x), Strip([Segment(CURSOR, style + GUTTER)], 1), strip.crop(x + 1)])
 
 
 def with_chip(strip: Strip, text: str, style: Style) -> Strip:
-    """The row with a chip in its middle, if there is room."""
+    """Put a chip in the middle of a row, if there is room."""
     width = cell_len(text)
     left = (strip.cell_length - width) // 2
     if left < 0:
@@ -36,7 +36,7 @@ def with_chip(strip: Strip, text: str, style: Style) -> Strip:
 
 
 def parts_of(strip: Strip) -> Iterator[tuple[int, str, str]]:
-    """What of a row belongs to the conversation: where it begins, its text, and its side of a difference."""
+    """Yield the parts of a row that belong to the conversation: start, text, and side of a diff."""
     at = 0
     for text, style, _ in strip:
         part = str(style.meta.get("part", "")) if style is not None and style._meta else ""
@@ -46,7 +46,7 @@ def parts_of(strip: Strip) -> Iterator[tuple[int, str, str]]:
 
 
 def side_at(strip: Strip, index: int) -> str:
-    """The side of a difference that a character of a row is on, or left of; the new one where there is none."""
+    """Return the side of a diff that a character of a row is on, or left of; the new one if there is none."""
     found = ""
     for at, _, part in parts_of(strip):
         if at > index and found:
@@ -55,8 +55,8 @@ def side_at(strip: Strip, index: int) -> str:
     return found or "new"
 
 
-def selected(strip: Strip, span: tuple[int, int], side: str) -> str:
-    """The conversation's own text between two characters of a row; of a difference, what is on `side`."""
+def selected_text(strip: Strip, span: tuple[int, int], side: str) -> str:
+    """Return the conversation's text between two characters of a row; of a diff, the text on `side`."""
     start, end = span
     taken = []
     for at, text, part in parts_of(strip):
@@ -66,7 +66,7 @@ def selected(strip: Strip, span: tuple[int, int], side: str) -> str:
 
 
 def word_at(strip: Strip, index: int) -> tuple[int, int]:
-    """From where to where the word goes that a character of a row is in; a blank is a word of its own."""
+    """Return start and end of the word at a character of a row; blanks are a word, too."""
     for at, text, _ in _joined(strip):
         for word in _WORD.finditer(text):
             if at + word.start() <= index < at + word.end():
@@ -75,7 +75,7 @@ def word_at(strip: Strip, index: int) -> tuple[int, int]:
 
 
 def _joined(strip: Strip) -> Iterator[tuple[int, str, str]]:
-    """The parts of a row, those that follow each other as one."""
+    """Join the parts of a row that follow each other."""
     begin, whole, side = 0, "", ""
     for at, text, part in parts_of(strip):
         if whole and (at != begin + len(whole) or part != side):

@@ -1,14 +1,8 @@
-"""Pieces drawn as strips, for one width and one theme.
+"""Draws pieces as strips, for one width and one theme.
 
-The reading column is at most 100 cells wide and stands in the middle; the cell to its left is free for the
-mark of the block cursor. Styles come from the view's theme by role. Text is clean already; a strip is
-exactly as wide as the view. What was drawn is kept within a limit (`drawn`), so memory does not grow with what was
-scrolled past.
-
-What was drawn and may be wanted again: the strips of pieces, within a limit.
-
-A strip keeps whatever was ever made of it for the screen: cut at other widgets' edges, filtered, selected. That is
-dozens of strips for each one, so only strips of late are kept with it; the others are kept bare.
+The reading column is at most 100 cells wide and in the middle; the cell to its left is free for the mark of the block
+cursor. Styles come from the theme by role. The text is clean already; a strip is exactly as wide as the view. Strips
+are cached within a limit, so memory does not grow with what was scrolled past.
 """
 
 from __future__ import annotations
@@ -25,9 +19,8 @@ from rich.style import Style
 from rich.text import Text
 from textual.strip import Strip
 
-from tui.chat.diff_view import DiffLines, folded
+from tui.chat.diff_view import DiffLines, wrapped
 from tui.chat.overlays import GUTTER
-from tui.chat.styles import MARKS, QUIET
 from tui.chat.text_pieces import Piece, PieceKind
 from tui.i18n import _
 from tui.terminal_io.glyphs import GLYPHS
@@ -41,26 +34,50 @@ if TYPE_CHECKING:
     from tui.terminal_io.graphics.picture_cells import Pictures
 
 
+ROLES = (
+    "text", "muted", "user", "bar", "title", "running", "awaiting", "ok", "failed", "accent", "heading", "code",
+    "link", "string", "number", "name", "added", "removed", "added-word", "removed-word", "output", "hit", "hit-here",
+    "chip", "cursor",
+)  # fmt: skip
+"""What a style is for. Each is a component class `chat--ROLE` of the view; `text` has no rule."""
+MARKS = {
+    "running": ("•", "running"),
+    "awaiting": ("◇", "awaiting"),
+    "ok": ("✓", "ok"),
+    "failed": ("✕", "failed"),
+    "interrupted": ("■", "awaiting"),
+    "rejected": ("✕", "awaiting"),
+    "note": ("■", "muted"),
+    "status": ("→", "muted"),
+    "detail": ("·", "muted"),
+    "thought": ("≡", "muted"),
+}
+"""The glyph of a title and the glyph's role, by the tone of the title. One glyph, one meaning, one cell."""
+QUIET = frozenset({"note", "status", "detail", "thought"})
+"""Tones of titles that are not emphasised."""
+
 CACHED_STRIPS = 2000
-"""About 8 MB while they are bare, and 40 screens."""
-LATE_STRIPS = 200
-"""Four screens; with what is made of them they take no more than all that are bare."""
+"""About 8 MB without what Textual caches in them, and 40 screens."""
+RECENT_STRIPS = 200
+"""Four screens; with what Textual caches in them they take no more than all others."""
 
 
-class Drawn:
-    """The strips of pieces, the latest ones last."""
+class StripCache:
+    """The strips of pieces, the most recently used ones last.
+
+    Textual caches in a strip whatever it made of it: cut at other widgets' edges, filtered, selected. That is dozens of
+    strips for each one, so only recent strips keep it; the others are replaced by copies without.
+    """
 
     def __init__(self) -> None:
         self._all: OrderedDict[Piece, list[Strip]] = OrderedDict()
-        self._late: OrderedDict[Piece, None] = OrderedDict()
-        self._count = self._late_count = 0
+        self._recent: OrderedDict[Piece, None] = OrderedDict()
+        self._count = self._recent_count = 0
 
     def __len__(self) -> int:
-        """How many strips there are."""
         return self._count
 
     def get(self, piece: Piece) -> list[Strip] | None:
-        """The strips of a piece; None where they have to be drawn."""
         strips = self._all.get(piece)
         if strips is not None:
             self._all.move_to_end(piece)
@@ -68,26 +85,26 @@ class Drawn:
         return strips
 
     def put(self, piece: Piece, strips: list[Strip]) -> None:
-        """Keep the strips of a piece, which has none here, and forget what was not wanted for longest."""
+        """Add the strips of a piece that is not cached, and drop the least recently used ones."""
         self._all[piece] = strips
         self._count += len(strips)
         self._use(piece, strips)
         while self._count > CACHED_STRIPS and len(self._all) > 1:
-            old, gone = self._all.popitem(last=False)
-            self._count -= len(gone)
-            if old in self._late:
-                del self._late[old]
-                self._late_count -= len(gone)
+            old, dropped = self._all.popitem(last=False)
+            self._count -= len(dropped)
+            if old in self._recent:
+                del self._recent[old]
+                self._recent_count -= len(dropped)
 
     def _use(self, piece: Piece, strips: list[Strip]) -> None:
-        if piece in self._late:
-            self._late.move_to_end(piece)
+        if piece in self._recent:
+            self._recent.move_to_end(piece)
             return
-        self._late[piece] = None
-        self._late_count += len(strips)
-        while self._late_count > LATE_STRIPS and len(self._late) > 1:
-            old, _none = self._late.popitem(last=False)
-            self._late_count -= len(self._all[old])
+        self._recent[piece] = None
+        self._recent_count += len(strips)
+        while self._recent_count > RECENT_STRIPS and len(self._recent) > 1:
+            old, _none = self._recent.popitem(last=False)
+            self._recent_count -= len(self._all[old])
             self._all[old] = [Strip(list(strip), strip.cell_length) for strip in self._all[old]]
 
 
@@ -98,11 +115,11 @@ MIN_COLUMN = 8
 PICTURE_COLUMNS, PICTURE_ROWS = 80, 24
 """Cells of a picture in the chat at most; about half a screen."""
 WIDE_COLUMN = 200
-"""Cells of what stands side by side, two reading columns."""
+"""Cells of diffs side by side: two reading columns."""
 BAR = "▌"
 ONE_ROW = frozenset({PieceKind.TITLE, PieceKind.TITLE_PATH, PieceKind.HIDDEN, PieceKind.DIFF_GAP, PieceKind.BLANK})
 TASK_ROLES = {"✓": "muted", "→": "title"}
-"""How a task of a plan looks, by its glyph."""
+"""The role of a task of a plan, by its glyph."""
 Line = list[Segment]
 
 
@@ -110,7 +127,7 @@ class Renderer:
     """Draws pieces at one width with one set of styles."""
 
     def __init__(self, width: int, styles: Mapping[str, Style], column: int = COLUMN, *, split: bool = False) -> None:
-        """`split` draws differences side by side, beyond the reading column where there is room."""
+        """`split` draws diffs side by side, wider than the reading column if there is room."""
         self.width = width
         self.split = split
         self.column = max(MIN_COLUMN, min(column or width, width - 2))
@@ -118,9 +135,9 @@ class Renderer:
         wide = max(MIN_COLUMN, min(WIDE_COLUMN, width - 2)) if split else self.column
         self._wide_left = max(0, (width - wide) // 2)
         self.renders = 0
-        """How many pieces have been drawn; what was cached does not count."""
+        """The number of pieces that were drawn, without cached ones."""
         self._styles = dict(styles)
-        self._drawn = Drawn()
+        self._cache = StripCache()
         self._console = Console(file=StringIO(), width=width, legacy_windows=False)
         self._markdown_console: Console | None = None
         self._margins = [Segment(" " * left, self._styles["text"] + GUTTER) for left in (self.left, self._wide_left)]
@@ -143,26 +160,26 @@ class Renderer:
             PieceKind.PICTURE: self._picture,
         }
         self.pictures: Pictures | None = None
-        """Where pictures are; without it, there is room for them and nothing in it."""
+        """The pictures of the conversation; without it, only their room is drawn."""
 
     def strips(self, piece: Piece) -> list[Strip]:
-        """The rows of a piece; at least one, unless it is empty Markdown."""
+        """Draw the rows of a piece; at least one, unless it is empty Markdown."""
         if piece.kind is PieceKind.BLANK:
             return [self._blank]
-        drawn = self._drawn.get(piece)
-        if drawn is not None:
-            return drawn
+        cached = self._cache.get(piece)
+        if cached is not None:
+            return cached
         self.renders += 1
         strips = [self._strip(line, piece.wide) for line in self._draw[piece.kind](piece)]
         if piece.kind is PieceKind.PICTURE and GLYPHS.pictures_are_drawn and self._pixels(piece) is None:
             return strips  # it has yet to come
         if piece.gap:
             strips.insert(0, self._blank)
-        self._drawn.put(piece, strips)
+        self._cache.put(piece, strips)
         return strips
 
     def estimate(self, piece: Piece) -> int:
-        """About how many rows a piece will have; cheap, and never 0."""
+        """Estimate the number of rows of a piece; cheap, and never 0."""
         if piece.kind in ONE_ROW:
             return 1
         if piece.kind is PieceKind.PICTURE:
@@ -170,7 +187,7 @@ class Renderer:
         return piece.text.count("\n") + 1 + len(piece.text) // self.column + piece.gap
 
     def left_of(self, piece: Piece) -> int:
-        """The cell that a piece begins in."""
+        """Return the cell that a piece begins in."""
         return self._wide_left if piece.wide else self.left
 
     def _strip(self, line: Line, wide: bool = False) -> Strip:
@@ -179,16 +196,16 @@ class Renderer:
         return Strip(segments).adjust_cell_length(self.width, margin.style)
 
     def _wrap(self, text: str, width: int) -> list[str]:
-        """A line as rows of at most `width` cells, cut between words where that is possible."""
+        """Wrap a line to rows of at most `width` cells, between words if possible."""
         if len(text) <= width and (text.isascii() or cell_len(text) <= width):
             return [text]
         return [row.plain for row in Text(text, end="").wrap(self._console, max(1, width), overflow="fold")]
 
     def _filled(self, text: str, width: int) -> list[str]:
-        """The same; where a long word, as a path is, would leave a row half empty, it is cut."""
+        """Wrap a line, cutting a long word such as a path that would leave a row half empty."""
         rows = self._wrap(text, width)
         if any(cell_len(row) * 2 < width for row in rows[:-1]):
-            return ["".join(part.text for part in row) for row in folded([(Style(), text)], width)]
+            return ["".join(part.text for part in row) for row in wrapped([(Style(), text)], width)]
         return rows
 
     def _title(self, piece: Piece) -> Iterable[Line]:
@@ -198,7 +215,7 @@ class Renderer:
         yield self._headline(piece, title)
 
     def _title_path(self, piece: Piece) -> Iterable[Line]:
-        """A path is known by its ends, so its middle is what goes."""
+        """Cut a path in its middle: its ends are what identifies it."""
         room = max(4, self._title_room(piece))
         title = sanitize_line(piece.text, len(piece.text) * 2)
         if cell_len(title) > room:
@@ -206,7 +223,7 @@ class Renderer:
         yield self._headline(piece, title)
 
     def _title_room(self, piece: Piece) -> int:
-        """The cells of a title: at least half of the line, so that what was done is cut off later than notes on it."""
+        """Return the cells of a title: at least half of the line, so that the meta text is cut first."""
         row = self.column - 2
         return max(row // 2, row - (cell_len(piece.meta) + 2 if piece.meta else 0))
 
@@ -250,7 +267,7 @@ class Renderer:
             self._markdown_console = theme_console(self._styles)
         style = self._styles["muted" if piece.tone == "thought" else "text"]
         lines = markdown_lines(self._markdown_console, piece.text, self.column, style)
-        return lines or self._text(piece)  # a piece that means nothing in Markdown is shown as it is written
+        return lines or self._text(piece)  # a piece that is empty as Markdown is shown as it is written
 
     def _code(self, piece: Piece) -> Iterable[Line]:
         if not piece.language:
@@ -270,21 +287,20 @@ class Renderer:
         return self._coloured([("code", line)] for line in piece.text.split("\n"))
 
     def _coloured(self, lines: Iterable[Iterable[tuple[str, str]]]) -> Iterable[Line]:
-        """Lines of code on their own ground, indented by two, a long line continued below."""
-        ground = self._styles["code"]
+        """Draw lines of code on their own background, indented by two, wrapping long lines."""
+        background = self._styles["code"]
         room = max(1, self.column - 4)
         for line in lines:
-            parts = [(self._styles[role] + ground.background_style, text) for role, text in line if text]
+            parts = [(self._styles[role] + background.background_style, text) for role, text in line if text]
             if sum(cell_len(text) for _style, text in parts) <= room:
                 rows = [[Segment(text, style) for style, text in parts]]
             else:
                 whole = Text.assemble(*((text, style) for style, text in parts), end="")
-                wrapped = whole.wrap(self._console, room, overflow="fold")
-                rows = [list(row.render(self._console)) for row in wrapped]
+                rows = [list(row.render(self._console)) for row in whole.wrap(self._console, room, overflow="fold")]
             for row in rows:
                 used = sum(segment.cell_length for segment in row)
-                pad = Segment(" " * (self.column - 2 - used), ground + GUTTER)
-                yield [Segment("  ", ground + GUTTER), *row, pad]
+                pad = Segment(" " * (self.column - 2 - used), background + GUTTER)
+                yield [Segment("  ", background + GUTTER), *row, pad]
 
     def _text(self, piece: Piece) -> Iterable[Line]:
         user = piece.tone == "user"
@@ -305,7 +321,7 @@ class Renderer:
                 yield [self._indent, Segment(row, style)]
 
     def _plan(self, piece: Piece) -> Iterable[Line]:
-        """A check list: what is done steps back, what is under way stands out."""
+        """Draw a check list: finished tasks are muted, the current one is emphasised."""
         for line in piece.text.split("\n"):
             role = TASK_ROLES.get(line[:1], "text")
             glyph = "ok" if line[:1] == "✓" else "accent" if line[:1] == "→" else "muted"
@@ -314,19 +330,19 @@ class Renderer:
                 yield [self._indent, mark, Segment(row, self._styles[role])]
 
     def _picture(self, piece: Piece) -> Iterable[Line]:
-        """A picture in quarters of cells, or room for it and why it is not there."""
+        """Draw a picture in quarters of cells, or room for it and why it is missing."""
         ref = _ref(piece)
         if ref is not None and not GLYPHS.pictures_are_drawn:
             yield [Segment("  " + describe_size(ref.width, ref.height), self._styles["muted"])]
             return
         columns, rows = self._cells(piece)
-        found = self._pixels(piece)
-        if isinstance(found, Pixels):
-            for line in quadrants(found, columns, rows):
+        pixels = self._pixels(piece)
+        if isinstance(pixels, Pixels):
+            for line in quadrants(pixels, columns, rows):
                 yield [Segment("  "), *line]
             return
-        said = _("Cannot show the image: {why}.").format(why=found) if found else "…"
-        yield [Segment("  " + sanitize_line(said, self.column - 2), self._styles["muted"])]
+        text = _("Cannot show the image: {why}.").format(why=pixels) if pixels else "…"
+        yield [Segment("  " + sanitize_line(text, self.column - 2), self._styles["muted"])]
         yield from ([] for _row in range(rows - 1))
 
     def _cells(self, piece: Piece) -> tuple[int, int]:
@@ -343,7 +359,7 @@ class Renderer:
 
 
 def _last_cells(text: str, cells: int) -> str:
-    """The end of a line, in at most so many cells."""
+    """Return the end of a line, in at most so many cells."""
     return set_cell_size(text[::-1], cells)[::-1].lstrip()
 
 

@@ -1,12 +1,10 @@
-"""Code coloured by Pygments, in the theme's roles.
+"""Highlights code with Pygments, in the roles of the theme. Code without a lexer stays plain.
 
-Imports Pygments, which is slow to load, so this module is loaded when the first code is drawn. Never fails:
-what has no lexer, or breaks one, stays plain.
+Pygments is slow to load, so this module is imported when the first code is drawn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 
 from pygments.lexer import Lexer  # type: ignore[import-untyped]
@@ -28,21 +26,21 @@ ROLES = (
     (Token.Generic.Deleted, "removed"),
     (Token.Generic.Inserted, "added"),
 )
-"""The first kind of token that fits says the role; the rest is `code`."""
+"""The role of a token, by the first type that fits; others have `code`."""
 
 
-ENDINGS = {
+EXTENSIONS = {
     "yml": "yaml", "h": "c", "hpp": "cpp", "cc": "cpp", "mjs": "js", "cjs": "js", "kt": "kotlin", "htm": "html",
     "cs": "csharp", "pyi": "py", "tsx": "ts", "mk": "make", "cfg": "ini", "conf": "ini", "txt": "text", "zsh": "sh",
     "rst": "restructuredtext", "tf": "terraform", "hs": "haskell", "ex": "elixir", "exs": "elixir", "m": "objc",
 }  # fmt: skip
-"""Endings of files that Pygments does not take for the name of a language."""
+"""File extensions that Pygments does not know as names of languages."""
 
 
 @lru_cache(64)
 def _lexer(language: str) -> Lexer | None:
     try:
-        lexer: Lexer = get_lexer_by_name(ENDINGS.get(language, language), stripnl=False, ensurenl=False)
+        lexer: Lexer = get_lexer_by_name(EXTENSIONS.get(language, language), stripnl=False, ensurenl=False)
     except ClassNotFound:
         return None
     return lexer
@@ -57,9 +55,11 @@ def _role(token: object) -> str:
 
 
 def coloured_lines(code: str, language: str) -> list[list[tuple[str, str]]]:
-    """The lines of code as (role, text) parts, as few as there are changes of role."""
+    """Return the lines of code as (role, text) parts; neighbours have different roles."""
     lines: list[list[tuple[str, str]]] = [[]]
-    for role, value in _parts(code, language):
+    lexer = _lexer(language)
+    tokens = ((_role(token), value) for token, value in lexer.get_tokens(code)) if lexer else [("code", code)]
+    for role, value in tokens:
         head, *rest = value.split("\n")
         line = lines[-1]
         if line and line[-1][0] == role:
@@ -70,16 +70,7 @@ def coloured_lines(code: str, language: str) -> list[list[tuple[str, str]]]:
     return lines
 
 
-def _parts(code: str, language: str) -> Iterator[tuple[str, str]]:
-    lexer = _lexer(language)
-    if lexer is None:
-        yield "code", code
-        return
-    for token, value in lexer.get_tokens(code):
-        yield _role(token), value
-
-
 @lru_cache(1024)
 def coloured_line(line: str, language: str) -> tuple[tuple[str, str], ...]:
-    """One line on its own. Remembered, so that the lines of code that grows are worked on once."""
+    """Return one line as parts. Cached, so that lines of growing code are highlighted once."""
     return tuple(part for parts in coloured_lines(line, language) for part in parts)

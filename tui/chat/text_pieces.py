@@ -1,10 +1,8 @@
-"""Text cut into pieces that are cheap to draw.
+"""Cuts text into pieces that are cheap to draw.
 
-A piece is small enough to be drawn in a few milliseconds, is drawn without knowing its neighbours, and
-never changes once the text has gone past it. So a long answer costs what its last piece costs, whether it
-streams or is scrolled through, and streamed and stored text look the same because both are cut by the same
-rules. Clean text in (or raw, where a function says that it sanitises), pure functions and one small state
-machine out; knows no terminal.
+A piece is drawn in a few milliseconds and without its neighbours, and does not change once the text has gone past it.
+So a long answer costs what its last piece costs, whether it streams or is scrolled through. Streamed and stored text
+look the same because both are cut by the same rules. Functions take clean text unless they say that they sanitise.
 """
 
 from __future__ import annotations
@@ -17,17 +15,17 @@ from tui.i18n import _
 from tui.terminal_io.sanitizer import sanitize
 
 LINE_LIMIT = 4096
-"""Characters of one line that are laid out as one: a line of 10 MB would take seconds."""
+"""Characters of one line that are laid out: a line of 10 MB would take seconds."""
 PROSE_LIMIT = 2048
 """Characters of Markdown in one piece; drawing them takes 3 ms."""
 TABLE_LINES = 24
-"""Lines of one table; its header is repeated where the table is cut."""
+"""Lines of one table; the header is repeated after a cut."""
 LIST_LINES = 16
 CODE_LINES = 24
 LITERAL_LINES = 32
 LITERAL_LIMIT = 8192
 HIGHLIGHT_LIMIT = 20_000
-"""Characters of one fence that are coloured: colouring costs eight times as much as drawing."""
+"""Characters of one fence that are highlighted: that costs eight times as much as drawing."""
 
 _FENCE = re.compile(r"( {0,3})(`{3,}|~{3,})[ ]*([^\s`]*)[^`]*\Z")
 _FENCE_BEGUN = re.compile(r" {0,3}(`{1,}|~{2,})[\w+-]*\Z")
@@ -46,7 +44,7 @@ class PieceKind(StrEnum):
     MARKDOWN = "markdown"
     CODE = "code"
     CODE_OPEN = "code_open"
-    """Code that still grows: coloured line by line, so that only its last line is worked on."""
+    """Code that still grows: highlighted line by line, so that only its last line costs anything."""
     TEXT = "text"
     """Literal words, wrapped."""
     OUTPUT = "output"
@@ -57,7 +55,7 @@ class PieceKind(StrEnum):
     PLAN = "plan"
     """A check list, one line a task, its glyph first."""
     HIDDEN = "hidden"
-    """The line that says how much is folded away."""
+    """The line that says how much is folded."""
     PICTURE = "picture"
     """Its text is the picture's reference."""
     BLANK = "blank"
@@ -69,25 +67,25 @@ class Piece(NamedTuple):
     kind: PieceKind
     text: str
     tone: str = ""
-    """Which colours: the state of a title, the kind of block for the rest."""
+    """Chooses the colours: the state for a title, the kind of block for the rest."""
     gap: bool = False
-    """Whether a blank line stands before it."""
+    """Whether a blank line comes before it."""
     language: str = ""
     meta: str = ""
-    """What stands dim after a title."""
+    """The dim text after a title."""
     numbers: tuple[int, int, int] | None = None
-    """Of a diff: the numbers of its first line in the old and the new file, and how many digits numbers take."""
+    """For a diff: the numbers of its first line in the old and the new file, and the digits of the largest number."""
     wide: bool = False
-    """Belongs to a diff, which is wider than the reading column where it stands side by side."""
+    """Whether it is part of a diff, which is wider than the reading column if shown side by side."""
 
 
 BLANK = Piece(PieceKind.BLANK, "")
 
 
 class MarkdownSplitter:
-    """Cuts Markdown where a blank line ends a paragraph, at fences, and where a piece would grow too long.
+    """Cuts Markdown at blank lines, at fences, and before a piece grows too long.
 
-    Takes raw text in any portions and sanitises it line by line.
+    Takes raw text, split anywhere, and sanitises it line by line.
     """
 
     def __init__(self, tone: str = "") -> None:
@@ -107,7 +105,6 @@ class MarkdownSplitter:
         self._tail = ""
 
     def feed(self, raw: str) -> None:
-        """Take in more text."""
         self._raw.append(raw)
         self.chars += len(raw)
         self.newlines += raw.count("\n")
@@ -121,11 +118,10 @@ class MarkdownSplitter:
 
     @property
     def text(self) -> str:
-        """All that has been fed, raw."""
         return "".join(self._raw)
 
     def pieces(self) -> list[Piece]:
-        """What has been fed so far; every piece but the last is final."""
+        """Return the pieces so far; every piece but the last is final."""
         tail = sanitize(self._tail.rstrip("\r"))
         lines = [*self._lines, tail] if tail and not _FENCE_BEGUN.match(tail) else self._lines
         if not lines:
@@ -134,7 +130,7 @@ class MarkdownSplitter:
         return [*self._closed, self._piece(kind, lines)]
 
     def finish(self) -> list[Piece]:
-        """All pieces, now that no more text comes."""
+        """Return all pieces, when no more text follows."""
         if self._tail:
             self._take(self._tail)
             self._tail = ""
@@ -147,7 +143,7 @@ class MarkdownSplitter:
         return Piece(kind, text.rstrip() if kind is PieceKind.MARKDOWN else text, self._tone, self._gap, language)
 
     def _close(self, gap: bool) -> None:
-        """End the piece at hand; `gap` is whether a blank line stands before the next one."""
+        """End the current piece; `gap` says whether a blank line comes before the next one."""
         if self._lines:
             piece = self._piece(PieceKind.CODE if self._fence else PieceKind.MARKDOWN, self._lines)
             if self._fence or piece.text:
@@ -216,7 +212,7 @@ class MarkdownSplitter:
 
 
 def _cut(line: str, limit: int) -> list[str]:
-    """A line as parts of at most `limit` characters, cut at a space where there is one."""
+    """Cut a line into parts of at most `limit` characters, at spaces if possible."""
     parts = []
     while len(line) > limit:
         at = line.rfind(" ", limit // 2, limit)
@@ -227,14 +223,14 @@ def _cut(line: str, limit: int) -> list[str]:
 
 
 def markdown(text: str, tone: str = "") -> list[Piece]:
-    """The pieces of a whole Markdown text. Sanitises."""
+    """Cut a whole Markdown text into pieces. Sanitises."""
     splitter = MarkdownSplitter(tone)
     splitter.feed(text)
     return splitter.finish()
 
 
 def fences(text: str) -> list[str]:
-    """The code of each fence of a Markdown text, in order, as it is written; empty ones are left out."""
+    """Return the code of each fence of a Markdown text that is not empty."""
     found = []
     fence, indent = "", 0
     code: list[str] = []
@@ -251,7 +247,7 @@ def fences(text: str) -> list[str]:
 
 
 def fence_of(pieces: list[Piece], number: int) -> int:
-    """Which of a text's fences a piece belongs to; long code is many pieces without a gap between them."""
+    """Return the number of the fence that a piece belongs to; long code is many pieces without gaps."""
     begun = 0
     for at, piece in enumerate(pieces[: number + 1]):
         follows = at > 0 and pieces[at - 1].kind is PieceKind.CODE and not piece.gap
@@ -260,10 +256,7 @@ def fence_of(pieces: list[Piece], number: int) -> int:
 
 
 def literal(lines: list[str], kind: PieceKind, tone: str = "", language: str = "") -> list[Piece]:
-    """The pieces of clean lines that are shown as they are.
-
-    Words are wrapped; of output and code, what a line has beyond LINE_LIMIT is counted and left out.
-    """
+    """Cut lines that are shown as they are into pieces. Lines of output and code are shortened to LINE_LIMIT."""
     found: list[Piece] = []
     chunk: list[str] = []
     size = 0
@@ -281,7 +274,7 @@ def literal(lines: list[str], kind: PieceKind, tone: str = "", language: str = "
 
 
 def shorten(line: str) -> str:
-    """A line that can be laid out: what it has beyond LINE_LIMIT is counted and left out."""
+    """Cut a line to LINE_LIMIT, and say how much is left out."""
     left_out = len(line) - LINE_LIMIT
     if left_out <= 0:
         return line

@@ -1,7 +1,6 @@
-"""ChatView: the transcript as a pane that the reader moves in: scrolling, block cursor, folding, copying.
+"""The chat pane: scrolling, block cursor, folding, copying, mouse.
 
-How it is drawn is `canvas.Canvas`, how it is searched `finder.Finder`. Posts what was copied and that older events
-are wanted; carries out nothing else outside itself.
+`canvas.Canvas` draws it, `chat_search.Finder` searches it. Posts what was copied and when older events are wanted.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from textual.selection import Selection
 from tui.chat.blocks import Kind
 from tui.chat.chat_search import Finder
 from tui.chat.overlays import word_at
-from tui.chat.styles import CHAT_CSS, ROLES
+from tui.chat.renderer import ROLES
 from tui.chat.text_pieces import PieceKind, fence_of, fences
 from tui.commands import BY_ID, keyed
 from tui.i18n import _
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from tui.chat.model import ChatModel
 
 Where = Literal["line_up", "line_down", "page_up", "page_down", "home", "end"]
-
-
 ACTIONS = {
     "chat.cursor_up": ("cursor_up", "list.up"),
     "chat.cursor_down": ("cursor_down", "list.down"),
@@ -46,11 +43,11 @@ ACTIONS = {
     "chat.home": ("go('home')", "list.home"),
     "chat.end": ("go('end')", "list.end"),
 }
-"""By the id of a binding: what is done, and the commands whose keys do it."""
+"""By the id of a binding: the action, and the commands whose keys it has."""
 
 
 class ChatView(Finder):
-    """The transcript of the attached model."""
+    """Shows the attached model."""
 
     HELP = keyed(
         _(
@@ -62,14 +59,57 @@ class ChatView(Finder):
     BORDER_TITLE = _("Chat")
     ALLOW_SELECT = True
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"chat--{role}" for role in ROLES}
-    DEFAULT_CSS = CHAT_CSS
+    DEFAULT_CSS = """
+    ChatView {
+        background: $background;
+        color: $foreground;
+        overflow-x: hidden;
+        overflow-y: scroll;
+        scrollbar-size-vertical: 1;
+        scrollbar-background: $background;
+        scrollbar-color: $foreground 20%;
+        & > .chat--muted { color: $text-muted; }
+        & > .chat--user { background: $secondary 15%; }
+        & > .chat--bar { color: $secondary; background: $secondary 15%; }
+        & > .chat--title { text-style: bold; }
+        & > .chat--running { color: $text-accent; }
+        & > .chat--awaiting { color: $text-warning; text-style: bold; }
+        & > .chat--ok { color: $text-success; }
+        & > .chat--failed { color: $text-error; }
+        & > .chat--accent { color: $text-accent; }
+        & > .chat--heading { color: $text-primary; text-style: bold; }
+        & > .chat--code { background: $foreground 6%; }
+        & > .chat--link { text-style: underline; }
+        & > .chat--string { color: $text-success; }
+        & > .chat--number { color: $text-warning; }
+        & > .chat--name { color: $text-primary; }
+        & > .chat--added { color: $text-success; background: $success 10%; }
+        & > .chat--removed { color: $text-error; background: $error 10%; }
+        & > .chat--added-word { background: $success 32%; text-style: bold; }
+        & > .chat--removed-word { background: $error 32%; text-style: bold; }
+        & > .chat--hit { background: $warning 30%; text-style: underline; }
+        & > .chat--hit-here { background: $warning; color: $background; text-style: bold underline; }
+        & > .chat--output { color: $foreground 80%; }
+        & > .chat--chip { color: $text-primary; background: $primary-muted; text-style: bold; }
+        & > .chat--cursor { color: $accent; }
+        /* The 16 colours of a terminal have no tints: sign, colour and weight must do. */
+        &:ansi {
+            & > .chat--user, & > .chat--bar, & > .chat--code, & > .chat--added, & > .chat--removed {
+                background: ansi_default;
+            }
+            & > .chat--added-word, & > .chat--removed-word { background: ansi_default; text-style: bold underline; }
+            & > .chat--hit { background: ansi_default; text-style: bold underline reverse; }
+            & > .chat--hit-here { color: ansi_black; background: $warning; }
+        }
+    }
+    """
     BINDINGS: ClassVar = [
         Binding(",".join(key for command in commands for key in BY_ID[command].keys), action, show=False, id=name)
         for name, (action, *commands) in ACTIONS.items()
     ]
 
     class UndoWanted(Message):
-        """The user wants to go back to before a message."""
+        """The user wants to undo from a message on."""
 
         def __init__(self, view: ChatView, event_id: int) -> None:
             super().__init__()
@@ -78,28 +118,27 @@ class ChatView(Finder):
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
-        self._asked_before: int | None = None
+        self._requested_before: int | None = None
         self._copied_code: tuple[Block, int] | None = None
 
     def attach(self, model: ChatModel | None) -> None:
-        self._asked_before = None
+        self._requested_before = None
         super().attach(model)
 
-    def held(self) -> None:
-        """Ask for the page before once the reader is near the top."""
+    def scrolled(self) -> None:
+        """Request the previous page when the reader is near the top."""
         model = self._model
-        if model is None or not model.first_id or model.first_id == self._asked_before:
+        if model is None or not model.first_id or model.first_id == self._requested_before:
             return
         if self.scroll_offset.y < self.size.height and not self.follows:
-            self._asked_before = model.first_id
+            self._requested_before = model.first_id
             self.post_message(self.OlderWanted(self))
 
-    # Moving
     def action_go(self, where: Where) -> None:
         self.go(where)
 
     def go(self, where: Where) -> None:
-        """Scroll, as the prompt does for its user too."""
+        """Scroll; also called for keys of the prompt."""
         place = self.place
         if place is None:
             return
@@ -120,12 +159,12 @@ class ChatView(Finder):
                 self.go_to_row(place.column.heights.total)
 
     def go_to_row(self, row: int) -> None:
-        """Have a row on top; one at or beyond the last screen means to follow the end."""
-        self._hold(row)
+        """Scroll to a row; one at or beyond the last screen follows the end."""
+        self._scroll_to_row(row)
         self.refresh(self.size.region)
 
     def go_to_event(self, event_id: int) -> None:
-        """Put the block cursor on the block that shows an event, open, or on the one before it, as far as is loaded."""
+        """Put the block cursor on the block that shows an event, unfolded; if none is loaded, on the block before."""
         if self.place is None:
             return
         block = self.place.column.model.reveal(event_id)
@@ -140,7 +179,7 @@ class ChatView(Finder):
         self._move_cursor(1)
 
     def _move_cursor(self, step: Literal[-1, 1]) -> None:
-        """Go to the next block; a block that is longer than the screen is read through first."""
+        """Go to the next block; one that is longer than the screen is scrolled through first."""
         place = self.place
         if place is None or not place.column.model.blocks:
             return
@@ -161,20 +200,20 @@ class ChatView(Finder):
             self.go("end" if step > 0 else "home")
 
     def _select(self, block: Block) -> None:
-        """Put the block cursor on a block and bring it into sight."""
+        """Put the block cursor on a block and scroll to it."""
         assert self.place is not None
         column, self.place.cursor = self.place.column, block
         height, top = self.scrollable_content_region.height, self.scroll_offset.y
         column.anchor(column.extent(block.serial)[0])
         first, end = column.extent(block.serial)
         if first < top:
-            self._hold(first)
+            self._scroll_to_row(first)
         elif end > top + height:
-            self._hold(min(first, end - height))
+            self._scroll_to_row(min(first, end - height))
         self.refresh(self.size.region)
 
     def action_fold(self) -> None:
-        """Fold or unfold the block under the cursor, which stays where it is."""
+        """Fold or unfold the block under the cursor, which stays in place."""
         place = self.place
         if place is None or place.cursor is None or not place.cursor.can_fold:
             return
@@ -183,7 +222,7 @@ class ChatView(Finder):
         place.column.model.toggle(place.cursor)
 
     def action_undo(self) -> None:
-        """Ask for an undo from the user's message under the cursor on."""
+        """Request an undo from the user's message under the cursor on."""
         if self.cursor is not None and self.cursor.kind is Kind.USER:
             self.post_message(self.UndoWanted(self, self.cursor.event_id))
 
@@ -191,7 +230,7 @@ class ChatView(Finder):
         self.go_to_hit(step)
 
     def action_toggle_sides(self) -> None:
-        """Show differences side by side, or in one column again; the row on top stays there."""
+        """Switch between diffs side by side and in one column; the row on top stays in place."""
         if self.renderer is None:
             return
         place = self.place
@@ -200,23 +239,20 @@ class ChatView(Finder):
         self.side_by_side = not self.renderer.split
         self._restyle()
 
-    # Copying
-
-    def copy(self, text: str, said: str = "") -> None:
-        """Copy this and tell of it."""
-        self.post_message(Copied(text, said))
+    def copy(self, text: str, note: str = "") -> None:
+        self.post_message(Copied(text, note))
 
     def action_copy_block(self) -> None:
         if self.cursor is not None:
             self.copy(self.cursor.plain())
 
     def action_copy_code(self) -> None:
-        """Copy the code of the block under the cursor that is in sight; again, the next one of the block."""
+        """Copy the visible code of the block under the cursor; repeated, the next code of the block."""
         cursor = self.cursor
         if cursor is not None and cursor.kind is Kind.TOOL and cursor.text:
             self.copy(cursor.text, _("Copied the output without its title"))
             return
-        found = self._code_in_sight()
+        found = self._visible_code()
         if found is None:
             self.post_message(Copied("", _("This block contains no code.")))
             return
@@ -231,8 +267,8 @@ class ChatView(Finder):
         )
         self.copy(codes[nth], again if len(codes) > 1 else _("Copied the code"))
 
-    def _code_in_sight(self) -> tuple[Block, int] | None:
-        """The block under the cursor and its first code in sight; without a cursor, the lowest code in sight."""
+    def _visible_code(self) -> tuple[Block, int] | None:
+        """Return the block under the cursor and its first visible code; without a cursor, the lowest visible code."""
         place = self.place
         if place is None:
             return None
@@ -251,10 +287,8 @@ class ChatView(Finder):
             return place.cursor, 0
         return found
 
-    # The mouse
-
     def on_click(self, event: events.Click) -> None:
-        """Put the block cursor there; again, unfold what is folded, or select: a word, then the line."""
+        """Put the block cursor there. Repeated, unfold the block, or select the word, then the line."""
         event.prevent_default()  # Textual would select the whole transcript
         place = self.place
         if place is None:

@@ -1,4 +1,4 @@
-"""Jump mode: a letter over everything that can have the focus, and over every tab."""
+"""Jump mode: letters over everything that can have the focus, and over every tab."""
 
 from __future__ import annotations
 
@@ -12,14 +12,11 @@ from tui.shortcuts.command import Command, Group
 from tui.workspace.layout import PANES
 
 if TYPE_CHECKING:
-    from textual.widget import Widget
-
     from tui.workspace.context import Context
-    from tui.workspace.screen import Workspace
 
 
 def jump(app: Context) -> None:
-    """Show the letters, and go where the user's letter is."""
+    """Show the letters, and go to the place whose letter the user types."""
     from tui.jump.screen import JumpScreen
 
     targets = _targets(app)
@@ -28,11 +25,11 @@ def jump(app: Context) -> None:
         if number is not None:
             targets[number][1]()
 
-    app.push_screen(JumpScreen([offset for offset, go in targets]), chosen)
+    app.push_screen(JumpScreen([offset for offset, _go in targets]), chosen)
 
 
 def _targets(app: Context) -> list[tuple[Offset, Callable[[], object]]]:
-    """Places on the screen, each with the function that goes there."""
+    """Return the places on the screen, each with the function that goes there."""
     workspace, tabs = app.workspace, app.tabs
     targets: list[tuple[Offset, Callable[[], object]]] = []
     for x, target in workspace.tabs.places():
@@ -44,12 +41,9 @@ def _targets(app: Context) -> list[tuple[Offset, Callable[[], object]]]:
     for widget in workspace.focus_chain:
         region = widget.region.intersection(workspace.region)
         if region:
-            targets.append((region.offset, _go_to(workspace, widget)))
+            go = partial(workspace.show_pane, widget.id) if widget.id in PANES else widget.focus
+            targets.append((region.offset, go))
     return targets
-
-
-def _go_to(workspace: Workspace, widget: Widget) -> Callable[[], object]:
-    return partial(workspace.show_pane, widget.id) if widget.id in PANES else widget.focus
 
 
 ROWS = (

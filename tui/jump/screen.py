@@ -1,7 +1,6 @@
-"""Jump mode: a letter over everything that can have the focus; the letter goes there.
+"""The screen of jump mode: letters over places, which do not hide the workspace.
 
-Lies over the workspace without hiding it, answers with the number of the place, and with None for Esc and every key
-that is not one of its letters. Knows only the offsets of places; the caller knows what they are.
+The result is the number of the place; None for Esc and every key that is no letter of a place.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from textual.widgets import Static
 from tui.i18n import _
 
 LETTERS = "asdfghjklqwertyuiopzxcvbnm"
-"""In the order of how easily the fingers reach them."""
+"""In the order of how easy they are to reach."""
 
 
 class JumpScreen(ModalScreen[int | None]):
@@ -51,7 +50,7 @@ class JumpScreen(ModalScreen[int | None]):
         yield Static(Content(_("A letter goes there. Esc leaves.")), classes="jump-hint")
 
     def on_key(self, event: events.Key) -> None:
-        """A letter goes there, or waits for its second one; anything else leaves."""
+        """Take a letter of a label; anything else leaves."""
         event.stop()
         self._typed += (event.character or "").casefold() if event.key != "escape" else ""
         if self._typed in self._labels:
@@ -60,20 +59,20 @@ class JumpScreen(ModalScreen[int | None]):
             self.dismiss(None)
 
     def on_click(self, event: events.Click) -> None:
-        """A click on a letter goes there; beside them it leaves."""
+        """Go to the clicked letter; a click elsewhere leaves."""
         event.stop()
         letters = list(self.query(".letter"))
         hit, _region = self.get_widget_at(event.screen_x, event.screen_y)
         self.dismiss(letters.index(hit) if hit in letters else None)
 
     def on_resize(self, event: events.Resize) -> None:
-        """The places have moved: there is nothing to point at any more."""
+        """Leave, because the places have moved."""
         if self.is_attached and event.size != self.app.workspace.size:  # type: ignore[attr-defined]
             self.dismiss(None)
 
 
 def labels(count: int) -> list[str]:
-    """So many labels, none the beginning of another: one letter each while there are enough, else two."""
+    """Return so many labels of one letter, or of two if there are too many; none is the beginning of another."""
     if count <= len(LETTERS):
         return list(LETTERS[:count])
     return ["".join(pair) for pair in product(LETTERS, repeat=2)][:count]

@@ -1,7 +1,7 @@
-"""Answers to questions where lines are typed: may this action be carried out, and does what a folder brings count.
+"""Typed answers to questions: may this action be carried out, and are the files of this folder trusted.
 
-Every answer is a line that begins with a whole word: a letter that was meant for something else says nothing. An answer
-names the action that was read out, and a permission is given only where its pattern covers that action.
+Every answer begins with a whole word, so that a letter that was meant for something else does nothing. It is about the
+action that was read out, and a permission is given only if its pattern covers that action.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
 
 SCOPES = {str(scope): scope for scope in Scope}
 LINE_CELLS = 300
-SHOWN_PROBLEMS = 5
+MAX_PROBLEMS = 5
 
 
-async def asked_about(session: AgentSession, envelope: Envelope) -> tuple[Question, Reach | None]:
-    """The question about an action that waits, and what its pattern would mean; None where none is proposed."""
+async def question_about(session: AgentSession, envelope: Envelope) -> tuple[Question, Reach | None]:
+    """Return the question about a waiting action, and what its suggested pattern covers, if there is one."""
 
-    def look() -> tuple[Question, Reach | None]:
+    def make() -> tuple[Question, Reach | None]:
         question = ask_about(envelope, session.guard.folders)
         return question, question.look(question.pattern) if question.look and question.pattern else None
 
-    return await asyncio.to_thread(look)
+    return await asyncio.to_thread(make)
 
 
 def question_lines(question: Question, reach: Reach | None) -> list[str]:
-    """What is asked, which rule asks, and what can be answered."""
+    """Return the question, its reasons, and the possible answers."""
     title = _("Question: {question}").format(question=question.title)
     if question.risk:
         title = _("Question: {question} Risk: {risk}.").format(question=question.title, risk=question.risk)
@@ -55,27 +55,27 @@ def question_lines(question: Question, reach: Reach | None) -> list[str]:
     if reach is not None and reach.is_usable:
         pattern = sanitize_line(question.pattern, LINE_CELLS)
         if not question.stays:
-            told = _("To always allow {pattern}, answer: always conversation, always project or always everywhere.")
-            lines.append(told.format(pattern=pattern))
-        told = _("To always deny {pattern}, answer: never conversation, never project or never everywhere.")
-        lines.append(told.format(pattern=pattern))
+            allow = _("To always allow {pattern}, answer: always conversation, always project or always everywhere.")
+            lines.append(allow.format(pattern=pattern))
+        deny = _("To always deny {pattern}, answer: never conversation, never project or never everywhere.")
+        lines.append(deny.format(pattern=pattern))
         lines.append(_("You can add a different pattern at the end."))
     return lines
 
 
 async def answer(session: AgentSession, question: Question, text: str) -> str:
-    """Do what an answer says; what is said back where it says nothing. Raises HandloomError."""
+    """Carry out an answer. Returns what is wrong with it; empty if nothing is. Raises HandloomError."""
     id = question.action_id
     word, _space, rest = text.partition(" ")
     match word.lower().rstrip(",.:"), rest.strip():
-        case "yes", "":  # "yes, but only in build" is no yes
+        case "yes", "":  # "yes, but only in build" is not accepted
             await session.approval.confirm(id)
         case "no", reason:
             await session.approval.reject(reason or NOT_WANTED, id)
         case "stop", "":
             await session.approval.reject("", id)
-        case ("always" | "never") as verb, said if said:
-            scope, _space, pattern = said.partition(" ")
+        case ("always" | "never") as verb, rest if rest:
+            scope, _space, pattern = rest.partition(" ")
             if scope.lower() not in SCOPES:
                 return _("Name the scope: conversation, project or everywhere. The action is still waiting.")
             pattern = pattern.strip() or question.pattern
@@ -104,80 +104,82 @@ async def _permit(session: AgentSession, question: Question, scope: Scope, patte
     return ""
 
 
-class TrustTalk:
-    """The question about what a folder brings, while it is asked."""
+class TrustQuestion:
+    """The question whether the files of a folder are trusted."""
 
     def __init__(self, trust: FolderTrust, folder: Callable[[], str]) -> None:
         self._trust, self._folder_of = trust, folder
         self._folder = ""
-        self._standing: TrustState | None = None
+        self._state: TrustState | None = None
 
     @property
     def is_open(self) -> bool:
         """Whether the next line is an answer to it."""
-        return self._standing is not None
+        return self._state is not None
 
     async def begin(self) -> list[str]:
-        """Ask, where the workspace would ask before a conversation; else nothing is said."""
+        """Ask if the workspace would ask before a conversation; else return no lines."""
         if not self._trust.asks:
             return []
         self._folder = self._folder_of()
-        standing = await self._trust.look(self._folder)
-        return self._ask(standing) if standing.is_open else []
+        state = await self._trust.look(self._folder)
+        return self._ask(state) if state.is_open else []
 
-    async def again(self, along: Sequence[str]) -> list[str]:
-        """Ask because the user wants to see it."""
+    async def ask_again(self, along: Sequence[str]) -> list[str]:
+        """Ask because the user wants to."""
         self._folder = self._folder_of()
-        standing = await self._trust.look(self._folder, along)
-        if not (standing.waiting or standing.trusted):
+        state = await self._trust.look(self._folder, along)
+        if not (state.waiting or state.trusted):
             return [_("This folder contains no files that need your trust.")]
-        return self._ask(standing)
+        return self._ask(state)
 
-    def _ask(self, standing: TrustState) -> list[str]:
-        self._standing = standing
-        folder = sanitize_line(standing.survey.folder, LINE_CELLS)
-        if not standing.waiting:
-            told = [_("You trust these files in {folder}.").format(folder=folder)]
-            keys = _("Answer revoke to stop trusting them, read and a number to read a file, or no to change nothing.")
+    def _ask(self, state: TrustState) -> list[str]:
+        self._state = state
+        folder = sanitize_line(state.survey.folder, LINE_CELLS)
+        if not state.waiting:
+            lines = [_("You trust these files in {folder}.").format(folder=folder)]
+            answers = _(
+                "Answer revoke to stop trusting them, read and a number to read a file, or no to change nothing."
+            )
         else:
             what = _(
                 "Question: Trust {folder}? It contains files that can instruct your agent or "
                 "run commands. The agent ignores them until you answer yes."
             )
-            told = [what.format(folder=folder)]
-            if standing.changed:
-                told.append(_("You trusted this folder before. The listed files are new or have changed since."))
-            keys = _("Answer yes to trust them until they change, no, or read and a number to read a file.")
+            lines = [what.format(folder=folder)]
+            if state.changed:
+                lines.append(_("You trusted this folder before. The listed files are new or have changed since."))
+            answers = _("Answer yes to trust them until they change, no, or read and a number to read a file.")
         for n, piece in enumerate(self._pieces, 1):
             path, count = sanitize_line(piece.path, LINE_CELLS), piece.text.count("\n") + 1
-            told.append(_("{n}. {path}, {kind}, lines: {count}").format(n=n, path=path, kind=piece.kind, count=count))
-        told += [sanitize_line(problem, LINE_CELLS) for problem in standing.survey.problems[:SHOWN_PROBLEMS]]
-        return [*told, keys]
+            lines.append(_("{n}. {path}, {kind}, lines: {count}").format(n=n, path=path, kind=piece.kind, count=count))
+        lines += [sanitize_line(problem, LINE_CELLS) for problem in state.survey.problems[:MAX_PROBLEMS]]
+        return [*lines, answers]
 
     @property
     def _pieces(self) -> Sequence[Piece]:
-        assert self._standing is not None
-        return self._standing.waiting or self._standing.trusted
+        assert self._state is not None
+        return self._state.waiting or self._state.trusted
 
     async def answer(self, text: str) -> list[str]:
-        """Do what an answer says, and say what came of it. Raises ConfigurationError; then it is still asked."""
-        standing = self._standing
-        assert standing is not None
+        """Carry out an answer, and return the result. Raises ConfigurationError; then the question stays open."""
+        state = self._state
+        assert state is not None
         word, _space, rest = text.lower().partition(" ")
         if word == "read" and rest.strip().isdecimal() and 0 < int(rest) <= len(self._pieces):
             piece = self._pieces[int(rest) - 1]
             return [sanitize_line(piece.path, LINE_CELLS), *sanitize(piece.text).rstrip("\n").split("\n")]
-        if word == "yes" and not rest and standing.waiting:
-            await self._trust.give(self._folder, standing)
-            said = _("Trusted from your next message on, until these files change.")
+        if word == "yes" and not rest and state.waiting:
+            await self._trust.give(self._folder, state)
+            result = _("Trusted from your next message on, until these files change.")
         elif word == "no":
-            if standing.waiting:
-                await self._trust.refuse(standing)
-            said = _("Nothing was changed. /trust asks again.")
-        elif word == "revoke" and not standing.waiting:
+            if state.waiting:
+                await self._trust.refuse(state)
+            result = _("Nothing was changed. /trust asks again.")
+        elif word == "revoke" and not state.waiting:
             await self._trust.revoke(self._folder)
-            said = _("Trust revoked. The agent still knows what it has already read.")
+            result = _("Trust revoked. The agent still knows what it has already read.")
         else:
             return [_("Please answer the question about the folder with one of the words above.")]
-        self._standing = None
-        return [said]
+        self._state = None
+        return [result]

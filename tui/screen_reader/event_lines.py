@@ -1,7 +1,6 @@
-"""Events as lines that can be read aloud: each begins with who or what it is from, and none is drawn with.
+"""Events as lines to be read aloud: each begins with who or what it is from. Nothing depends on place, colour or glyph.
 
-Pure, from events and states to clean text. Nothing is told by place, colour or glyph. Thoughts and outputs are whole up
-to `LINES`; what is left out is said.
+Pure functions from events and states to clean text. Outputs of more than MAX_LINES are cut in the middle.
 """
 
 from __future__ import annotations
@@ -48,12 +47,11 @@ if TYPE_CHECKING:
     from core.controller.state import State
 
 PLANNED_CELLS = 200
-LINES = 40
-"""Of one output; more is a matter for the export."""
+MAX_LINES = 40
 
 
-def spoken(envelope: Envelope) -> list[str]:
-    """What is said of an event; nothing of what only machines need."""
+def event_lines(envelope: Envelope) -> list[str]:
+    """Return the lines for an event; none if users need not know of it."""
     event = envelope.event
     thought = _labelled(_("Agent"), event.thought_text) if isinstance(event, Action) else []
     match event:
@@ -104,39 +102,37 @@ def spoken(envelope: Envelope) -> list[str]:
     return []
 
 
-def planned(tasks: Sequence[Mapping[str, object]]) -> list[str]:
-    """A plan that waits for the user's approval."""
-    lines = [sanitize_line(f"{n}. {task.get('title', '')}", PLANNED_CELLS) for n, task in enumerate(tasks[:LINES], 1)]
+def plan_lines(tasks: Sequence[Mapping[str, object]]) -> list[str]:
+    """Return the lines for a plan that waits for approval."""
+    lines = [
+        sanitize_line(f"{n}. {task.get('title', '')}", PLANNED_CELLS) for n, task in enumerate(tasks[:MAX_LINES], 1)
+    ]
     return [*lines, _("Answer yes to carry out this plan, or say what to change.")]
 
 
 def _labelled(label: str, text: str) -> list[str]:
-    """The clean text behind its label, further lines below it."""
+    """Put a label before a text, and clean it."""
     lines = sanitize(text).strip("\n").split("\n")
     if not any(line.strip() for line in lines):
         return []
-    left_out = len(lines) - LINES
-    if left_out > 0:
-        lines = [
-            *lines[: LINES // 2],
-            _("{count} lines are omitted.").format(count=left_out),
-            *lines[-LINES // 2 :],
-        ]
+    if (omitted := len(lines) - MAX_LINES) > 0:
+        note = _("{count} lines are omitted.").format(count=omitted)
+        lines = [*lines[: MAX_LINES // 2], note, *lines[-MAX_LINES // 2 :]]
     return [f"{label}: {lines[0]}", *lines[1:]]
 
 
-def spoken_ways(halt: Halt) -> list[HaltOption]:
-    """The ways out that can be taken here: another model is chosen on the command line."""
-    return [way for way in halt.options if way != "switch_model"]
+def halt_options(halt: Halt) -> list[HaltOption]:
+    """Return the options that can be chosen here; another model is chosen on the command line."""
+    return [option for option in halt.options if option != "switch_model"]
 
 
-def way_out(halt: Halt, reason: str) -> list[str]:
-    """What stands in the way, and the ways out with their numbers."""
-    ways = [f"{n}. {WAYS[way]}." for n, way in enumerate(spoken_ways(halt), 1)]
-    return [*_labelled(_("Halted"), reason), _("Question: How should the agent continue?"), *ways]
+def halt_lines(halt: Halt, reason: str) -> list[str]:
+    """Return why the agent stopped, and the numbered ways to continue."""
+    options = [f"{n}. {WAYS[option]}." for n, option in enumerate(halt_options(halt), 1)]
+    return [*_labelled(_("Halted"), reason), _("Question: How should the agent continue?"), *options]
 
 
-def status(state: State) -> str:
-    """How the conversation stands, in one line."""
+def status_line(state: State) -> str:
+    """Return the status of the conversation."""
     words = mark_of_stored(state.agent_state)[1]
     return _("Status: {state}, after {count} model calls.").format(state=words, count=state.iteration)

@@ -1,7 +1,7 @@
 """The screen-reader mode: a conversation as plain lines on the normal screen, typed and answered line by line.
 
-The same sessions as the workspace, and no other program: what is said here is there later, and the other way round.
-Nothing is drawn, moved or repainted; each line is written once, whole. Ctrl+C stops the agent, Ctrl+D leaves.
+It has the same sessions as the workspace. Nothing is drawn or repainted; each line is written once. Ctrl+C stops the
+agent, Ctrl+D quits.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from core.events import CONVERSATION_TITLE, Envelope, EventSource, Frame, Messag
 from core.memory.compaction import compact_argument
 from core.stream import EventStreamSubscriber
 from tui.i18n import _, in_words
-from tui.screen_reader.answers import TrustTalk, answer, asked_about, question_lines
-from tui.screen_reader.event_lines import planned, spoken, spoken_ways, status, way_out
+from tui.screen_reader.answers import TrustQuestion, answer, question_about, question_lines
+from tui.screen_reader.event_lines import event_lines, halt_lines, halt_options, plan_lines, status_line
 from tui.terminal_io.glyphs import in_ascii
 from tui.terminal_io.sanitizer import sanitize
 
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
     from tui.approval.question import Question
     from tui.cli.options import StartOptions
 
-RECALLED = 20
-"""Events of an earlier time that are said again when a conversation is opened."""
+RECENT_EVENTS = 20
+"""Events that are read again when a conversation is opened."""
 HOW_TO = _("Type a message and press Enter. Ctrl+C stops the agent, Ctrl+D quits. End a line with \\ to continue it.")
 NO_MODEL = _("No model is configured. Pass --model (PROVIDER/NAME, scripted:FILE or demo) or set HANDLOOM_MODEL.")
 
 
 async def run(options: StartOptions, connect: Callable[[], Awaitable[ConversationManager]]) -> int:
-    """Open the conversation that the workspace would open, and talk until the input ends. Raises HandloomError."""
+    """Open the conversation that the workspace would open, and run until the input ends. Raises HandloomError."""
     manager = await connect()
     try:
         session = await _open(options, manager)
         await manager.attach(session.info.id)
-        await Reader(session, TrustTalk(manager.trust, lambda: session.recollection.folder)).talk()
+        await ScreenReader(session, TrustQuestion(manager.trust, lambda: session.recollection.folder)).run()
     finally:
         await manager.aclose()
     return ExitStatus.FINISHED
@@ -63,47 +63,48 @@ async def _open(options: StartOptions, manager: ConversationManager) -> AgentSes
 
 
 def _keyboard() -> int:
-    """Where lines are typed. A terminal is opened anew, to be read without waiting: Ctrl+C drops what was typed.
+    """Return a descriptor to read typed lines from.
 
-    On the one that we were given this would hold for whoever has it next, too.
+    The terminal is opened again to read it without blocking, because Ctrl+C drops what was typed. Setting that on
+    standard input would also change it for the program that has the terminal next.
     """
     given = sys.stdin.fileno()
-    with suppress(OSError):  # it is no terminal, or one that cannot be opened by its name
+    with suppress(OSError):  # no terminal, or one that cannot be opened by its name
         return os.open(os.ttyname(given), os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     return given
 
 
-class Reader:
+class ScreenReader:
     """One conversation, read out and answered."""
 
-    def __init__(self, session: AgentSession, trust: TrustTalk) -> None:
+    def __init__(self, session: AgentSession, trust: TrustQuestion) -> None:
         self._session = session
         self._trust = trust
         self._question: Question | None = None
-        """The action that was read out last, to be answered."""
+        """The question that was read out last."""
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
-        """What was typed; None is the end of the input."""
+        """Typed lines; None is the end of the input."""
         self._typed = b""
         self._is_prompting = False
-        """Whether the cursor stands behind a prompt of ours, where nothing was typed yet."""
-        self._obeying = asyncio.Lock()
-        """Held while a typed line is obeyed: what it changes on the way is not how things stand."""
-        self._told = -1
-        """The latest event when the state was last told."""
+        """Whether the cursor is behind a prompt, and nothing was typed yet."""
+        self._executing = asyncio.Lock()
+        """Held while a typed line is carried out: intermediate states are not reported."""
+        self._reported = -1
+        """The latest event when the state was last reported."""
 
-    async def talk(self) -> None:
-        """Talk until the input ends."""
+    async def run(self) -> None:
+        """Read and answer until the input ends."""
         session, loop = self._session, asyncio.get_running_loop()
         session.delegation.attended = True
         opened = _("Handloom. Model: {model}. Folder: {folder}.")
         self._say(opened.format(model=session.active_model.name, folder=session.info.workspace))
         if session.runtime.isolation == "none":
             self._say(_("No sandbox: commands run directly on this machine with your permissions."))
-        for envelope in await session.stream.page(limit=RECALLED):
-            self._say(*spoken(envelope))
+        for envelope in await session.stream.page(limit=RECENT_EVENTS):
+            self._say(*event_lines(envelope))
         self._say(HOW_TO)
-        session.stream.subscribe(EventStreamSubscriber.MAIN, self._hear, "reader")
-        unwatch = session.frames.watch(self._hear_frame)
+        session.stream.subscribe(EventStreamSubscriber.MAIN, self._on_event, "reader")
+        unwatch = session.frames.watch(self._on_frame)
         loop.add_signal_handler(signal.SIGINT, self._stop_agent)
         loop.add_signal_handler(signal.SIGTERM, self._lines.put_nowait, None)
         typed = _keyboard()
@@ -111,11 +112,11 @@ class Reader:
         if asks := await self._trust.begin():
             self._say(*asks)
             self._prompt(_("Answer: "))
-        follower = asyncio.create_task(self._follow())
+        reporter = asyncio.create_task(self._report())
         try:
             await self._answer_lines()
         finally:
-            follower.cancel()
+            reporter.cancel()
             loop.remove_reader(typed)
             loop.remove_signal_handler(signal.SIGINT)
             unwatch()
@@ -123,8 +124,6 @@ class Reader:
             if session.state.is_busy:
                 await session.interrupt()
             self._say(_("Quit. The conversation is saved."))
-
-    # -- what is heard -------------------------------------------------------------------------------------------------
 
     def _say(self, *lines: str) -> None:
         if lines and self._is_prompting:
@@ -134,43 +133,43 @@ class Reader:
             sys.stdout.write(sanitize(line) + "\n")
         sys.stdout.flush()
 
-    async def _hear(self, envelope: Envelope) -> None:
+    async def _on_event(self, envelope: Envelope) -> None:
         typed_here = isinstance(envelope.event, MessageAction) and envelope.source is EventSource.USER
         if not typed_here:
-            self._say(*spoken(envelope))
+            self._say(*event_lines(envelope))
 
-    def _hear_frame(self, frame: Frame) -> None:
+    def _on_frame(self, frame: Frame) -> None:
         if isinstance(frame, Status) and frame.message and frame.id != CONVERSATION_TITLE:
             label = _("Error") if frame.level == "error" else _("Status")
             self._say(f"{label}: {in_ascii(in_words(frame.message))}")
 
-    async def _follow(self) -> None:
-        """Tell how things stand, and what is asked, whenever the agent has come to rest."""
+    async def _report(self) -> None:
+        """Report the state and open questions whenever the agent stops."""
         session = self._session
         while True:
             await session.settled()
-            async with self._obeying:
+            async with self._executing:
                 pass
             await session.settled()
-            if not self._trust.is_open and session.stream.latest_id != self._told:
-                self._told = session.stream.latest_id
-                await self._tell_state()
+            if not self._trust.is_open and session.stream.latest_id != self._reported:
+                self._reported = session.stream.latest_id
+                await self._report_state()
             await session.changed()
 
-    async def _tell_state(self) -> None:
+    async def _report_state(self) -> None:
         session, state = self._session, self._session.state
         if state.halt is not None:
-            self._say(*way_out(state.halt, state.reason))
+            self._say(*halt_lines(state.halt, state.reason))
             self._prompt(_("Answer: "))
         elif state.awaiting is not None:
             (envelope,) = await session.stream.read(after=state.awaiting - 1, limit=1)
-            self._question, reach = await asked_about(session, envelope)
+            self._question, reach = await question_about(session, envelope)
             self._say(*question_lines(self._question, reach))
             self._prompt(_("Answer: "))
         else:
-            self._say(status(state))
+            self._say(status_line(state))
             if state.planning and (tasks := await session.planning.tasks()):
-                self._say(*planned(tasks))
+                self._say(*plan_lines(tasks))
             self._prompt(_("You: "))
 
     def _prompt(self, text: str) -> None:
@@ -178,12 +177,10 @@ class Reader:
         sys.stdout.flush()
         self._is_prompting = True
 
-    # -- what is typed -------------------------------------------------------------------------------------------------
-
     def _read(self, typed: int) -> None:
         try:
             got = os.read(typed, 65536)
-        except BlockingIOError:  # Ctrl+C has taken it back
+        except BlockingIOError:  # Ctrl+C has dropped it
             return
         self._typed += got
         *lines, self._typed = self._typed.split(b"\n")
@@ -211,7 +208,7 @@ class Reader:
             begun.clear()
             if text:
                 try:
-                    async with self._obeying:
+                    async with self._executing:
                         await self._answer(text)
                 except HandloomError as error:
                     self._say(f"{_('Error')}: {error}")
@@ -221,10 +218,10 @@ class Reader:
         if self._trust.is_open:
             await self._answer_trust(text)
         elif text == "/trust":
-            self._say(*await self._trust.again(session.recollection.along))
+            self._say(*await self._trust.ask_again(session.recollection.along))
             self._prompt(_("Answer: ") if self._trust.is_open else _("You: "))
         elif state.halt is not None:
-            await self._take(text, spoken_ways(state.halt))
+            await self._answer_halt(text, halt_options(state.halt))
         elif state.planning and text.lower() == "yes" and (tasks := await session.planning.tasks()):
             await session.planning.approve(tasks)
         elif state.awaiting is not None:
@@ -238,8 +235,8 @@ class Reader:
         question = self._question
         if question is None or question.action_id != awaiting:
             self._say(_("The question has just appeared. Read it, then answer again."))
-        elif said := await answer(self._session, question, text):
-            self._say(said)
+        elif problem := await answer(self._session, question, text):
+            self._say(problem)
             self._prompt(_("Answer: "))
 
     async def _answer_trust(self, text: str) -> None:
@@ -248,11 +245,11 @@ class Reader:
             self._prompt(_("Answer: "))
             return
         await self._session.recollection.refresh()
-        self._told = self._session.stream.latest_id
-        await self._tell_state()
+        self._reported = self._session.stream.latest_id
+        await self._report_state()
 
-    async def _take(self, text: str, ways: Sequence[HaltOption]) -> None:
-        if text.isdecimal() and 0 < int(text) <= len(ways):
-            await self._session.recover(ways[int(text) - 1])
+    async def _answer_halt(self, text: str, options: Sequence[HaltOption]) -> None:
+        if text.isdecimal() and 0 < int(text) <= len(options):
+            await self._session.recover(options[int(text) - 1])
         else:
             self._say(_("Answer with one of the numbers above."))

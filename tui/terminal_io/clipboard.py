@@ -1,8 +1,8 @@
-"""The clipboard: which ways lead to it from here, and which of them was gone.
+"""Sets the clipboard, and says how.
 
-On this machine a program of the desktop's sets it for certain; over ssh it would set the wrong one, so there the
-terminal is asked (OSC 52), which cannot say whether it obeyed. Inside tmux, tmux is told as well: its client may sit on
-another machine than its environment says. Nothing here draws; programs are run in a thread of the caller's.
+On this machine a program of the desktop sets it reliably. Over ssh it would set the wrong one, so there the terminal is
+asked (OSC 52), which does not report whether it did. Inside tmux, tmux is used as well, because its client may be on
+another machine than its environment says.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from tui.i18n import _
 from tui.terminal_io import escapes
 
 TIMEOUT_S = 3.0
-"""For a program that sets the clipboard; they need milliseconds, unless their display is gone."""
+"""For a program that sets the clipboard; they need milliseconds, unless their display is unreachable."""
 
 
 class Tool(NamedTuple):
-    """A program that reads a text from its standard input into a clipboard."""
+    """A program that reads text for a clipboard from standard input."""
 
     name: str
     command: tuple[str, ...]
@@ -38,7 +38,7 @@ TMUX = Tool("tmux", ("tmux", "load-buffer", "-w", "-"))
 
 
 def is_remote(environ: Mapping[str, str]) -> bool:
-    """Whether the user sits at another machine."""
+    """Whether the user is at another machine."""
     return any(environ.get(name) for name in ("SSH_CONNECTION", "SSH_CLIENT", "SSH_TTY"))
 
 
@@ -47,21 +47,17 @@ def desktop_tools(
     which: Callable[[str], str | None] = shutil.which,
     platform: str = sys.platform,
 ) -> list[Tool]:
-    """The programs that set the clipboard of this machine's desktop, the best first; none over ssh."""
+    """Return the programs that set the clipboard of this machine's desktop, the best first; none over ssh."""
     if is_remote(environ):
         return []
-    wanted: list[Tool] = []
-    if platform == "darwin":
-        wanted.append(MAC)
-    if environ.get("WAYLAND_DISPLAY"):
-        wanted.append(WAYLAND)
-    if environ.get("DISPLAY"):
-        wanted.extend(X11)
-    return [tool for tool in wanted if which(tool.command[0])]
+    tools = [MAC] if platform == "darwin" else []
+    tools += [WAYLAND] if environ.get("WAYLAND_DISPLAY") else []
+    tools += X11 if environ.get("DISPLAY") else ()
+    return [tool for tool in tools if which(tool.command[0])]
 
 
 def run(tool: Tool, text: str) -> bool:
-    """Set the clipboard by a program; whether it says that it did. Blocks for up to TIMEOUT_S."""
+    """Set the clipboard by a program. Returns whether it succeeded. Blocks for up to TIMEOUT_S."""
     try:
         done = subprocess.run(
             tool.command,
@@ -77,7 +73,7 @@ def run(tool: Tool, text: str) -> bool:
 
 
 def set_by_tools(text: str, environ: Mapping[str, str], tools: Sequence[Tool] | None = None) -> list[str]:
-    """Set the clipboard by what is there, and tell the names of what did it. Blocks for up to some seconds."""
+    """Set the clipboard by programs, and return the names of those that did. Blocks for up to some seconds."""
     worked = []
     for tool in desktop_tools(environ) if tools is None else tools:
         if run(tool, text):
@@ -89,7 +85,7 @@ def set_by_tools(text: str, environ: Mapping[str, str], tools: Sequence[Tool] | 
 
 
 def how(worked: Sequence[str], sent: bool, environ: Mapping[str, str]) -> str:
-    """The way that the text went, for people; empty where it went nowhere. `sent` is about the terminal."""
+    """Describe how the clipboard was set; empty if it was not. `sent` is about the terminal."""
     if worked:
         return _(" and ").join(worked)
     if not sent:
@@ -102,9 +98,9 @@ def how(worked: Sequence[str], sent: bool, environ: Mapping[str, str]) -> str:
 async def copy(
     text: str, note: str, environ: Mapping[str, str], emit: Callable[[str], None], *, headless: bool = False
 ) -> str:
-    """Set the clipboard by every way that leads there from here, and return what to tell the user.
+    """Set the clipboard in every way that works here, and return a message for the user.
 
-    `note` says what was copied; `emit` sends a sequence to the terminal; without a terminal no program is run.
+    `note` says what was copied; `emit` sends a sequence to the terminal; if `headless`, no program is run.
     """
     worked = await asyncio.to_thread(set_by_tools, text, environ, [] if headless else None)
     sequence = None if worked else escapes.clipboard(text, environ)
@@ -112,5 +108,5 @@ async def copy(
         emit(sequence)
     if way := how(worked, sequence is not None, environ):
         return _("{said} ({way}).").format(said=note, way=way)
-    told = _("Not copied: {count} characters are more than a terminal takes (OSC 52, 74 KB).")
-    return told.format(count=f"{len(text):,}")
+    too_long = _("Not copied: {count} characters are more than a terminal takes (OSC 52, 74 KB).")
+    return too_long.format(count=f"{len(text):,}")

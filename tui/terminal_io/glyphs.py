@@ -1,9 +1,9 @@
-"""The one table of glyphs: what our marks, lines and bars are in ASCII.
+"""The ASCII replacements of glyphs.
 
-Widgets write the glyph that they mean; where the terminal or the user wants ASCII, everything that is drawn passes
-`in_ascii` on its way to the terminal, borders and scrollbars included. Each replacement is as wide as its glyph, so
-layout does not change. Letters of people's languages stay, unless the terminal's encoding cannot have them (`strict`).
-Pictures are not made of glyphs that ASCII has: whoever draws one asks `pictures_are_drawn`.
+Widgets write glyphs; if the terminal or the user wants ASCII, everything that is drawn passes `in_ascii` on its way to
+the terminal, borders and scrollbars included. Each replacement is as wide as its glyph, so the layout does not change.
+Letters stay, unless the terminal's encoding does not have them (`strict`). Pictures have no ASCII form: who draws one
+checks `pictures_are_drawn`.
 
 Standard library and `rich.cells` only: the first frame needs it.
 """
@@ -33,7 +33,7 @@ ASCII = {
     "╸": "-", "╺": "-", "╹": "|", "╻": "|", "▔": "-", "▁": "_", "▂": "_", "▏": "|", "▎": "|", "▍": "|", "▌": "|",
     "▐": "|", "▕": "|", "▊": "|", "░": ".", "▒": ":", "▓": "#", " ": " ",
 }  # fmt: skip
-"""Glyph to ASCII, cell for cell. What is drawn with lines, blocks or dots follows by its place in Unicode."""
+"""Glyph to ASCII, cell for cell. Lines, blocks and dots are added by their ranges in Unicode."""
 
 _HORIZONTAL = "─━┄┅┈┉╌╍═╴╶╼╾"
 _VERTICAL = "│┃┆┇┊┋╎╏║╵╷╽╿"
@@ -42,7 +42,7 @@ _TABLE = {
     **{ord(glyph): "|" for glyph in _VERTICAL},
     **{code: "+" for code in range(0x2500, 0x2580) if chr(code) not in _HORIZONTAL + _VERTICAL},
     **dict.fromkeys(range(0x2580, 0x25A0), "#"),
-    **dict.fromkeys(range(0x2400, 0x2440), "?"),  # control pictures: what was made visible stays to be seen
+    **dict.fromkeys(range(0x2400, 0x2440), "?"),  # control pictures: they stay visible
     **dict.fromkeys(range(0x2800, 0x2900), "#"),  # braille: what charts and throbbers are made of
     **dict.fromkeys((*range(0x1FB00, 0x1FBCB), *range(0xE0A0, 0xE0D8)), "#"),
     **{ord(glyph): text for glyph, text in ASCII.items()},
@@ -51,7 +51,7 @@ _BEYOND = re.compile(r"[^\x00-\x7f]")
 
 
 class Glyphs:
-    """What the running workspace draws with. One for the process, because one terminal is drawn on."""
+    """How this process draws on its one terminal."""
 
     def __init__(self) -> None:
         self.ascii = False
@@ -59,13 +59,13 @@ class Glyphs:
         self.strict = False
         """Whether letters beyond ASCII become question marks, too."""
         self.coloured = True
-        """Whether there are colours; pictures are nothing without."""
+        """Whether there are colours, which pictures need."""
         self.pictures = True
         """Whether pictures are wanted."""
 
     @property
     def pictures_are_drawn(self) -> bool:
-        """Whether a picture can be shown as cells; its size is told else."""
+        """Whether pictures can be drawn; else their size is shown."""
         return self.pictures and self.coloured and not self.ascii
 
 
@@ -73,7 +73,7 @@ GLYPHS = Glyphs()
 
 
 def use(setting: str, environ: Mapping[str, str], *, coloured: bool = True, pictures: bool = True) -> None:
-    """Draw as the setting says; `auto` takes ASCII where the locale is not UTF-8."""
+    """Apply the settings; `auto` uses ASCII if the locale is not UTF-8."""
     GLYPHS.pictures = pictures
     utf8 = speaks_utf8(environ)
     GLYPHS.ascii = setting == "ascii" or (setting == "auto" and not utf8)
@@ -82,18 +82,14 @@ def use(setting: str, environ: Mapping[str, str], *, coloured: bool = True, pict
 
 
 def speaks_utf8(environ: Mapping[str, str]) -> bool:
-    """Whether the terminal's encoding is UTF-8, as the locale has it; no locale at all is no reason to doubt it."""
+    """Whether the locale's encoding is UTF-8, which is assumed if no locale is set."""
     named = next((environ[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if environ.get(name)), "")
     return not named or "utf" in named.lower().replace("-", "")
 
 
 def in_ascii(text: str, *, strict: bool = False) -> str:
-    """The text with our glyphs in ASCII, as wide as before; `strict` leaves nothing else either."""
+    """Replace glyphs by ASCII of the same width; `strict` replaces all other characters, too."""
     if text.isascii():
         return text
     text = text.translate(_TABLE)
-    return _BEYOND.sub(_question, text) if strict and not text.isascii() else text
-
-
-def _question(match: re.Match[str]) -> str:
-    return "?" * cell_len(match[0])
+    return _BEYOND.sub(lambda match: "?" * cell_len(match[0]), text) if strict and not text.isascii() else text

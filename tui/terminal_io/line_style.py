@@ -1,9 +1,8 @@
-"""What is done to every line on its way to the terminal, whichever widget drew it: colours and glyphs.
+"""Line filters for every line on its way to the terminal: colours and glyphs.
 
-Line filters of Textual's, chosen once by `filters`: sixteen colours where the theme is of the terminal's own, no colour
-at all under NO_COLOR (https://no-color.org), ASCII where `tui.terminal_io.glyphs` says so. Widgets and themes know
-nothing of it, so none of them can forget it. What colour alone would tell apart, selection and cursor, is in reverse
-without it.
+Chosen once by `filters`: 16 colours if the theme has the terminal's own, no colours under NO_COLOR
+(https://no-color.org), ASCII if `tui.terminal_io.glyphs` says so. Widgets and themes need not know. What only colour
+would distinguish, selection and cursor, is shown in reverse without colours.
 """
 
 from __future__ import annotations
@@ -27,23 +26,21 @@ _NOTHING = Style.from_color(_DEFAULT, _DEFAULT)
 
 
 def without_colours(environ: Mapping[str, str]) -> bool:
-    """Whether the user wants no colours: NO_COLOR is there and not empty."""
+    """Whether the user wants no colours: NO_COLOR is set and not empty."""
     return bool(environ.get("NO_COLOR"))
 
 
 class SixteenColours(LineFilter):
-    """Gives the stand-ins of a theme of sixteen colours their meaning, and drops the tints that it cannot have."""
+    """Replaces the placeholder colours of a theme of 16 colours, and drops tints."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """The same texts in the terminal's colours."""
         return [Segment(text, style and _sixteen(style), control) for text, style, control in segments]
 
 
 class NoColours(LineFilter):
-    """Leaves bold, dim, underline and reverse."""
+    """Keeps bold, dim, underline and reverse."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """The same texts without any colour."""
         return [Segment(text, style and _sixteen(style) + _NOTHING, control) for text, style, control in segments]
 
 
@@ -51,7 +48,6 @@ class AsciiGlyphs(LineFilter):
     """Draws with ASCII."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """The same texts with our glyphs in ASCII."""
         if all(text.isascii() for text, _, _ in segments):
             return segments
         return [Segment(in_ascii(text, strict=GLYPHS.strict), style, control) for text, style, control in segments]
@@ -59,24 +55,24 @@ class AsciiGlyphs(LineFilter):
 
 @lru_cache(4096)
 def _sixteen(style: Style) -> Style:
-    ground = style.bgcolor
-    if ground is not None and ground.triplet is not None:
+    background = style.bgcolor
+    if background is not None and background.triplet is not None:
         return style  # a cell of a picture
-    if ground is not None:
-        style += Style(reverse=True, bgcolor=_DEFAULT) if ground == _MARKED else Style(bgcolor=_DEFAULT)
+    if background is not None:
+        style += Style(reverse=True, bgcolor=_DEFAULT) if background == _MARKED else Style(bgcolor=_DEFAULT)
     if style.color == _FAINT:
         style += Style(dim=True, color=_DEFAULT)
     elif style.color is not None and (style.color == _MARKED or style.color.triplet is not None):
-        style += Style(color=_DEFAULT)  # nobody knows how any other stands on the terminal's own ground
+        style += Style(color=_DEFAULT)  # it may not be readable on the terminal's background
     return style
 
 
 _NO_COLOURS, _SIXTEEN_COLOURS, _ASCII = NoColours(), SixteenColours(), AsciiGlyphs()
-"""One of each, because strips remember what a filter made of them."""
+"""One of each, because strips cache what a filter made of them."""
 
 
 def filters(*, sixteen: bool) -> list[LineFilter]:
-    """The filters for what the terminal and the user want; `sixteen` says that the theme is of the terminal's own."""
+    """Return the filters that apply; `sixteen` says that the theme has the terminal's own 16 colours."""
     chosen: list[LineFilter] = []
     if not GLYPHS.coloured:
         chosen.append(_NO_COLOURS)

@@ -1,12 +1,9 @@
-"""The sanitiser: text from outside becomes text that a terminal can only draw.
+"""Sanitises foreign text, so that a terminal can only draw it.
 
-Tool output, files, model text, names and titles are hostile. What is clean here holds three promises: it
-has no control and no invisible character but the newline; it reads in the order in which it is stored; and
-its width is the sum of the widths of its characters, so that no terminal lays it out otherwise than we do.
-Nothing is hidden: what could act becomes a visible glyph. Models call this when they take text in;
-`tui.terminal_io.strip_filter` is the second line.
-
-Pure functions. Needs `rich.cells` for widths, and nothing else.
+Tool output, files, model text, names and titles are hostile. Clean text has no control and no invisible character but
+the newline; it reads in the order in which it is stored; and its width is the sum of the widths of its characters, so
+that every terminal lays it out as Handloom does. Nothing is hidden: control characters become visible glyphs. Models
+call this when they receive text; `tui.terminal_io.strip_filter` is the second line of defence. Pure functions.
 """
 
 from __future__ import annotations
@@ -21,24 +18,24 @@ from rich.cells import cell_len, set_cell_size
 
 TAB_WIDTH = 8
 MAX_MARKS = 16
-"""Combining marks on one character: scripts need a handful, and a flood of them paints over other lines."""
+"""Combining marks on one character: scripts need a handful, and more would paint over other lines."""
 
-# A class of characters below U+10000 compiles to a bitmap, which is 60 times as fast as a list of ranges.
-# So what lies above is asked for apart, and only where there is such a character at all.
+# A class of characters below U+10000 compiles to a bitmap, which is 60 times as fast as a list of ranges. So higher
+# characters have patterns of their own, which are only used if the text has any.
 _HIDDEN = (
     "\x80-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
     "\u3164\ud800-\udfff\ufeff\uffa0\ufff0-\ufffb"
 )
-"""C1, bidi controls, line separators, lone surrogates, fillers, and whatever else has no glyph."""
+"""C1, bidi controls, line separators, lone surrogates, fillers, and others without a glyph."""
 _HIGH_HIDDEN = (
     "\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e00ff\U000e01f0-\U000e0fff"
     "\U0010eeee"
 )
-"""The last stands for a part of a picture in kitty and others; only ours may (`tui.terminal_io.graphics`)."""
+"""The last is the placeholder of pictures in kitty and others; only `tui.terminal_io.graphics` may write it."""
 _JOINERS = "\u200c\u200d"
 _SELECTORS = "\ufe00-\ufe0f"
 _HIGH_SELECTORS = "\U000e0100-\U000e01ef\U0001f3fb-\U0001f3ff"
-"""The last are tones of skin: kitty and others draw them into what stands before, xterm beside it."""
+"""The last are skin tones: kitty and others draw them into the character before, xterm beside it."""
 
 _ASCII_HOSTILE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
 _HOSTILE = re.compile(rf"[\x00-\x09\x0b-\x1f\x7f{_HIDDEN}{_JOINERS}{_SELECTORS}]")
@@ -50,15 +47,15 @@ _HIDDEN_RUN = re.compile(f"(?:[{_HIDDEN}{_JOINERS}]|[{_HIGH_HIDDEN}])+")
 _DROPPED = re.compile(
     f"[{_SELECTORS}]|[{_HIGH_SELECTORS}]|(?<=[^\x00-\x7f])[{_JOINERS}](?=[^\x00-\x7f{_HIDDEN}{_JOINERS}])"
 )
-"""A selector, or a joiner inside a word, only chooses a form of its neighbours, at widths that differ."""
+"""Selectors, and joiners inside a word: they only choose a form of their neighbours, at widths that differ."""
 _SGR = re.compile(r"\x1b\[[0-9;:]*m")
 
 
 def sanitize(text: str) -> str:
-    """The text with everything made visible that could act on a terminal or deceive a reader.
+    """Make everything visible that could control a terminal or deceive a reader.
 
-    Newlines stay and tabs become spaces. Clean text comes back as the same object. Idempotent, and the same
-    whether a text is given whole or line by line.
+    Newlines stay, tabs become spaces. Clean text is returned as the same object. Idempotent, and the same for a whole
+    text and line by line.
     """
     if text.isascii():
         return text if _ASCII_HOSTILE.search(text) is None else _visible_ascii(text)
@@ -70,9 +67,9 @@ def sanitize(text: str) -> str:
 
 
 def sanitize_line(text: str, limit: int) -> str:
-    """One clean line of at most `limit` cells; what is cut off ends in an ellipsis.
+    """Return one clean line of at most `limit` cells, with an ellipsis if it was cut.
 
-    Looks at no more than a few characters per cell, so a line of 10 MB costs what a short one costs.
+    Reads only a few characters per cell, so a line of 10 MB costs as much as a short one.
     """
     if limit <= 0:
         return ""
@@ -84,7 +81,7 @@ def sanitize_line(text: str, limit: int) -> str:
 
 
 def without_colours(text: str) -> str:
-    """Program output without its colour sequences, which nobody wants to read as glyphs."""
+    """Remove colour sequences from a program's output, which nobody wants to read as glyphs."""
     return _SGR.sub("", text) if "\x1b[" in text else text
 
 
@@ -112,14 +109,14 @@ _HIGH_MARKS = (
     range(0x1BC00, 0x1BD00),
     range(0x1CF00, 0x1EA00),
 )
-"""Where Unicode has marks: the ideographs and syllables between take most of the time and have none."""
+"""Where Unicode has marks. The ideographs and syllables between have none and would take most of the time."""
 
 
 @cache
 def _mark_flood(high: bool) -> re.Pattern[str]:
-    """Runs of more than MAX_MARKS zero-width marks; `high` where the text has characters above U+FFFF.
+    """Return a pattern of more than MAX_MARKS zero-width marks; `high` includes those above U+FFFF.
 
-    Built on first need, because the walk over Unicode takes some milliseconds.
+    Built when it is first needed, because going through Unicode takes some milliseconds.
     """
     mark = f"[{_marks(_LOW_MARKS)}]"
     if high:
@@ -128,7 +125,7 @@ def _mark_flood(high: bool) -> re.Pattern[str]:
 
 
 def _marks(blocks: Iterable[range]) -> str:
-    """The body of a character class of the marks in `blocks`."""
+    """Return the body of a character class of the marks in `blocks`."""
     ranges: list[tuple[int, int]] = []
     for code in chain.from_iterable(blocks):
         conjoining_jamo = 0x1160 <= code <= 0x11FF or 0xD7B0 <= code <= 0xD7FB

@@ -50,7 +50,7 @@ class ChatApp(App[None]):
 async def settled(pilot: Pilot[None], view: ChatView) -> None:
     """Wait until what the model says is on the screen."""
     await pilot.pause()
-    while not view.current:
+    while not view.is_current:
         await pilot.pause()
     await pilot.pause()
 

@@ -14,7 +14,7 @@ from rich.style import Style
 from core.events import FileEditAction, FileEditObservation
 from tests.tui.chat.events import conversation, folded
 from tests.tui.chat.test_renderer import STYLES
-from tui.chat.diff_view import folded as in_rows
+from tui.chat.diff_view import wrapped
 from tui.chat.diffs import changed_words, paired, pieces, refined
 from tui.chat.overlays import parts_of
 from tui.chat.renderer import Renderer
@@ -208,7 +208,7 @@ def test_the_middle_of_a_long_path_is_left_out_and_the_end_of_a_long_command() -
 @given(st.lists(st.text(st.sampled_from("ab 漢字é"), max_size=12), max_size=4), st.integers(2, 7))
 def test_styled_text_is_cut_where_a_row_is_full_and_nothing_of_it_is_lost(texts: list[str], room: int) -> None:
     styles = [Style(bold=at % 2 == 1) for at in range(len(texts))]
-    rows = in_rows(list(zip(styles, texts, strict=True)), room)
+    rows = wrapped(list(zip(styles, texts, strict=True)), room)
     cells = [(character, segment.style) for row in rows for segment in row for character in segment.text]
     assert cells == [(character, style) for style, text in zip(styles, texts, strict=True) for character in text]
     widths = [sum(cell_len(segment.text) for segment in row) for row in rows]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from time import monotonic
 
 import pytest
 from textual.pilot import Pilot
@@ -28,7 +27,7 @@ def query(text: str) -> Query:
 def searched(model: ChatModel, text: str) -> BlockSearch:
     """A search that has gone through everything."""
     search = BlockSearch(model, query(text))
-    search.go_on(float("inf"), monotonic)
+    search.work(float("inf"))
     return search
 
 
@@ -66,9 +65,9 @@ def test_hits_go_round_and_are_numbered_in_order() -> None:
     search = searched(model, "line 1")
     hits = [Hit(1, 0)]
     for _ in range(search.total):
-        after = search.beside(hits[-1], 1)
+        after = search.neighbour(hits[-1], 1)
         assert after is not None
-        assert search.beside(after, -1) == hits[-1]
+        assert search.neighbour(after, -1) == hits[-1]
         hits.append(after)
     assert hits[0] == hits[-1]
     assert [search.number(hit) for hit in hits[:-1]] == list(range(1, search.total + 1))
@@ -92,8 +91,8 @@ def test_what_comes_while_it_is_searched_is_found_as_if_it_had_been_there(seed: 
                 model.prepend(page)
                 oldest -= 10
             case _:
-                search.go_on(0, monotonic)
-    search.go_on(float("inf"), monotonic)
+                search.work(0)
+    search.work(float("inf"))
     assert search.total == searched(model, "line 2").total
     assert search.serials == searched(model, "line 2").serials
 

@@ -9,8 +9,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from tui.chat.renderer import CACHED_STRIPS, COLUMN, LATE_STRIPS, Drawn, Renderer
-from tui.chat.styles import MARKS, ROLES
+from tui.chat.renderer import CACHED_STRIPS, COLUMN, MARKS, RECENT_STRIPS, ROLES, Renderer, StripCache
 from tui.chat.text_pieces import Piece, PieceKind, markdown
 from tui.terminal_io.sanitizer import sanitize
 from tui.terminal_io.strip_filter import clean
@@ -112,7 +111,7 @@ def test_the_column_has_a_limit_and_the_cache_too() -> None:
     for piece in pieces:
         renderer.strips(piece)
     assert renderer.renders == 200
-    assert len(renderer._drawn) <= CACHED_STRIPS
+    assert len(renderer._cache) <= CACHED_STRIPS
     renderer.strips(pieces[-1])
     assert renderer.renders == 200, "the newest is remembered"
     renderer.strips(pieces[0])
@@ -120,16 +119,16 @@ def test_the_column_has_a_limit_and_the_cache_too() -> None:
 
 
 def test_what_is_made_of_strips_for_the_screen_is_kept_for_the_latest_alone() -> None:
-    kept = Drawn()
+    cache = StripCache()
     for number in range(100):
         strips = [Strip([Segment(f"{number} {row} " + "x" * 60)]) for row in range(10)]
-        kept.put(Piece(PieceKind.OUTPUT, str(number)), strips)
+        cache.put(Piece(PieceKind.OUTPUT, str(number)), strips)
         for strip in strips:  # as the screen does where other widgets stand over it
             for place in range(1, 9):
                 strip.crop_extend(place, 60, None).divide([10, 20, 40])
-    assert len(kept) == 1000
-    made = sum(len(strip._crop_extend_cache) for strips in kept._all.values() for strip in strips)
-    assert 0 < made <= LATE_STRIPS * 8
-    first = kept.get(Piece(PieceKind.OUTPUT, "0"))
+    assert len(cache) == 1000
+    made = sum(len(strip._crop_extend_cache) for strips in cache._all.values() for strip in strips)
+    assert 0 < made <= RECENT_STRIPS * 8
+    first = cache.get(Piece(PieceKind.OUTPUT, "0"))
     assert first is not None
     assert [strip.text[:4] for strip in first] == [f"0 {row} " for row in range(10)]

@@ -36,7 +36,7 @@ def shown(model: ChatModel) -> list[str]:
 
 
 def behind(block: Block) -> list[str]:
-    return [inner.title or inner.text for inner in block.behind]
+    return [inner.title or inner.text for inner in block.undone]
 
 
 def test_an_undone_turn_is_one_line_that_unfolds() -> None:

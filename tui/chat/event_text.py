@@ -1,6 +1,6 @@
-"""What an action is called on the screen, and what its observation shows.
+"""The texts that the chat shows for events: titles of actions, results of observations, notes on states.
 
-Pure functions from events to a Call or a Result; what they return is clean and bounded. Read by `model` only.
+Pure functions; what they return is clean and bounded.
 """
 
 from __future__ import annotations
@@ -12,13 +12,18 @@ from typing import Any
 
 from core.events import (
     Action,
+    AgentCondensationObservation,
     AgentDelegateAction,
     AgentDelegateObservation,
+    AgentState,
+    AgentThinkObservation,
     BrowseInteractiveAction,
     BrowserOutputObservation,
     BrowseURLAction,
+    ChangeAgentStateAction,
     CmdOutputObservation,
     CmdRunAction,
+    CondensationRequestAction,
     ErrorObservation,
     FileEditAction,
     FileEditObservation,
@@ -27,16 +32,22 @@ from core.events import (
     FileWriteAction,
     IPythonRunCellAction,
     MCPAction,
+    NullAction,
+    NullObservation,
     Observation,
     PlanAction,
+    RecallAction,
+    RecallObservation,
+    SystemMessageAction,
     TaskTrackingAction,
     TaskTrackingObservation,
+    UndoAction,
     UserRejectObservation,
 )
 from core.plugin_requirements import PluginRequirement, load
 from core.store.blobs import picture_urls
 from tui.chat import diffs
-from tui.chat.blocks import Mark
+from tui.chat.blocks import Block, Kind, Mark
 from tui.chat.text_pieces import PieceKind
 from tui.i18n import _, counted
 from tui.terminal_io.sanitizer import sanitize, sanitize_line, without_colours
@@ -47,27 +58,49 @@ TITLE_LIMIT = 8192
 TAIL_LINES = 4
 ADDRESS_CELLS = 60
 FAILED_LINES = 12
-OPEN_LINES = 40
-"""Lines up to which what failed stands open; of more, the last ones are shown."""
+MAX_OPEN_LINES = 40
+"""A failed result up to this long is shown unfolded; of a longer one, the last lines."""
 DIFF_LINES = 24
 DIFF_SOURCE_LIMIT = 64 * 1024
-"""Characters of a file up to which a missing diff is worked out here; more would block the screen."""
+"""Characters of a file up to which a missing diff is computed here; more would block the screen."""
 NOT_EXECUTED_STOPPED = "AGENT_ERROR$ERROR_ACTION_NOT_EXECUTED_STOPPED"
 NOT_EXECUTED_BEHIND = "AGENT_ERROR$ERROR_ACTION_NOT_EXECUTED_BEHIND"
 INTERRUPTED_EXIT = 130
 STILL_RUNNING_EXIT = -1
 LANGUAGES = {"makefile": "make", "dockerfile": "docker"}
-"""Of files whose names have no ending."""
+"""The languages of files whose names have no extension."""
 PLAN = _("Plan")
 EDIT = _("edit {path}")
 EDITS = {"view": _("view {path}"), "create": _("create {path}"), "undo_edit": _("undo_edit {path}")}
-"""What the editor does with a file, where that is no edit."""
+"""What the editor does with a file if that is no edit."""
+LOADED_NAMES_CELLS = 120
+HIDDEN = (
+    SystemMessageAction,
+    RecallAction,
+    RecallObservation,
+    UndoAction,
+    NullAction,
+    NullObservation,
+    ChangeAgentStateAction,
+    CondensationRequestAction,
+    AgentThinkObservation,
+    AgentCondensationObservation,
+)
+REDACTED = _("A value that looks like {kind} was redacted. If it is not a secret, run: handloom secrets allow '{kind}'")
+STATE_NOTES = {
+    AgentState.STOPPED: _("Interrupted"),
+    AgentState.PAUSED: _("Paused"),
+    AgentState.ERROR: _("Stopped after an error"),
+    AgentState.RATE_LIMITED: _("Waiting for the model's rate limit"),
+    AgentState.FINISHED: _("Finished"),
+    AgentState.REJECTED: _("The agent declined the task"),
+}
 TASK_GLYPHS = {"done": "✓", "in_progress": "→", "todo": "○"}
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a tool block shows once its observation is there."""
+    """What a tool block shows when its observation is known."""
 
     mark: Mark
     text: str = ""
@@ -79,11 +112,11 @@ class Result:
     pictures: tuple[str, ...] = ()
     """References."""
     pictures_fold: bool = False
-    """Whether they are folded away with the rest: those of a page stand in the browser pane."""
+    """Whether they are folded with the rest: those of a page are shown in the browser pane."""
 
 
 def clean(text: str, limit: int = TEXT_LIMIT) -> str:
-    """Text for a block: bounded, with the middle left out, and sanitised."""
+    """Bound a text, leaving out its middle, and sanitise it."""
     if len(text) > limit:
         half = limit // 2
         left_out = _("[… {n} characters omitted …]").format(n=f"{len(text) - 2 * half:,}")
@@ -92,25 +125,25 @@ def clean(text: str, limit: int = TEXT_LIMIT) -> str:
 
 
 def output(text: str) -> str:
-    """What a program printed, without colours and without blank lines at its end."""
+    """Clean a program's output, without colours and without blank lines at its end."""
     return clean(without_colours(text)).rstrip()
 
 
 Card = Callable[[Any], str]
-"""How a plugin shows one of its events: an action's title, or an observation's text."""
+"""A plugin's text for one of its events: an action's title, or an observation's content."""
 CARDS: dict[type[Action | Observation], Card] = {}
-"""Of plugins of other packages, by class; filled once they are known."""
+"""The cards of plugins from other packages, by class."""
 
 
 def use_cards(plugins: Iterable[PluginRequirement]) -> None:
-    """Show the events of these plugins as they say. Raises PluginError."""
+    """Use the cards of these plugins. Raises PluginError."""
     for plugin in plugins:
         if plugin.cards:
             CARDS.update(load(plugin, plugin.cards))
 
 
 def call_title(action: Action) -> str:
-    """What is being done, in the words of a shell or an editor."""
+    """Return the title of an action."""
     return clean(_title(action), TITLE_LIMIT).strip()
 
 
@@ -146,7 +179,7 @@ def _title(action: Action) -> str:
 
 
 def orphan_title(observation: Observation) -> str:
-    """A title for a result whose action is on an older page."""
+    """Return a title for a result whose action is on an older page."""
     match observation:
         case CmdOutputObservation():
             title = f"$ {observation.command}"
@@ -164,7 +197,7 @@ def orphan_title(observation: Observation) -> str:
 
 
 def result_of(observation: Observation) -> Result:
-    """What came of an action."""
+    """Return what a tool block shows of an observation."""
     match observation:
         case CmdOutputObservation():
             return _command_result(observation)
@@ -191,7 +224,7 @@ def result_of(observation: Observation) -> Result:
 
 
 def _page_result(page: BrowserOutputObservation) -> Result:
-    """Where it led; its text and its picture are folded away, for the browser pane shows it."""
+    """Show the address; text and picture are folded, because the browser pane shows them."""
     pictures = tuple(url for url in (page.screenshot or page.set_of_marks,) if url)
     address = sanitize_line(page.url, ADDRESS_CELLS)
     if page.error or page.last_browser_action_error:
@@ -207,8 +240,8 @@ def _any_result(observation: Observation) -> Result:
 
 
 def _failed(text: str, meta: str = "") -> Result:
-    """What went wrong, open as far as that can be read at a glance."""
-    is_long = text.count("\n") >= OPEN_LINES
+    """Show a failure, unfolded unless it is long."""
+    is_long = text.count("\n") >= MAX_OPEN_LINES
     return Result(Mark.FAILED, text, meta, shown=FAILED_LINES, folded=is_long)
 
 
@@ -242,7 +275,7 @@ def _edit_result(observation: FileEditObservation) -> Result:
 
 
 def _without_header(lines: list[str]) -> list[str]:
-    """The lines of a diff from its first hunk on: a removed line may look like a header too."""
+    """Drop what is before the first hunk: a removed line may look like a header, too."""
     first = next((at for at, line in enumerate(lines) if line.startswith("@@")), None)
     if first is None:
         return [line for line in lines if not line.startswith(("--- ", "+++ "))]
@@ -250,19 +283,19 @@ def _without_header(lines: list[str]) -> list[str]:
 
 
 def language_of(path: str) -> str:
-    """What a file is written in, by the ending of its name."""
+    """Return the language of a file by its name."""
     name = path.rpartition("/")[2].lower()
     return LANGUAGES.get(name) or name.rpartition(".")[2] * ("." in name)
 
 
 def path_of(event: Action | Observation) -> str:
-    """The file that an event is about, where its title ends in it."""
+    """Return the path that the title of an event ends in, if any."""
     kinds = (FileReadAction, FileWriteAction, FileEditAction, FileReadObservation, FileEditObservation)
     return clean(event.path, TITLE_LIMIT).strip() if isinstance(event, kinds) else ""
 
 
 def plan_of(event: PlanAction | TaskTrackingAction | TaskTrackingObservation, mark: Mark) -> Result:
-    """A plan as a check list."""
+    """Show a plan as a check list."""
     done = sum(task.get("status") == "done" for task in event.task_list)
     text = "\n".join(_task_line(task) for task in event.task_list)
     meta = _("{done} of {all} done").format(done=done, all=len(event.task_list))
@@ -275,8 +308,22 @@ def _task_line(task: dict[str, Any]) -> str:
 
 
 def kind_of(event: Action | Observation) -> str:
-    """The name of an event's kind, for events that this version does not know too."""
+    """Return the name of an event's kind, also for events that this version does not know."""
     raw = getattr(event, "raw", None)
     if isinstance(raw, dict):
         return str(raw.get("action") or raw.get("observation") or "event")
     return event.kind
+
+
+def recalled_block(event: RecallObservation) -> Block | None:
+    """Return a block with the names of recalled texts, which unfolds to them; None if there are none."""
+    names = [found.name for found in event.microagent_knowledge]
+    parts = [f"[{found.name} · {found.trigger}]\n{found.content}" for found in event.microagent_knowledge]
+    instructions = [event.repo_instructions, event.additional_agent_instructions, event.conversation_instructions]
+    if any(instructions):
+        names.insert(0, _("instructions"))
+    text = "\n\n".join([*filter(None, instructions), *parts])
+    if not text:
+        return None
+    title = _("loaded: {names}").format(names=sanitize_line(", ".join(names), LOADED_NAMES_CELLS))
+    return Block(Kind.TOOL, title, clean(text), body=PieceKind.TEXT, shown=0)
