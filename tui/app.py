@@ -398,7 +398,7 @@ class HandloomApp(App[None], inherit_bindings=False):
         """Scroll a long question, else the chat; the prompt keeps the focus."""
         question = self.workspace.question
         if question is None or not question.scroll_body(message.where):
-            self.workspace.chat.go(message.where)
+            self.workspace.chat.action_go(message.where)
 
     async def on_prompt_help_wanted(self) -> None:
         await self.do("app.help")

@@ -115,7 +115,7 @@ class Watch:
         jumps, still = self._time(*(partial(view.go_to_row, row) for row in range(0, total, max(1, total // 60))))
         start = total - view.size.height  # the same messages, however many stand before them
         steps, limit = self._time(*(partial(view.go_to_row, start - 3 * step) for step in range(1, 100)))
-        view.go("end")
+        view.action_go("end")
         return [
             Figure(f"jump, {self.size}", "ms", jumps, still, [Target(20)]),
             Figure(f"scroll by 3 rows, {self.size}", "ms", steps, limit, [Target(8)]),
@@ -134,7 +134,7 @@ class Watch:
 
     def folding(self, model: ChatModel) -> Figure:
         """A command's output of 500 lines is folded and unfolded under the block cursor."""
-        self.view.go("end")
+        self.view.action_go("end")
         first = model.blocks[-1].serial + 1
         output = CmdOutputObservation(
             command="make",
@@ -144,14 +144,14 @@ class Watch:
         model.apply(envelope(first, CmdRunAction(command="make")))
         model.apply(envelope(first + 1, output, EventSource.AGENT, first))
         self.view.flush()
-        self.view.action_cursor_up()
+        self.view.action_move_cursor(-1)
 
         def fold() -> None:
             self.view.action_fold()
             self.view.flush()
 
         ours, limit = self._time(*(fold for _ in range(100)))
-        self.view.go("end")
+        self.view.action_go("end")
         return Figure(f"fold or unfold, {self.size}", "ms", ours, limit, [Target(8)])
 
     async def resizing(self, app: ChatApp, pilot: Pilot[None]) -> Figure:

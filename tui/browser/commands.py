@@ -6,7 +6,7 @@ text for a password field is passed separately and is part of no function.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tui.browser.page_elements import PageElement
 from tui.dialogs.line_input import LineScreen
@@ -44,7 +44,6 @@ class BrowserControl:
         self._is_scrolling = False
 
     def act(self, message: BrowserView.ActionRequested) -> None:
-        """Carry out an action, or say what has to be done first."""
         tab = self._app.tabs.conversation
         if tab is None:
             self._app.flash(REPLAYED)
@@ -79,7 +78,8 @@ class BrowserControl:
             case "open":
                 shown = tab.browser.live or tab.browser.page
                 address = shown.url if shown is not None else ""
-                self._ask_line(_("Open an address"), "https://", lambda text: self._open(tab, text), text=address)
+                screen = LineScreen(_("Open an address"), "https://", address)
+                self._app.push_screen(screen, lambda text: self._open(tab, text or ""))
             case action if action in SIMPLE_ACTIONS:
                 self._do(tab, SIMPLE_ACTIONS[action])
             case _:
@@ -120,33 +120,21 @@ class BrowserControl:
             self._do(tab, f"goto({_completed(address.strip())!r})")
 
     def _write(self, tab: ConversationTab, element: PageElement) -> None:
-        """Ask for the content of a field, and replace it."""
         from core.events import BrowseInteractiveAction
 
-        def put(text: str) -> None:
-            match element.kind:
-                case "secret":
-                    self._do(tab, f"fill({element.bid!r}, {BrowseInteractiveAction.HIDDEN!r})", text)
-                case "choice":
-                    self._do(tab, f"select_option({element.bid!r}, {text!r})")
-                case "file":
-                    self._do(tab, f"upload_file({element.bid!r}, {text!r})")
-                case _:
-                    self._do(tab, f"fill({element.bid!r}, {text!r})")
+        function, title = {
+            "choice": ("select_option", _("Option to select")),
+            "file": ("upload_file", _("A file of the workspace")),
+            "secret": ("fill", _("Text (not stored)")),
+        }.get(element.kind, ("fill", _("Write")))
+        is_secret = element.kind == "secret"
 
-        titles = {
-            "secret": _("Text (not stored)"),
-            "choice": _("Option to select"),
-            "file": _("A file of the workspace"),
-        }
-        self._ask_line(titles.get(element.kind, _("Write")), element.label, put, hidden=element.kind == "secret")
+        def chosen(text: str | None) -> None:
+            if text is not None:
+                shown = BrowseInteractiveAction.HIDDEN if is_secret else text
+                self._do(tab, f"{function}({element.bid!r}, {shown!r})", text if is_secret else "")
 
-    def _ask_line(self, title: str, placeholder: str, then: Any, *, text: str = "", hidden: bool = False) -> None:
-        def chosen(line: str | None) -> None:
-            if line is not None:
-                then(line)
-
-        self._app.push_screen(LineScreen(title, placeholder, text, hidden=hidden), chosen)
+        self._app.push_screen(LineScreen(title, element.label, hidden=is_secret), chosen)
 
 
 def _completed(address: str) -> str:

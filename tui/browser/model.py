@@ -85,7 +85,6 @@ class BrowserModel(PaneModel):
         """A message to the user below the page, such as the result of their last step. Clean."""
         self._live: LivePage | None = None
         self._step = -1
-        """The event of the user's last step."""
         self._step_name = ""
         """The name of that step if it is no browser function."""
         self._at: int | None = None

@@ -46,7 +46,6 @@ class View:
     """The part of a page that is shown, and in how many cells."""
 
     part: Box
-    """In pixels of the page."""
     columns: int
     rows: int
 
@@ -240,7 +239,6 @@ class _Canvas:
         return colour, background
 
     def _erase(self, text: PageText) -> None:
-        """Remove a text from the picture."""
         if text.background < 0:
             return
         background, box = _background(text), text.box

@@ -81,7 +81,6 @@ class PageLayout:
         return min(there, key=lambda element: element.box.width * element.box.height, default=None)
 
     def plain_text(self) -> str:
-        """Return all texts in lines, from the top."""
         lines: list[list[PageText]] = []
         for text in sorted(self.texts, key=lambda each: (each.box.top, each.box.left)):
             middle = text.box.top + text.box.height / 2

@@ -106,7 +106,6 @@ class GraphicsSession:
             self._app.workspace.browser.picture.before_update(renderable)
 
     def write_pixels(self) -> None:
-        """Write the pixels over the cells that were drawn."""
         if self._terminal is not None and (pixels := self._app.workspace.browser.picture.pixels()):
             self._app.emit(pixels)
 
@@ -198,7 +197,6 @@ class PictureView:
         return paint(pixels, layout, view, tags, tag_style)
 
     def show_nothing(self) -> None:
-        """Note that there is no picture to be drawn."""
         self._pixel_region = Region()
 
     def clear(self) -> None:

@@ -55,10 +55,10 @@ WHEEL_PX = 120
 _FUNCTION = re.compile(r"(\w+)\((.*)\)", re.DOTALL)
 _SITE = re.compile(r"https?://([^/?#'\"]+)")
 ACTIONS = {
-    "browser.prev": "older",
-    "browser.next": "newer",
-    "browser.first": "first",
-    "browser.last": "last",
+    "browser.prev": "step(-1)",
+    "browser.next": "step(1)",
+    "browser.first": "home",
+    "browser.last": "end",
     "browser.copy_url": "copy_url",
     "browser.take": "ask('take')",
     "browser.hints": "hints",
@@ -134,7 +134,6 @@ class BrowserView(Widget, can_focus=True):
         """The place in the middle of an enlarged page; None follows the focused element."""
 
     def attach(self, model: BrowserModel | None) -> None:
-        """Show this model."""
         if self._model is not None:
             self._model.changed = None
         if model is not self._model:
@@ -239,18 +238,14 @@ class BrowserView(Widget, can_focus=True):
     def _foot(
         self, model: BrowserModel, page: VisitedPage | None, live: LivePage | None, width: int, height: int
     ) -> list[Strip]:
-        """Draw the result of the step, and the line of steps."""
-        lines = []
-        if model.message:
-            lines.append(self._line(model.message, "browser--muted", width))
-        elif page is not None and page.error and (live is None or page.by_user):
-            lines.append(self._line(_explained(page.error), "browser--failed", width))
-        elif page is not None and page.notes:
-            lines.append(self._line(page.notes, "browser--muted", width))
-        elif page is not None and page.action and live is None:
-            lines.append(self._line(page.action, "browser--muted", width))
-        elif model.taken and self.screen.has_class("-low"):  # no line of hints below
-            lines.append(self._line(KEYS, "browser--muted", width))
+        text, role = model.message, "browser--muted"
+        if not text and page is not None and page.error and (live is None or page.by_user):
+            text, role = _explained(page.error), "browser--failed"
+        elif not text and page is not None:
+            text = page.notes or (page.action if live is None else "")
+        if not text and model.taken and self.screen.has_class("-low"):  # no line of hints below
+            text = KEYS
+        lines = [self._line(text, role, width)] if text else []
         if height >= MIN_STEPS_HEIGHT and len(model.pages) > 1:
             at = None if live is not None else model.index
             parts = _step_line(model.pages, at, width, self._style("browser--muted"), self._style("browser--url"))
@@ -324,24 +319,17 @@ class BrowserView(Widget, can_focus=True):
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
-    def _go(self, index: int) -> None:
+    def action_step(self, step: int) -> None:
         if self._model is not None:
-            self._model.go(index)
+            self._model.go(self._model.index + step)
 
-    def action_older(self) -> None:
+    def action_home(self) -> None:
         if self._model is not None:
-            self._go(self._model.index - 1)
+            self._model.go(0)
 
-    def action_newer(self) -> None:
+    def action_end(self) -> None:
         if self._model is not None:
-            self._go(self._model.index + 1)
-
-    def action_first(self) -> None:
-        self._go(0)
-
-    def action_last(self) -> None:
-        if self._model is not None:
-            self._go(len(self._model.pages))
+            self._model.go(len(self._model.pages))
 
     def action_copy_url(self) -> None:
         model = self._model
@@ -385,7 +373,6 @@ class BrowserView(Widget, can_focus=True):
         self.post_message(self.ActionRequested("scroll", place=(across * WHEEL_PX, down * WHEEL_PX)))
 
     def action_hints(self) -> None:
-        """Label the elements with letters."""
         if self._model is None or not self._model.taken:
             self.post_message(self.ActionRequested("click"))  # which says how to take control
             return

@@ -99,16 +99,11 @@ class Anchor(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What one row shows."""
-
     strip: Strip
     serial: int
-    """The serial of its block."""
     piece: Piece
     number: int
-    """The number of the piece in its block."""
     at: int
-    """The row in the piece."""
 
 
 class Layout:
@@ -125,7 +120,6 @@ class Layout:
         self.heights: list[int] = before.heights[:same] if before is not None else []
         self.is_exact: list[bool] = before.is_exact[:same] if before is not None else []
         self.same_rows = sum(self.heights)
-        """Leading rows that are the same as before."""
         self.heights += [renderer.estimate(piece) for piece in pieces[same:]]
         self.is_exact += [False] * (len(pieces) - same)
         self._ends: list[int] | None = None
@@ -161,7 +155,6 @@ class Column:
         self._renderer = renderer
         self._layouts: OrderedDict[Block, Layout] = OrderedDict()
         self.base = 0
-        """The serial of the first block."""
         self._stored = 0
         self._tail: list[Block] = []
         self.heights = Heights()
@@ -240,7 +233,6 @@ class Column:
         return layout
 
     def _measure(self, index: int, piece: int) -> int:
-        """Measure a piece, and return its height."""
         layout = self._layout(self.block(index))
         if not layout.is_exact[piece]:
             layout.set_height(piece, len(self._renderer.strips(layout.pieces[piece])))
@@ -250,7 +242,6 @@ class Column:
         self.heights[index] = self._layout(self.block(index)).height
 
     def anchor(self, row: int) -> Anchor:
-        """Return the anchor of a row."""
         index, within = self.heights.find(max(0, row))
         if index >= len(self.heights):
             return Anchor(self.base + len(self.heights), 0, 0)
@@ -259,7 +250,6 @@ class Column:
         return Anchor(self.base + index, *layout.find(within))
 
     def row(self, anchor: Anchor) -> int:
-        """Return the current row of an anchor."""
         index = anchor.serial - self.base
         if not 0 <= index < len(self.heights):
             return 0 if index < 0 else self.heights.total
@@ -320,7 +310,6 @@ class Column:
         return self._layout(self.block(serial - self.base)).pieces
 
     def rows_of(self, piece: Piece) -> list[Strip]:
-        """Return the rows of a piece."""
         return self._renderer.strips(piece)
 
     def extent(self, serial: int) -> tuple[int, int]:

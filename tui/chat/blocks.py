@@ -64,7 +64,6 @@ class Block:
     language: str = ""
     """The language of the body, by name or file extension."""
     path: str = ""
-    """The file that the title ends in."""
     folded: bool = True
     open: MarkdownSplitter | None = None
     """Set while the text streams in; `text` is empty until then."""
@@ -78,7 +77,6 @@ class Block:
     undone: tuple[Block, ...] = ()
     """The undone blocks that it replaces."""
     pictures: tuple[str, ...] = ()
-    """References of its pictures."""
     pictures_fold: bool = False
     """Whether the pictures are folded with the rest."""
     lines: int = 0
@@ -86,7 +84,6 @@ class Block:
     chars: int = 0
 
     def touch(self) -> None:
-        """Note a change."""
         self.version += 1
         if self.open is not None:
             self.lines, self.chars = self.open.newlines + 2, self.open.chars

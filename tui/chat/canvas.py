@@ -84,7 +84,6 @@ class Canvas(ScrollView, can_focus=True):
 
     @property
     def follows(self) -> bool:
-        """Whether the end stays visible."""
         return self.place is None or self.place.top is None
 
     @property
@@ -101,7 +100,6 @@ class Canvas(ScrollView, can_focus=True):
 
     @property
     def cursor(self) -> Block | None:
-        """The block under the cursor."""
         return self.place.cursor if self.place is not None else None
 
     def _open_place(self) -> None:
@@ -159,17 +157,14 @@ class Canvas(ScrollView, can_focus=True):
             self.call_next(self.flush)
 
     def flush(self) -> None:
-        """Draw what changed since the last frame."""
         self._flush_wanted = False
         self._flushed_at = monotonic()
         place = self.place
         if place is None:
             return
         top = self.scroll_offset.y
-        self.before_sync(place.column.model)
         dirty = place.column.sync()
         self._settle()
-        self.after_sync()
         height = self.size.height
         if dirty is None:
             self.refresh()
@@ -177,15 +172,6 @@ class Canvas(ScrollView, can_focus=True):
             first = max(0, dirty - top)
             self.refresh(Region(0, first, self.size.width, height - first))
         self._refresh_chip()
-
-    def before_sync(self, model: ChatModel) -> None:
-        """Called before the model's changes are applied."""
-
-    def after_sync(self) -> None:
-        """Called after the model's changes were applied."""
-
-    def scrolled(self) -> None:
-        """Called after the reader scrolled."""
 
     def _refresh_chip(self) -> None:
         if self.unseen != self._chip_shown:
@@ -224,7 +210,6 @@ class Canvas(ScrollView, can_focus=True):
         place.top = None if row >= last else place.column.anchor(max(0, row))
         self._settle()
         self._refresh_chip()
-        self.scrolled()
 
     def render_line(self, y: int) -> Strip:
         width, height = self.scrollable_content_region.size
@@ -249,7 +234,6 @@ class Canvas(ScrollView, can_focus=True):
         return strip
 
     def with_overlays(self, shown: Row, row: int) -> Strip:
-        """Add the mark of the block cursor to a row."""
         place, renderer = self.place, self.renderer
         cursor = place.cursor if place is not None and self.has_focus else None
         if renderer is None or place is None or cursor is None or cursor.serial != shown.serial:

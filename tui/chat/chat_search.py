@@ -79,12 +79,10 @@ class BlockSearch:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every block has been searched."""
         blocks = self._model.blocks
         return not blocks or (blocks[0].serial >= self._first and blocks[-1].serial <= self._last)
 
     def work(self, until: float) -> None:
-        """Search blocks until this time."""
         while not self.is_complete:
             left = CHARS_AT_ONCE
             while left > 0 and (block := self._next()) is not None:
@@ -106,7 +104,6 @@ class BlockSearch:
         return blocks[self._first - base]
 
     def search_again(self, blocks: Iterable[Block]) -> None:
-        """Search blocks again that have changed."""
         for block in blocks:
             if self._first <= block.serial <= self._last:
                 self._search(block)
@@ -264,9 +261,7 @@ class Finder(Canvas):
             self.view = view
 
     search: BlockSearch | None = None
-    """The current search."""
     hit: Hit | None = None
-    """The current hit."""
     _here: tuple[int, int, int] | None = None
     """The current hit in what is drawn: serial, piece, number in the piece."""
     _drawn: OrderedDict[Piece, list[list[Span]]] = OrderedDict()
@@ -357,12 +352,12 @@ class Finder(Canvas):
         column = self.place.column
         return column.anchor(self.scroll_offset.y).serial
 
-    def before_sync(self, model: ChatModel) -> None:
-        if self.search is not None:
-            self.search.search_again(model.touched)
-
-    def after_sync(self) -> None:
-        if self.search is not None and not self._searching:
+    def flush(self) -> None:
+        """Draw what changed, and search it again."""
+        if self.search is not None and self.place is not None:
+            self.search.search_again(self.place.column.model.touched)
+        super().flush()
+        if self.search is not None and self.place is not None and not self._searching:
             self._search_on()
 
     def go_to_hit(self, step: Step) -> None:
@@ -411,7 +406,6 @@ class Finder(Canvas):
         return 0, nth
 
     def _show(self, anchor: Anchor) -> None:
-        """Scroll a row into view, a third down the screen."""
         assert self.place is not None
         column, height = self.place.column, self.scrollable_content_region.height
         for _try in range(MAX_SCROLLS):

@@ -196,7 +196,6 @@ class _Cutter:
             self._size += len(short)
 
     def close(self) -> None:
-        """End the current piece."""
         if not self._lines:
             return
         text = "\n".join(self._lines)

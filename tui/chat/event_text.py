@@ -110,7 +110,6 @@ class Result:
     folded: bool = True
     language: str = ""
     pictures: tuple[str, ...] = ()
-    """References."""
     pictures_fold: bool = False
     """Whether they are folded with the rest: those of a page are shown in the browser pane."""
 
@@ -143,7 +142,6 @@ def use_cards(plugins: Iterable[PluginRequirement]) -> None:
 
 
 def call_title(action: Action) -> str:
-    """Return the title of an action."""
     return clean(_title(action), TITLE_LIMIT).strip()
 
 
@@ -197,7 +195,6 @@ def orphan_title(observation: Observation) -> str:
 
 
 def result_of(observation: Observation) -> Result:
-    """Return what a tool block shows of an observation."""
     match observation:
         case CmdOutputObservation():
             return _command_result(observation)
@@ -247,15 +244,14 @@ def _failed(text: str, meta: str = "") -> Result:
 
 def _command_result(observation: CmdOutputObservation) -> Result:
     text = output(observation.content)
-    match observation.exit_code:
-        case 0:
-            return Result(Mark.OK, text)
-        case code if code == STILL_RUNNING_EXIT:
-            return Result(Mark.RUNNING, text, meta=_("still running"), shown=FAILED_LINES)
-        case code if code == INTERRUPTED_EXIT:
-            return Result(Mark.INTERRUPTED, text, meta=_("interrupted"), shown=FAILED_LINES)
-        case code:
-            return _failed(text, _("exit {code}").format(code=code))
+    code = observation.exit_code
+    if code == 0:
+        return Result(Mark.OK, text)
+    if code == STILL_RUNNING_EXIT:
+        return Result(Mark.RUNNING, text, meta=_("still running"), shown=FAILED_LINES)
+    if code == INTERRUPTED_EXIT:
+        return Result(Mark.INTERRUPTED, text, meta=_("interrupted"), shown=FAILED_LINES)
+    return _failed(text, _("exit {code}").format(code=code))
 
 
 def _edit_result(observation: FileEditObservation) -> Result:
@@ -295,7 +291,6 @@ def path_of(event: Action | Observation) -> str:
 
 
 def plan_of(event: PlanAction | TaskTrackingAction | TaskTrackingObservation, mark: Mark) -> Result:
-    """Show a plan as a check list."""
     done = sum(task.get("status") == "done" for task in event.task_list)
     text = "\n".join(_task_line(task) for task in event.task_list)
     meta = _("{done} of {all} done").format(done=done, all=len(event.task_list))

@@ -63,31 +63,18 @@ def _clean(tokens: list[Token]) -> None:
 
 def theme_console(styles: dict[str, Style]) -> Console:
     """Return a console that draws Markdown in these styles, by role."""
-    plain, bold = Style(), Style(bold=True)
-    muted, heading, code, link = styles["muted"], styles["heading"], styles["code"], styles["link"]
+    muted, heading, code, accent = styles["muted"], styles["heading"], styles["code"], styles["accent"]
     names = {
-        "em": Style(italic=True),
-        "emph": Style(italic=True),
-        "strong": bold,
+        **dict.fromkeys(("paragraph", "text", "list", "item"), Style()),
+        **dict.fromkeys(("em", "emph"), Style(italic=True)),
+        **dict.fromkeys(("strong", "kbd", "table.header"), Style(bold=True)),
+        **dict.fromkeys(("block_quote", "hr", "link_url", "h1.border", "table.border"), muted),
+        **dict.fromkeys((f"h{level}" for level in range(1, 8)), heading),
+        **dict.fromkeys(("code", "code_block"), code),
+        **dict.fromkeys(("item.bullet", "item.number"), accent),
         "s": Style(strike=True),
-        "paragraph": plain,
-        "text": plain,
-        "list": plain,
-        "item": plain,
-        "code": code,
-        "code_block": code,
-        "block_quote": muted,
-        "hr": muted,
-        "item.bullet": styles["accent"],
-        "item.number": styles["accent"],
-        "link": link,
-        "link_url": muted,
-        "kbd": bold,
-        "h1.border": muted,
-        "h7": heading,
-        "table.border": muted,
-        "table.header": bold,
-    } | {f"h{level}": heading for level in range(1, 7)}
+        "link": styles["link"],
+    }
     theme = Theme({f"markdown.{name}": style for name, style in names.items()})
     return Console(
         file=StringIO(),

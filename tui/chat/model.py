@@ -94,7 +94,6 @@ class ChatModel(PaneModel):
         self.first_id: int | None = None
         """The id of the oldest loaded event; older ones exist if it is above 0."""
         self._event_id = -1
-        """The event that is being folded."""
         self._calls: dict[int, Block] = {}
         self._orphans: dict[int, Block] = {}
         self._left_running: Block | None = None
@@ -413,7 +412,6 @@ class ChatModel(PaneModel):
         self._touch(block)
 
     def _supersede_plan(self, block: Block) -> None:
-        """Fold the plan before this one to its title."""
         if self._plan is not None and self._plan is not block:
             self._plan.folded = True
             self._touch(self._plan)

@@ -150,7 +150,7 @@ class Renderer:
             PieceKind.TITLE_WHOLE: self._title_whole,
             PieceKind.MARKDOWN: self._markdown,
             PieceKind.CODE: self._code,
-            PieceKind.CODE_OPEN: self._code_open,
+            PieceKind.CODE_OPEN: self._code,
             PieceKind.TEXT: self._text,
             PieceKind.OUTPUT: self._output,
             PieceKind.DIFF: self._diff.lines,
@@ -187,7 +187,6 @@ class Renderer:
         return piece.text.count("\n") + 1 + len(piece.text) // self.column + piece.gap
 
     def left_of(self, piece: Piece) -> int:
-        """Return the cell that a piece begins in."""
         return self._wide_left if piece.wide else self.left
 
     def _strip(self, line: Line, wide: bool = False) -> Strip:
@@ -270,21 +269,14 @@ class Renderer:
         return lines or self._text(piece)  # a piece that is empty as Markdown is shown as it is written
 
     def _code(self, piece: Piece) -> Iterable[Line]:
+        lines = piece.text.split("\n")
         if not piece.language:
-            return self._plain_code(piece)
-        from tui.chat.syntax_colors import coloured_lines
+            return self._coloured([("code", line)] for line in lines)
+        from tui.chat.syntax_colors import coloured_line, coloured_lines
 
+        if piece.kind is PieceKind.CODE_OPEN:
+            return self._coloured(coloured_line(line, piece.language) for line in lines)
         return self._coloured(coloured_lines(piece.text, piece.language))
-
-    def _code_open(self, piece: Piece) -> Iterable[Line]:
-        if not piece.language:
-            return self._plain_code(piece)
-        from tui.chat.syntax_colors import coloured_line
-
-        return self._coloured(coloured_line(line, piece.language) for line in piece.text.split("\n"))
-
-    def _plain_code(self, piece: Piece) -> Iterable[Line]:
-        return self._coloured([("code", line)] for line in piece.text.split("\n"))
 
     def _coloured(self, lines: Iterable[Iterable[tuple[str, str]]]) -> Iterable[Line]:
         """Draw lines of code on their own background, indented by two, wrapping long lines."""
@@ -359,7 +351,6 @@ class Renderer:
 
 
 def _last_cells(text: str, cells: int) -> str:
-    """Return the end of a line, in at most so many cells."""
     return set_cell_size(text[::-1], cells)[::-1].lstrip()
 
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 Where = Literal["line_up", "line_down", "page_up", "page_down", "home", "end"]
 ACTIONS = {
-    "chat.cursor_up": ("cursor_up", "list.up"),
-    "chat.cursor_down": ("cursor_down", "list.down"),
+    "chat.cursor_up": ("move_cursor(-1)", "list.up"),
+    "chat.cursor_down": ("move_cursor(1)", "list.down"),
     "chat.fold": ("fold", "chat.fold", "list.open"),
     "chat.copy": ("copy_block", "chat.copy"),
     "chat.copy_code": ("copy_code", "chat.copy_code"),
@@ -125,8 +125,9 @@ class ChatView(Finder):
         self._requested_before = None
         super().attach(model)
 
-    def scrolled(self) -> None:
-        """Request the previous page when the reader is near the top."""
+    def _scroll_to_row(self, row: int) -> None:
+        """Scroll, and request the previous page when the reader is near the top."""
+        super()._scroll_to_row(row)
         model = self._model
         if model is None or not model.first_id or model.first_id == self._requested_before:
             return
@@ -135,28 +136,13 @@ class ChatView(Finder):
             self.post_message(self.OlderWanted(self))
 
     def action_go(self, where: Where) -> None:
-        self.go(where)
-
-    def go(self, where: Where) -> None:
         """Scroll; also called for keys of the prompt."""
-        place = self.place
-        if place is None:
+        if self.place is None:
             return
         page = max(1, self.scrollable_content_region.height - 2)
-        row = self.scroll_offset.y
-        match where:
-            case "line_up":
-                self.go_to_row(row - 1)
-            case "line_down":
-                self.go_to_row(row + 1)
-            case "page_up":
-                self.go_to_row(row - page)
-            case "page_down":
-                self.go_to_row(row + page)
-            case "home":
-                self.go_to_row(0)
-            case "end":
-                self.go_to_row(place.column.heights.total)
+        steps = {"line_up": -1, "line_down": 1, "page_up": -page, "page_down": page}
+        total = self.place.column.heights.total
+        self.go_to_row({"home": 0, "end": total}.get(where, self.scroll_offset.y + steps.get(where, 0)))
 
     def go_to_row(self, row: int) -> None:
         """Scroll to a row; one at or beyond the last screen follows the end."""
@@ -172,13 +158,7 @@ class ChatView(Finder):
         if block is not None:
             self._select(block)
 
-    def action_cursor_up(self) -> None:
-        self._move_cursor(-1)
-
-    def action_cursor_down(self) -> None:
-        self._move_cursor(1)
-
-    def _move_cursor(self, step: Literal[-1, 1]) -> None:
+    def action_move_cursor(self, step: Literal[-1, 1]) -> None:
         """Go to the next block; one that is longer than the screen is scrolled through first."""
         place = self.place
         if place is None or not place.column.model.blocks:
@@ -197,10 +177,9 @@ class ChatView(Finder):
         if 0 <= index < len(blocks):
             self._select(blocks[index])
         else:
-            self.go("end" if step > 0 else "home")
+            self.action_go("end" if step > 0 else "home")
 
     def _select(self, block: Block) -> None:
-        """Put the block cursor on a block and scroll to it."""
         assert self.place is not None
         column, self.place.cursor = self.place.column, block
         height, top = self.scrollable_content_region.height, self.scroll_offset.y
@@ -222,7 +201,6 @@ class ChatView(Finder):
         place.column.model.toggle(place.cursor)
 
     def action_undo(self) -> None:
-        """Request an undo from the user's message under the cursor on."""
         if self.cursor is not None and self.cursor.kind is Kind.USER:
             self.post_message(self.UndoWanted(self, self.cursor.event_id))
 
@@ -295,7 +273,7 @@ class ChatView(Finder):
             return
         offset = event.get_content_offset(self) or Offset(0, 0)
         if self.unseen and offset.y == self.scrollable_content_region.height - 1:
-            self.go("end")
+            self.action_go("end")
             return
         row = self.scroll_offset.y + offset.y
         found = place.column.strip(row)

@@ -23,13 +23,11 @@ if TYPE_CHECKING:
 
 
 def read_back(app: Context) -> None:
-    """Load the previous page."""
     if app.tabs.current is not None:
         app.attempt(app.tabs.current.read_log_back())
 
 
 def act(app: Context, message: EventsView.ActionRequested) -> None:
-    """Carry out an action on the event under the cursor."""
     tab = app.tabs.current
     if tab is None:
         return
@@ -44,7 +42,6 @@ def act(app: Context, message: EventsView.ActionRequested) -> None:
 
 
 def open_filter(app: Context) -> None:
-    """Open the filter bar."""
     from core.events import Action, Observation
 
     tab = app.tabs.current
@@ -88,7 +85,6 @@ def leave_filter(app: Context) -> bool:
 
 
 def ask_event(app: Context) -> None:
-    """Ask for the number of an event, and go there."""
     tab = app.tabs.current
     if tab is None:
         return
@@ -176,7 +172,6 @@ async def _fill_detail(app: Context, tab: Tab, event_id: int) -> None:
 
 
 def show_raw(app: Context, event_id: int) -> None:
-    """Show the stored JSON of an event."""
     if app.tabs.current is not None:
         app.attempt(_open_raw(app, app.tabs.current, event_id))
 

@@ -331,7 +331,6 @@ class Reach(NamedTuple):
     """What an event must be to match at all, so that the store can leave out the others."""
 
     kinds: frozenset[str] = frozenset()
-    """Empty for any."""
     sources: frozenset[str] = frozenset()
     lowest: int = 0
     highest: int = 2**62
@@ -352,7 +351,6 @@ class Filter:
 
     @property
     def reach(self) -> Reach:
-        """Where matches can be."""
         reach = Reach()
         for part in self.root.parts if isinstance(self.root, All) else (self.root,):
             if isinstance(part, Term):

@@ -52,7 +52,6 @@ class PartLine(NamedTuple):
 
 
 def describe(part: Part) -> PartLine:
-    """Describe a part in one line."""
     key, value = sanitize_line(part.key, 40), part.value
     if part.end >= 0:
         shown = value[part.first : part.first + 200] if isinstance(value, str) else ""
@@ -142,7 +141,6 @@ def copy_text(part: Part) -> str:
 
 
 def line_of(part: Part) -> str:
-    """Return a line of an opened text, clean."""
     return sanitize(part.value) if isinstance(part.value, str) else ""
 
 

@@ -53,7 +53,6 @@ class Rows:
         self.dropped = 0
         """The number of rows that were removed at the top, so that a view keeps its place."""
         self.prepended = 0
-        """The number of rows that were added at the top."""
         self._last_child: dict[int, int] = {}
         """The id of the last row under an event, by the event's id."""
         self._first_child: dict[int, int] = {}

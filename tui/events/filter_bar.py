@@ -35,7 +35,6 @@ class Completion(NamedTuple):
     options: tuple[str, ...]
 
     def applied(self, line: str) -> str:
-        """Return the line with the first option."""
         return line[: self.start] + self.options[0] if self.options else line
 
 
@@ -106,7 +105,6 @@ class FilterBar(Vertical):
         return bool(self.display) and self._input.has_focus
 
     def open(self, text: str, kinds: Sequence[str]) -> None:
-        """Open the input with the current filter."""
         self.kinds, self._back = kinds, 0
         self.display = True
         self._input.value = text
@@ -136,7 +134,6 @@ class FilterBar(Vertical):
         self.post_message(self.Applied(wanted))
 
     def action_complete(self) -> None:
-        """Insert the first completion."""
         line = self._input.value
         completion = complete(line, self.kinds)
         if completion.options:

@@ -63,7 +63,6 @@ class EventsModel(PaneModel):
 
     @property
     def oldest(self) -> int | None:
-        """The id of the oldest loaded event."""
         return self.all.rows[0].id if self.all.rows else None
 
     @property
@@ -73,7 +72,6 @@ class EventsModel(PaneModel):
 
     @property
     def has_room(self) -> bool:
-        """Whether more events may be loaded."""
         return len(self.all.rows) < MAX_ROWS
 
     @property

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 
 def find_bar(app: Context) -> FindBar | None:
-    """Return the find bar, if it is open."""
     from tui.find.pane_search import FindBar
 
     return next(iter(app.workspace.query(FindBar)), None)
@@ -50,7 +49,6 @@ def leave_find(app: Context) -> bool:
 
 
 def show_tally(app: Context) -> None:
-    """Show how many hits the search has found so far."""
     bar = find_bar(app)
     if bar is not None and bar.is_mounted:
         bar.show_tally()

@@ -191,7 +191,6 @@ class FindBar(Horizontal):
         self.query_one(".find--tally", Static).update(str(self.pane.tally) if self.input.value.strip() else "")
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Restart the search with each letter."""
         event.stop()
         self.pane.find(Query.parse(event.value))
         self.show_tally()
@@ -260,7 +259,6 @@ class RowFinder(ScrollView):
 
     search_query: Query | None = None
     hit_row: int | None = None
-    """The current hit."""
     _hits: list[int] = []
     """Rows with hits, the last row first."""
     _searched_to = 0
@@ -338,7 +336,6 @@ class RowFinder(ScrollView):
         self.refresh()
 
     def show_row(self, row: int) -> None:
-        """Scroll a row into view, a third down the screen."""
         height = self.scrollable_content_region.height
         if not self.scroll_offset.y <= row < self.scroll_offset.y + height:
             self.scroll_to(y=max(0, row - height // 3), animate=False, immediate=True, force=True)

@@ -6,7 +6,6 @@ The result is the number of the place; None for Esc and every key that is no let
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
 
 from textual import events
 from textual.app import ComposeResult
@@ -15,10 +14,8 @@ from textual.geometry import Offset
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from tui.browser.page_elements import labels
 from tui.i18n import _
-
-LETTERS = "asdfghjklqwertyuiopzxcvbnm"
-"""In the order of how easy they are to reach."""
 
 
 class JumpScreen(ModalScreen[int | None]):
@@ -69,10 +66,3 @@ class JumpScreen(ModalScreen[int | None]):
         """Leave, because the places have moved."""
         if self.is_attached and event.size != self.app.workspace.size:  # type: ignore[attr-defined]
             self.dismiss(None)
-
-
-def labels(count: int) -> list[str]:
-    """Return so many labels of one letter, or of two if there are too many; none is the beginning of another."""
-    if count <= len(LETTERS):
-        return list(LETTERS[:count])
-    return ["".join(pair) for pair in product(LETTERS, repeat=2)][:count]

@@ -110,7 +110,7 @@ class Submission:
     ) -> None:
         chips = self._app.workspace.prompt.chips
         if not queued and self._app.tabs.current is tab:
-            self._app.workspace.chat.go("end")
+            self._app.workspace.chat.action_go("end")
         text, urls = chips.expanded(draft), [picture.url for picture in chips.pictures(draft)]
         ids = references.referenced_ids(chips.without_tokens(draft))
         found = [await tab.event(id) for id in ids]
@@ -128,7 +128,7 @@ class Submission:
             self._put_back(tab, text)
             self._app.flash(_("Type a command after the exclamation mark."))
             return
-        self._app.workspace.chat.go("end")
+        self._app.workspace.chat.action_go("end")
         await tab.session.user_control.run_command(command)
 
     async def queue(self) -> None:

@@ -114,7 +114,6 @@ class TrustQuestion:
 
     @property
     def is_open(self) -> bool:
-        """Whether the next line is an answer to it."""
         return self._state is not None
 
     async def begin(self) -> list[str]:
@@ -126,7 +125,6 @@ class TrustQuestion:
         return self._ask(state) if state.is_open else []
 
     async def ask_again(self, along: Sequence[str]) -> list[str]:
-        """Ask because the user wants to."""
         self._folder = self._folder_of()
         state = await self._trust.look(self._folder, along)
         if not (state.waiting or state.trusted):

@@ -103,7 +103,6 @@ def event_lines(envelope: Envelope) -> list[str]:
 
 
 def plan_lines(tasks: Sequence[Mapping[str, object]]) -> list[str]:
-    """Return the lines for a plan that waits for approval."""
     lines = [
         sanitize_line(f"{n}. {task.get('title', '')}", PLANNED_CELLS) for n, task in enumerate(tasks[:MAX_LINES], 1)
     ]
@@ -133,6 +132,5 @@ def halt_lines(halt: Halt, reason: str) -> list[str]:
 
 
 def status_line(state: State) -> str:
-    """Return the status of the conversation."""
     words = mark_of_stored(state.agent_state)[1]
     return _("Status: {state}, after {count} model calls.").format(state=words, count=state.iteration)

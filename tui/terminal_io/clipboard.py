@@ -38,7 +38,6 @@ TMUX = Tool("tmux", ("tmux", "load-buffer", "-w", "-"))
 
 
 def is_remote(environ: Mapping[str, str]) -> bool:
-    """Whether the user is at another machine."""
     return any(environ.get(name) for name in ("SSH_CONNECTION", "SSH_CLIENT", "SSH_TTY"))
 
 

@@ -114,7 +114,6 @@ class Emulator(ABC):
         """Emulate these bytes now."""
 
     def write(self, data: bytes) -> None:
-        """Queue bytes."""
         self._backlog.append(data)
         self._backlog_size += len(data)
         if self._backlog_size > self.MAX_BACKLOG_BYTES:

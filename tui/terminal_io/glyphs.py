@@ -55,13 +55,11 @@ class Glyphs:
 
     def __init__(self) -> None:
         self.ascii = False
-        """Whether glyphs become ASCII."""
         self.strict = False
         """Whether letters beyond ASCII become question marks, too."""
         self.coloured = True
         """Whether there are colours, which pictures need."""
         self.pictures = True
-        """Whether pictures are wanted."""
 
     @property
     def pictures_are_drawn(self) -> bool:

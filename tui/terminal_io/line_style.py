@@ -45,8 +45,6 @@ class NoColours(LineFilter):
 
 
 class AsciiGlyphs(LineFilter):
-    """Draws with ASCII."""
-
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         if all(text.isascii() for text, _, _ in segments):
             return segments

@@ -229,7 +229,6 @@ def patch_render_cache() -> None:
 
 
 def install() -> None:
-    """Apply all patches."""
     patch_replies()
     patch_escapes()
     patch_closed_terminals()

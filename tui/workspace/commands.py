@@ -102,7 +102,7 @@ def back(app: HandloomApp) -> None:
 
 def redraw(app: HandloomApp) -> None:
     """Draw the screen again, with each pane at its end."""
-    app.workspace.chat.go("end")
+    app.workspace.chat.action_go("end")
     app.workspace.events_view.action_end()
     app.workspace.terminal.action_end()
     app.refresh(layout=True)

@@ -226,7 +226,7 @@ async def test_what_is_said_while_searching_is_found_too() -> None:
     app = ChatApp(model)
     async with app.run_test(size=SIZE) as pilot:
         assert (await found(pilot, app.view, "needle")) == Tally()
-        app.view.go("home")
+        app.view.action_go("home")
         say(model, 20, "a needle")
         await settled(pilot, app.view)
         assert app.view.tally == Tally(0, 1), "the reader is not taken away"

@@ -67,8 +67,8 @@ async def test_any_size_of_the_terminal_is_survived() -> None:
 async def test_the_row_that_is_read_stays_on_top_when_the_width_changes() -> None:
     app = ChatApp(dialogue(200))
     async with app.run_test(size=SIZE) as pilot:
-        app.view.go("page_up")
-        app.view.go("page_up")
+        app.view.action_go("page_up")
+        app.view.action_go("page_up")
         top = next(row for row in rows(app.view) if row)
         await pilot.resize_terminal(50, 20)
         assert top.strip() in [row.strip() for row in rows(app.view)][:2]
@@ -147,7 +147,7 @@ def random_change(model: ChatModel, view: ChatView, random: random.Random) -> No
         case 6:
             model.toggle(random.choice(model.blocks[-4:]))
         case 7:
-            view.go(random.choice(GOING))
+            view.action_go(random.choice(GOING))
         case 8:
             view.find(Query.parse(random.choice(["", "word", "output 1", "x ="])))
         case 9:

@@ -118,7 +118,7 @@ async def test_what_is_drawn_after_an_undo_and_after_a_redo_is_what_a_fresh_view
         app = pilot.app
         assert isinstance(app, ChatApp)
         await settled(pilot, app.view)
-        app.view.action_cursor_up()  # a cursor on a block that goes away
+        app.view.action_move_cursor(-1)  # a cursor on a block that goes away
         for item in log[6:]:
             model.apply(item)
             await settled(pilot, app.view)
@@ -127,5 +127,5 @@ async def test_what_is_drawn_after_an_undo_and_after_a_redo_is_what_a_fresh_view
                 await settled(fresh, fresh.app.view)
                 expected = [row.lstrip("▎▌ ") for row in rows(fresh.app.view)]
             assert [row.lstrip("▎▌ ") for row in rows(app.view)] == expected, item.id
-        app.view.action_cursor_up()
+        app.view.action_move_cursor(-1)
         app.view.action_fold()

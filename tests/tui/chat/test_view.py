@@ -50,7 +50,7 @@ async def test_a_reader_who_scrolled_up_stays_and_is_told_what_is_new() -> None:
     model = dialogue(100)
     app = ChatApp(model)
     async with app.run_test(size=SIZE) as pilot:
-        app.view.go("page_up")
+        app.view.action_go("page_up")
         seen = rows(app.view)
         for i in range(100, 103):
             say(model, i, "more")
@@ -68,7 +68,7 @@ async def test_the_chip_is_a_button() -> None:
     model = dialogue(100)
     app = ChatApp(model)
     async with app.run_test(size=SIZE) as pilot:
-        app.view.go("page_up")
+        app.view.action_go("page_up")
         say(model, 100, "more")
         await settled(pilot, app.view)
         await pilot.click(app.view, offset=(40, SIZE[1] - 1))
@@ -83,17 +83,17 @@ async def test_scrolling_line_by_line_skips_and_repeats_nothing(direction: str) 
         view = app.view
         height = view.size.height
         if direction == "line_down":
-            view.go("home")
+            view.action_go("home")
         read = rows(view)
         for _ in range(1000):
             before = view.scroll_offset.y
             if direction == "line_down":
-                view.go("line_down")
+                view.action_go("line_down")
                 moved = view.scroll_offset.y != before
                 read += rows(view)[-1:] if moved else []
             else:
                 at_top = before == 0
-                view.go("line_up")
+                view.action_go("line_up")
                 moved = not at_top
                 read = rows(view)[:1] + read if moved else read
             if not moved:
@@ -109,15 +109,15 @@ async def test_older_messages_come_in_above_without_moving_what_is_read() -> Non
     model = dialogue(40, first=40)
     app = ChatApp(model)
     async with app.run_test(size=SIZE) as pilot:
-        app.view.go("home")
+        app.view.action_go("home")
         await pilot.pause()
         seen = rows(app.view)
         model.prepend(said(0, 40))
         await settled(pilot, app.view)
         assert rows(app.view) == seen
-        app.view.go("line_up")
+        app.view.action_go("line_up")
         assert rows(app.view)[1:] == seen[:-1]
-        app.view.go("home")
+        app.view.action_go("home")
         assert "old 0" in rows(app.view)[0]
 
 
@@ -126,17 +126,17 @@ async def test_older_messages_are_asked_for_once_per_page() -> None:
     app = ChatApp(model)
     async with app.run_test(size=SIZE) as pilot:
         for where in HOME_TWICE:
-            app.view.go(where)
+            app.view.action_go(where)
             await pilot.pause()
         assert [type(message) for message in app.heard] == [ChatView.OlderWanted]
         model.prepend([envelope(i, MessageAction(content=f"old {i}"), EventSource.USER) for i in range(20, 40)])
         await settled(pilot, app.view)
-        app.view.go("home")
+        app.view.action_go("home")
         await pilot.pause()
         assert len(app.heard) == 2
         model.prepend(said(0, 20))
         await settled(pilot, app.view)
-        app.view.go("home")
+        app.view.action_go("home")
         await pilot.pause()
         assert len(app.heard) == 2, "there is nothing older than event 0"
 
@@ -155,7 +155,7 @@ async def test_what_grows_below_the_reader_draws_the_chip_at_most() -> None:
     model = dialogue(100)
     app = ChatApp(model)
     async with app.run_test(size=SIZE) as pilot:
-        app.view.go("page_up")
+        app.view.action_go("page_up")
         await settled(pilot, app.view)
         app.view.drawn = 0
         for i in range(20):
@@ -283,8 +283,8 @@ async def test_each_conversation_is_found_where_it_was_left() -> None:
     first, second = dialogue(100), dialogue(50)
     app = ChatApp(first)
     async with app.run_test(size=SIZE) as pilot:
-        app.view.go("page_up")
-        app.view.go("page_up")
+        app.view.action_go("page_up")
+        app.view.action_go("page_up")
         seen = rows(app.view)
         app.view.attach(second)
         assert app.view.follows

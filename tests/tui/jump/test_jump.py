@@ -6,16 +6,10 @@ import pytest
 
 from core.events import CmdRunAction
 from tests.tui.workspace.running_app import Running, running
-from tui.jump.screen import LETTERS, JumpScreen, labels
+from tui.browser.page_elements import LETTERS
+from tui.jump.screen import JumpScreen
 
 pytestmark = pytest.mark.every_frame
-
-
-@pytest.mark.parametrize("count", [0, 1, 26, 27, 300])
-def test_labels_are_told_apart_by_their_first_letters(count: int) -> None:
-    made = labels(count)
-    assert len(set(made)) == count
-    assert not [(a, b) for a in made for b in made if a != b and b.startswith(a)]
 
 
 async def jump(it: Running) -> JumpScreen:

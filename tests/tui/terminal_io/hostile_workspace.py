@@ -87,7 +87,7 @@ class HostileWorkspace(HandloomApp):
         await self.do("detail.toggle")
         await self.settle()
         while chat.scroll_offset.y > 0:
-            chat.go("page_up")
+            chat.action_go("page_up")
             await self.settle()
 
     async def _some_in_full(self) -> None:

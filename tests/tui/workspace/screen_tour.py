@@ -24,7 +24,7 @@ async def tour(app: HandloomApp, session: SessionDouble, settle: Settle) -> Asyn
     await settle()
     yield "workspace"
     for place in ("home", "page_down", "page_down", "end"):
-        app.workspace.chat.go(place)
+        app.workspace.chat.action_go(place)
         await settle()
         yield f"chat, {place}"
     app.leader.arm()

@@ -224,7 +224,7 @@ async def test_each_tab_keeps_its_draft_places_cursor_filter_panes_and_mode() ->
             await session.say(f"said {n}")
         await it.settle()
         workspace = it.app.workspace
-        workspace.chat.go("home")
+        workspace.chat.action_go("home")
         workspace.terminal.scroll_to(y=20, animate=False, immediate=True)
         await it.press(*"draft", "shift+tab", "f3", "slash", *"type:run", "enter", "home", "down", "down", "f3")
         await it.settle()
@@ -355,7 +355,7 @@ async def test_the_other_side_reads_its_own_older_messages() -> None:
         await it.press("ctrl+x", "2", "ctrl+x", "v")
         assert it.app.workspace.split_tab.session is other  # type: ignore[union-attr]
         reads, own = other.stream.reads, one.stream.reads
-        it.app.workspace.query(ChatView).last().go("home")
+        it.app.workspace.query(ChatView).last().action_go("home")
         await it.settle()
         assert (other.stream.reads, one.stream.reads) == (reads + 1, own)
 

@@ -52,7 +52,6 @@ class GraphicsTerminal:
         self.cell = (0, 0)
         """Width and height of a cell in pixels; zeros if neither the terminal nor the system has said."""
         self.picture_ids: set[int] = set()
-        """The pictures that it has of us."""
         self.write = write
         self._setting = setting
         self._is_multiplexed = bool(environ.get("TMUX") or environ.get("STY"))
@@ -62,7 +61,6 @@ class GraphicsTerminal:
 
     @property
     def method(self) -> Method:
-        """How pictures of pages are drawn."""
         if self._has_kitty and (self._setting == "kitty" or (self._setting == "auto" and self._fills_placeholders)):
             return "kitty"
         if self._has_sixel and self._setting in ("auto", "sixel") and self.cell[0]:

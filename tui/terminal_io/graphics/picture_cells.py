@@ -142,7 +142,6 @@ def cells(pixels: Pixels, columns: int, rows: int) -> list[list[Cell]]:
 
 
 def segments(line: Sequence[Cell]) -> list[Segment]:
-    """Join neighbouring cells of the same colours."""
     return [
         Segment("".join(glyph for glyph, _colours in cells_of), style_of(colours))
         for colours, cells_of in groupby(line, key=itemgetter(1))

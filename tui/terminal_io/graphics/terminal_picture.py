@@ -127,7 +127,6 @@ def _sixel(image: Image.Image) -> str:
 
 
 def _row_of_bands(data: bytes, width: int, bands: int, row: int) -> Image.Image:
-    """Return one row of each band."""
     kept = (data[(band * BAND + row) * width : (band * BAND + row + 1) * width] for band in range(bands))
     return Image.frombytes("L", (width, bands), b"".join(kept))
 
@@ -169,7 +168,6 @@ class TerminalPicture:
         return self._shown is not None and self._shown.size == request.size
 
     def clear(self) -> None:
-        """Delete the picture, and make none."""
         self._wanted = self._shown = None
 
     async def _work(self) -> None:
