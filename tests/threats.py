@@ -649,10 +649,10 @@ THREATS = (
         "They are made visible where text comes in, and dropped where lines become bytes; the terminal gets only "
         "Handloom's own sequences",
         (
-            "tests/tui/terminal_io/test_hostile_workspace.py::test_nothing_that_stands_in_an_event_reaches_the_terminal_as_a_sequence",
-            "tests/tui/terminal_io/test_hostile_workspace.py::test_every_string_of_every_kind_of_event_is_hostile",
-            "tests/tui/terminal_io/test_strip_filter.py::test_no_payload_reaches_the_terminal",
-            "tests/tui/browser/test_graphics.py::test_a_placeholder_of_others_stands_for_nothing",
+            "tests/tui/terminal_io/test_hostile_workspace.py::test_hostile_events_write_no_foreign_sequence",
+            "tests/tui/terminal_io/test_hostile_workspace.py::test_hostile_events_cover_every_string",
+            "tests/tui/terminal_io/test_strip_filter.py::test_no_payload_reaches_terminal",
+            "tests/tui/browser/test_graphics.py::test_foreign_placeholder_is_replaced",
         ),
         is_blocker=True,
     ),
@@ -690,8 +690,8 @@ THREATS = (
         (
             "tests/journeys/test_terminal_whole.py::test_replies_that_nobody_asked_for_are_not_typed",
             "tests/journeys/test_terminal_whole.py::test_a_broken_report_of_the_mouse_never_reaches_the_prompt",
-            "tests/tui/terminal_io/test_terminal_replies.py::test_pieces_come_to_the_same_as_the_whole",
-            "tests/tui/terminal_io/test_terminal_replies.py::test_an_answer_types_nothing_wherever_it_is_torn",
+            "tests/tui/terminal_io/test_terminal_replies.py::test_filter_is_same_for_any_split",
+            "tests/tui/terminal_io/test_terminal_replies.py::test_split_reply_types_nothing",
         ),
     ),
     Threat(
@@ -701,7 +701,7 @@ THREATS = (
         (
             "tests/journeys/test_terminal_whole.py::test_after_a_storm_of_sizes_the_screen_is_as_before_and_work_goes_on",
             "tests/tui/themes/test_commands.py::test_with_no_color_there_is_no_colour_at_all",
-            "tests/tui/terminal_io/test_glyphs.py::test_no_screen_has_anything_but_ascii",
+            "tests/tui/terminal_io/test_glyphs.py::test_all_screens_are_ascii",
             "tests/journeys/test_screen_reader.py::test_a_terminal_that_can_draw_nothing_is_told_about_it",
         ),
     ),
@@ -720,9 +720,9 @@ THREATS = (
         "Something is copied unasked, or reaches another machine's clipboard unnoticed",
         "Only a key copies or, if that is set, a selection; each copy says which way it took, and has a size limit",
         (
-            "tests/tui/terminal_io/test_clipboard.py::test_the_way_is_said",
-            "tests/tui/terminal_io/test_clipboard.py::test_the_mouse_copies_at_once_where_that_is_wished",
-            "tests/tui/terminal_io/test_clipboard.py::test_what_is_too_long_for_the_terminal_is_not_said_to_be_copied",
+            "tests/tui/terminal_io/test_clipboard.py::test_message_says_how_it_was_copied",
+            "tests/tui/terminal_io/test_clipboard.py::test_selection_is_copied_if_configured",
+            "tests/tui/terminal_io/test_clipboard.py::test_too_long_text_is_reported_as_not_copied",
         ),
     ),
     Threat(

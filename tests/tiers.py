@@ -127,8 +127,8 @@ SECOND_TIER: tuple[Group, ...] = (
             "tests/tui/workspace/test_i18n.py::test_a_catalogue_reaches_every_word_of_the_frame",
             "tests/tui/settings/test_settings.py::test_every_field_has_a_control_that_writes_it",
             "tests/tui/replay/test_same_screens.py",
-            "tests/tui/terminal_io/test_glyphs.py::test_no_screen_has_anything_but_ascii",
-            "tests/tui/terminal_io/test_hostile_workspace.py::test_nothing_that_stands_in_an_event_reaches_the_terminal_as_a_sequence",
+            "tests/tui/terminal_io/test_glyphs.py::test_all_screens_are_ascii",
+            "tests/tui/terminal_io/test_hostile_workspace.py::test_hostile_events_write_no_foreign_sequence",
         ),
     ),
     Group(

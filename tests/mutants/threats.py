@@ -357,7 +357,7 @@ PLANTED = (
         "tui/terminal_io/strip_filter.py",
         "return _FOREIGN.sub(_same_width, text)",
         "return text",
-        "tests/tui/terminal_io/test_strip_filter.py::test_no_payload_reaches_the_terminal",
+        "tests/tui/terminal_io/test_strip_filter.py::test_no_payload_reaches_terminal",
     ),
     Planted(
         "R02",
@@ -378,7 +378,7 @@ PLANTED = (
         "tui/terminal_io/textual_patches.py",
         "    return _WHOLE.sub(_kept, data)",
         "    return data",
-        "tests/tui/terminal_io/test_terminal_replies.py::test_an_answer_types_nothing_wherever_it_is_torn",
+        "tests/tui/terminal_io/test_terminal_replies.py::test_split_reply_types_nothing",
     ),
     Planted(
         "R11",
@@ -399,7 +399,7 @@ PLANTED = (
         "tui/terminal_io/escapes.py",
         "    if len(encoded) > CLIPBOARD_BYTES:",
         "    if False:",
-        "tests/tui/terminal_io/test_clipboard.py::test_what_is_too_long_for_the_terminal_is_not_said_to_be_copied",
+        "tests/tui/terminal_io/test_clipboard.py::test_too_long_text_is_reported_as_not_copied",
     ),
     Planted(
         "S01",

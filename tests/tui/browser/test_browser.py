@@ -54,7 +54,7 @@ async def show(it: Running, action: Any, observation: Any) -> None:
     await it.settle()
 
 
-def test_the_newest_page_is_followed_until_the_reader_goes_back() -> None:
+def test_newest_page_is_followed_until_reader_goes_back() -> None:
     model = BrowserModel()
     for number in range(3):
         model.apply(envelope(number, page(number)))
@@ -68,7 +68,7 @@ def test_the_newest_page_is_followed_until_the_reader_goes_back() -> None:
     assert model.page.url.endswith("/4")
 
 
-def test_older_pages_come_before_and_the_one_in_sight_stays() -> None:
+def test_older_pages_leave_shown_page_in_place() -> None:
     model = BrowserModel()
     model.apply(envelope(5, page(5)))
     model.apply(envelope(6, page(6)))
@@ -79,7 +79,7 @@ def test_older_pages_come_before_and_the_one_in_sight_stays() -> None:
     assert model.index == 2
 
 
-def test_what_a_page_says_of_itself_is_made_clean() -> None:
+def test_page_texts_are_sanitised() -> None:
     model = BrowserModel()
     model.apply(envelope(0, BrowserOutputObservation(url="http://a/\x1b]52;c;AAAA\x07\n", trigger_by_action="browse")))
     assert model.page is not None
@@ -88,7 +88,7 @@ def test_what_a_page_says_of_itself_is_made_clean() -> None:
 
 
 @pytest.mark.every_frame
-async def test_the_pane_shows_address_place_picture_and_error(monkeypatch: Any) -> None:
+async def test_pane_shows_address_place_picture_and_error(monkeypatch: Any) -> None:
     async with running(size=(160, 48)) as it:
         assert not it.app.workspace.browser.display, "there is no page yet"
         await show(it, BrowseURLAction(url="http://localhost:8000/1"), page(1, screenshot=url(png(320, 200, "green"))))
@@ -111,7 +111,7 @@ async def test_the_pane_shows_address_place_picture_and_error(monkeypatch: Any) 
         assert "2/2" in it.screen_text()
 
 
-async def test_a_figure_stands_in_the_chat_and_a_page_only_where_it_is_unfolded() -> None:
+async def test_chat_shows_plots_and_unfolded_screenshots() -> None:
     async with running(size=(90, 48)) as it:
         plot = IPythonRunCellObservation(code="plot()", content="done", image_urls=[url(png(400, 300))])
         await show(it, IPythonRunCellAction(code="plot()"), plot)
@@ -125,7 +125,7 @@ async def test_a_figure_stands_in_the_chat_and_a_page_only_where_it_is_unfolded(
         assert painted(it) > before + 300
 
 
-async def test_a_picture_that_is_broken_or_gone_is_said_to_be() -> None:
+async def test_broken_picture_is_reported() -> None:
     async with running(size=(100, 40)) as it:
         whole = url(png(300, 300))
         observation, (blob,) = extract_pictures(IPythonRunCellObservation(code="", image_urls=[whole]))
@@ -140,7 +140,7 @@ def shown(title: str, picture: bytes) -> PageShown:
     return PageShown(cause=1, url="http://localhost:8000/", title=title, data=picture, width=8, height=4)
 
 
-async def test_the_page_is_shown_as_it_changes_while_its_pane_is_in_sight_and_not_longer() -> None:
+async def test_live_page_is_watched_only_while_pane_is_visible() -> None:
     async with running((160, 48)) as it:
         assert it.session.watchers == 0
         await show(it, BrowseURLAction(url="http://localhost:8000/0"), page(0))
@@ -155,7 +155,7 @@ async def test_the_page_is_shown_as_it_changes_while_its_pane_is_in_sight_and_no
         assert "live" not in it.screen_text()
 
 
-async def test_who_reads_back_is_not_disturbed_by_the_living_page() -> None:
+async def test_live_page_does_not_replace_earlier_page() -> None:
     async with running((160, 48)) as it:
         for number in range(2):
             await show(it, BrowseURLAction(url=f"http://localhost:8000/{number}"), page(number))
@@ -168,14 +168,14 @@ async def test_who_reads_back_is_not_disturbed_by_the_living_page() -> None:
         await until(it.pilot, lambda: "Clock" in it.screen_text())
 
 
-async def test_a_living_picture_that_is_broken_is_said() -> None:
+async def test_broken_live_picture_is_reported() -> None:
     async with running((160, 48)) as it:
         await show(it, BrowseURLAction(url="http://localhost:8000/0"), page(0))
         it.session.pages.put_nowait(shown("Clock", b"no picture"))
         await until(it.pilot, lambda: "Cannot show the image" in it.screen_text())
 
 
-def test_the_title_is_the_one_that_the_tree_tells() -> None:
+def test_title_is_read_from_accessibility_tree() -> None:
     model = BrowserModel()
     model.apply(envelope(1, page(1, content="BEGIN\nRootWebArea 'Shop \x1b[31m of mine', focused\n\t[1] button")))
     assert model.page is not None

@@ -79,7 +79,7 @@ def terminal(setting: str = "auto", *answers: str, **environ: str) -> GraphicsTe
         ("blocks", KITTY + SIXEL, {}, "blocks"),
     ],
 )
-def test_a_terminal_is_taken_at_its_word_and_at_no_other(
+def test_method_follows_terminal_replies(
     setting: str, answers: tuple[str, ...], environ: dict[str, str], way: str
 ) -> None:
     assert terminal(setting, *answers, **environ).method == way
@@ -95,7 +95,7 @@ def test_a_terminal_is_taken_at_its_word_and_at_no_other(
         ((160, 48), (), (0, 0)),
     ],
 )
-def test_the_system_knows_how_large_cells_are_where_the_terminal_does_not_say(
+def test_cell_size_falls_back_to_system(
     pixels: tuple[int, int], answers: tuple[str, ...], cell: tuple[int, int]
 ) -> None:
     ours, theirs = os.openpty()
@@ -118,21 +118,21 @@ def test_the_system_knows_how_large_cells_are_where_the_terminal_does_not_say(
 
 
 @given(st.text(max_size=40))
-def test_nonsense_is_no_answer(noise: str) -> None:
+def test_invalid_replies_change_nothing(noise: str) -> None:
     heard = terminal("auto", noise, "\x1b_Gi=31;" + noise + "\x1b\\", "\x1bP>|" + noise + "\x1b\\")
     assert heard.method == "blocks"
     assert heard.cell == (0, 0)
 
 
 @pytest.mark.parametrize("inside", ["TMUX", "STY"])
-def test_nothing_is_asked_where_another_program_would_answer(inside: str) -> None:
+def test_multiplexer_is_not_queried(inside: str) -> None:
     written: list[str] = []
     GraphicsTerminal("auto", {inside: "1", "TERM": "xterm-kitty"}, written.append).query()
     GraphicsTerminal("blocks", {}, written.append).query()
     assert written == []
 
 
-def test_each_cell_says_its_place_by_the_marks_of_the_protocol() -> None:
+def test_placeholders_encode_row_column_and_id() -> None:
     assert diacritics()[: len(MARKS)] == "".join(MARKS)
     assert len(set(diacritics())) == 297
     cells = placeholders(80, 30, 7)
@@ -143,7 +143,7 @@ def test_each_cell_says_its_place_by_the_marks_of_the_protocol() -> None:
     assert line.crop(40, 42).text == cells[3][40] + cells[3][41]
 
 
-def test_a_picture_is_sent_in_parts_that_come_to_the_whole() -> None:
+def test_picture_is_sent_in_chunks() -> None:
     noise = random.Random(1).randbytes(60 * 70 * 3)
     written = transmission(Pixels(60, 70, noise), 0x5ABCDEF, 20, 10)
     parts = written.removesuffix("\x1b\\").split("\x1b\\")
@@ -161,7 +161,7 @@ def test_a_picture_is_sent_in_parts_that_come_to_the_whole() -> None:
     st.sampled_from([(1000, 1000), (16, 12)]),
     st.randoms(use_true_random=False),
 )
-def test_sixels_are_the_picture(
+def test_sixels_decode_to_the_picture(
     width: int, height: int, colours: int, most: tuple[int, int], by: random.Random
 ) -> None:
     """In parts that a terminal takes; some colours are rounded by the protocol, or share one where there are many."""
@@ -178,7 +178,7 @@ def test_sixels_are_the_picture(
         assert all(abs(a - b) <= 3 for a, b in zip(seen.convert("RGB").tobytes(), rgb, strict=True))
 
 
-def test_the_part_that_is_shown_has_the_size_of_its_cells() -> None:
+def test_scaled_part_fills_its_cells() -> None:
     image = Image.new("RGB", (1280, 720), (200, 0, 0))
     image.paste((0, 0, 200), (640, 0, 1280, 720))
     pixels = Pixels(1280, 720, image.tobytes())
@@ -194,7 +194,7 @@ def test_the_part_that_is_shown_has_the_size_of_its_cells() -> None:
 
 @pytest.mark.parametrize("cell", [(8, 17), (10, 20), (7, 20), (12, 16)])
 @pytest.mark.parametrize("room", [(78, 20), (158, 40), (52, 19)])
-def test_a_page_that_the_terminal_draws_is_not_stretched(cell: tuple[int, int], room: tuple[int, int]) -> None:
+def test_terminal_drawn_page_is_not_stretched(cell: tuple[int, int], room: tuple[int, int]) -> None:
     whole = View.whole(1280, 720, *room, cell=cell)
     assert whole.columns * cell[0] / (whole.rows * cell[1]) == pytest.approx(1280 / 720, rel=0.06)
     near = View.near(1280, 720, *room, (640, 360), cell=cell)
@@ -216,7 +216,7 @@ def rendered(segment: Segment) -> str:
     return Strip([segment]).render(Console(force_terminal=True, color_system="truecolor"))
 
 
-def test_a_tint_does_not_change_which_picture_a_cell_shows(no_ink: object) -> None:
+def test_tint_does_not_change_placeholder_colour(no_ink: object) -> None:
     PICTURE_IDS.choose(0x123456, of_256=False)
     assert PICTURE_IDS.full_id(9) == 0x9123456
     tinted = rendered(Segment(placeholders(2, 1, 9)[0][1], Style(color="#999999", bgcolor="#101010")))
@@ -224,13 +224,13 @@ def test_a_tint_does_not_change_which_picture_a_cell_shows(no_ink: object) -> No
     assert PLACEHOLDER in tinted
 
 
-def test_a_placeholder_of_others_stands_for_nothing(no_ink: object) -> None:
+def test_foreign_placeholder_is_replaced(no_ink: object) -> None:
     assert PLACEHOLDER not in rendered(Segment(f"a{PLACEHOLDER}b"))
     assert PLACEHOLDER not in sanitize(f"echo {PLACEHOLDER}\u0305\u0305")
     assert cell_len(PLACEHOLDER) == 1
 
 
-def test_where_there_are_256_colours_numbers_end_in_one_of_them(no_ink: object) -> None:
+def test_picture_ids_use_256_colours(no_ink: object) -> None:
     ink = PictureIds()
     ink.choose(200, of_256=True)
     assert ink.full_id(3) == 3 << 24 | 200
@@ -268,7 +268,7 @@ def wanted(shade: int, columns: int = 4) -> PictureRequest:
     return PictureRequest(Pixels(8, 8, bytes([shade]) * 192), (0, 0, 1, 1), columns, 2)
 
 
-async def test_the_next_picture_waits_until_the_one_before_was_taken_and_only_the_last_is_sent() -> None:
+async def test_next_picture_waits_for_reply_and_skips_outdated_ones() -> None:
     it = Listening()
     assert not it.picture.request(wanted(1))
     await it.until(1)
@@ -289,7 +289,7 @@ async def test_the_next_picture_waits_until_the_one_before_was_taken_and_only_th
     assert it.written.count(deletion(PICTURE_IDS.full_id(1))) == 1
 
 
-async def test_a_terminal_that_never_says_that_it_took_one_gets_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_silent_terminal_gets_next_picture_after_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tui.terminal_io.graphics.graphics_terminal.READ_TIMEOUT_S", 0.01)
     it = Listening()
     for shade in range(5):
@@ -300,7 +300,7 @@ async def test_a_terminal_that_never_says_that_it_took_one_gets_the_next(monkeyp
     assert all(text.endswith(QUERY) for text in it.written if "a=T" in text)
 
 
-async def test_what_is_too_late_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_cleared_picture_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     it = Listening()
     it.picture.request(wanted(1))
     it.picture.clear()
@@ -308,7 +308,7 @@ async def test_what_is_too_late_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> 
     assert it.written == []
 
 
-async def test_no_more_is_sent_than_a_connection_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pictures_are_sent_at_limited_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
 
     async def sleep(seconds: float) -> None:

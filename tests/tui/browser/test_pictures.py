@@ -34,7 +34,7 @@ def blob(colour: str) -> Blob:
     return found
 
 
-def test_a_cell_shows_four_pixels_in_two_colours() -> None:
+def test_cell_shows_four_pixels_in_two_colours() -> None:
     (line,) = quadrants(FLAG, 1, 1)
     (segment,) = line
     assert segment.text == "▀"
@@ -47,7 +47,7 @@ def test_a_cell_shows_four_pixels_in_two_colours() -> None:
 
 
 @given(st.integers(1, 300), st.integers(1, 300), st.integers(1, 120), st.integers(1, 60), st.booleans())
-def test_every_picture_fits_its_place_and_fills_its_cells(
+def test_picture_fits_its_place_and_fills_its_cells(
     width: int, height: int, columns: int, rows: int, enlarge: bool
 ) -> None:
     wide, high = size_in_cells(width, height, columns, rows, enlarge=enlarge)
@@ -58,14 +58,14 @@ def test_every_picture_fits_its_place_and_fills_its_cells(
     assert all(sum(segment.cell_length for segment in line) == wide for line in drawn)
 
 
-def test_a_picture_keeps_its_shape() -> None:
+def test_picture_keeps_aspect_ratio() -> None:
     assert size_in_cells(1280, 720, 100, 50) == (100, 28)
     assert size_in_cells(1280, 720, 100, 10) == (35, 10)
     assert size_in_cells(80, 80, 100, 50) == (10, 5), "a small one is not blown up"
     assert size_in_cells(80, 80, 100, 50, enlarge=True) == (100, 50)
 
 
-def test_what_is_transparent_is_white() -> None:
+def test_transparent_pixels_are_white() -> None:
     file = io.BytesIO()
     Image.new("RGBA", (2, 2), (0, 0, 0, 0)).save(file, "PNG")
     assert decoded(file.getvalue()).rgb == b"\xff" * 12
@@ -91,13 +91,13 @@ def bomb(width: int, height: int) -> bytes:
         (bomb(6_000, 6_000), "too many"),
     ],
 )
-def test_what_cannot_be_shown_has_a_reason(data: bytes, why: str) -> None:
+def test_undecodable_picture_has_reason(data: bytes, why: str) -> None:
     with pytest.raises(PictureError, match=why):
         decoded(data)
 
 
 @given(st.binary(max_size=300), st.integers(0, 100))
-def test_a_broken_picture_never_raises_anything_else(noise: bytes, at: int) -> None:
+def test_broken_picture_raises_only_picture_error(noise: bytes, at: int) -> None:
     whole = png(20, 20)
     try:
         pixels = decoded(whole[:at] + noise + whole[at:])
@@ -108,7 +108,7 @@ def test_a_broken_picture_never_raises_anything_else(noise: bytes, at: int) -> N
     assert noise or pixels == decoded(png(20, 20))
 
 
-async def test_a_picture_is_read_once_and_kept_for_a_while() -> None:
+async def test_picture_is_loaded_once_and_cached() -> None:
     reads: list[str] = []
     red = blob("red")
 
@@ -131,7 +131,7 @@ async def test_a_picture_is_read_once_and_kept_for_a_while() -> None:
     assert pictures.get(red.ref) is None, "the one that was used longest ago gives way"
 
 
-async def test_a_load_that_is_cancelled_leaves_the_picture_asked_for() -> None:
+async def test_cancelled_load_keeps_picture_wanted() -> None:
     red, may = blob("red"), asyncio.Event()
 
     async def read(ref: BlobRef) -> Blob | None:

@@ -90,14 +90,14 @@ def drawn(
 # -- words -----------------------------------------------------------------------------------------------------------
 
 
-def test_words_can_be_read_where_they_stand_at_80_columns() -> None:
+def test_texts_are_readable_at_80_columns() -> None:
     lines = drawn(PAGE)
     (line,) = [line for line in lines if "Sign in to go on" in line]
     assert 5 <= line.index("Sign") <= 7
     assert any("Send it" in line for line in lines)
 
 
-def test_words_that_belong_together_are_not_cut_and_others_end_before_the_next() -> None:
+def test_adjacent_texts_join_and_others_are_cut() -> None:
     look = {**PAGE, "marks": [], "texts": [
         [100, 100, 60, 20, "See our ", 0, -1], [160, 100, 60, 20, "list of things", 0, -1],
         [300, 100, 60, 20, "other words", 0, -1],
@@ -108,7 +108,7 @@ def test_words_that_belong_together_are_not_cut_and_others_end_before_the_next()
     assert "other words" in line
 
 
-def test_tags_stand_beside_what_they_name() -> None:
+def test_tags_are_beside_their_elements() -> None:
     lines = drawn(PAGE, tags={"9": "S", "a12": "D"})
     assert any("SSendit" in line.replace(" ", "") for line in lines)
 
@@ -123,7 +123,7 @@ def test_tags_stand_beside_what_they_name() -> None:
     st.integers(1, 120),
     st.integers(1, 50),
 )  # fmt: skip
-def test_whatever_a_page_says_every_line_has_its_width(texts: list[Any], columns: int, rows: int) -> None:
+def test_any_page_layout_keeps_line_width(texts: list[Any], columns: int, rows: int) -> None:
     for line in drawn({**PAGE, "texts": texts}, columns, rows, {"7": "AS"}):
         assert not any(ord(letter) < 32 or 0x7F <= ord(letter) < 0xA0 for letter in line)
 
@@ -136,7 +136,7 @@ json_values = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(list(PAGE)), json_values))
-def test_a_look_of_any_shape_is_taken_or_left_out(told: dict[str, Any]) -> None:
+def test_invalid_layout_parts_are_ignored(told: dict[str, Any]) -> None:
     look, whole = PageLayout.parse({**PAGE, **told}), PageLayout.parse(PAGE)
     assert (len(whole.texts), len(whole.elements)) == (len(PAGE["texts"]), len(PAGE["marks"]))
     if look != PageLayout():
@@ -147,7 +147,7 @@ def test_a_look_of_any_shape_is_taken_or_left_out(told: dict[str, Any]) -> None:
         assert told.keys() & {"width", "height"}
 
 
-def test_hostile_words_are_clean_and_bounded() -> None:
+def test_hostile_layout_is_sanitised_and_bounded() -> None:
     evil = "\x1b]52;c;QQ==\x07\u202epassword\x9b31m"
     rows = [[0, 0, 10, 10, evil, 0, 0], [0, 0, 10, 10, "x" * 1_000_000, 0, 0]] * MAX_TEXTS
     look = PageLayout.parse(
@@ -161,21 +161,21 @@ def test_hostile_words_are_clean_and_bounded() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 26, 27, 200])
-def test_letters_tell_each_element_apart(count: int) -> None:
+def test_labels_are_prefix_free(count: int) -> None:
     found = labels(count)
     assert len(set(found)) == count
     assert not any(one != other and other.startswith(one) for one in found for other in found)
     assert all(set(label) <= set(LETTERS) for label in found)
 
 
-def test_words_are_copied_in_the_order_in_which_they_are_read() -> None:
+def test_plain_text_is_in_reading_order() -> None:
     assert PageLayout.parse(PAGE).plain_text() == "Sign in to go on\nName\nSend it\nagain"
 
 
 # -- keys ------------------------------------------------------------------------------------------------------------
 
 
-async def test_nothing_is_done_on_the_page_before_it_is_taken_over() -> None:
+async def test_keys_do_nothing_before_taking_control() -> None:
     async with running((80, 24)) as it:
         await opened(it)
         assert "Sign in to go on" in it.screen_text()
@@ -184,7 +184,7 @@ async def test_nothing_is_done_on_the_page_before_it_is_taken_over() -> None:
         assert "F12 gives you control" in it.screen_text()
 
 
-async def test_letters_click_and_fill_and_what_is_secret_stands_in_no_function() -> None:
+async def test_labels_click_and_fill_without_revealing_password() -> None:
     async with running((100, 30)) as it:
         await taken(it)
         assert "you control the browser" in it.screen_text()
@@ -203,7 +203,7 @@ async def test_letters_click_and_fill_and_what_is_secret_stands_in_no_function()
         assert len(asked(it)) == 3, "letters that were left are letters no more"
 
 
-async def test_the_rest_of_a_browser_is_on_keys_too_and_f12_gives_it_back() -> None:
+async def test_browser_keys_act_on_page_and_f12_returns_control() -> None:
     async with running((100, 30)) as it:
         await taken(it, focused_element_bid="7")
         await it.press("left_square_bracket", "right_square_bracket", "r", "enter", "i", "x", "enter")
@@ -219,7 +219,7 @@ async def test_the_rest_of_a_browser_is_on_keys_too_and_f12_gives_it_back() -> N
         assert "you control the browser" not in it.screen_text()
 
 
-async def test_a_click_on_the_picture_is_one_on_the_page() -> None:
+async def test_click_on_picture_clicks_page() -> None:
     async with running((160, 48)) as it:
         await taken(it)
         view = it.app.workspace.browser
@@ -236,7 +236,7 @@ async def test_a_click_on_the_picture_is_one_on_the_page() -> None:
         assert asked(it)[-1].startswith("mouse_click(")
 
 
-async def test_letters_change_with_the_page_under_them() -> None:
+async def test_labels_follow_page_changes() -> None:
     async with running((100, 30)) as it:
         await taken(it)
         await it.press("f")
@@ -249,7 +249,7 @@ async def test_letters_change_with_the_page_under_them() -> None:
         assert asked(it) == ["click('33')"]
 
 
-async def test_an_element_that_is_gone_is_said_with_what_to_do() -> None:
+async def test_missing_element_is_explained() -> None:
     async with running((100, 30)) as it:
         await taken(it)
         error = 'ValueError: Could not find element with bid "9"'
@@ -259,7 +259,7 @@ async def test_an_element_that_is_gone_is_said_with_what_to_do() -> None:
         assert "The page has changed" in it.screen_text()
 
 
-async def test_what_happened_beside_the_step_is_told() -> None:
+async def test_notes_of_a_step_are_shown() -> None:
     async with running((100, 30)) as it:
         await taken(it)
         note = "[A dialog of the page was dismissed: alert 'boo']"
@@ -279,7 +279,7 @@ def _by_user(calls: str) -> BrowseInteractiveAction:
     return BrowseInteractiveAction(browser_actions=calls, by_user=True)
 
 
-async def test_the_film_strip_has_every_step_with_its_number_and_what_was_done() -> None:
+async def test_step_line_shows_steps_around_current() -> None:
     async with running((160, 48)) as it:
         for number in range(30):
             calls = f"click('{number}')"
@@ -304,7 +304,7 @@ async def test_the_film_strip_has_every_step_with_its_number_and_what_was_done()
         assert "viewing an earlier page" not in it.screen_text()
 
 
-async def test_each_step_is_seen_with_its_own_picture() -> None:
+async def test_each_step_shows_its_own_picture() -> None:
     async with running((160, 48)) as it:
         for colour in ("red", "green", "blue"):
             await show(it, BrowseURLAction(url="http://a/"), page(screenshot=url(png(128, 72, colour)), look={}))
@@ -326,13 +326,13 @@ def grounds(it: Running, colour: str) -> int:
     )
 
 
-def test_a_note_of_several_lines_stands_where_its_first_is() -> None:
+def test_multiline_field_text_is_at_its_first_line() -> None:
     """A field of text is high, and its words are not in its middle."""
     assert _line_in((10, 100, 300, 90), at_top=True)[1] < 110
     assert _line_in((10, 100, 300, 40))[1] == 111
 
 
-async def test_an_enlarged_page_is_moved_with_the_arrows_first_and_then_scrolled() -> None:
+async def test_arrows_move_enlarged_part_before_scrolling() -> None:
     async with running((80, 24)) as it:
         await taken(it)
         await it.press("z")
@@ -351,7 +351,7 @@ async def test_an_enlarged_page_is_moved_with_the_arrows_first_and_then_scrolled
         assert "Sign in to go on" in it.screen_text()
 
 
-async def test_the_words_of_the_living_page_are_those_of_its_frame() -> None:
+async def test_live_page_shows_texts_of_its_frame() -> None:
     async with running((100, 30)) as it:
         await opened(it)
         frame = shown("Clock", png(128, 72))
@@ -362,7 +362,7 @@ async def test_the_words_of_the_living_page_are_those_of_its_frame() -> None:
         assert it.app.clipboard == "it moved"
 
 
-def test_wide_letters_take_two_cells() -> None:
+def test_wide_characters_take_two_cells() -> None:
     look = {**PAGE, "marks": [], "texts": [[100, 100, 400, 20, "網頁 ä\u0308 wide", 0, -1]]}
     (line,) = [line for line in drawn(look) if "網頁" in line]
     assert cell_len(line) == 80

@@ -15,7 +15,7 @@ steps = st.lists(
 
 
 @given(st.lists(st.integers(0, 30), max_size=40), steps)
-def test_heights_agree_with_a_list(start: list[int], steps: list[tuple[str, int, int]]) -> None:
+def test_heights_match_a_plain_list(start: list[int], steps: list[tuple[str, int, int]]) -> None:
     plain = list(start)
     heights = Heights(start)
     for step, place, value in steps:

@@ -33,14 +33,14 @@ async def dragged(pilot: Pilot[None], view: CountingView, start: tuple[int, int]
     return pilot.app.screen.get_selected_text() or ""
 
 
-def test_fences_are_found_in_order_and_as_they_are_written() -> None:
+def test_fences_returns_code_in_order() -> None:
     assert fences(TWO) == ["x = 1\n\ny = 2", "ls"]
     assert fences("  ```\n    a\n  b\n") == ["  a\nb"]
     assert fences("```\n```\nno code") == []
     assert fences("````\n```\n````") == ["```"]
 
 
-async def test_y_copies_the_code_in_sight_and_again_the_next_of_its_block() -> None:
+async def test_y_copies_visible_code_then_next_of_block() -> None:
     model = ChatModel()
     say(model, 0, TWO)
     say(model, 1, "and this")
@@ -57,7 +57,7 @@ async def test_y_copies_the_code_in_sight_and_again_the_next_of_its_block() -> N
         assert said[-1] == "Copied code 2 of 2; y copies the next one"
 
 
-async def test_y_on_a_command_copies_what_it_printed() -> None:
+async def test_y_on_command_copies_its_output() -> None:
     app = ChatApp(with_output(20))
     async with app.run_test(size=SIZE) as pilot:
         app.view.focus()
@@ -65,7 +65,7 @@ async def test_y_on_a_command_copies_what_it_printed() -> None:
         assert app.clipboard == "\n".join(f"output {i}" for i in range(20))
 
 
-async def test_y_without_code_says_so_and_leaves_the_clipboard() -> None:
+async def test_y_without_code_leaves_clipboard() -> None:
     model = ChatModel()
     say(model, 0, "words")
     app = ChatApp(model)
@@ -77,7 +77,7 @@ async def test_y_without_code_says_so_and_leaves_the_clipboard() -> None:
         assert app.clipboard == ""
 
 
-async def test_long_code_in_many_pieces_is_one_code() -> None:
+async def test_long_code_is_copied_whole() -> None:
     code = "\n".join(f"line {n}" for n in range(100))
     model = ChatModel()
     say(model, 0, f"```\nfirst\n```\n```\n{code}\n```")
@@ -88,7 +88,7 @@ async def test_long_code_in_many_pieces_is_one_code() -> None:
         assert app.clipboard == code
 
 
-async def test_selected_text_has_no_bars_margins_or_marks() -> None:
+async def test_selection_excludes_gutters() -> None:
     model = ChatModel()
     say(model, 0, "one\ntwo", EventSource.USER)
     say(model, 1, "```\ncode\n  more\n```")
@@ -102,7 +102,7 @@ async def test_selected_text_has_no_bars_margins_or_marks() -> None:
 
 @pytest.mark.parametrize(("width", "side", "taken"), [(80, "new", "old\nnew\nlast"), (140, "new", "first\nnew\nlast"),
                                                        (140, "old", "first\nold\nlast")])  # fmt: skip
-async def test_a_selection_in_a_difference_is_code_and_of_one_side(width: int, side: str, taken: str) -> None:
+async def test_selection_in_diff_copies_one_side(width: int, side: str, taken: str) -> None:
     edit = FileEditObservation(path="a.txt", old_content="first\nold\nlast", new_content="first\nnew\nlast")
     app = ChatApp(folded(conversation(FileEditAction(path="a.txt"), (edit, 0))))
     async with app.run_test(size=(width, 20)) as pilot:
@@ -114,7 +114,7 @@ async def test_a_selection_in_a_difference_is_code_and_of_one_side(width: int, s
         assert await dragged(pilot, app.view, (x, first), (width - 3, last)) == taken
 
 
-async def test_two_clicks_select_a_word_and_three_the_line() -> None:
+async def test_double_click_selects_word_and_triple_click_line() -> None:
     model = ChatModel()
     say(model, 0, "look at /etc/hosts-old.txt, please")
     app = ChatApp(model)
@@ -126,7 +126,7 @@ async def test_two_clicks_select_a_word_and_three_the_line() -> None:
         assert app.screen.get_selected_text() == "look at /etc/hosts-old.txt, please"
 
 
-async def test_a_second_click_on_a_title_unfolds_and_one_more_folds() -> None:
+async def test_second_click_on_title_toggles_fold() -> None:
     model = folded(conversation(CmdRunAction(command="x"), (ran("x", "\n".join("abcdefgh")), 0)))
     app = ChatApp(model)
     async with app.run_test(size=SIZE) as pilot:
@@ -140,7 +140,7 @@ async def test_a_second_click_on_a_title_unfolds_and_one_more_folds() -> None:
         assert block.folded, "only its title is a button"
 
 
-async def test_d_shows_differences_side_by_side_and_back_and_the_width_decides_before() -> None:
+async def test_d_toggles_side_by_side_diffs() -> None:
     edit = FileEditObservation(path="a.txt", old_content="first\nold\nlast", new_content="first\nnew\nlast")
     model = folded(conversation(MessageAction(content="do"), FileEditAction(path="a.txt"), (edit, 1)))
     for width, split in ((140, True), (100, False)):
@@ -152,7 +152,7 @@ async def test_d_shows_differences_side_by_side_and_back_and_the_width_decides_b
                 await pilot.press("d")
 
 
-async def test_too_narrow_a_pane_has_no_sides() -> None:
+async def test_narrow_pane_never_splits_diffs() -> None:
     edit = FileEditObservation(path="a.txt", old_content="old", new_content="new")
     app = ChatApp(folded(conversation(FileEditAction(path="a.txt"), (edit, 0))))
     async with app.run_test(size=(50, 20)) as pilot:

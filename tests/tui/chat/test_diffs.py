@@ -50,26 +50,26 @@ def applied(diff: list[str], old: list[str]) -> list[str]:
 
 
 @given(lines, lines)
-def test_a_refined_diff_still_makes_the_new_file_of_the_old_one(old: list[str], new: list[str]) -> None:
+def test_refined_diff_still_applies(old: list[str], new: list[str]) -> None:
     coarse = [f"@@ -{1 if old else 0},{len(old)} +{1 if new else 0},{len(new)} @@"]
     coarse += ["-" + line for line in old] + ["+" + line for line in new]
     assert applied(refined(coarse), old) == new
 
 
-def test_lines_that_did_not_change_are_shown_so_and_long_stretches_of_them_left_out() -> None:
+def test_refined_diff_omits_unchanged_lines() -> None:
     old = [f"line {n}" for n in range(40)]
     new = ["first", *old[1:-1], "last"]
     coarse = ["@@ -1,40 +1,40 @@", *("-" + line for line in old), *("+" + line for line in new)]
     assert refined(coarse) == unified(old, new)
 
 
-def test_a_file_that_ends_without_a_newline_keeps_saying_so() -> None:
+def test_missing_final_newline_is_kept() -> None:
     text = ["@@ -1,3 +1,3 @@", "-a", "-b", "-c", "\\ No newline at end of file", "+x", "+b", "+c"]
     assert refined(text)[-3:] == ["-c", "\\ No newline at end of file", "+c"]
 
 
 @given(lines, lines, st.booleans())
-def test_pieces_have_every_line_of_the_diff_and_its_number(old: list[str], new: list[str], split: bool) -> None:
+def test_pieces_keep_lines_and_numbers(old: list[str], new: list[str], split: bool) -> None:
     diff = unified(old, new)
     found = [piece for piece in pieces(diff, "", split) if piece.kind is PieceKind.DIFF]
     for piece in found:
@@ -86,20 +86,20 @@ def test_pieces_have_every_line_of_the_diff_and_its_number(old: list[str], new: 
     assert told == sorted(line for line in diff if not line.startswith("@@"))
 
 
-def test_both_sides_of_a_long_change_go_on_together_side_by_side() -> None:
+def test_long_change_is_cut_for_both_sides() -> None:
     diff = ["@@ -1,500 +1,500 @@", *(f"-old {n}" for n in range(500)), *(f"+new {n}" for n in range(500))]
     first = pieces(diff, "", split=True)[0].text.split("\n")
     assert {line[0] for line in first} == {"-", "+"}
     assert {line[0] for line in pieces(diff, "", split=False)[0].text.split("\n")} == {"-"}
 
 
-def test_what_is_left_out_is_said() -> None:
+def test_omitted_lines_are_counted() -> None:
     found = pieces(["@@ -11,2 +11,2 @@ def f():", "-a", "+b", "@@ -40,1 +40,1 @@", "-c", "+d"], "", split=False)
     said = [piece.text for piece in found if piece.kind is PieceKind.DIFF_GAP]
     assert said == ["⋯  10 unchanged lines  def f():", "⋯  28 unchanged lines"]
 
 
-def test_alike_lines_are_compared_with_each_other() -> None:
+def test_similar_lines_are_paired() -> None:
     assert paired(["x = first(1)"], ["import os", "x = first(2)", "y = 3"]) == [(None, 0), (0, 1), (None, 2)]
     assert paired(["a", "b"], ["c", "d"]) == [(0, 0), (1, 1)]
 
@@ -114,7 +114,7 @@ def test_alike_lines_are_compared_with_each_other() -> None:
         ("w " * 200, "w " * 199, None),
     ],
 )
-def test_the_words_that_changed_are_marked(old: str, new: str, marks: object) -> None:
+def test_changed_words_are_marked(old: str, new: str, marks: object) -> None:
     assert changed_words(old, new) == marks
 
 
@@ -125,7 +125,7 @@ def shown(diff: list[str], width: int, split: bool = False, language: str = "") 
     return [row[1:] for row in found]
 
 
-def test_one_column_has_both_numbers_and_the_sign_of_every_line() -> None:
+def test_one_column_shows_numbers_and_signs() -> None:
     assert shown(["@@ -9,2 +9,2 @@", " same", "-old", "+new"], 70) == [
         "  ⋯  8 unchanged lines",
         "   9  9   same",
@@ -134,18 +134,18 @@ def test_one_column_has_both_numbers_and_the_sign_of_every_line() -> None:
     ]
 
 
-def test_a_narrow_pane_has_one_number_and_a_very_narrow_one_none() -> None:
+def test_narrow_panes_show_fewer_numbers() -> None:
     diff = ["@@ -1,2 +1,2 @@", " same", "-old", "+new"]
     assert shown(diff, 40) == ["  1   same", "  2 - old", "  2 + new"]
     assert shown(diff, 20) == ["    same", "  - old", "  + new"]
 
 
-def test_side_by_side_what_was_removed_stands_left_of_what_came_for_it() -> None:
+def test_side_by_side_pairs_removed_and_added_lines() -> None:
     rows = shown(["@@ -1,2 +1,3 @@", " same", "-x = one(1)", "+new", "+x = one(2)"], 64, split=True)
     assert [" ".join(row.split()) for row in rows] == ["1 same 1 same", "2 + new", "2 - x = one(1) 3 + x = one(2)"]
 
 
-def test_a_long_line_goes_on_below_and_nothing_of_it_is_lost() -> None:
+def test_long_diff_line_wraps() -> None:
     text = "".join(chr(ord("a") + n % 26) for n in range(150))
     for split in (False, True):
         piece = pieces(["@@ -1,1 +1,1 @@", "-", f"+{text}"], "", split)[0]
@@ -154,7 +154,7 @@ def test_a_long_line_goes_on_below_and_nothing_of_it_is_lost() -> None:
         assert taken == text
 
 
-def test_code_keeps_its_colours_and_changed_words_stand_out() -> None:
+def test_diff_highlights_code_and_changed_words() -> None:
     (piece,) = pieces(["@@ -1,1 +1,1 @@", "-return 'one', 1", "+return 'two', 1"], "py", split=False)
     strips = Renderer(70, {**STYLES, "added-word": Style(bgcolor="red", bold=True)}).strips(piece)
     told = {segment.text: segment.style for segment in strips[1] if segment.style is not None}
@@ -164,7 +164,7 @@ def test_code_keeps_its_colours_and_changed_words_stand_out() -> None:
     assert not told["return"].bold
 
 
-def test_a_line_of_10_mb_is_drawn_at_once() -> None:
+def test_10_mb_diff_line_is_drawn_quickly() -> None:
     diff = ["@@ -1,1 +1,1 @@", "-a", "+" + "word " * 2_000_000]
     found = pieces(diff, "py", split=False)
     rows = [strip.text for piece in found for strip in Renderer(80, STYLES).strips(piece)]
@@ -176,7 +176,7 @@ texts = st.lists(st.tuples(st.sampled_from(" -+@\\"), st.text(max_size=40).map(s
 
 
 @given(texts, st.integers(1, 150), st.booleans(), st.sampled_from(["", "py", "nonsense"]))
-def test_anything_that_looks_like_a_diff_is_drawn(
+def test_any_diff_like_text_is_drawn(
     diff: list[tuple[str, str]], width: int, split: bool, language: str
 ) -> None:
     renderer = Renderer(width, STYLES, split=split)
@@ -185,7 +185,7 @@ def test_anything_that_looks_like_a_diff_is_drawn(
             assert strip.cell_length == sum(segment.cell_length for segment in strip) == width
 
 
-def test_an_edit_is_coloured_by_the_ending_of_its_file() -> None:
+def test_language_follows_file_extension() -> None:
     old, new = "\n".join(f"l{n}" for n in range(60)), "\n".join(f"l{n}" for n in range(60)).replace("l30", "thirty")
     observation = FileEditObservation(path="/w/a.py", old_content=old, new_content=new)
     (block,) = folded(conversation(FileEditAction(path="/w/a.py"), (observation, 0))).blocks
@@ -195,7 +195,7 @@ def test_an_edit_is_coloured_by_the_ending_of_its_file() -> None:
     assert body[0].text.split("\n")[3:5] == ["-l30", "+thirty"]
 
 
-def test_the_middle_of_a_long_path_is_left_out_and_the_end_of_a_long_command() -> None:
+def test_long_path_is_cut_in_middle_and_command_at_end() -> None:
     renderer = Renderer(42, STYLES)
     path = Piece(PieceKind.TITLE_PATH, "edit /home/somebody/a/very/long/way/down/to/the/file.py", "ok", meta="+1 −1")
     command = Piece(PieceKind.TITLE, "$ " + "word " * 30, "ok")
@@ -206,7 +206,7 @@ def test_the_middle_of_a_long_path_is_left_out_and_the_end_of_a_long_command() -
 
 
 @given(st.lists(st.text(st.sampled_from("ab 漢字é"), max_size=12), max_size=4), st.integers(2, 7))
-def test_styled_text_is_cut_where_a_row_is_full_and_nothing_of_it_is_lost(texts: list[str], room: int) -> None:
+def test_wrapped_text_loses_nothing(texts: list[str], room: int) -> None:
     styles = [Style(bold=at % 2 == 1) for at in range(len(texts))]
     rows = wrapped(list(zip(styles, texts, strict=True)), room)
     cells = [(character, segment.style) for row in rows for segment in row for character in segment.text]

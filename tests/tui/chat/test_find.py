@@ -51,16 +51,16 @@ def marked(view: ChatView, role: str) -> list[str]:
     ("text", "count"),
     [("loom", 3), ("Loom", 1), ("LOOM", 1), ("the  loom", 2), ("(x)", 1), ("loom\nthe", 1), ("[a-z]", 0)],
 )
-def test_capitals_matter_once_one_is_written_and_blanks_are_all_the_same(text: str, count: int) -> None:
+def test_query_is_smart_case_and_ignores_blank_kinds(text: str, count: int) -> None:
     assert query(text).count("Loom\nthe LOOM, f(x), the\n  loom") == count
 
 
-def test_nothing_is_no_query() -> None:
+def test_blank_query_is_none() -> None:
     assert Query.parse("") is None
     assert Query.parse("  ") is None
 
 
-def test_hits_go_round_and_are_numbered_in_order() -> None:
+def test_hits_wrap_around_and_are_numbered() -> None:
     model = dialogue(10)
     search = searched(model, "line 1")
     hits = [Hit(1, 0)]
@@ -76,7 +76,7 @@ def test_hits_go_round_and_are_numbered_in_order() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_comes_while_it_is_searched_is_found_as_if_it_had_been_there(seed: int) -> None:
+def test_blocks_added_during_search_are_found(seed: int) -> None:
     generator = random.Random(seed)
     model = dialogue(300, first=300)
     search = BlockSearch(model, query("line 2"))
@@ -97,7 +97,7 @@ def test_what_comes_while_it_is_searched_is_found_as_if_it_had_been_there(seed: 
     assert search.serials == searched(model, "line 2").serials
 
 
-async def test_the_first_hit_is_the_one_nearest_to_what_is_read() -> None:
+async def test_search_starts_at_nearest_hit() -> None:
     app = ChatApp(dialogue(100))
     async with app.run_test(size=SIZE) as pilot:
         assert await found(pilot, app.view, "message 98 line 1") == Tally(1, 1)
@@ -108,7 +108,7 @@ async def test_the_first_hit_is_the_one_nearest_to_what_is_read() -> None:
         assert marked(app.view, "hit-here") == ["message 4 line 1"]
 
 
-async def test_each_letter_is_looked_for_from_where_the_search_began() -> None:
+async def test_each_letter_searches_from_start_position() -> None:
     app = ChatApp(dialogue(100))
     async with app.run_test(size=SIZE) as pilot:
         app.view.go_to_row(app.view.virtual_size.height // 2)
@@ -120,7 +120,7 @@ async def test_each_letter_is_looked_for_from_where_the_search_began() -> None:
         assert app.view.hit.serial > 40
 
 
-async def test_n_goes_on_and_capital_n_back_and_all_hits_in_sight_are_marked() -> None:
+async def test_n_keys_step_through_marked_hits() -> None:
     app = ChatApp(dialogue(100))
     async with app.run_test(size=SIZE) as pilot:
         app.view.focus()
@@ -137,7 +137,7 @@ async def test_n_goes_on_and_capital_n_back_and_all_hits_in_sight_are_marked() -
         assert not marked(app.view, "hit-here") + marked(app.view, "hit")
 
 
-async def test_a_hit_that_is_folded_away_unfolds_its_block() -> None:
+async def test_folded_hit_unfolds_block() -> None:
     model = with_output(200)
     model.apply(envelope(6, AgentThinkAction(thought="Hm.\n\nA needle in my thoughts.")))
     app = ChatApp(model)
@@ -149,7 +149,7 @@ async def test_a_hit_that_is_folded_away_unfolds_its_block() -> None:
         assert marked(app.view, "hit-here") == ["needle"]
 
 
-async def test_a_hit_in_a_title_leaves_its_block_folded() -> None:
+async def test_title_hit_keeps_block_folded() -> None:
     model = with_output(200)
     app = ChatApp(model)
     async with app.run_test(size=SIZE) as pilot:
@@ -158,7 +158,7 @@ async def test_a_hit_in_a_title_leaves_its_block_folded() -> None:
         assert model.blocks[4].folded
 
 
-async def test_words_that_were_wrapped_apart_are_found_and_marked_on_both_rows() -> None:
+async def test_wrapped_hit_is_marked_on_both_rows() -> None:
     model = ChatModel()
     say(model, 0, "word " * 30 + "left right " + "word " * 30)
     app = ChatApp(model)
@@ -171,7 +171,7 @@ async def test_words_that_were_wrapped_apart_are_found_and_marked_on_both_rows()
 
 
 @pytest.mark.parametrize("width", [80, 160])
-async def test_text_in_a_difference_is_found_and_marked_without_its_gutter(width: int) -> None:
+async def test_hit_in_diff_excludes_gutter(width: int) -> None:
     old = "\n".join(f"value {n} = one" for n in range(400))
     edit = FileEditObservation(path="a.txt", old_content=old, new_content=old.replace("one", "two"))
     app = ChatApp(folded(conversation(FileEditAction(path="a.txt"), (edit, 0))))
@@ -180,7 +180,7 @@ async def test_text_in_a_difference_is_found_and_marked_without_its_gutter(width
         assert "".join(marked(app.view, "hit-here")) == "value 321 = two"
 
 
-async def test_the_scrollbar_shows_where_hits_are() -> None:
+async def test_scrollbar_marks_hits() -> None:
     model = dialogue(200)
     for event_id in (200, 201):
         say(model, event_id, "needle")
@@ -195,7 +195,7 @@ async def test_the_scrollbar_shows_where_hits_are() -> None:
         assert [y for y, line in enumerate(lines) if "━" in line] == [0]
 
 
-async def test_a_hit_in_a_long_block_is_marked_where_it_is() -> None:
+async def test_scrollbar_marks_hit_inside_long_block() -> None:
     output = "\n".join("needle" if n == 500 else f"line {n}" for n in range(1000))
     model = folded(conversation(CmdRunAction(command="x"), (ran("x", output), 0)))
     app = ChatApp(model)
@@ -208,7 +208,7 @@ async def test_a_hit_in_a_long_block_is_marked_where_it_is() -> None:
         assert len(more) <= 1
 
 
-async def test_a_result_that_comes_while_searching_is_searched_and_mapped() -> None:
+async def test_new_result_is_searched_and_marked() -> None:
     log = conversation(CmdRunAction(command="echo needle"), (ran("x", "\n" * 30 + "needle", 1), 0))
     model = folded(log[:1])
     app = ChatApp(model)
@@ -221,7 +221,7 @@ async def test_a_result_that_comes_while_searching_is_searched_and_mapped() -> N
         assert app.view._hit_cells(24) == {0, 22}
 
 
-async def test_what_is_said_while_searching_is_found_too() -> None:
+async def test_new_message_is_searched() -> None:
     model = dialogue(20)
     app = ChatApp(model)
     async with app.run_test(size=SIZE) as pilot:
@@ -234,7 +234,7 @@ async def test_what_is_said_while_searching_is_found_too() -> None:
         assert app.view.tally == Tally(1, 1)
 
 
-async def test_before_the_first_hit_older_events_are_loaded_and_searched() -> None:
+async def test_stepping_before_first_hit_loads_older_events() -> None:
     model = dialogue(40, first=40)
     app = ChatApp(model)
     async with app.run_test(size=SIZE) as pilot:
@@ -250,7 +250,7 @@ async def test_before_the_first_hit_older_events_are_loaded_and_searched() -> No
         assert app.view.tally == Tally(40, 41)
 
 
-async def test_pages_are_loaded_until_one_has_a_hit() -> None:
+async def test_pages_are_loaded_until_hit() -> None:
     model = dialogue(10, first=90)
     app = ChatApp(model)
     async with app.run_test(size=SIZE) as pilot:
@@ -268,7 +268,7 @@ async def test_pages_are_loaded_until_one_has_a_hit() -> None:
         assert any("a needle 69" in row for row in rows(app.view))
 
 
-async def test_at_the_beginning_the_search_goes_back_no_further() -> None:
+async def test_search_stops_at_first_event() -> None:
     model = dialogue(10, first=10)
     app = ChatApp(model)
     async with app.run_test(size=SIZE) as pilot:
@@ -279,7 +279,7 @@ async def test_at_the_beginning_the_search_goes_back_no_further() -> None:
         assert app.view.tally == Tally(1, 1)
 
 
-async def test_another_conversation_is_searched_for_the_same() -> None:
+async def test_search_continues_in_another_conversation() -> None:
     other = dialogue(3)
     say(other, 3, "a needle, and a needle")
     app = ChatApp(dialogue(20))
@@ -290,7 +290,7 @@ async def test_another_conversation_is_searched_for_the_same() -> None:
         assert app.view.tally.total == 2
 
 
-async def test_a_long_conversation_is_searched_in_portions_and_draws_only_what_is_in_sight() -> None:
+async def test_long_conversation_is_searched_in_slices() -> None:
     app = ChatApp(dialogue(20_000))
     async with app.run_test(size=SIZE) as pilot:
         assert app.view.renderer is not None

@@ -35,7 +35,7 @@ def long_log() -> list[Envelope]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_pages_that_come_in_later_make_the_same_conversation(seed: int) -> None:
+def test_later_pages_make_same_conversation(seed: int) -> None:
     log = long_log()
     cuts = sorted(random.Random(seed).sample(range(1, len(log)), 4))
     pages = [log[a:b] for a, b in zip([0, *cuts], [*cuts, len(log)], strict=True)]
@@ -49,7 +49,7 @@ def test_pages_that_come_in_later_make_the_same_conversation(seed: int) -> None:
     assert serials == list(range(serials[0], serials[0] + len(serials)))
 
 
-def test_a_result_whose_call_is_on_an_older_page_has_a_title_at_once() -> None:
+def test_result_without_loaded_action_has_title() -> None:
     log = conversation(CmdRunAction(command="make all", thought="I build."), (ran("make all", "ok"), 0))
     model = folded(log[1:])
     assert model.blocks[0].title == "$ make all"
@@ -60,7 +60,7 @@ def test_a_result_whose_call_is_on_an_older_page_has_a_title_at_once() -> None:
     ]
 
 
-def test_a_trajectory_of_openhands_folds_into_a_conversation() -> None:
+def test_openhands_trajectory_becomes_conversation() -> None:
     trajectory = [
         {
             "id": 0,
@@ -103,7 +103,7 @@ def test_a_trajectory_of_openhands_folds_into_a_conversation() -> None:
     ]
 
 
-def test_every_observation_of_the_vocabulary_can_be_shown() -> None:
+def test_every_observation_kind_can_be_shown() -> None:
     for kind, cls in Observation.kinds.items():
         required = {name: "x" for name, field in cls.model_fields.items() if field.is_required()}
         required |= {"agent_state": "paused"} if kind == "agent_state_changed" else {}

@@ -15,13 +15,13 @@ MODULES = (
 )
 
 
-def test_the_widgets_load_no_event_no_markdown_and_no_pygments() -> None:
+def test_widgets_import_no_heavy_modules() -> None:
     program = f"import sys, {', '.join(MODULES)}\nprint([name for name in {HEAVY!r} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
 
 
-def test_the_model_loads_no_screen() -> None:
+def test_model_imports_no_textual() -> None:
     program = "import sys, tui.chat.model\nprint('textual' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "False"

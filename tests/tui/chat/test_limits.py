@@ -25,7 +25,7 @@ SIZE = (80, 24)
 GOING: tuple[Where, ...] = ("line_up", "line_down", "page_up", "page_down", "end", "end")
 
 
-async def test_a_conversation_of_100_000_blocks_draws_only_what_is_in_sight() -> None:
+async def test_100_000_blocks_draw_only_visible_rows() -> None:
     app = ChatApp(dialogue(100_000))
     async with app.run_test(size=SIZE) as pilot:
         await settled(pilot, app.view)
@@ -36,7 +36,7 @@ async def test_a_conversation_of_100_000_blocks_draws_only_what_is_in_sight() ->
         assert app.view.renderer.renders < 200
 
 
-async def test_an_unfolded_line_of_10_mb_is_cut_and_drawn() -> None:
+async def test_unfolded_10_mb_line_is_cut() -> None:
     model = ChatModel()
     model.apply(envelope(0, CmdRunAction(command="x")))
     huge = CmdOutputObservation(command="x", content="A" * 10_000_000, metadata=CmdOutputMetadata(exit_code=0))
@@ -48,7 +48,7 @@ async def test_an_unfolded_line_of_10_mb_is_cut_and_drawn() -> None:
         assert any("more characters" in row for row in rows(app.view))
 
 
-async def test_any_size_of_the_terminal_is_survived() -> None:
+async def test_any_terminal_size_works() -> None:
     model = with_output(100)
     say(model, 6, "| a | b |\n|---|---|\n| 漢字 | long words here |\n\n- x\n\n```py\nx = '漢字'\n```")
     app = ChatApp(model)
@@ -64,7 +64,7 @@ async def test_any_size_of_the_terminal_is_survived() -> None:
         assert any("long words here" in row for row in rows(app.view))
 
 
-async def test_the_row_that_is_read_stays_on_top_when_the_width_changes() -> None:
+async def test_resize_keeps_top_row() -> None:
     app = ChatApp(dialogue(200))
     async with app.run_test(size=SIZE) as pilot:
         app.view.action_go("page_up")
@@ -75,7 +75,7 @@ async def test_the_row_that_is_read_stays_on_top_when_the_width_changes() -> Non
 
 
 @pytest.mark.parametrize("theme", ["textual-light", "nord", "ansi-dark"])
-async def test_another_theme_draws_everything_anew(theme: str) -> None:
+async def test_theme_change_redraws_everything(theme: str) -> None:
     app = ChatApp(with_output(3))
     async with app.run_test(size=SIZE) as pilot:
         text, styles = rows(app.view), [segment.style for segment in app.view.render_line(0)]
@@ -86,7 +86,7 @@ async def test_another_theme_draws_everything_anew(theme: str) -> None:
         assert [segment.style for segment in app.view.render_line(0)] != styles
 
 
-async def test_sixteen_colours_have_no_tints_so_differences_and_hits_are_told_by_sign_and_weight() -> None:
+async def test_16_colours_show_diffs_and_hits_without_tints() -> None:
     old = "\n".join(f"value {n} = one" for n in range(3))
     edit = FileEditObservation(path="a.txt", old_content=old, new_content=old.replace("1 = one", "1 = two"))
     app = ChatApp(folded([envelope(0, edit, EventSource.AGENT, 9)]))
@@ -105,7 +105,7 @@ async def test_sixteen_colours_have_no_tints_so_differences_and_hits_are_told_by
         assert told["value"].reverse
 
 
-async def test_the_reading_column_is_100_cells_and_stands_in_the_middle() -> None:
+async def test_reading_column_is_centered() -> None:
     model = ChatModel()
     say(model, 0, "word " * 100)
     app = ChatApp(model)
@@ -116,7 +116,7 @@ async def test_the_reading_column_is_100_cells_and_stands_in_the_middle() -> Non
         assert row[130:].strip() == ""
 
 
-async def test_wide_characters_are_never_cut_in_half() -> None:
+async def test_wide_characters_are_not_split() -> None:
     model = ChatModel()
     say(model, 0, "漢字" * 200)
     say(model, 1, "a" + "漢字" * 200, EventSource.USER)
@@ -168,7 +168,7 @@ def said_output(lines: int) -> CmdOutputObservation:
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_drawing_only_what_changed_leaves_nothing_stale(seed: int) -> None:
+async def test_partial_redraw_leaves_nothing_stale(seed: int) -> None:
     generator = random.Random(seed)
     model = with_output(10)
     app = ChatApp(model)

@@ -15,7 +15,7 @@ from tui.chat.blocks import Kind
 from tui.chat.model import ChatModel
 
 
-def test_an_answer_streams_in_and_becomes_its_event_where_it_stands() -> None:
+def test_streamed_answer_becomes_its_event() -> None:
     model = folded(conversation(MessageAction(content="hello")))
     for piece in ("# He", "ad\n\nwor", "ds"):
         model.apply_frame(TokenDelta(0, piece))
@@ -27,14 +27,14 @@ def test_an_answer_streams_in_and_becomes_its_event_where_it_stands() -> None:
     assert streamed.pieces() == pieces
 
 
-def test_an_answer_with_a_call_becomes_the_words_before_the_call() -> None:
+def test_streamed_answer_with_call_precedes_it() -> None:
     model = ChatModel()
     model.apply_frame(TokenDelta(0, "I look."))
     model.apply(envelope(1, CmdRunAction(command="ls", thought="I look.")))
     assert [(block.kind, block.text) for block in model.blocks] == [(Kind.AGENT, "I look."), (Kind.TOOL, "")]
 
 
-def test_reasoning_shows_while_it_streams_and_goes_with_the_answer() -> None:
+def test_reasoning_is_shown_while_it_streams() -> None:
     model = ChatModel()
     model.apply_frame(TokenDelta(0, "hmm", "reasoning"))
     model.apply_frame(TokenDelta(0, "yes"))
@@ -43,7 +43,7 @@ def test_reasoning_shows_while_it_streams_and_goes_with_the_answer() -> None:
     assert model.tail == []
 
 
-def test_what_was_thought_stays_folded_in_front_of_what_was_said_and_is_there_on_reopening() -> None:
+def test_stored_reasoning_is_folded_before_answer() -> None:
     model = ChatModel()
     model.apply_frame(TokenDelta(0, "one\nand one", "reasoning"))
     model.apply_frame(TokenDelta(0, "two"))
@@ -56,7 +56,7 @@ def test_what_was_thought_stays_folded_in_front_of_what_was_said_and_is_there_on
     assert [(block.kind, block.text, block.folded) for block in again.blocks] == shown
 
 
-def test_a_retry_begins_the_answer_anew() -> None:
+def test_retry_restarts_answer() -> None:
     model = ChatModel()
     model.apply_frame(TokenDelta(0, "half an ans"))
     model.apply_frame(Status("info", "STATUS$LLM_RETRY", "Retrying in 2 s"))
@@ -64,14 +64,14 @@ def test_a_retry_begins_the_answer_anew() -> None:
     assert model.tail[0].pieces()[0].text == "whole"
 
 
-def test_what_was_said_before_an_interrupt_stays() -> None:
+def test_interrupted_answer_is_kept() -> None:
     model = ChatModel()
     model.apply_frame(TokenDelta(0, "half an ans"))
     model.apply(envelope(1, AgentStateChangedObservation(agent_state=AgentState.STOPPED), ENVIRONMENT))
     assert [(block.text, block.title) for block in model.blocks] == [("half an ans", ""), ("", "Interrupted")]
 
 
-def test_the_newest_notice_of_one_id_stands_and_an_empty_one_takes_it_away() -> None:
+def test_status_is_replaced_and_cleared_by_id() -> None:
     model = ChatModel()
     for message in ("Retrying in 2 s", "Retrying in 1 s"):
         model.apply_frame(Status("info", "STATUS$LLM_RETRY", message))
@@ -80,14 +80,14 @@ def test_the_newest_notice_of_one_id_stands_and_an_empty_one_takes_it_away() -> 
     assert model.tail == []
 
 
-def test_a_notice_ends_when_the_agent_goes_on() -> None:
+def test_notice_ends_when_agent_answers() -> None:
     model = ChatModel()
     model.apply_frame(Status("info", "STATUS$STARTING_RUNTIME", "Starting"))
     model.apply(envelope(0, CmdRunAction(command="ls")))
     assert model.tail == []
 
 
-def test_every_change_is_told_to_the_view() -> None:
+def test_view_is_notified_of_every_change() -> None:
     model, told_times = ChatModel(), []
     model.changed = lambda: told_times.append(1)
     model.apply(envelope(1, MessageAction(content="x"), USER))

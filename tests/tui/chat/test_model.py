@@ -39,12 +39,12 @@ def lines_shown(block: Block) -> list[str]:
     return [line for piece in block.pieces() for line in piece.text.split("\n") if piece.kind is not PieceKind.BLANK]
 
 
-def test_a_command_and_its_output_are_one_block() -> None:
+def test_command_and_output_share_block() -> None:
     model = folded(conversation(MessageAction(content="go"), CmdRunAction(command="ls"), (ran("ls", "a\nb\n"), 1)))
     assert told(model) == [(Kind.USER, "", "go", Mark.NONE, ""), (Kind.TOOL, "$ ls", "a\nb", Mark.OK, "")]
 
 
-def test_a_command_runs_until_its_output_is_there() -> None:
+def test_command_without_output_is_running() -> None:
     (block,) = folded(conversation(CmdRunAction(command="make"))).blocks
     assert (block.title, block.mark) == ("$ make", Mark.RUNNING)
 
@@ -58,12 +58,12 @@ def test_a_command_runs_until_its_output_is_there() -> None:
         (-1, Mark.RUNNING, "still running"),
     ],
 )
-def test_the_exit_code_says_how_it_went(exit_code: int, mark: Mark, meta: str) -> None:
+def test_exit_code_sets_mark(exit_code: int, mark: Mark, meta: str) -> None:
     (block,) = folded(conversation(CmdRunAction(command="x"), (ran("x", "", exit_code), 0))).blocks
     assert (block.mark, block.meta) == (mark, meta)
 
 
-def test_a_command_that_was_left_running_is_past_once_the_shell_is_free() -> None:
+def test_left_running_command_moves_to_background() -> None:
     wait, more = CmdRunAction(command="make"), CmdRunAction(command="", is_input=True)
     log = conversation(wait, (ran("make", "…", -1), 0), more, (ran("", "done", 0), 2))
     assert [(block.mark, block.meta) for block in folded(log).blocks] == [
@@ -72,7 +72,7 @@ def test_a_command_that_was_left_running_is_past_once_the_shell_is_free() -> Non
     ]
 
 
-def test_output_is_folded_to_its_end_and_a_failure_shows_more() -> None:
+def test_long_output_is_folded_to_last_lines() -> None:
     output = "\n".join(f"line {i}" for i in range(60))
     ok, failed = folded(
         conversation(
@@ -86,7 +86,7 @@ def test_output_is_folded_to_its_end_and_a_failure_shows_more() -> None:
     assert lines_shown(failed)[:3] == ["$ b", "… 48 more lines", "line 48"]
 
 
-def test_unfolding_shows_everything_and_folding_hides_it_again() -> None:
+def test_toggle_unfolds_and_folds() -> None:
     output = "\n".join(f"line {i}" for i in range(30))
     model = folded(conversation(CmdRunAction(command="a"), (ran("a", output), 0)))
     (block,) = model.blocks
@@ -97,12 +97,12 @@ def test_unfolding_shows_everything_and_folding_hides_it_again() -> None:
     assert lines_shown(block) == short
 
 
-def test_what_the_agent_says_beside_a_call_stands_before_it() -> None:
+def test_thought_of_call_precedes_it() -> None:
     model = folded(conversation(CmdRunAction(command="ls", thought="I look.")))
     assert [block.kind for block in model.blocks] == [Kind.AGENT, Kind.TOOL]
 
 
-def test_an_edit_shows_its_difference() -> None:
+def test_edit_shows_diff() -> None:
     diff = "--- a.py\n+++ a.py\n@@ -1 +1 @@\n-old\n+new\n+newer"
     (block,) = folded(
         conversation(FileEditAction(path="a.py"), (FileEditObservation(path="a.py", diff=diff), 0))
@@ -111,13 +111,13 @@ def test_an_edit_shows_its_difference() -> None:
     assert block.text == "@@ -1 +1 @@\n-old\n+new\n+newer"
 
 
-def test_an_edit_without_a_difference_gets_one() -> None:
+def test_missing_diff_is_computed() -> None:
     observation = FileEditObservation(path="a", old_content="one\ntwo\n", new_content="one\nthree\n")
     (block,) = folded(conversation(FileEditAction(path="a"), (observation, 0))).blocks
     assert block.text == "@@ -1,2 +1,2 @@\n one\n-two\n+three"
 
 
-def test_a_file_that_was_read_is_one_line_until_it_is_unfolded() -> None:
+def test_read_file_is_folded() -> None:
     (block,) = folded(
         conversation(FileReadAction(path="a"), (FileReadObservation(path="a", content="1\n2\n3"), 0))
     ).blocks
@@ -125,7 +125,7 @@ def test_a_file_that_was_read_is_one_line_until_it_is_unfolded() -> None:
     assert lines_shown(block) == ["view a", "… 3 more lines"]
 
 
-def test_a_plan_shows_its_tasks() -> None:
+def test_plan_shows_tasks() -> None:
     tasks = [
         {"title": "one", "status": "done"},
         {"title": "two", "status": "in_progress"},
@@ -148,14 +148,14 @@ def planned(count: int) -> list[Event | tuple[Event, int]]:
     return log
 
 
-def test_a_plan_is_shown_at_once_and_its_result_changes_only_its_mark() -> None:
+def test_plan_is_shown_before_its_result() -> None:
     log = conversation(*planned(1))
     (block,) = folded(log[:1]).blocks
     assert (block.mark, block.meta, block.text) == (Mark.RUNNING, "0 of 3 done", "○ task 0\n○ task 1\n○ task 2")
 
 
 @pytest.mark.parametrize("cut", range(7))
-def test_only_the_plan_as_it_stands_is_whole_whichever_way_it_was_loaded(cut: int) -> None:
+def test_only_latest_plan_is_unfolded(cut: int) -> None:
     log = conversation(*planned(3))
     model = folded(log[cut:])
     model.prepend(log[:cut])
@@ -163,58 +163,58 @@ def test_only_the_plan_as_it_stands_is_whole_whichever_way_it_was_loaded(cut: in
     assert [block.meta for block in model.blocks] == ["0 of 3 done", "1 of 3 done", "2 of 3 done"]
 
 
-def test_what_failed_stands_open() -> None:
+def test_failed_result_is_unfolded() -> None:
     (block,) = folded(conversation(CmdRunAction(command="x"), (ran("x", "\n".join("abcdefghijklmnop"), 1), 0))).blocks
     assert not block.folded
     assert lines_shown(block)[1:] == list("abcdefghijklmnop")
 
 
-def test_errors_tell_what_to_do() -> None:
+def test_error_shows_remedy() -> None:
     model = folded(conversation(ErrorObservation(content="No key.\nSet ANTHROPIC_API_KEY.")))
     assert told(model) == [(Kind.ERROR, "No key.", "Set ANTHROPIC_API_KEY.", Mark.FAILED, "")]
 
 
-def test_a_failed_call_is_told_in_its_own_block() -> None:
+def test_failure_is_shown_in_block_of_call() -> None:
     (block,) = folded(conversation(FileReadAction(path="x"), (ErrorObservation(content="No such file"), 0))).blocks
     assert (block.mark, block.text) == (Mark.FAILED, "No such file")
 
 
-def test_a_call_that_was_stopped_says_so() -> None:
+def test_stopped_call_is_not_executed() -> None:
     stopped = ErrorObservation(content="Stop", error_id="AGENT_ERROR$ERROR_ACTION_NOT_EXECUTED_STOPPED")
     (block,) = folded(conversation(CmdRunAction(command="x"), (stopped, 0))).blocks
     assert (block.mark, block.meta) == (Mark.INTERRUPTED, "not executed")
 
 
-def test_a_call_waits_for_consent_and_runs_once_it_has_it() -> None:
+def test_call_awaits_approval_then_runs() -> None:
     waiting = CmdRunAction(command="rm x", confirmation_state=ActionConfirmationStatus.AWAITING_CONFIRMATION)
     log = conversation(waiting, AgentStateChangedObservation(agent_state=AgentState.USER_CONFIRMED))
     assert folded(log[:1]).blocks[0].mark is Mark.AWAITING
     assert folded(log).blocks[0].mark is Mark.RUNNING
 
 
-def test_several_calls_that_wait_are_several_blocks_and_each_yes_is_for_the_oldest() -> None:
+def test_approval_is_for_oldest_waiting_call() -> None:
     waiting = CmdRunAction(command="x", confirmation_state=ActionConfirmationStatus.AWAITING_CONFIRMATION)
     said_yes = ChangeAgentStateAction(agent_state=AgentState.USER_CONFIRMED)
     marks = [block.mark for block in folded(conversation(waiting, waiting, said_yes)).blocks]
     assert marks == [Mark.RUNNING, Mark.AWAITING]
 
 
-def test_a_queued_message_is_shown_when_its_turn_has_come() -> None:
+def test_queued_message_is_not_shown() -> None:
     assert folded(conversation(MessageAction(content="then this", queued=True))).blocks == []
 
 
-def test_a_held_action_that_comes_again_confirmed_stays_one_block() -> None:
+def test_confirmed_action_reuses_waiting_block() -> None:
     waiting = CmdRunAction(command="rm x", confirmation_state=ActionConfirmationStatus.AWAITING_CONFIRMATION)
     (block,) = folded(conversation(waiting, CmdRunAction(command="rm x"), (ran("rm x"), 1))).blocks
     assert block.mark is Mark.OK
 
 
-def test_a_call_that_the_user_rejected_says_so() -> None:
+def test_rejected_call_is_marked() -> None:
     (block,) = folded(conversation(CmdRunAction(command="rm x"), (UserRejectObservation(content="no"), 0))).blocks
     assert (block.mark, block.meta) == (Mark.REJECTED, "rejected")
 
 
-def test_the_end_is_told_once() -> None:
+def test_finish_is_shown_once() -> None:
     model = folded(
         conversation(
             AgentFinishAction(final_thought="**Done**"),
@@ -224,7 +224,7 @@ def test_the_end_is_told_once() -> None:
     assert told(model) == [(Kind.FINISH, "Finished", "**Done**", Mark.OK, "")]
 
 
-def test_states_worth_telling_are_told_with_their_reason() -> None:
+def test_agent_states_are_shown_with_reason() -> None:
     reason = "Agent reached maximum iteration. Current iteration: 500, max iteration: 500"
     states = [
         (AgentState.RUNNING, ""),
@@ -242,7 +242,7 @@ def test_states_worth_telling_are_told_with_their_reason() -> None:
     ]
 
 
-def test_what_is_not_for_people_is_hidden() -> None:
+def test_internal_events_are_hidden() -> None:
     model = folded(
         conversation(
             SystemMessageAction(content="You are"),
@@ -256,23 +256,23 @@ def test_what_is_not_for_people_is_hidden() -> None:
     assert model.blocks == []
 
 
-def test_an_unknown_event_is_one_dim_line() -> None:
+def test_unknown_event_is_one_line() -> None:
     (block,) = folded(conversation(UnknownAction(raw={"action": "dance", "message": "one\ntwo"}))).blocks
     assert (block.kind, block.title) == (Kind.DETAIL, "unknown event dance one␊two")
 
 
-def test_a_long_thought_is_one_line() -> None:
+def test_long_thought_is_folded() -> None:
     (block,) = folded(conversation(AgentThinkAction(thought="long " * 50))).blocks
     assert block.can_fold
     assert [piece.kind for piece in block.pieces()] == [PieceKind.TITLE, PieceKind.BLANK]
 
 
-def test_colours_of_a_program_do_not_show() -> None:
+def test_colour_sequences_are_removed() -> None:
     (block,) = folded(conversation(CmdRunAction(command="x"), (ran("x", "\x1b[31mred\x1b[0m\x1b[2J"), 0))).blocks
     assert block.text == "red␛[2J"
 
 
-def test_output_of_10_mb_keeps_its_head_and_its_tail() -> None:
+def test_10_mb_output_keeps_head_and_tail() -> None:
     content = "head" + "x" * 10_000_000 + "tail"
     (block,) = folded(conversation(CmdRunAction(command="x"), (ran("x", content), 0))).blocks
     assert len(block.text) < 600_000

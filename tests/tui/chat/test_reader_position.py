@@ -25,7 +25,7 @@ def titles(model: ChatModel, *event_ids: int) -> list[str]:
     return [block.title or block.text if block is not None else "" for block in found]
 
 
-def test_an_action_and_its_result_stand_in_one_block_which_is_opened() -> None:
+def test_reveal_unfolds_block_of_event() -> None:
     model = folded(LOG)
     first = model.blocks[1]
     assert first.folded
@@ -34,14 +34,14 @@ def test_an_action_and_its_result_stand_in_one_block_which_is_opened() -> None:
     assert titles(model, 5, -1) == ["$ second", ""]
 
 
-def test_it_is_the_same_in_whatever_pages_the_log_came() -> None:
+def test_reveal_works_for_any_page_split() -> None:
     for split in range(len(LOG)):
         model = folded(LOG[split:])
         model.prepend(LOG[:split])
         assert titles(model, 3, 4) == ["$ first", "$ second"]
 
 
-def test_what_was_undone_is_behind_a_line_that_is_opened() -> None:
+def test_reveal_unfolds_undone_line() -> None:
     model = folded([*LOG, *undo(6, 0)])
     (line,) = model.blocks
     assert (line.kind, line.folded) == (Kind.UNDONE, True)
@@ -50,7 +50,7 @@ def test_what_was_undone_is_behind_a_line_that_is_opened() -> None:
     assert any("line 30" in piece.text for piece in line.pieces())
 
 
-async def test_the_reader_sees_the_result() -> None:
+async def test_go_to_event_scrolls_to_result() -> None:
     model = ChatModel()
     app = ChatApp(model)
     async with app.run_test(size=(80, 20)) as pilot:

@@ -46,14 +46,14 @@ def drawn(piece: Piece, width: int = 60) -> list[list[tuple[str, str]]]:
     ),
     width=st.integers(1, 130),
 )
-def test_a_row_is_exactly_as_wide_as_the_view(piece: Piece, width: int) -> None:
+def test_rows_are_as_wide_as_view(piece: Piece, width: int) -> None:
     for strip in Renderer(width, STYLES).strips(piece):
         assert sum(segment.cell_length for segment in strip) == width
         assert clean(strip.text) == strip.text
 
 
 @given(texts, st.integers(1, 130))
-def test_whole_documents_are_drawn_at_any_width(text: str, width: int) -> None:
+def test_documents_are_drawn_at_any_width(text: str, width: int) -> None:
     renderer = Renderer(width, STYLES)
     for piece in markdown(text):
         strips = renderer.strips(piece)
@@ -61,7 +61,7 @@ def test_whole_documents_are_drawn_at_any_width(text: str, width: int) -> None:
         assert all(clean(strip.text) == strip.text for strip in strips)
 
 
-def test_code_is_coloured_by_role_and_keeps_its_text() -> None:
+def test_code_is_highlighted_and_keeps_text() -> None:
     (row,) = drawn(Piece(PieceKind.CODE, "return 'x'  # why", language="python"))
     assert [(role, text.strip()) for role, text in row] == [
         ("accent", "return"),
@@ -70,41 +70,41 @@ def test_code_is_coloured_by_role_and_keeps_its_text() -> None:
     ]
 
 
-def test_code_that_grows_is_coloured_like_code_that_stands() -> None:
+def test_streamed_code_is_highlighted_like_stored_code() -> None:
     text = "def f(x):\n    return x + 1"
     assert drawn(Piece(PieceKind.CODE_OPEN, text, language="python")) == drawn(
         Piece(PieceKind.CODE, text, language="python")
     )
 
 
-def test_code_in_a_language_that_nobody_knows_is_plain() -> None:
+def test_unknown_language_is_plain() -> None:
     assert drawn(Piece(PieceKind.CODE, "x = 1", language="klingon")) == [[("code", "x = 1")]]
 
 
-def test_a_title_is_cut_at_the_right_and_keeps_its_meta() -> None:
+def test_title_is_cut_before_meta() -> None:
     (row,) = drawn(Piece(PieceKind.TITLE, "$ " + "word " * 50, "failed", meta="exit 1"), width=42)
     assert row[0] == ("failed", "✕ ")
     assert row[1][1].endswith("…")
     assert row[2] == ("failed", "  exit 1")
 
 
-def test_html_and_reference_definitions_do_not_vanish() -> None:
+def test_html_and_reference_definitions_are_shown() -> None:
     assert drawn(Piece(PieceKind.MARKDOWN, "a <b>x</b> <!-- c -->"))[0][0][1].strip() == "a <b>x</b> <!-- c -->"
     assert "[a]: http://x" in drawn(Piece(PieceKind.MARKDOWN, "[a]: http://x"))[0][0][1]
 
 
-def test_a_character_reference_cannot_bring_a_control_back() -> None:
+def test_character_reference_is_sanitised() -> None:
     (row,) = drawn(Piece(PieceKind.MARKDOWN, "&#x202e;a &#8203; &amp; [b](http://x/&#x202e;)"))
     assert "".join(text for _, text in row).strip() == "⟦U+202E⟧a ⟦U+200B⟧ & b (http://x/%E2%80%AE)"
 
 
-def test_a_link_shows_where_it_leads() -> None:
+def test_link_shows_target() -> None:
     (row,) = drawn(Piece(PieceKind.MARKDOWN, "[bank](http://evil.example)"))
     assert "".join(text for _, text in row).strip() == "bank (http://evil.example)"
     assert row[0] == ("link", "bank")
 
 
-def test_the_column_has_a_limit_and_the_cache_too() -> None:
+def test_column_and_cache_are_limited() -> None:
     renderer = Renderer(300, STYLES)
     assert renderer.column == COLUMN
     pieces = [Piece(PieceKind.OUTPUT, "\n".join(f"{i} {line}" for line in range(32))) for i in range(200)]
@@ -118,7 +118,7 @@ def test_the_column_has_a_limit_and_the_cache_too() -> None:
     assert renderer.renders == 201, "the oldest is not"
 
 
-def test_what_is_made_of_strips_for_the_screen_is_kept_for_the_latest_alone() -> None:
+def test_derived_strips_are_kept_for_recent_pieces() -> None:
     cache = StripCache()
     for number in range(100):
         strips = [Strip([Segment(f"{number} {row} " + "x" * 60)]) for row in range(10)]

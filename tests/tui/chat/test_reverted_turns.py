@@ -39,7 +39,7 @@ def behind(block: Block) -> list[str]:
     return [inner.title or inner.text for inner in block.undone]
 
 
-def test_an_undone_turn_is_one_line_that_unfolds() -> None:
+def test_undone_turn_is_one_line() -> None:
     model = folded([*ONE, *TWO, *undo(6, 3)])
     assert shown(model) == ["one", "$ do one", "undone: 3 events"]
     line = model.blocks[-1]
@@ -50,19 +50,19 @@ def test_an_undone_turn_is_one_line_that_unfolds() -> None:
     assert [block.serial for block in model.blocks] == [0, 1, 2]
 
 
-def test_a_redo_has_the_blocks_again_where_they_were() -> None:
+def test_redo_restores_blocks() -> None:
     model = folded([*ONE, *TWO, *undo(6, 3), *undo(8, 3, redoes=6)])
     assert told(model) == told(folded([*ONE, *TWO]))
     assert [block.serial for block in model.blocks] == [0, 1, 2, 3]
 
 
-def test_what_comes_after_an_undo_stands_after_its_line() -> None:
+def test_new_blocks_follow_undone_line() -> None:
     model = folded([*ONE, *TWO, *undo(6, 3), *turn(8, "three")])
     assert shown(model) == ["one", "$ do one", "undone: 3 events", "three", "$ do three"]
     assert [block.serial for block in model.blocks] == [0, 1, 2, 3, 4]
 
 
-def test_an_undo_of_more_takes_the_line_of_the_one_before_along() -> None:
+def test_wider_undo_includes_previous_line() -> None:
     log = [*ONE, *TWO, *undo(6, 3), *undo(8, 0)]
     model = folded(log)
     assert shown(model) == ["undone: 8 events"]
@@ -70,7 +70,7 @@ def test_an_undo_of_more_takes_the_line_of_the_one_before_along() -> None:
     assert told(folded([*log, *undo(10, 0, redoes=8)])) == told(folded(log[:8]))
 
 
-def test_one_that_was_not_done_says_why_and_one_of_files_hides_nothing() -> None:
+def test_failed_and_file_undo_hide_nothing() -> None:
     model = folded([*ONE, *undo(3, 0, done=False)])
     assert told(model)[2:] == [(Kind.NOTE, "Undo failed", "", Mark.FAILED, "No room.")]
     assert shown(folded([*ONE, *undo(3, 0, chat=False)])) == ["one", "$ do one"]
@@ -86,7 +86,7 @@ LOGS = {
 
 
 @pytest.mark.parametrize("log", LOGS.values(), ids=LOGS)
-def test_pages_of_any_size_give_the_same_as_all_at_once(log: list[Envelope]) -> None:
+def test_undo_is_same_for_any_page_size(log: list[Envelope]) -> None:
     whole = folded(log)
     for size in range(1, len(log)):
         model, rest = folded(log[-size:]), log[:-size]
@@ -99,7 +99,7 @@ def test_pages_of_any_size_give_the_same_as_all_at_once(log: list[Envelope]) -> 
         assert serials == list(range(serials[0], serials[0] + len(serials))), size
 
 
-def test_a_redo_that_comes_live_has_what_older_pages_brought() -> None:
+def test_live_redo_restores_older_pages() -> None:
     log = LOGS["undone"][:8]
     for size in range(1, len(log)):
         model, rest = folded(log[-size:]), log[:-size]
@@ -111,7 +111,7 @@ def test_a_redo_that_comes_live_has_what_older_pages_brought() -> None:
         assert shown(model) == ["one", "$ do one", "two", "$ do two"], size
 
 
-async def test_what_is_drawn_after_an_undo_and_after_a_redo_is_what_a_fresh_view_draws() -> None:
+async def test_undo_and_redo_draw_like_fresh_view() -> None:
     log = [*ONE, *TWO, *undo(6, 3), *undo(8, 3, redoes=6), *undo(10, 0), *turn(12, "three")]
     model = folded(log[:6])
     async with ChatApp(model).run_test(size=(60, 20)) as pilot:

@@ -58,7 +58,7 @@ def test_streamed_text_is_cut_like_stored_text(text: str, cuts: list[int]) -> No
 
 
 @given(documents, st.integers(1, 50))
-def test_a_piece_never_changes_once_another_one_follows_it(text: str, step: int) -> None:
+def test_finished_pieces_never_change(text: str, step: int) -> None:
     splitter = MarkdownSplitter()
     settled: list[Piece] = []
     for at in range(0, len(text), step):
@@ -69,7 +69,7 @@ def test_a_piece_never_changes_once_another_one_follows_it(text: str, step: int)
 
 
 @given(documents)
-def test_no_piece_is_slow_to_draw(text: str) -> None:
+def test_pieces_are_bounded(text: str) -> None:
     for piece in markdown(text * 20):
         lines = piece.text.count("\n") + 1
         if piece.kind is PieceKind.CODE:
@@ -86,7 +86,7 @@ def test_no_word_is_lost(text: str) -> None:
         assert kept.count(word) == text.count(word)
 
 
-def test_a_blank_line_ends_a_paragraph_but_not_a_fence() -> None:
+def test_blank_line_ends_paragraph_but_not_fence() -> None:
     assert brief(markdown("one\n\ntwo\n```py\na\n\nb\n```\nthree")) == [
         ("markdown", "one"),
         ("markdown", "two"),
@@ -95,34 +95,34 @@ def test_a_blank_line_ends_a_paragraph_but_not_a_fence() -> None:
     ]
 
 
-def test_what_belongs_to_a_list_item_stays_with_it() -> None:
+def test_list_item_keeps_its_paragraphs() -> None:
     assert brief(markdown("- one\n\n  more of one\n\nafter")) == [
         ("markdown", "- one\n\n  more of one"),
         ("markdown", "after"),
     ]
 
 
-def test_a_fence_in_a_list_loses_the_indent_of_the_list() -> None:
+def test_fence_in_list_loses_list_indent() -> None:
     assert brief(markdown("1. do\n   ```sh\n   ls\n     -l\n   ```")) == [
         ("markdown", "1. do"),
         ("code", "ls\n  -l"),
     ]
 
 
-def test_a_long_list_is_cut_between_items_without_a_gap() -> None:
+def test_long_list_is_cut_between_items() -> None:
     first, second, *_ = markdown("- item\n" * (LIST_LINES + 1))
     assert first.text.count("item") == LIST_LINES
     assert (second.text, second.gap) == ("- item", False)
 
 
-def test_a_long_table_repeats_its_header() -> None:
+def test_long_table_repeats_header() -> None:
     first, second = markdown("| a |\n|---|\n" + "| 1 |\n" * TABLE_LINES)
     assert first.text.startswith("| a |\n|---|\n| 1 |")
     assert second.text.startswith("| a |\n|---|\n| 1 |")
     assert (first.text + second.text).count("| 1 |") == TABLE_LINES
 
 
-def test_code_that_grows_is_open_until_its_fence_closes() -> None:
+def test_streamed_code_is_open_until_fence_closes() -> None:
     splitter = MarkdownSplitter()
     splitter.feed("```py\nx = 1")
     assert [piece.kind for piece in splitter.pieces()] == [PieceKind.CODE_OPEN]
@@ -132,24 +132,24 @@ def test_code_that_grows_is_open_until_its_fence_closes() -> None:
     assert brief(splitter.pieces()) == [("code", "x = 1")]
 
 
-def test_a_fence_that_begins_does_not_flicker_as_text() -> None:
+def test_unfinished_fence_is_not_shown_as_text() -> None:
     splitter = MarkdownSplitter()
     splitter.feed("one\n\n``")
     assert brief(splitter.pieces()) == [("markdown", "one")]
 
 
-def test_a_long_fence_is_not_coloured_to_its_end() -> None:
+def test_long_fence_is_not_fully_highlighted() -> None:
     pieces = markdown("```py\n" + "x = 1\n" * HIGHLIGHT_LIMIT)
     assert pieces[0].language == "py"
     assert pieces[-1].language == ""
 
 
-def test_a_line_of_10_mb_of_output_is_cut_and_counted() -> None:
+def test_10_mb_output_line_is_cut() -> None:
     (piece,) = literal(["A" * 10_000_000], PieceKind.OUTPUT)
     assert len(piece.text) < LINE_LIMIT + 100
     assert piece.text.endswith("… 9,995,904 more characters")
 
 
-def test_words_are_never_left_out() -> None:
+def test_text_lines_keep_every_word() -> None:
     pieces = literal(["word " * 10_000], PieceKind.TEXT)
     assert sum(piece.text.count("word") for piece in pieces) == 10_000

@@ -27,7 +27,7 @@ def said(start: int, stop: int) -> list[Envelope]:
     return [envelope(i, MessageAction(content=f"old {i}\n\nsecond"), EventSource.USER) for i in range(start, stop)]
 
 
-async def test_an_empty_transcript_says_what_will_stand_there() -> None:
+async def test_empty_chat_shows_placeholder() -> None:
     app = ChatApp(ChatModel())
     async with app.run_test(size=SIZE):
         assert [row.strip() for row in rows(app.view) if row] == [EMPTY]
@@ -36,7 +36,7 @@ async def test_an_empty_transcript_says_what_will_stand_there() -> None:
         assert " ".join(row.strip() for row in rows(app.view) if row) == EMPTY, "in a narrow pane it has two rows"
 
 
-async def test_the_newest_is_in_sight_and_stays_there() -> None:
+async def test_view_follows_newest_message() -> None:
     model = dialogue(100)
     app = ChatApp(model)
     async with app.run_test(size=SIZE) as pilot:
@@ -46,7 +46,7 @@ async def test_the_newest_is_in_sight_and_stays_there() -> None:
         assert "the newest" in rows(app.view)[-2]
 
 
-async def test_a_reader_who_scrolled_up_stays_and_is_told_what_is_new() -> None:
+async def test_scrolled_reader_stays_and_sees_new_count() -> None:
     model = dialogue(100)
     app = ChatApp(model)
     async with app.run_test(size=SIZE) as pilot:
@@ -64,7 +64,7 @@ async def test_a_reader_who_scrolled_up_stays_and_is_told_what_is_new() -> None:
         assert "more" in rows(app.view)[-2]
 
 
-async def test_the_chip_is_a_button() -> None:
+async def test_click_on_new_count_goes_to_end() -> None:
     model = dialogue(100)
     app = ChatApp(model)
     async with app.run_test(size=SIZE) as pilot:
@@ -76,7 +76,7 @@ async def test_the_chip_is_a_button() -> None:
 
 
 @pytest.mark.parametrize("direction", ["line_up", "line_down"])
-async def test_scrolling_line_by_line_skips_and_repeats_nothing(direction: str) -> None:
+async def test_scrolling_by_line_skips_no_row(direction: str) -> None:
     model = dialogue(60)
     app = ChatApp(model)
     async with app.run_test(size=(60, 10)):
@@ -105,7 +105,7 @@ async def test_scrolling_line_by_line_skips_and_repeats_nothing(direction: str) 
         assert len(read) > height
 
 
-async def test_older_messages_come_in_above_without_moving_what_is_read() -> None:
+async def test_older_messages_do_not_move_reader() -> None:
     model = dialogue(40, first=40)
     app = ChatApp(model)
     async with app.run_test(size=SIZE) as pilot:
@@ -121,7 +121,7 @@ async def test_older_messages_come_in_above_without_moving_what_is_read() -> Non
         assert "old 0" in rows(app.view)[0]
 
 
-async def test_older_messages_are_asked_for_once_per_page() -> None:
+async def test_older_messages_are_requested_once_per_page() -> None:
     model = dialogue(40, first=40)
     app = ChatApp(model)
     async with app.run_test(size=SIZE) as pilot:
@@ -141,7 +141,7 @@ async def test_older_messages_are_asked_for_once_per_page() -> None:
         assert len(app.heard) == 2, "there is nothing older than event 0"
 
 
-async def test_an_idle_transcript_draws_nothing() -> None:
+async def test_idle_chat_draws_nothing() -> None:
     app = ChatApp(dialogue(100))
     async with app.run_test(size=SIZE) as pilot:
         await settled(pilot, app.view)
@@ -151,7 +151,7 @@ async def test_an_idle_transcript_draws_nothing() -> None:
         assert app.view.drawn == 0
 
 
-async def test_what_grows_below_the_reader_draws_the_chip_at_most() -> None:
+async def test_changes_below_reader_draw_nothing() -> None:
     model = dialogue(100)
     app = ChatApp(model)
     async with app.run_test(size=SIZE) as pilot:
@@ -165,7 +165,7 @@ async def test_what_grows_below_the_reader_draws_the_chip_at_most() -> None:
 
 
 @pytest.mark.every_frame
-async def test_streaming_into_the_last_paragraph_draws_only_that() -> None:
+async def test_streaming_redraws_only_last_paragraph() -> None:
     model = dialogue(100)
     app = ChatApp(model)
     async with app.run_test(size=SIZE) as pilot:
@@ -178,7 +178,7 @@ async def test_streaming_into_the_last_paragraph_draws_only_that() -> None:
         assert "Another word" in rows(app.view)[-2]
 
 
-async def test_frames_are_drawn_at_most_20_times_a_second() -> None:
+async def test_frame_rate_is_limited() -> None:
     model = dialogue(10)
     app = ChatApp(model)
     async with app.run_test(size=SIZE) as pilot:
@@ -199,7 +199,7 @@ async def test_frames_are_drawn_at_most_20_times_a_second() -> None:
         assert "999" in " ".join(rows(app.view))
 
 
-async def test_an_answer_that_becomes_its_event_does_not_change_on_the_screen() -> None:
+async def test_stored_answer_looks_like_streamed_answer() -> None:
     model = dialogue(3)
     text = "# Head\n\nwords and `code`\n\n- one\n- two\n\n```python\ndef f():\n    return 1\n```\n\nend"
     app = ChatApp(model)
@@ -212,7 +212,7 @@ async def test_an_answer_that_becomes_its_event_does_not_change_on_the_screen() 
         assert rows(app.view) == seen
 
 
-async def test_the_block_cursor_unfolds_and_folds_a_block_in_place() -> None:
+async def test_space_toggles_block_in_place() -> None:
     app = ChatApp(with_output(200))
     async with app.run_test(size=SIZE) as pilot:
         app.view.focus()
@@ -230,7 +230,7 @@ async def test_the_block_cursor_unfolds_and_folds_a_block_in_place() -> None:
         assert [row for row in rows(app.view) if row] == folded
 
 
-async def test_a_block_longer_than_the_screen_is_read_through_before_the_next() -> None:
+async def test_cursor_scrolls_through_long_block() -> None:
     app = ChatApp(with_output(200))
     async with app.run_test(size=SIZE) as pilot:
         app.view.focus()
@@ -244,7 +244,7 @@ async def test_a_block_longer_than_the_screen_is_read_through_before_the_next() 
         assert {f"output {i}" for i in range(200)} <= {row.replace("▎", "").strip() for row in shown}
 
 
-async def test_c_copies_the_block_under_the_cursor() -> None:
+async def test_c_copies_block_under_cursor() -> None:
     app = ChatApp(with_output(20))
     async with app.run_test(size=SIZE) as pilot:
         app.view.focus()
@@ -255,7 +255,7 @@ async def test_c_copies_the_block_under_the_cursor() -> None:
         assert [message.text for message in app.heard if isinstance(message, Copied)] == [text]
 
 
-async def test_a_click_puts_the_block_cursor_there() -> None:
+async def test_click_moves_block_cursor() -> None:
     model = dialogue(100)
     app = ChatApp(model)
     async with app.run_test(size=SIZE) as pilot:
@@ -264,7 +264,7 @@ async def test_a_click_puts_the_block_cursor_there() -> None:
         assert app.view.cursor is model.blocks[98]
 
 
-async def test_the_mouse_selects_text_across_blocks() -> None:
+async def test_mouse_selects_across_blocks() -> None:
     app = ChatApp(dialogue(100))
     async with app.run_test(size=SIZE) as pilot:
         shown = rows(app.view)
@@ -279,7 +279,7 @@ async def test_the_mouse_selects_text_across_blocks() -> None:
         assert text.startswith("98 line 0\n\nmessage 98")
 
 
-async def test_each_conversation_is_found_where_it_was_left() -> None:
+async def test_each_conversation_keeps_its_place() -> None:
     first, second = dialogue(100), dialogue(50)
     app = ChatApp(first)
     async with app.run_test(size=SIZE) as pilot:
@@ -296,7 +296,7 @@ async def test_each_conversation_is_found_where_it_was_left() -> None:
         assert app.view.unseen == 1
 
 
-async def test_markup_and_html_are_shown_as_they_are_written() -> None:
+async def test_markup_and_html_are_shown_literally() -> None:
     model = ChatModel()
     say(model, 0, "[red]no[/red] [@click=app.quit]x[/] <b>bold</b> List<String>")
     say(model, 1, "[/nonsense] **stars**", EventSource.USER)
@@ -307,7 +307,7 @@ async def test_markup_and_html_are_shown_as_they_are_written() -> None:
         assert "[/nonsense] **stars**" in shown
 
 
-async def test_the_wheel_scrolls_and_leaves_the_end() -> None:
+async def test_wheel_stops_following() -> None:
     app = ChatApp(dialogue(100))
     async with app.run_test(size=SIZE) as pilot:
         app.view.post_message(MouseScrollUp(app.view, 5, 5, 0, -1, 0, False, False, False, 5, 5))

@@ -42,17 +42,17 @@ REFERENCE = "blob:image/png;640x480;12345;" + "ab" * 32
         ("QUJD" * 50, "QUJD" * 10 + "…", "base64, 200 characters", True),
     ],
 )
-def test_a_value_is_said_as_what_it_is(value: object, preview: str, note: str, opens: bool) -> None:
+def test_value_is_described_by_kind(value: object, preview: str, note: str, opens: bool) -> None:
     said = describe(Part("key", value))
     assert (said.preview.rstrip(), said.note, said.can_open) == (preview, note, opens)
 
 
-def test_a_long_text_opens_into_lines_that_fit() -> None:
+def test_long_text_opens_into_lines() -> None:
     text = "one\n\n" + "x" * 50 + "\nlast"
     assert [part.value for part in parts_of(Part("content", text), 30)] == ["one", "", "x" * 30, "x" * 20, "last"]
 
 
-def test_a_huge_value_opens_in_groups_and_nothing_of_it_is_lost() -> None:
+def test_huge_value_opens_in_groups() -> None:
     def leaves(part: Part) -> list[object]:
         return [
             leaf
@@ -67,7 +67,7 @@ def test_a_huge_value_opens_in_groups_and_nothing_of_it_is_lost() -> None:
     assert leaves(Part("content", "\n".join(lines))) == lines
 
 
-def test_what_is_copied_is_what_is_stored() -> None:
+def test_copied_part_is_as_stored() -> None:
     assert copy_text(Part("content", "a\x1b[0m")) == "a\x1b[0m"
     assert json.loads(copy_text(Part("args", {"a": [1, None]}))) == {"a": [1, None]}
 
@@ -92,7 +92,7 @@ def shown(tree: EventTree) -> str:
     return "\n".join(tree.render_line(y).text for y in range(tree.size.height))
 
 
-async def test_enter_opens_an_event_whose_parts_unfold_and_fold() -> None:
+async def test_enter_opens_event_and_arrows_fold_parts() -> None:
     async with running(size=(100, 30)) as it:
         tree = await opened(it, "first line\nsecond line")
         text = shown(tree)
@@ -108,7 +108,7 @@ async def test_enter_opens_an_event_whose_parts_unfold_and_fold() -> None:
         assert it.app.focused is it.app.workspace.events_view
 
 
-async def test_c_copies_the_part_under_the_cursor_and_of_a_line_the_whole_text() -> None:
+async def test_c_copies_part_or_whole_text() -> None:
     async with running(size=(100, 30)) as it:
         tree = await opened(it, "first line\nsecond line")
         args = next(node for node in tree.root.children if str(node.label) == "args")
@@ -119,7 +119,7 @@ async def test_c_copies_the_part_under_the_cursor_and_of_a_line_the_whole_text()
         assert it.app.clipboard == "first line\nsecond line"
 
 
-async def test_r_shows_the_event_as_it_is_stored() -> None:
+async def test_r_shows_stored_json() -> None:
     async with running(size=(100, 30)) as it:
         await opened(it, "hello")
         await it.press("r")
@@ -127,7 +127,7 @@ async def test_r_shows_the_event_as_it_is_stored() -> None:
         assert '"content": "hello"' in it.screen_text()
 
 
-async def test_beside_a_log_that_fills_a_wide_screen_stands_the_event_under_the_cursor() -> None:
+async def test_wide_screen_shows_event_beside_log() -> None:
     async with running(size=(140, 30)) as it:
         for n in range(3):
             await it.session.run(f"echo {n}", f"{n}\n")
@@ -146,7 +146,7 @@ async def test_beside_a_log_that_fills_a_wide_screen_stands_the_event_under_the_
         assert not detail.display
 
 
-async def test_the_event_beside_the_log_is_that_of_the_tab_and_comes_with_the_room_for_it() -> None:
+async def test_event_beside_log_follows_tab() -> None:
     async with running(size=(110, 30)) as it:
         await it.session.say("of the first")
         await it.settle()
@@ -162,7 +162,7 @@ async def test_the_event_beside_the_log_is_that_of_the_tab_and_comes_with_the_ro
         assert (detail.event_id, "of the first" in shown(detail)) == (0, True)
 
 
-def test_an_event_of_a_megabyte_is_described_at_once() -> None:
+def test_megabyte_event_is_described_quickly() -> None:
     envelope = StreamDouble("c").store(MessageAction(content="word " * 200_000))
     began = time.thread_time()
     event = envelope_to_dict(envelope)
@@ -174,7 +174,7 @@ def test_an_event_of_a_megabyte_is_described_at_once() -> None:
     assert time.thread_time() - began < 0.2
 
 
-async def test_a_hostile_event_is_drawn_and_never_acted_upon() -> None:
+async def test_hostile_event_is_shown_clean() -> None:
     async with running(size=(100, 30)) as it:
         await it.session.stream.append_by_agent(
             CmdRunAction(command="\x1b]52;c;aGk=\x07 [red]x[/] \u202e\nsecond \x9b31m")

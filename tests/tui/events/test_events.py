@@ -36,7 +36,7 @@ def filled(count: int, *, first: int = 0) -> EventsModel:
     return model
 
 
-def test_an_observation_stands_under_the_action_that_caused_it() -> None:
+def test_observation_is_under_its_action() -> None:
     stream, model = StreamDouble("c"), EventsModel()
     action = stream.store(CmdRunAction(command="ls"))
     stream.store(CmdOutputObservation(command="ls", content="a\nb", metadata=CmdOutputMetadata(exit_code=2)), cause=0)
@@ -62,11 +62,11 @@ def test_an_observation_stands_under_the_action_that_caused_it() -> None:
         (MessageAction(content="x" * 10_000), "x" * 239 + "…"),
     ],
 )
-def test_an_event_is_said_in_one_line(event: Event, line: str) -> None:
+def test_event_is_summarised_in_one_line(event: Event, line: str) -> None:
     assert summarize(event) == line
 
 
-def test_an_event_that_is_known_is_ignored_and_so_are_frames() -> None:
+def test_known_events_and_frames_are_ignored() -> None:
     model = filled(3)
     version = model.version
     stream = StreamDouble("c")
@@ -75,7 +75,7 @@ def test_an_event_that_is_known_is_ignored_and_so_are_frames() -> None:
     assert (len(model.rows), model.version) == (3, version)
 
 
-def test_older_pages_come_in_at_the_top_without_gaps_or_repetitions() -> None:
+def test_older_pages_are_prepended_without_gaps() -> None:
     stream = StreamDouble("c")
     for n in range(50):
         stream.store(MessageAction(content=f"message {n}"))
@@ -89,7 +89,7 @@ def test_older_pages_come_in_at_the_top_without_gaps_or_repetitions() -> None:
     assert not model.wants_older
 
 
-def test_the_rows_are_bounded_and_the_oldest_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oldest_rows_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_ROWS", 100)
     model = filled(250)
     assert len(model.rows) <= 100
@@ -122,7 +122,7 @@ class LogApp(App[None]):
         return [view.render_line(y).text for y in range(view.size.height)]
 
 
-async def test_the_end_is_followed_until_the_cursor_leaves_it() -> None:
+async def test_log_follows_end_until_cursor_leaves() -> None:
     model = filled(100)
     app = LogApp(model)
     async with app.run_test(size=(80, 10)) as pilot:
@@ -138,7 +138,7 @@ async def test_the_end_is_followed_until_the_cursor_leaves_it() -> None:
         assert "news" in app.lines[-1]
 
 
-async def test_reading_back_asks_once_for_the_page_before_and_keeps_its_place() -> None:
+async def test_reading_back_requests_page_once_and_keeps_place() -> None:
     model = filled(200, first=100)
     app = LogApp(model)
     async with app.run_test(size=(80, 10)) as pilot:
@@ -172,7 +172,7 @@ async def test_only_visible_rows_are_formatted(monkeypatch: pytest.MonkeyPatch) 
         assert len(set(seen)) <= 20
 
 
-async def test_hostile_text_is_drawn_and_never_acted_upon() -> None:
+async def test_hostile_text_is_shown_clean() -> None:
     stream, model = StreamDouble("c"), EventsModel()
     model.apply(stream.store(MessageAction(content="\x1b]52;c;aGk=\x07 \u202e [/red] [@click=app.quit]x[/]")))
     app = LogApp(model)
@@ -183,7 +183,7 @@ async def test_hostile_text_is_drawn_and_never_acted_upon() -> None:
 
 
 @pytest.mark.parametrize("width", [8, 20, 40, 56, 200])
-async def test_a_line_fits_every_width(width: int) -> None:
+async def test_lines_fit_every_width(width: int) -> None:
     app = LogApp(filled(5))
     async with app.run_test(size=(width, 5)) as pilot:
         await pilot.pause()
@@ -191,14 +191,14 @@ async def test_a_line_fits_every_width(width: int) -> None:
         assert {view.render_line(y).cell_length for y in range(5)} == {view.width} == {width - 1}
 
 
-async def test_an_empty_log_says_what_will_stand_here() -> None:
+async def test_empty_log_shows_placeholder() -> None:
     app = LogApp(EventsModel())
     async with app.run_test(size=(50, 5)) as pilot:
         await pilot.pause()
         assert "No events yet" in app.lines[0]
 
 
-def test_the_details_of_an_event_are_clean_and_bounded() -> None:
+def test_shown_json_is_clean_and_bounded() -> None:
     text = shown_json(StreamDouble("c").store(MessageAction(content="\x9b31m" + "x" * 500_000)))
     assert "\x9b" not in text
     assert len(text) < 201_000

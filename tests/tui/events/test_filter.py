@@ -83,7 +83,7 @@ def matches(query: str, row: Row, *texts: str) -> bool:
         ("-(type:run or failed)", ROW, False),
     ],
 )
-def test_a_filter_matches_what_it_says(query: str, row: Row, expected: bool) -> None:
+def test_filter_matches_rows(query: str, row: Row, expected: bool) -> None:
     assert matches(query, row) is expected
 
 
@@ -102,7 +102,7 @@ def test_a_filter_matches_what_it_says(query: str, row: Row, expected: bool) -> 
         ('text~"(a+)+$"', "aaaa", False),
     ],
 )
-def test_text_is_found_by_its_characters_and_capitals_count_where_they_are_typed(
+def test_text_is_matched_literally_with_smart_case(
     query: str, text: str, expected: bool
 ) -> None:
     assert matches(query, ROW, text) is expected
@@ -130,14 +130,14 @@ def test_text_is_found_by_its_characters_and_capitals_count_where_they_are_typed
         ("a" * (MAX_CHARS + 1), MAX_CHARS, "at most"),
     ],
 )
-def test_a_line_that_is_no_filter_says_where_and_what_would_be_right(query: str, column: int, says: str) -> None:
+def test_invalid_filter_reports_column_and_remedy(query: str, column: int, says: str) -> None:
     with pytest.raises(FilterError) as caught:
         parse(query)
     assert caught.value.column == column
     assert says in str(caught.value)
 
 
-def test_text_is_asked_for_only_where_the_rest_does_not_tell() -> None:
+def test_texts_are_read_only_if_needed() -> None:
     def never() -> list[str]:
         raise AssertionError("the text was asked for")
 
@@ -157,7 +157,7 @@ def test_text_is_asked_for_only_where_the_rest_does_not_tell() -> None:
         ("type:run type:edit", Reach(frozenset({"run"}))),
     ],
 )
-def test_a_filter_says_where_its_matches_can_be(query: str, reach: Reach) -> None:
+def test_filter_has_reach(query: str, reach: Reach) -> None:
     assert parse(query).reach == reach
 
 
@@ -177,16 +177,16 @@ def test_a_filter_says_where_its_matches_can_be(query: str, reach: Reach) -> Non
         ("id>", "id>"),
     ],
 )
-def test_a_line_is_completed_at_its_end(line: str, completed: str) -> None:
+def test_line_is_completed(line: str, completed: str) -> None:
     assert complete(line, KINDS).applied(line) == completed
 
 
-def test_an_empty_line_offers_every_field_and_flag() -> None:
+def test_empty_line_offers_all_fields_and_flags() -> None:
     assert set(complete("", KINDS).options) == {*(field.typed for field in FIELDS.values()), *FLAGS, "not"}
 
 
 @given(st.text() | st.text('type:source=!<>~()"\\- or not failed id 12:30,', max_size=40))
-def test_no_line_is_too_strange_to_be_read_or_refused(line: str) -> None:
+def test_any_line_parses_or_is_refused(line: str) -> None:
     found, column = read(line)
     assert 0 <= column <= len(line)
     if found is not None:
@@ -215,5 +215,5 @@ def _groups(inner: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
 
 
 @given(st.recursive(TERMS, _groups, max_leaves=12))
-def test_a_filter_in_its_plainest_form_is_the_same_filter(root: Node) -> None:
+def test_simplest_form_parses_to_same_filter(root: Node) -> None:
     assert parse(str(Filter(root))) == Filter(root)

@@ -63,14 +63,14 @@ def fed(events: Sequence[Envelope], live_from: int, page: int, query: str = "") 
 
 
 @given(st.integers(0, 40), st.integers(1, 15), st.sampled_from(["", "failed", 'exit=0 text~"SECOND 1"'.lower()]))
-def test_the_rows_are_the_same_whether_events_came_live_or_by_page(live_from: int, page: int, query: str) -> None:
+def test_rows_are_same_live_and_by_page(live_from: int, page: int, query: str) -> None:
     stream = StreamDouble("c")
     commands(stream, 20)
     live_from = min(live_from, len(stream.events) - 1)
     assert shape(fed(stream.events, live_from, page, query)) == shape(fed(stream.events, 0, 1, query))
 
 
-def test_whatever_follows_from_an_event_stands_under_it_and_what_the_agent_decides_by_itself() -> None:
+def test_effects_are_under_causes_but_decisions_are_not() -> None:
     stream = StreamDouble("c")
     stream.store(MessageAction(content="hello"), EventSource.USER)
     stream.store(RecallAction(recall_type=RecallType.WORKSPACE_CONTEXT, query="x"), EventSource.USER, 0)
@@ -81,7 +81,7 @@ def test_whatever_follows_from_an_event_stands_under_it_and_what_the_agent_decid
     assert [guide for _, guide in shape(model)] == ["", "├ ", "│ └ ", "└ ", ""]
 
 
-def test_a_row_whose_cause_is_not_right_above_names_it() -> None:
+def test_row_names_distant_cause() -> None:
     stream = StreamDouble("c")
     stream.store(CmdRunAction(command="sleep 9"))
     stream.store(MessageAction(content="and then?"), EventSource.USER)
@@ -92,14 +92,14 @@ def test_a_row_whose_cause_is_not_right_above_names_it() -> None:
     assert model.shown.guide(0) == ("└ ", False)
 
 
-def test_an_event_of_an_unknown_kind_is_a_row_like_any_other() -> None:
+def test_unknown_kind_is_a_row() -> None:
     stream = StreamDouble("c")
     stream.store(UnknownAction(raw={"action": "dance", "args": {"step": "left"}, "message": "I dance"}))
     model = fed(stream.events, 0, 1, "type:dance text~left")
     assert [row.kind for row in model.rows] == ["dance"]
 
 
-async def test_a_filter_looks_through_the_store_page_by_page_and_at_new_events() -> None:
+async def test_filter_searches_stored_and_new_events() -> None:
     stream, model = StreamDouble("c"), EventsModel()
     commands(stream, 1_000)
     for envelope in stream.events[-100:]:
@@ -117,7 +117,7 @@ async def test_a_filter_looks_through_the_store_page_by_page_and_at_new_events()
     assert model.rows[-1].id == 2_000
 
 
-async def test_what_the_store_can_leave_out_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_search_reads_only_possible_matches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_module, "MAX_PAGE", 50)
     stream, model = StreamDouble("c"), EventsModel()
     for n in range(5_000):
@@ -130,7 +130,7 @@ async def test_what_the_store_can_leave_out_is_not_read(monkeypatch: pytest.Monk
     assert stream.reads == 1
 
 
-async def test_a_search_ends_when_the_filter_is_another_one() -> None:
+async def test_search_ends_when_filter_changes() -> None:
     stream, model = StreamDouble("c"), EventsModel()
     commands(stream, 1_000)
     for envelope in stream.events[-10:]:
@@ -155,7 +155,7 @@ class SlowStream(StreamDouble):
         return page
 
 
-async def test_a_page_that_was_read_for_another_filter_is_not_taken_for_this_one() -> None:
+async def test_page_of_previous_filter_is_ignored() -> None:
     model = EventsModel()
     stream = SlowStream(model)
     commands(stream, 1_000)
@@ -166,7 +166,7 @@ async def test_a_page_that_was_read_for_another_filter_is_not_taken_for_this_one
     assert model.searched == 2_000
 
 
-def test_a_page_that_would_leave_a_gap_is_not_taken() -> None:
+def test_page_that_leaves_gap_is_ignored() -> None:
     stream = StreamDouble("c")
     commands(stream, 20)
     model = fed(stream.events[:30], 20, 50)
@@ -187,7 +187,7 @@ async def filled(it: Running, count: int = 200) -> SessionDouble:
     return session
 
 
-async def test_a_filter_is_typed_at_the_foot_of_the_log_and_said_in_its_title_until_escape() -> None:
+async def test_filter_is_applied_shown_in_title_and_cleared() -> None:
     async with running(size=(160, 40)) as it:
         await filled(it)
         await it.press("slash", *"exit!=0", "enter")
@@ -202,7 +202,7 @@ async def test_a_filter_is_typed_at_the_foot_of_the_log_and_said_in_its_title_un
         assert "exit 0" in it.screen_text()
 
 
-async def test_what_is_typed_right_behind_the_slash_is_in_the_filter() -> None:
+async def test_keys_right_after_slash_are_typed() -> None:
     async with running(size=(160, 40)) as it:
         await filled(it)
         for key in "/failed":
@@ -211,7 +211,7 @@ async def test_what_is_typed_right_behind_the_slash_is_in_the_filter() -> None:
         assert it.app.workspace.filter_bar.query_one(Input).value == "failed"
 
 
-async def test_a_filter_that_is_wrong_says_so_and_stays_to_be_corrected() -> None:
+async def test_wrong_filter_stays_open_with_error() -> None:
     async with running(size=(160, 40)) as it:
         await filled(it)
         await it.press("slash", *"failed sorce=x", "enter")
@@ -223,7 +223,7 @@ async def test_a_filter_that_is_wrong_says_so_and_stays_to_be_corrected() -> Non
         assert not it.app.workspace.filter_bar.display
 
 
-async def test_tab_completes_a_filter_and_up_brings_back_the_last_one() -> None:
+async def test_tab_completes_and_up_recalls_filter() -> None:
     async with running(size=(160, 40)) as it:
         await filled(it)
         await it.press("slash", *"ty", "tab", *"run_", "tab", "enter")
@@ -233,7 +233,7 @@ async def test_tab_completes_a_filter_and_up_brings_back_the_last_one() -> None:
         assert str(it.app.tabs.current.events.filter) == "type=run_ipython"  # type: ignore[union-attr]
 
 
-async def test_escape_leaves_the_filter_before_it_stops_the_agent() -> None:
+async def test_escape_clears_filter_before_stopping_agent() -> None:
     async with running(size=(160, 40)) as it:
         session = await filled(it)
         await session.resume()
@@ -245,7 +245,7 @@ async def test_escape_leaves_the_filter_before_it_stops_the_agent() -> None:
         assert ("interrupt",) in session.wishes
 
 
-async def test_the_cursor_stays_on_its_event_when_a_filter_comes_and_goes() -> None:
+async def test_cursor_stays_on_event_when_filter_changes() -> None:
     async with running(size=(160, 40)) as it:
         await filled(it)
         view = it.app.workspace.events_view
@@ -257,7 +257,7 @@ async def test_the_cursor_stays_on_its_event_when_a_filter_comes_and_goes() -> N
         assert view.row.id == 361
 
 
-async def test_o_goes_from_a_result_to_its_action_and_back() -> None:
+async def test_o_jumps_between_action_and_result() -> None:
     async with running(size=(160, 40)) as it:
         await filled(it)
         view = it.app.workspace.events_view
@@ -269,7 +269,7 @@ async def test_o_goes_from_a_result_to_its_action_and_back() -> None:
         assert view.row.id == 351
 
 
-async def test_o_says_where_there_is_nowhere_to_go() -> None:
+async def test_o_without_result_says_so() -> None:
     async with running(size=(160, 40)) as it:
         session = await filled(it, 2)
         await session.stream.append_by_agent(CmdRunAction(command="sleep 9"))
@@ -278,7 +278,7 @@ async def test_o_says_where_there_is_nowhere_to_go() -> None:
         assert "It has no result yet." in it.screen_text()
 
 
-async def test_an_event_is_gone_to_by_its_number_however_far_back() -> None:
+async def test_go_to_event_reads_back() -> None:
     async with running(size=(160, 40)) as it:
         await filled(it, 500)
         await it.press("slash", *"failed", "enter")
@@ -291,7 +291,7 @@ async def test_an_event_is_gone_to_by_its_number_however_far_back() -> None:
         assert "Enter a number from 0 to 999." in it.screen_text()
 
 
-async def test_what_the_log_read_by_itself_is_not_there_twice_when_the_chat_reads_it_too() -> None:
+async def test_log_and_chat_do_not_duplicate_rows() -> None:
     async with running(size=(160, 40)) as it:
         await filled(it, 300)
         tab = it.app.tabs.current
@@ -302,7 +302,7 @@ async def test_what_the_log_read_by_itself_is_not_there_twice_when_the_chat_read
         assert [row.id for row in tab.events.rows] == list(range(300, 600))
 
 
-async def test_c_copies_the_event_as_it_is_stored() -> None:
+async def test_c_copies_event_as_stored() -> None:
     async with running(size=(160, 40)) as it:
         await filled(it)
         it.app.workspace.events_view.go_to(350)

@@ -24,7 +24,7 @@ def bar(it: Running) -> FindBar | None:
     return find_bar(it.app)
 
 
-async def test_ctrl_f_from_the_prompt_finds_in_the_chat_and_escape_leaves_the_reader_there() -> None:
+async def test_ctrl_f_from_prompt_searches_chat() -> None:
     async with running() as it:
         await conversed(it)
         await it.press("ctrl+f", *"answer 7 is")
@@ -37,7 +37,7 @@ async def test_ctrl_f_from_the_prompt_finds_in_the_chat_and_escape_leaves_the_re
         assert it.app.workspace.prompt.text == ""
 
 
-async def test_enter_goes_on_up_goes_back_and_n_does_in_the_pane() -> None:
+async def test_enter_up_and_n_step_through_hits() -> None:
     async with running() as it:
         await conversed(it)
         await it.press("ctrl+f", *"even")
@@ -53,7 +53,7 @@ async def test_enter_goes_on_up_goes_back_and_n_does_in_the_pane() -> None:
         assert bar(it) is not None
 
 
-async def test_the_bar_stands_on_the_last_row_of_the_pane_and_covers_nothing() -> None:
+async def test_find_bar_takes_last_row() -> None:
     async with running(size=(160, 48)) as it:
         await conversed(it)
         chat = it.app.workspace.chat
@@ -76,7 +76,7 @@ async def test_the_bar_stands_on_the_last_row_of_the_pane_and_covers_nothing() -
 
 
 @pytest.mark.parametrize("size", [(20, 5), (30, 8), (80, 24), (250, 80)])
-async def test_any_size_has_room_for_it(size: tuple[int, int]) -> None:
+async def test_find_bar_fits_any_size(size: tuple[int, int]) -> None:
     async with running(size=size) as it:
         await conversed(it, 20)
         await it.press("ctrl+f", *"answer 3")
@@ -85,7 +85,7 @@ async def test_any_size_has_room_for_it(size: tuple[int, int]) -> None:
         assert bar(it) is None
 
 
-async def test_escape_stops_the_agent_only_where_no_search_has_the_keys() -> None:
+async def test_escape_closes_search_before_stopping_agent() -> None:
     async with running() as it:
         await conversed(it, 3)
         await it.session.become(agent_state=AgentState.RUNNING)
@@ -97,7 +97,7 @@ async def test_escape_stops_the_agent_only_where_no_search_has_the_keys() -> Non
         assert it.session.wishes == [("interrupt",)]
 
 
-async def test_the_terminal_is_searched_where_it_has_the_focus() -> None:
+async def test_focused_terminal_is_searched() -> None:
     async with running(size=(160, 48)) as it:
         await it.session.run("seq", "\n".join(f"row {n}" for n in range(300)))
         await it.press("f4", "ctrl+f", *"row 42")
@@ -111,7 +111,7 @@ async def test_the_terminal_is_searched_where_it_has_the_focus() -> None:
         assert terminal.search_query is None
 
 
-async def test_a_pane_that_goes_out_of_sight_takes_its_search_along() -> None:
+async def test_hidden_pane_closes_search() -> None:
     async with running(size=(80, 24)) as it:
         await conversed(it, 3)
         await it.press("ctrl+f", "x")
@@ -121,14 +121,14 @@ async def test_a_pane_that_goes_out_of_sight_takes_its_search_along() -> None:
         assert it.app.workspace.chat.search is None
 
 
-async def test_the_footer_tells_the_keys_of_the_search() -> None:
+async def test_footer_shows_search_keys() -> None:
     async with running() as it:
         await it.press("ctrl+f")
         assert it.app.workspace.scope is Scope.FIND
         assert "to the pane" in it.screen_text()
 
 
-async def test_what_stands_on_an_older_page_is_found_once_it_is_loaded() -> None:
+async def test_older_page_is_searched() -> None:
     manager = ManagerDouble()
     stored = manager.add(workspace="/work")
     for n in range(400):
@@ -142,7 +142,7 @@ async def test_what_stands_on_an_older_page_is_found_once_it_is_loaded() -> None
         assert "edit file 33 end" in it.screen_text()
 
 
-async def test_leader_y_copies_the_last_answer() -> None:
+async def test_leader_y_copies_last_answer() -> None:
     async with running() as it:
         await it.press("ctrl+x", "y")
         assert "The agent has not answered yet." in it.screen_text()
@@ -155,7 +155,7 @@ async def test_leader_y_copies_the_last_answer() -> None:
         assert it.app.clipboard == "the end"
 
 
-async def test_the_event_log_is_searched_line_by_line() -> None:
+async def test_event_log_is_searched() -> None:
     async with running(size=(160, 40)) as it:
         for word in ("alpha", "beta", "alpha again"):
             await it.session.say(word)

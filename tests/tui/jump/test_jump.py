@@ -19,7 +19,7 @@ async def jump(it: Running) -> JumpScreen:
     return screen
 
 
-async def test_a_letter_leads_to_every_pane_and_to_the_prompt() -> None:
+async def test_letters_lead_to_panes_and_prompt() -> None:
     async with running(size=(170, 40)) as it:
         seen = []
         for letter in LETTERS[:5]:
@@ -30,7 +30,7 @@ async def test_a_letter_leads_to_every_pane_and_to_the_prompt() -> None:
         assert seen == ["prompt", "chat", "events", "terminal", "prompt"]  # the first letter is the tab's
 
 
-async def test_a_letter_leads_to_a_tab_and_to_a_question() -> None:
+async def test_letters_lead_to_tab_and_question() -> None:
     async with running(size=(170, 40)) as it:
         first = it.session
         await it.press("ctrl+n")
@@ -46,7 +46,7 @@ async def test_a_letter_leads_to_a_tab_and_to_a_question() -> None:
         assert it.session is first
 
 
-async def test_escape_and_unknown_keys_leave_everything_as_it_was() -> None:
+async def test_escape_and_unknown_keys_leave_jump_mode() -> None:
     async with running() as it:
         for key in ("escape", "0", "f7"):
             await jump(it)
@@ -56,7 +56,7 @@ async def test_escape_and_unknown_keys_leave_everything_as_it_was() -> None:
         assert it.app.workspace.prompt.text == ""
 
 
-async def test_a_click_on_a_letter_goes_there() -> None:
+async def test_click_on_letter_goes_there() -> None:
     async with running(size=(170, 40)) as it:
         screen = await jump(it)
         chat = it.app.workspace.chat.region
@@ -67,7 +67,7 @@ async def test_a_click_on_a_letter_goes_there() -> None:
 
 
 @pytest.mark.parametrize("size", [(160, 48), (100, 30), (80, 24), (20, 5)])
-async def test_at_every_size_the_letters_stand_over_what_is_shown(size: tuple[int, int]) -> None:
+async def test_letters_are_visible_at_every_size(size: tuple[int, int]) -> None:
     async with running(size) as it:
         screen = await jump(it)
         letters = list(screen.query(".letter"))

@@ -31,7 +31,7 @@ def text(emulator: Emulator) -> list[str]:
     return ["".join(run.text for run in emulator.line(y)) for y in range(emulator.height)]
 
 
-def test_libghostty_is_here_and_works_wherever_it_has_wheels() -> None:
+def test_libghostty_works_where_it_has_wheels() -> None:
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
     (wanted,) = [Requirement(line) for line in project["dependencies"] if line.startswith("pyghostty")]
     assert wanted.marker is not None
@@ -61,18 +61,18 @@ def test_libghostty_is_here_and_works_wherever_it_has_wheels() -> None:
     ],
 )
 @both
-def test_output_is_shown_as_a_terminal_shows_it(kind: type[Emulator], data: bytes, lines: list[str]) -> None:
+def test_output_is_emulated(kind: type[Emulator], data: bytes, lines: list[str]) -> None:
     assert text(emulate(data, kind=kind)) == lines
 
 
-def test_it_does_not_matter_how_the_bytes_are_cut() -> None:
+def test_bytes_may_be_cut_anywhere() -> None:
     data = b"a\x1bP+q\x1b\\b\x1b[1;31mc\x1b[0m\xe4\xb8\xadd\x1b]8;;http://x\x1b\\e\x1b[?1049hf\x1b[?1049lg"
     whole = ControlFilter().feed(data)
     bitwise = ControlFilter()
     assert "".join(bitwise.feed(bytes([byte])) for byte in data) == whole
 
 
-def test_an_unfinished_string_swallows_no_more_than_itself() -> None:
+def test_unfinished_string_ends_at_terminator() -> None:
     controls = ControlFilter()
     assert controls.feed(b"a\x1b]52;c;" + b"x" * 20_000) == "a"
     assert controls.feed(b"y" * 20_000) == ""
@@ -80,7 +80,7 @@ def test_an_unfinished_string_swallows_no_more_than_itself() -> None:
 
 
 @both
-def test_the_alternate_screen_leaves_the_main_one_as_it_was(kind: type[Emulator]) -> None:
+def test_alternate_screen_keeps_main_screen(kind: type[Emulator]) -> None:
     emulator = emulate(b"before\r\n\x1b[?1049h\x1b[Hfull screen", kind=kind)
     assert text(emulator)[0] == "full screen"
     emulator.write(b"\r\n" * 50 + b"\x1b[?1049lafter")
@@ -89,7 +89,7 @@ def test_the_alternate_screen_leaves_the_main_one_as_it_was(kind: type[Emulator]
 
 
 @both
-def test_colours_and_attributes_are_kept_as_runs(kind: type[Emulator]) -> None:
+def test_styles_are_kept_as_runs(kind: type[Emulator]) -> None:
     runs = emulate(b"\x1b[1;31mred\x1b[0m plain \x1b[48;5;21mblue", kind=kind).line(0)
     assert [(run.text, run.style.fg, run.style.bg, run.style.bold) for run in runs] == [
         ("red", "red", "default", True),
@@ -98,7 +98,7 @@ def test_colours_and_attributes_are_kept_as_runs(kind: type[Emulator]) -> None:
     ]
 
 
-def test_lines_that_leave_the_top_go_into_a_bounded_scrollback() -> None:
+def test_scrollback_is_bounded() -> None:
     emulator = PyteEmulator(40, 6)
     emulator.write(b"".join(b"line %d\r\n" % n for n in range(SCROLLBACK_LINES + 500)))
     work_off(emulator)
@@ -108,21 +108,21 @@ def test_lines_that_leave_the_top_go_into_a_bounded_scrollback() -> None:
 
 
 @both
-def test_a_scroll_region_writes_no_history(kind: type[Emulator]) -> None:
+def test_scroll_region_adds_no_scrollback(kind: type[Emulator]) -> None:
     emulator = emulate(b"top\x1b[2;4r\x1b[4;1H" + b"x\r\n" * 20, kind=kind)
     assert emulator.height <= 6
     assert text(emulator)[0] == "top"
 
 
 @both
-def test_a_new_width_lays_the_output_out_anew(kind: type[Emulator]) -> None:
+def test_resize_wraps_output_again(kind: type[Emulator]) -> None:
     emulator = emulate(b"0123456789abcdef\r\nend", columns=40, kind=kind)
     emulator.resize(10, 6)
     work_off(emulator)
     assert text(emulator) == ["0123456789", "abcdef", "end"]
 
 
-def test_a_frame_costs_no_more_than_its_budget() -> None:
+def test_work_stays_within_budget() -> None:
     now = iter(n * 0.004 for n in range(10_000))
     emulator = PyteEmulator(80, 24, clock=lambda: next(now))
     emulator.write(b"x" * 100_000)
@@ -131,7 +131,7 @@ def test_a_frame_costs_no_more_than_its_budget() -> None:
     assert 1024 <= 100_000 - emulator._backlog_size <= 4 * 1024
 
 
-def test_what_comes_too_fast_is_skipped_to_the_newest_and_said() -> None:
+def test_flood_is_skipped_to_newest() -> None:
     emulator = PyteEmulator(80, 24)
     for n in range(200):
         emulator.write(b"".join(b"%s %d.%d\r\n" % (b"x" * 60, n, m) for m in range(100)))
@@ -143,14 +143,14 @@ def test_what_comes_too_fast_is_skipped_to_the_newest_and_said() -> None:
 
 
 @both
-def test_a_flood_of_marks_stays_in_its_cell(kind: type[Emulator]) -> None:
+def test_combining_marks_are_limited(kind: type[Emulator]) -> None:
     emulator = emulate("e\u0301\u0301\u0301\u0301\u0301\u0301\u0301\u0301".encode() * 3, kind=kind)
     assert max(len(run.text) for run in emulator.line(0)) <= 3 * 8
 
 
 @both
 @pytest.mark.parametrize("seed", range(40))
-def test_no_bytes_break_it(kind: type[Emulator], seed: int) -> None:
+def test_random_bytes_are_survived(kind: type[Emulator], seed: int) -> None:
     chance = random.Random(seed)
     finals = "@ABCDEFGHJKLMPXacdefghlmnr`su#()%78"
     for _ in range(10):
@@ -178,7 +178,7 @@ def test_no_bytes_break_it(kind: type[Emulator], seed: int) -> None:
 
 
 @both
-def test_questions_of_programs_are_answered_once(kind: type[Emulator]) -> None:
+def test_queries_are_answered_once(kind: type[Emulator]) -> None:
     emulator = emulate(b"abc\x1b[6n\x1b[5n\x1b[c", kind=kind)
     replies = emulator.take_replies()
     assert replies.startswith(b"\x1b[1;4R\x1b[0n\x1b[?")
@@ -201,19 +201,19 @@ def test_questions_of_programs_are_answered_once(kind: type[Emulator]) -> None:
         b"\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\\x1b[1;1;1;1;5;5*y\x1b[2$w",
     ],
 )
-def test_what_would_give_a_programs_words_to_the_shell_or_promise_too_much_is_not_answered(
+def test_unsafe_queries_are_not_answered(
     kind: type[Emulator], asks: bytes
 ) -> None:
     assert emulate(asks, kind=kind).take_replies() == b""
 
 
 @both
-def test_a_flood_of_questions_is_answered_within_bounds(kind: type[Emulator]) -> None:
+def test_replies_are_bounded(kind: type[Emulator]) -> None:
     assert len(emulate(b"\x1b[6n" * 20_000, kind=kind).take_replies()) <= 4096
 
 
 @both
-def test_the_cursor_and_the_modes_are_known(kind: type[Emulator]) -> None:
+def test_cursor_and_modes_are_reported(kind: type[Emulator]) -> None:
     emulator = emulate(b"one\r\ntwo", kind=kind)
     assert (emulator.cursor, emulator.application_keys, emulator.brackets_pastes) == ((1, 3), False, False)
     emulator.write(b"\x1b[?1h\x1b[?2004h\x1b[?25l")
@@ -222,7 +222,7 @@ def test_the_cursor_and_the_modes_are_known(kind: type[Emulator]) -> None:
 
 
 @both
-def test_a_full_screen_program_keeps_its_screen_at_another_size(kind: type[Emulator]) -> None:
+def test_resize_keeps_alternate_screen(kind: type[Emulator]) -> None:
     emulator = emulate(b"main\x1b[?1049h\x1b[Hfull", kind=kind)
     emulator.resize(30, 5)
     work_off(emulator)
@@ -231,6 +231,6 @@ def test_a_full_screen_program_keeps_its_screen_at_another_size(kind: type[Emula
 
 
 @both
-def test_a_picture_in_a_file_is_not_looked_at(kind: type[Emulator]) -> None:
+def test_kitty_image_files_are_not_read(kind: type[Emulator]) -> None:
     emulator = emulate(b"\x1b_Ga=T,t=f,f=100;L2V0Yy9wYXNzd2Q=\x1b\\shown", kind=kind)
     assert (text(emulator), emulator.take_replies()) == (["shown"], b"")

@@ -38,16 +38,16 @@ from tui.terminal.view import key_bytes, paste_bytes
         ("nothing_known", None, b""),
     ],
 )
-def test_are_those_of_xterm(key: str, character: str | None, sent: bytes) -> None:
+def test_keys_are_encoded_as_xterm_does(key: str, character: str | None, sent: bytes) -> None:
     assert key_bytes(key, character) == sent
 
 
-def test_the_cursors_have_another_form_where_the_program_wants_it() -> None:
+def test_application_mode_changes_cursor_keys() -> None:
     assert key_bytes("up", None, application=True) == b"\x1bOA"
     assert key_bytes("ctrl+up", None, application=True) == b"\x1b[1;5A"
 
 
-def test_a_paste_cannot_leave_its_brackets_or_press_keys() -> None:
+def test_paste_cannot_leave_brackets() -> None:
     hostile = "one\r\ntwo\n\x1b[201~rm -rf\x03\x9b\ttab"
     assert paste_bytes(hostile, bracketed=True) == b"\x1b[200~one\rtwo\r[201~rm -rf\ttab\x1b[201~"
     assert paste_bytes("a\nb", bracketed=False) == b"a\rb"

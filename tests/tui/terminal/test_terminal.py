@@ -33,7 +33,7 @@ def text(model: TerminalModel) -> list[str]:
     return ["".join(run.text for run in emulator.line(y)) for y in range(emulator.height)]
 
 
-def test_a_command_whose_bytes_came_live_is_shown_once() -> None:
+def test_live_command_is_shown_once() -> None:
     stream, model = StreamDouble("c"), TerminalModel()
     action = stream.store(CmdRunAction(command="ls"))
     model.apply(action)
@@ -42,14 +42,14 @@ def test_a_command_whose_bytes_came_live_is_shown_once() -> None:
     assert text(model) == ["$ ls", "a b", ""]
 
 
-def test_a_stored_command_is_shown_with_its_output() -> None:
+def test_stored_command_is_shown_with_output() -> None:
     stream, model = StreamDouble("c"), TerminalModel()
     model.apply(stream.store(MessageAction(content="hello")))
     model.apply(stream.store(observation("ls", "a\nb\n")))
     assert text(model) == ["$ ls", "a", "b", ""]
 
 
-def test_frames_that_are_no_output_and_older_pages_change_nothing() -> None:
+def test_other_frames_and_older_pages_change_nothing() -> None:
     stream, model = StreamDouble("c"), TerminalModel()
     model.apply_frame(Status("info", "STATUS$READY", "ready"))
     model.apply(stream.store(observation("ls", "a")))
@@ -57,7 +57,7 @@ def test_frames_that_are_no_output_and_older_pages_change_nothing() -> None:
     assert text(model) == ["$ ls", "a", ""]
 
 
-def test_a_hidden_terminal_only_queues() -> None:
+def test_hidden_terminal_only_queues_bytes() -> None:
     model = TerminalModel()
     model.apply_frame(TerminalOutput(1, b"x" * 100_000))
     assert model.emulator.pending
@@ -91,14 +91,14 @@ def printed(data: bytes) -> TerminalModel:
     return model
 
 
-async def test_an_empty_terminal_says_what_will_stand_here() -> None:
+async def test_empty_terminal_shows_placeholder() -> None:
     app = TerminalApp(TerminalModel())
     async with app.run_test(size=(60, 5)) as pilot:
         await pilot.pause()
         assert app.lines[0].strip() == TerminalView.EMPTY
 
 
-async def test_colours_are_the_themes() -> None:
+async def test_colours_follow_theme() -> None:
     app = TerminalApp(printed(b"\x1b[31mred\x1b[0m \x1b[38;2;1;2;3mown"))
     async with app.run_test(size=(60, 5)) as pilot:
         app.theme = "textual-light"
@@ -114,7 +114,7 @@ async def test_colours_are_the_themes() -> None:
         assert own.color.name == "#010203"
 
 
-async def test_scrolling_back_stops_following_and_end_takes_it_up() -> None:
+async def test_scrolling_back_stops_following() -> None:
     model = printed(b"".join(b"line %d\r\n" % n for n in range(100)))
     app = TerminalApp(model)
     async with app.run_test(size=(40, 10)) as pilot:
@@ -135,7 +135,7 @@ async def test_scrolling_back_stops_following_and_end_takes_it_up() -> None:
         assert app.lines[0] == "line 0"
 
 
-async def test_long_lines_are_wrapped_to_the_pane_and_again_when_it_changes() -> None:
+async def test_long_lines_wrap_to_pane_width() -> None:
     app = TerminalApp(printed(b"0123456789" * 5))
     async with app.run_test(size=(31, 5)) as pilot:  # one column is the scrollbar's
         await pilot.pause()
@@ -146,14 +146,14 @@ async def test_long_lines_are_wrapped_to_the_pane_and_again_when_it_changes() ->
 
 
 @pytest.mark.parametrize("width", [1, 5, 20])
-async def test_no_width_is_too_small(width: int) -> None:
+async def test_any_width_works(width: int) -> None:
     app = TerminalApp(printed(b"some words that are longer\r\n" * 20))
     async with app.run_test(size=(width, 3)) as pilot:
         await pilot.pause()
         assert len(app.lines) == 3
 
 
-async def test_output_runs_through_the_workspace_live_and_after_reopening() -> None:
+async def test_output_is_shown_live_and_after_reopening() -> None:
     async with running(size=(160, 48)) as it:
         await it.session.run("echo hi", "hi there\n")
         await it.settle()
@@ -166,7 +166,7 @@ async def test_output_runs_through_the_workspace_live_and_after_reopening() -> N
         assert text(after) == ["$ echo hi", "hi there", ""]
 
 
-def test_a_faster_emulator_goes_on_where_the_other_was() -> None:
+def test_switched_emulator_keeps_output() -> None:
     ghostty = load_ghostty()
     if ghostty is None:
         pytest.skip("pyghostty is not installed")
@@ -198,7 +198,7 @@ class TakenApp(TerminalApp):
         self.typed += message.data
 
 
-async def test_keys_and_pastes_go_to_the_program_in_the_form_that_it_wants() -> None:
+async def test_keys_and_pastes_follow_program_modes() -> None:
     app = TakenApp(printed(b"\x1b[?1h\x1b[?2004h$ "))
     async with app.run_test(size=(40, 5)) as pilot:
         app.query_one(TerminalView).sync()
@@ -208,7 +208,7 @@ async def test_keys_and_pastes_go_to_the_program_in_the_form_that_it_wants() -> 
         assert app.typed == b"ls\x1bOA\x1b\x18\r\x1b[200~a\rb\x1b[201~"
 
 
-async def test_the_cursor_is_shown_where_it_stands() -> None:
+async def test_cursor_is_drawn() -> None:
     app = TakenApp(printed(b"abc\x1b[2D"))
     async with app.run_test(size=(40, 5)) as pilot:
         await pilot.pause()
@@ -217,7 +217,7 @@ async def test_the_cursor_is_shown_where_it_stands() -> None:
         assert reversed_ == ["b"]
 
 
-async def test_one_key_takes_the_terminal_and_the_same_gives_it_back() -> None:
+async def test_f12_takes_and_returns_terminal() -> None:
     async with running(size=(100, 30)) as it:
         await it.press("f12")
         assert it.session.wishes[-1] == ("take_terminal",)
@@ -235,7 +235,7 @@ async def test_one_key_takes_the_terminal_and_the_same_gives_it_back() -> None:
         assert "yours" not in it.screen_text()
 
 
-async def test_a_command_that_waits_for_input_shows_on_the_tab_and_above_the_prompt() -> None:
+async def test_waiting_command_shows_hint_and_tab_mark() -> None:
     async with running(size=(100, 30)) as it:
         await it.session.become(agent_state=AgentState.RUNNING)
         it.session.frames.publish(Status("info", WAITING_FOR_INPUT, "The command is waiting for input."))
@@ -248,7 +248,7 @@ async def test_a_command_that_waits_for_input_shows_on_the_tab_and_above_the_pro
         assert "is waiting for input" not in it.screen_text()
 
 
-async def test_what_is_printed_never_reaches_the_real_terminal_as_an_escape() -> None:
+async def test_output_never_reaches_terminal_as_escape() -> None:
     hostile = b"\x1b]52;c;aGk=\x07\x1b]0;title\x07\x1bP$q\x1b\\\x1b[?1006h\x1b[5n\x9b6n\x1b_Gx\x1b\\ok\x00\x07"
     app = TakenApp(printed(hostile))
     async with app.run_test(size=(40, 5)) as pilot:

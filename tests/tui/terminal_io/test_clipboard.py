@@ -28,13 +28,13 @@ def everything_is_there(name: str) -> str:
         ({"SSH_TTY": "/dev/pts/1"}, "darwin", []),
     ],
 )
-def test_a_program_of_the_desktop_is_asked_only_where_the_user_sits(
+def test_desktop_tools_are_used_only_locally(
     environ: dict[str, str], platform: str, expected: list[Tool]
 ) -> None:
     assert desktop_tools(environ, everything_is_there, platform) == expected
 
 
-def test_a_program_that_is_not_there_is_not_asked() -> None:
+def test_missing_tools_are_skipped() -> None:
     assert desktop_tools({"DISPLAY": ":0"}, {"xsel": "/bin/xsel"}.get, "linux") == [X11[1]]
 
 
@@ -51,7 +51,7 @@ def program(folder: Path, name: str, status: int = 0) -> None:
     path.chmod(0o755)
 
 
-def test_the_first_that_works_is_enough_and_tmux_is_told_too(programs: Path) -> None:
+def test_first_working_tool_and_tmux_are_used(programs: Path) -> None:
     program(programs, "xclip", status=1)
     program(programs, "xsel")
     program(programs, "tmux")
@@ -61,7 +61,7 @@ def test_the_first_that_works_is_enough_and_tmux_is_told_too(programs: Path) -> 
     assert (programs / "tmux.got").read_text() == "schön\n"
 
 
-def test_none_that_works_is_told() -> None:
+def test_failing_tools_are_not_reported() -> None:
     assert set_by_tools("x", {}, [Tool("none", ("/nowhere/none",)), Tool("false", ("false",))]) == []
     assert TMUX.command[-1] == "-"
 
@@ -75,7 +75,7 @@ def test_none_that_works_is_told() -> None:
         ([], True, {"TMUX": "x"}, "OSC 52 through tmux: needs set-clipboard on"),
     ],
 )
-def test_the_way_is_said(worked: list[str], sent: bool, environ: dict[str, str], said: str) -> None:
+def test_message_says_how_it_was_copied(worked: list[str], sent: bool, environ: dict[str, str], said: str) -> None:
     assert said in how(worked, sent, environ)
 
 
@@ -86,7 +86,7 @@ def heard(it: Running, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return sent
 
 
-async def test_a_copy_goes_to_the_terminal_where_nothing_else_is_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_copy_falls_back_to_osc_52(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TMUX", raising=False)
     async with running() as it:
         sent = heard(it, monkeypatch)
@@ -97,7 +97,7 @@ async def test_a_copy_goes_to_the_terminal_where_nothing_else_is_and_says_so(mon
         assert "Copied 5 characters (terminal, OSC 52" in it.screen_text()
 
 
-async def test_nothing_replaces_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_empty_text_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running() as it:
         it.app.copy_to_clipboard("hello")
         await it.settle()
@@ -108,7 +108,7 @@ async def test_nothing_replaces_nothing(monkeypatch: pytest.MonkeyPatch) -> None
         assert it.app.clipboard == "hello"
 
 
-async def test_what_is_too_long_for_the_terminal_is_not_said_to_be_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_too_long_text_is_reported_as_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running() as it:
         sent = heard(it, monkeypatch)
         it.app.copy_to_clipboard("x" * 60_000)
@@ -118,7 +118,7 @@ async def test_what_is_too_long_for_the_terminal_is_not_said_to_be_copied(monkey
 
 
 @pytest.mark.parametrize("wanted", [True, False])
-async def test_the_mouse_copies_at_once_where_that_is_wished(wanted: bool) -> None:
+async def test_selection_is_copied_if_configured(wanted: bool) -> None:
     async with running(screen=ScreenSettings(copy_on_select=wanted)) as it:
         await it.session.say("take this with you")
         await it.settle()
@@ -131,7 +131,7 @@ async def test_the_mouse_copies_at_once_where_that_is_wished(wanted: bool) -> No
         assert it.app.clipboard.startswith("take this") is wanted
 
 
-async def test_copy_mode_leaves_one_pane_and_gives_the_mouse_away(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_copy_mode_shows_one_pane_without_mouse(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(size=(160, 48)) as it:
         await it.session.run("echo hi", "hi\n")
         await it.press("f4")
@@ -150,7 +150,7 @@ async def test_copy_mode_leaves_one_pane_and_gives_the_mouse_away(monkeypatch: p
         assert it.prompt_has_focus
 
 
-async def test_in_copy_mode_the_chat_has_no_margin() -> None:
+async def test_copy_mode_removes_chat_margin() -> None:
     async with running(size=(160, 48)) as it:
         await it.session.say("at the edge")
         await it.settle()
@@ -158,7 +158,7 @@ async def test_in_copy_mode_the_chat_has_no_margin() -> None:
         assert any(line[:4].strip().startswith("at") for line in it.screen_text().split("\n"))
 
 
-async def test_a_question_ends_copy_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_question_ends_copy_mode(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running() as it:
         sent = heard(it, monkeypatch)
         await it.press("ctrl+x", "k")

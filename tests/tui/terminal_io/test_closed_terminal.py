@@ -17,7 +17,7 @@ class Gone(io.StringIO):
         raise OSError(5, "Input/output error")
 
 
-def test_whoever_writes_to_a_terminal_that_is_gone_goes_on() -> None:
+def test_writing_to_closed_terminal_does_not_block() -> None:
     patch_closed_terminals()
     writer = WriterThread(Gone())
     writer.start()

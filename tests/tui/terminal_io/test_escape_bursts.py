@@ -37,7 +37,7 @@ def told(messages: Iterable[object]) -> list[tuple[str, bytes]]:
         (["\x1bOP\x1b[A\x1b[1;5C"], [("f1", b""), ("up", b""), ("ctrl+right", b"")]),
     ],
 )
-def test_each_pair_is_told_at_once_with_what_was_sent(
+def test_escape_pairs_are_keys_with_both_bytes(
     parser: XTermParser, pieces: list[str], keys: list[tuple[str, bytes]]
 ) -> None:
     assert [key for piece in pieces for key in told(parser.feed(piece))] == keys

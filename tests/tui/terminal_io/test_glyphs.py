@@ -25,7 +25,7 @@ ASCII_SCREEN = ScreenSettings(glyphs="ascii")
 
 
 @pytest.mark.parametrize("glyph", ASCII)
-def test_what_stands_for_a_glyph_is_as_wide_as_it(glyph: str) -> None:
+def test_replacements_are_as_wide_as_glyphs(glyph: str) -> None:
     assert ASCII[glyph].isascii()
     assert len(ASCII[glyph]) == cell_len(glyph)
 
@@ -41,7 +41,7 @@ def test_what_stands_for_a_glyph_is_as_wide_as_it(glyph: str) -> None:
         ({"LANG": "de_DE.ISO-8859-1", "LC_CTYPE": "de_DE.UTF-8"}, True),
     ],
 )
-def test_the_locale_says_what_the_terminal_can(environ: dict[str, str], expected: bool) -> None:
+def test_auto_follows_locale(environ: dict[str, str], expected: bool) -> None:
     assert speaks_utf8(environ) is expected
 
 
@@ -54,7 +54,7 @@ def test_the_locale_says_what_the_terminal_can(environ: dict[str, str], expected
         ("auto", {"LANG": "C.UTF-8"}, (False, False)),
     ],
 )
-def test_the_setting_wins_over_the_locale(
+def test_setting_overrides_locale(
     setting: str, environ: dict[str, str], expected: tuple[bool, bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("ascii", "strict", "coloured"):
@@ -63,7 +63,7 @@ def test_the_setting_wins_over_the_locale(
     assert (GLYPHS.ascii, GLYPHS.strict) == expected
 
 
-def test_letters_stay_unless_the_encoding_cannot_have_them() -> None:
+def test_letters_are_replaced_only_if_strict() -> None:
     text = "▶ größer … 漢字 ─│┌█⣿"
     assert in_ascii(text) == "> größer ~ 漢字 -|+##"
     assert in_ascii(text, strict=True) == "> gr??er ~ ???? -|+##"
@@ -91,7 +91,7 @@ async def _full(it: Running) -> None:
     await it.settle()
 
 
-async def test_no_screen_has_anything_but_ascii() -> None:
+async def test_all_screens_are_ascii() -> None:
     found: dict[str, set[str]] = {}
     async with running(size=(160, 40), screen=ASCII_SCREEN) as it:
         await _full(it)
@@ -103,13 +103,13 @@ async def test_no_screen_has_anything_but_ascii() -> None:
 
 
 @pytest.mark.every_frame
-async def test_of_a_picture_that_cannot_be_drawn_the_size_is_told() -> None:
+async def test_undrawable_picture_shows_size() -> None:
     async with running(size=(160, 60), screen=ASCII_SCREEN) as it:
         await _full(it)
         assert it.screen_text().count("A picture of 3 x 2 pixels.") == 2
 
 
-async def test_without_the_setting_glyphs_are_drawn() -> None:
+async def test_glyphs_are_drawn_by_default() -> None:
     async with running(screen=ScreenSettings(glyphs="unicode")) as it:
         await it.session.run("true", "")
         await it.settle()

@@ -32,14 +32,14 @@ OURS = re.compile(
 ACTING = re.compile("[\x00-\x09\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
-def test_every_string_of_every_kind_of_event_is_hostile() -> None:
+def test_hostile_events_cover_every_string() -> None:
     events = hostile_events(HOSTILE)
     assert {type(event) for event in events} == {*Action.kinds.values(), *Observation.kinds.values()}
     assert unfilled(events, HOSTILE) == set()
 
 
 @pytest.mark.parametrize("how", ["live", "page"])
-def test_nothing_that_stands_in_an_event_reaches_the_terminal_as_a_sequence(how: str) -> None:
+def test_hostile_events_write_no_foreign_sequence(how: str) -> None:
     raw = raw_output_of(how, "hostile_workspace", rows=40)
     assert raw.count(b"SECRET") > 500, "little was drawn"
     assert leaks(raw) == []
@@ -49,7 +49,7 @@ def test_nothing_that_stands_in_an_event_reaches_the_terminal_as_a_sequence(how:
     assert max(map(len, re.findall("\u0335+", rest))) <= 32
 
 
-def test_the_grammar_knows_what_is_foreign() -> None:
+def test_grammar_detects_foreign_sequences() -> None:
     rest = OURS.sub("", f"\x1b[1;2H\x1b[38;2;1;2;3mtext\x1b[0m{HOSTILE}")
     assert rest.startswith("text")
     assert len(ACTING.findall(rest)) > 20

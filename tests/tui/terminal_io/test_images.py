@@ -51,7 +51,7 @@ def terminal() -> Iterator[Terminal]:
     made.close()
 
 
-async def test_on_a_terminal_the_step_is_drawn_again_until_the_next_one_begins(
+async def test_terminal_step_is_redrawn(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(image, "TICK_S", 0.01)
@@ -64,14 +64,14 @@ async def test_on_a_terminal_the_step_is_drawn_again_until_the_next_one_begins(
     await terminal.reads(r"two\r\n$")
 
 
-async def test_a_step_never_takes_more_than_a_line(terminal: Terminal) -> None:
+async def test_step_fits_one_line(terminal: Terminal) -> None:
     with image.Steps(terminal.screen) as steps:
         steps.begin("x" * 100)
     shown = await terminal.reads(r"\r\n$")
     assert all(len(line) < 30 for line in re.split(r"\r\n|\r\x1b\[K", shown))
 
 
-async def test_elsewhere_each_step_is_a_clean_line_as_it_begins() -> None:
+async def test_piped_steps_are_clean_lines() -> None:
     file = io.StringIO()
     with image.Steps(file) as steps:
         steps.begin("one")

@@ -10,7 +10,7 @@ from textual.widget import Widget
 from tests.tui.workspace.running_app import running, until
 
 
-async def test_a_dialog_that_was_left_takes_along_what_was_drawn_of_it() -> None:
+async def test_closed_dialog_frees_its_strips() -> None:
     async with running() as it:
         for key in ("f1", "ctrl+p"):
             await it.press(key)

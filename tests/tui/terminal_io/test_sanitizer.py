@@ -28,35 +28,35 @@ def is_hidden(character: str) -> bool:
 
 
 @given(texts)
-def test_clean_text_has_no_control_and_nothing_invisible(text: str) -> None:
+def test_clean_text_has_no_control_characters(text: str) -> None:
     assert [hex(ord(c)) for c in sanitize(text) if is_hidden(c)] == []
 
 
 @given(texts)
-def test_cleaning_twice_changes_nothing_and_keeps_the_object(text: str) -> None:
+def test_sanitize_is_idempotent(text: str) -> None:
     once = sanitize(text)
     assert sanitize(once) is once
 
 
 @given(texts)
-def test_the_width_is_the_sum_of_the_widths_of_the_characters(text: str) -> None:
+def test_width_is_sum_of_character_widths(text: str) -> None:
     for line in sanitize(text).split("\n"):
         assert cell_len(line) == sum(cell_len(character) for character in line)
 
 
 @given(texts)
-def test_clean_text_passes_the_choke_point_unchanged(text: str) -> None:
+def test_clean_text_passes_strip_filter(text: str) -> None:
     for line in sanitize(text).split("\n"):
         assert clean(line) is line
 
 
 @given(st.lists(texts.map(lambda text: text.replace("\n", "").replace("\r", ""))))
-def test_a_text_is_the_same_whether_it_is_cleaned_whole_or_line_by_line(lines: list[str]) -> None:
+def test_sanitizing_by_line_equals_whole_text(lines: list[str]) -> None:
     assert sanitize("\n".join(lines)) == "\n".join(sanitize(line) for line in lines)
 
 
 @given(texts, st.integers(0, 40))
-def test_a_line_is_one_line_and_fits(text: str, limit: int) -> None:
+def test_sanitized_line_fits(text: str, limit: int) -> None:
     line = sanitize_line(text, limit)
     assert "\n" not in line
     assert cell_len(line) <= limit
@@ -80,24 +80,24 @@ def test_a_line_is_one_line_and_fits(text: str, limit: int) -> None:
         ("[red]漢字[/red]", "[red]漢字[/red]"),
     ],
 )
-def test_what_could_act_is_shown(text: str, shown: str) -> None:
+def test_controls_become_visible(text: str, shown: str) -> None:
     assert sanitize(text) == shown
 
 
 @pytest.mark.parametrize("mark", ["\u0301", "\u0336", "\u1161", "\U00011001"])
-def test_a_flood_of_marks_is_cut(mark: str) -> None:
+def test_flood_of_marks_is_cut(mark: str) -> None:
     assert sanitize("e" + mark * 1000 + "f") == "e" + mark * MAX_MARKS + "f"
 
 
-def test_a_line_that_is_cut_says_so() -> None:
+def test_cut_line_ends_in_ellipsis() -> None:
     assert sanitize_line("abcdefgh", 5) == "abcd…"
     assert sanitize_line("漢字漢字", 5) == "漢字…"
     assert sanitize_line("a\nb", 5) == "a␊b"
 
 
-def test_a_huge_line_costs_what_a_short_one_costs() -> None:
+def test_huge_line_is_cut_quickly() -> None:
     assert sanitize_line("A" * 10_000_000, 4) == "AAA…"
 
 
-def test_colours_go_and_other_sequences_stay_to_be_seen() -> None:
+def test_without_colours_removes_only_colours() -> None:
     assert without_colours("\x1b[1;31mred\x1b[0m \x1b[2J") == "red \x1b[2J"

@@ -60,7 +60,7 @@ def leaks(raw: bytes) -> list[str]:
     return [repr(payload) for payload in PAYLOADS if payload.encode() in raw]
 
 
-def test_no_payload_reaches_the_terminal() -> None:
+def test_no_payload_reaches_terminal() -> None:
     raw = raw_output_of("guarded")
     assert leaks(raw) == []
     assert "␛]52".encode() in raw, "the panes should show what was there"
@@ -68,7 +68,7 @@ def test_no_payload_reaches_the_terminal() -> None:
     assert b"\x1b" not in rest, re.findall(rb"\x1b.{0,20}", rest)
 
 
-def test_without_the_choke_point_nearly_every_payload_would() -> None:
+def test_payloads_leak_without_strip_filter() -> None:
     assert len(leaks(raw_output_of("open"))) > len(PAYLOADS) // 2
 
 
@@ -78,20 +78,20 @@ def console() -> Console:
     return Console(file=StringIO(), force_terminal=True, color_system="truecolor", legacy_windows=False)
 
 
-def test_the_width_of_a_strip_stays_what_layout_made_it(console: Console) -> None:
+def test_strip_width_is_kept(console: Console) -> None:
     assert Strip([Segment("a\x1b[2Jb\x9b\u202ec漢")]).render(console) == "a[2Jbc漢"
 
 
-def test_a_link_that_breaks_out_is_no_link(console: Console) -> None:
+def test_hostile_link_is_removed(console: Console) -> None:
     text = Strip([Segment("x", Style(link="http://x\x1b\\\x1b]52;c;eA==\x07"))]).render(console)
     assert text == "x"
 
 
-def test_a_link_that_is_one_stays(console: Console) -> None:
+def test_safe_link_is_kept(console: Console) -> None:
     text = Strip([Segment("x", Style(link="https://example.org/a?b=c"))]).render(console)
     assert ";https://example.org/a?b=c\x1b\\" in text
 
 
-def test_clean_text_is_not_even_copied() -> None:
+def test_clean_text_is_not_copied() -> None:
     text = "plain 漢字 \N{FAMILY}"
     assert clean(text) is text

@@ -48,17 +48,17 @@ OURS = (
 
 
 @pytest.mark.parametrize("report", FOREIGN)
-def test_what_nobody_typed_is_dropped(report: str) -> None:
+def test_replies_are_dropped(report: str) -> None:
     assert ReplyFilter().feed(f"a{report}b") == "ab"
 
 
 @pytest.mark.parametrize("typed", OURS)
-def test_what_somebody_did_passes_at_once(typed: str) -> None:
+def test_typed_input_passes(typed: str) -> None:
     assert ReplyFilter().feed(typed) == typed
 
 
 @given(st.lists(st.sampled_from(FOREIGN[:4] + FOREIGN[8:12] + tuple("abc") + OURS[12:15]), max_size=8), st.data())
-def test_pieces_come_to_the_same_as_the_whole(parts: list[str], data: st.DataObject) -> None:
+def test_filter_is_same_for_any_split(parts: list[str], data: st.DataObject) -> None:
     whole = "".join(parts)
     cut = data.draw(st.integers(0, len(whole)))
     if whole[max(0, cut - 1) : cut] == "\x1b" or whole[max(0, cut - 2) : cut] in ("\x1b[", "\x1b]", "\x1bP"):
@@ -70,14 +70,14 @@ def test_pieces_come_to_the_same_as_the_whole(parts: list[str], data: st.DataObj
 
 
 @pytest.mark.parametrize("cut", [8, 14, 15, 16, 21, 26])
-def test_what_is_pasted_has_no_escape_of_which_keys_are_made(cut: int) -> None:
+def test_pasted_escapes_are_removed(cut: int) -> None:
     pasted, reply_filter = "\x1b[200~an \x1b:esc\x1b[201~\r", ReplyFilter()
     assert reply_filter.feed(pasted) == "\x1b[200~an :esc\x1b[201~\r"
     pieces = ReplyFilter()
     assert pieces.feed(pasted[:cut]) + pieces.feed(pasted[cut:]) == "\x1b[200~an :esc\x1b[201~\r"
 
 
-def test_a_report_without_an_end_is_not_held_back_for_ever() -> None:
+def test_endless_reply_is_dropped() -> None:
     reply_filter = ReplyFilter()
     assert reply_filter.feed("\x1b]52;" + "x" * MAX_HELD) == ""
     assert reply_filter.feed("typed") == "typed"
@@ -87,7 +87,7 @@ ANSWERS = FOREIGN[9:]
 
 
 @pytest.mark.parametrize("answer", ANSWERS)
-def test_an_answer_types_nothing_wherever_it_is_torn(answer: str) -> None:
+def test_split_reply_types_nothing(answer: str) -> None:
     """Also behind its first character, which alone is the Escape key; behind its second, it is Esc and a key."""
     install()
     heard: list[str] = []
@@ -109,7 +109,7 @@ def test_an_answer_types_nothing_wherever_it_is_torn(answer: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["\x1b", "\x1b[", "\x1b_", "\x1bP", "\x1b]"])
-def test_what_a_person_types_behind_escape_stays_typed(key: str) -> None:
+def test_keys_after_escape_pass(key: str) -> None:
     filtered = ReplyFilter()
     assert filtered.feed(key) == key
     assert filtered.feed("Go on") == "Go on"
