@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 from textual.app import App, ComposeResult
 from textual.message import Message
 from textual.pilot import Pilot
@@ -45,6 +48,15 @@ class ChatApp(App[None]):
     def on_copied(self, message: Copied) -> None:
         self.heard.append(message)
         self.copy_to_clipboard(message.text)
+
+
+@asynccontextmanager
+async def showing(
+    model: ChatModel | None = None, size: tuple[int, int] = (80, 24)
+) -> AsyncIterator[tuple[ChatApp, Pilot[None]]]:
+    app = ChatApp(model)
+    async with app.run_test(size=size) as pilot:
+        yield app, pilot
 
 
 async def settled(pilot: Pilot[None], view: ChatView) -> None:

@@ -7,7 +7,7 @@ from textual.pilot import Pilot
 
 from core.events import CmdRunAction, EventSource, FileEditAction, FileEditObservation, MessageAction
 from tests.tui.chat.events import conversation, folded, ran
-from tests.tui.chat.screen import ChatApp, CountingView, rows, say, settled, with_output
+from tests.tui.chat.screen import CountingView, rows, say, settled, showing, with_output
 from tui.chat.model import ChatModel
 from tui.chat.text_pieces import fences
 from tui.chat.view import ChatView
@@ -44,8 +44,7 @@ async def test_y_copies_visible_code_then_next_of_block() -> None:
     model = ChatModel()
     say(model, 0, TWO)
     say(model, 1, "and this")
-    app = ChatApp(model)
-    async with app.run_test(size=SIZE) as pilot:
+    async with showing(model, SIZE) as (app, pilot):
         app.view.focus()
         await pilot.press("y")
         assert app.clipboard == "ls", "the lowest, without a cursor"
@@ -58,8 +57,7 @@ async def test_y_copies_visible_code_then_next_of_block() -> None:
 
 
 async def test_y_on_command_copies_its_output() -> None:
-    app = ChatApp(with_output(20))
-    async with app.run_test(size=SIZE) as pilot:
+    async with showing(with_output(20), SIZE) as (app, pilot):
         app.view.focus()
         await pilot.press("up", "y")
         assert app.clipboard == "\n".join(f"output {i}" for i in range(20))
@@ -68,8 +66,7 @@ async def test_y_on_command_copies_its_output() -> None:
 async def test_y_without_code_leaves_clipboard() -> None:
     model = ChatModel()
     say(model, 0, "words")
-    app = ChatApp(model)
-    async with app.run_test(size=SIZE) as pilot:
+    async with showing(model, SIZE) as (app, pilot):
         app.view.focus()
         await pilot.press("y")
         await pilot.pause()
@@ -81,8 +78,7 @@ async def test_long_code_is_copied_whole() -> None:
     code = "\n".join(f"line {n}" for n in range(100))
     model = ChatModel()
     say(model, 0, f"```\nfirst\n```\n```\n{code}\n```")
-    app = ChatApp(model)
-    async with app.run_test(size=SIZE) as pilot:
+    async with showing(model, SIZE) as (app, pilot):
         app.view.focus()
         await pilot.press("y")
         assert app.clipboard == code
@@ -92,8 +88,7 @@ async def test_selection_excludes_gutters() -> None:
     model = ChatModel()
     say(model, 0, "one\ntwo", EventSource.USER)
     say(model, 1, "```\ncode\n  more\n```")
-    app = ChatApp(model)
-    async with app.run_test(size=SIZE) as pilot:
+    async with showing(model, SIZE) as (app, pilot):
         app.view.focus()
         await pilot.press("up", "up")  # the mark of the block cursor is none of the text
         (_, top), (_, bottom) = place_of(app.view, "one"), place_of(app.view, "more")
@@ -104,8 +99,7 @@ async def test_selection_excludes_gutters() -> None:
                                                        (140, "old", "first\nold\nlast")])  # fmt: skip
 async def test_selection_in_diff_copies_one_side(width: int, side: str, taken: str) -> None:
     edit = FileEditObservation(path="a.txt", old_content="first\nold\nlast", new_content="first\nnew\nlast")
-    app = ChatApp(folded(conversation(FileEditAction(path="a.txt"), (edit, 0))))
-    async with app.run_test(size=(width, 20)) as pilot:
+    async with showing(folded(conversation(FileEditAction(path="a.txt"), (edit, 0))), (width, 20)) as (app, pilot):
         await settled(pilot, app.view)
         shown = rows(app.view)
         first = next(y for y, row in enumerate(shown) if ("old" if width == 80 else "first") in row)
@@ -117,8 +111,7 @@ async def test_selection_in_diff_copies_one_side(width: int, side: str, taken: s
 async def test_double_click_selects_word_and_triple_click_line() -> None:
     model = ChatModel()
     say(model, 0, "look at /etc/hosts-old.txt, please")
-    app = ChatApp(model)
-    async with app.run_test(size=SIZE) as pilot:
+    async with showing(model, SIZE) as (app, pilot):
         x, y = place_of(app.view, "hosts")
         await pilot.click(app.view, offset=(x, y), times=2)
         assert app.screen.get_selected_text() == "/etc/hosts-old.txt"
@@ -128,8 +121,7 @@ async def test_double_click_selects_word_and_triple_click_line() -> None:
 
 async def test_second_click_on_title_toggles_fold() -> None:
     model = folded(conversation(CmdRunAction(command="x"), (ran("x", "\n".join("abcdefgh")), 0)))
-    app = ChatApp(model)
-    async with app.run_test(size=SIZE) as pilot:
+    async with showing(model, SIZE) as (app, pilot):
         at = place_of(app.view, "$ x")
         (block,) = model.blocks
         for folds in (True, False, True):
@@ -144,8 +136,7 @@ async def test_d_toggles_side_by_side_diffs() -> None:
     edit = FileEditObservation(path="a.txt", old_content="first\nold\nlast", new_content="first\nnew\nlast")
     model = folded(conversation(MessageAction(content="do"), FileEditAction(path="a.txt"), (edit, 1)))
     for width, split in ((140, True), (100, False)):
-        app = ChatApp(model)
-        async with app.run_test(size=(width, 20)) as pilot:
+        async with showing(model, (width, 20)) as (app, pilot):
             app.view.focus()
             for is_split in (split, not split, split):
                 assert any("old" in row and "new" in row for row in rows(app.view)) is is_split
@@ -154,8 +145,7 @@ async def test_d_toggles_side_by_side_diffs() -> None:
 
 async def test_narrow_pane_never_splits_diffs() -> None:
     edit = FileEditObservation(path="a.txt", old_content="old", new_content="new")
-    app = ChatApp(folded(conversation(FileEditAction(path="a.txt"), (edit, 0))))
-    async with app.run_test(size=(50, 20)) as pilot:
+    async with showing(folded(conversation(FileEditAction(path="a.txt"), (edit, 0))), (50, 20)) as (app, pilot):
         app.view.focus()
         await pilot.press("d")
         assert not any("old" in row and "new" in row for row in rows(app.view))

@@ -176,9 +176,7 @@ texts = st.lists(st.tuples(st.sampled_from(" -+@\\"), st.text(max_size=40).map(s
 
 
 @given(texts, st.integers(1, 150), st.booleans(), st.sampled_from(["", "py", "nonsense"]))
-def test_any_diff_like_text_is_drawn(
-    diff: list[tuple[str, str]], width: int, split: bool, language: str
-) -> None:
+def test_any_diff_like_text_is_drawn(diff: list[tuple[str, str]], width: int, split: bool, language: str) -> None:
     renderer = Renderer(width, STYLES, split=split)
     for piece in pieces([sign + text.replace("\n", " ") for sign, text in diff], language, split):
         for strip in renderer.strips(piece):

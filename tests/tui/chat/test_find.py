@@ -9,13 +9,11 @@ from textual.pilot import Pilot
 
 from core.events import AgentThinkAction, CmdRunAction, FileEditAction, FileEditObservation, MessageAction
 from tests.tui.chat.events import conversation, envelope, folded, ran
-from tests.tui.chat.screen import ChatApp, CountingView, dialogue, rows, say, settled, with_output
+from tests.tui.chat.screen import ChatApp, CountingView, dialogue, rows, say, settled, showing, with_output
 from tui.chat.chat_search import BlockSearch, Hit
 from tui.chat.model import ChatModel
 from tui.chat.view import ChatView
 from tui.find.pane_search import Query, Tally
-
-SIZE = (80, 24)
 
 
 def query(text: str) -> Query:
@@ -98,8 +96,7 @@ def test_blocks_added_during_search_are_found(seed: int) -> None:
 
 
 async def test_search_starts_at_nearest_hit() -> None:
-    app = ChatApp(dialogue(100))
-    async with app.run_test(size=SIZE) as pilot:
+    async with showing(dialogue(100)) as (app, pilot):
         assert await found(pilot, app.view, "message 98 line 1") == Tally(1, 1)
         assert marked(app.view, "hit-here") == ["message 98 line 1"]
         tally = await found(pilot, app.view, "MESSAGE 4 line 1".lower())
@@ -109,8 +106,7 @@ async def test_search_starts_at_nearest_hit() -> None:
 
 
 async def test_each_letter_searches_from_start_position() -> None:
-    app = ChatApp(dialogue(100))
-    async with app.run_test(size=SIZE) as pilot:
+    async with showing(dialogue(100)) as (app, pilot):
         app.view.go_to_row(app.view.virtual_size.height // 2)
         await found(pilot, app.view, "message 2")
         assert app.view.hit is not None
@@ -121,8 +117,7 @@ async def test_each_letter_searches_from_start_position() -> None:
 
 
 async def test_n_keys_step_through_marked_hits() -> None:
-    app = ChatApp(dialogue(100))
-    async with app.run_test(size=SIZE) as pilot:
+    async with showing(dialogue(100)) as (app, pilot):
         app.view.focus()
         first = await found(pilot, app.view, "line 4")
         assert first.total == 20
@@ -140,8 +135,7 @@ async def test_n_keys_step_through_marked_hits() -> None:
 async def test_folded_hit_unfolds_block() -> None:
     model = with_output(200)
     model.apply(envelope(6, AgentThinkAction(thought="Hm.\n\nA needle in my thoughts.")))
-    app = ChatApp(model)
-    async with app.run_test(size=SIZE) as pilot:
+    async with showing(model) as (app, pilot):
         await found(pilot, app.view, "output 77")
         assert marked(app.view, "hit-here") == ["output 77"]
         assert not model.blocks[4].folded
@@ -151,8 +145,7 @@ async def test_folded_hit_unfolds_block() -> None:
 
 async def test_title_hit_keeps_block_folded() -> None:
     model = with_output(200)
-    app = ChatApp(model)
-    async with app.run_test(size=SIZE) as pilot:
+    async with showing(model) as (app, pilot):
         await found(pilot, app.view, "$ make")
         assert marked(app.view, "hit-here") == ["$ make"]
         assert model.blocks[4].folded
@@ -174,8 +167,7 @@ async def test_wrapped_hit_is_marked_on_both_rows() -> None:
 async def test_hit_in_diff_excludes_gutter(width: int) -> None:
     old = "\n".join(f"value {n} = one" for n in range(400))
     edit = FileEditObservation(path="a.txt", old_content=old, new_content=old.replace("one", "two"))
-    app = ChatApp(folded(conversation(FileEditAction(path="a.txt"), (edit, 0))))
-    async with app.run_test(size=(width, 30)) as pilot:
+    async with showing(folded(conversation(FileEditAction(path="a.txt"), (edit, 0))), (width, 30)) as (app, pilot):
         assert (await found(pilot, app.view, "value 321 = two")).total == 1
         assert "".join(marked(app.view, "hit-here")) == "value 321 = two"
 
@@ -184,8 +176,7 @@ async def test_scrollbar_marks_hits() -> None:
     model = dialogue(200)
     for event_id in (200, 201):
         say(model, event_id, "needle")
-    app = ChatApp(model)
-    async with app.run_test(size=SIZE) as pilot:
+    async with showing(model) as (app, pilot):
         await found(pilot, app.view, "needle")
         assert app.view._hit_cells(24) == {23}
         await found(pilot, app.view, "message 0 line 0")
@@ -198,8 +189,7 @@ async def test_scrollbar_marks_hits() -> None:
 async def test_scrollbar_marks_hit_inside_long_block() -> None:
     output = "\n".join("needle" if n == 500 else f"line {n}" for n in range(1000))
     model = folded(conversation(CmdRunAction(command="x"), (ran("x", output), 0)))
-    app = ChatApp(model)
-    async with app.run_test(size=SIZE) as pilot:
+    async with showing(model) as (app, pilot):
         model.toggle(model.blocks[0])
         await settled(pilot, app.view)
         await found(pilot, app.view, "needle")
@@ -211,8 +201,7 @@ async def test_scrollbar_marks_hit_inside_long_block() -> None:
 async def test_new_result_is_searched_and_marked() -> None:
     log = conversation(CmdRunAction(command="echo needle"), (ran("x", "\n" * 30 + "needle", 1), 0))
     model = folded(log[:1])
-    app = ChatApp(model)
-    async with app.run_test(size=SIZE) as pilot:
+    async with showing(model) as (app, pilot):
         assert (await found(pilot, app.view, "needle")).total == 1
         assert app.view._hit_cells(24) == {0}
         model.apply(log[1])
@@ -223,8 +212,7 @@ async def test_new_result_is_searched_and_marked() -> None:
 
 async def test_new_message_is_searched() -> None:
     model = dialogue(20)
-    app = ChatApp(model)
-    async with app.run_test(size=SIZE) as pilot:
+    async with showing(model) as (app, pilot):
         assert (await found(pilot, app.view, "needle")) == Tally()
         app.view.action_go("home")
         say(model, 20, "a needle")
@@ -236,8 +224,7 @@ async def test_new_message_is_searched() -> None:
 
 async def test_stepping_before_first_hit_loads_older_events() -> None:
     model = dialogue(40, first=40)
-    app = ChatApp(model)
-    async with app.run_test(size=SIZE) as pilot:
+    async with showing(model) as (app, pilot):
         tally = await found(pilot, app.view, "message 50 line 0")
         assert "earlier events are not loaded" in str(tally)
         app.heard.clear()
@@ -252,8 +239,7 @@ async def test_stepping_before_first_hit_loads_older_events() -> None:
 
 async def test_pages_are_loaded_until_hit() -> None:
     model = dialogue(10, first=90)
-    app = ChatApp(model)
-    async with app.run_test(size=SIZE) as pilot:
+    async with showing(model) as (app, pilot):
         assert (await found(pilot, app.view, "needle")).total == 0
         app.view.go_to_hit(-1)
         for first in (80, 70, 60):
@@ -270,8 +256,7 @@ async def test_pages_are_loaded_until_hit() -> None:
 
 async def test_search_stops_at_first_event() -> None:
     model = dialogue(10, first=10)
-    app = ChatApp(model)
-    async with app.run_test(size=SIZE) as pilot:
+    async with showing(model) as (app, pilot):
         await found(pilot, app.view, "message 12 line 0")
         app.view.go_to_hit(-1)
         model.prepend([envelope(n, MessageAction(content="hay")) for n in range(10)])
@@ -282,8 +267,7 @@ async def test_search_stops_at_first_event() -> None:
 async def test_search_continues_in_another_conversation() -> None:
     other = dialogue(3)
     say(other, 3, "a needle, and a needle")
-    app = ChatApp(dialogue(20))
-    async with app.run_test(size=SIZE) as pilot:
+    async with showing(dialogue(20)) as (app, pilot):
         assert (await found(pilot, app.view, "needle")).total == 0
         app.view.attach(other)
         await settled(pilot, app.view)
@@ -291,8 +275,7 @@ async def test_search_continues_in_another_conversation() -> None:
 
 
 async def test_long_conversation_is_searched_in_slices() -> None:
-    app = ChatApp(dialogue(20_000))
-    async with app.run_test(size=SIZE) as pilot:
+    async with showing(dialogue(20_000)) as (app, pilot):
         assert app.view.renderer is not None
         app.view.find(query("message"))
         assert app.view.tally.searching, "the first portion is not all"

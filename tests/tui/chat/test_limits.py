@@ -16,7 +16,7 @@ from core.events import (
     TokenDelta,
 )
 from tests.tui.chat.events import envelope, folded
-from tests.tui.chat.screen import ChatApp, dialogue, rows, say, settled, with_output
+from tests.tui.chat.screen import ChatApp, dialogue, rows, say, settled, showing, with_output
 from tui.chat.model import ChatModel
 from tui.chat.view import ChatView, Where
 from tui.find.pane_search import Query
@@ -26,8 +26,7 @@ GOING: tuple[Where, ...] = ("line_up", "line_down", "page_up", "page_down", "end
 
 
 async def test_100_000_blocks_draw_only_visible_rows() -> None:
-    app = ChatApp(dialogue(100_000))
-    async with app.run_test(size=SIZE) as pilot:
+    async with showing(dialogue(100_000)) as (app, pilot):
         await settled(pilot, app.view)
         for row in (0, 50_000, 123_456):
             app.view.go_to_row(row)
@@ -42,8 +41,7 @@ async def test_unfolded_10_mb_line_is_cut() -> None:
     huge = CmdOutputObservation(command="x", content="A" * 10_000_000, metadata=CmdOutputMetadata(exit_code=0))
     model.apply(envelope(1, huge, EventSource.AGENT, 0))
     model.toggle(model.blocks[0])
-    app = ChatApp(model)
-    async with app.run_test(size=SIZE):
+    async with showing(model) as (app, _):
         assert app.view.virtual_size.height < 500
         assert any("more characters" in row for row in rows(app.view))
 
@@ -65,8 +63,7 @@ async def test_any_terminal_size_works() -> None:
 
 
 async def test_resize_keeps_top_row() -> None:
-    app = ChatApp(dialogue(200))
-    async with app.run_test(size=SIZE) as pilot:
+    async with showing(dialogue(200)) as (app, pilot):
         app.view.action_go("page_up")
         app.view.action_go("page_up")
         top = next(row for row in rows(app.view) if row)
@@ -76,8 +73,7 @@ async def test_resize_keeps_top_row() -> None:
 
 @pytest.mark.parametrize("theme", ["textual-light", "nord", "ansi-dark"])
 async def test_theme_change_redraws_everything(theme: str) -> None:
-    app = ChatApp(with_output(3))
-    async with app.run_test(size=SIZE) as pilot:
+    async with showing(with_output(3)) as (app, pilot):
         text, styles = rows(app.view), [segment.style for segment in app.view.render_line(0)]
         app.theme = theme
         await pilot.pause()
@@ -89,8 +85,7 @@ async def test_theme_change_redraws_everything(theme: str) -> None:
 async def test_16_colours_show_diffs_and_hits_without_tints() -> None:
     old = "\n".join(f"value {n} = one" for n in range(3))
     edit = FileEditObservation(path="a.txt", old_content=old, new_content=old.replace("1 = one", "1 = two"))
-    app = ChatApp(folded([envelope(0, edit, EventSource.AGENT, 9)]))
-    async with app.run_test(size=SIZE) as pilot:
+    async with showing(folded([envelope(0, edit, EventSource.AGENT, 9)])) as (app, pilot):
         app.theme = "ansi-dark"
         await pilot.pause()
         await settled(pilot, app.view)
@@ -108,8 +103,7 @@ async def test_16_colours_show_diffs_and_hits_without_tints() -> None:
 async def test_reading_column_is_centered() -> None:
     model = ChatModel()
     say(model, 0, "word " * 100)
-    app = ChatApp(model)
-    async with app.run_test(size=(161, 10)):
+    async with showing(model, (161, 10)) as (app, _):
         row = app.view.render_line(0).text
         assert row[:30].strip() == ""
         assert row[30:130].strip().startswith("word")
@@ -120,8 +114,7 @@ async def test_wide_characters_are_not_split() -> None:
     model = ChatModel()
     say(model, 0, "漢字" * 200)
     say(model, 1, "a" + "漢字" * 200, EventSource.USER)
-    app = ChatApp(model)
-    async with app.run_test(size=(43, 60)):
+    async with showing(model, (43, 60)) as (app, _):
         shown = "".join(rows(app.view))
         assert shown.count("漢") == shown.count("字") == 400
 
@@ -171,8 +164,7 @@ def said_output(lines: int) -> CmdOutputObservation:
 async def test_partial_redraw_leaves_nothing_stale(seed: int) -> None:
     generator = random.Random(seed)
     model = with_output(10)
-    app = ChatApp(model)
-    async with app.run_test(size=(70, 15)) as pilot:
+    async with showing(model, (70, 15)) as (app, pilot):
         for _ in range(60):
             for _ in range(generator.randrange(3)):
                 random_change(model, app.view, generator)

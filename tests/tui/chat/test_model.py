@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.events import (
+    Action,
     ActionConfirmationStatus,
     AgentFinishAction,
     AgentState,
@@ -21,6 +22,7 @@ from core.events import (
     FileReadObservation,
     MessageAction,
     NullObservation,
+    Observation,
     RecallAction,
     RecallObservation,
     RecallType,
@@ -44,23 +46,39 @@ def test_command_and_output_share_block() -> None:
     assert told(model) == [(Kind.USER, "", "go", Mark.NONE, ""), (Kind.TOOL, "$ ls", "a\nb", Mark.OK, "")]
 
 
-def test_command_without_output_is_running() -> None:
-    (block,) = folded(conversation(CmdRunAction(command="make"))).blocks
-    assert (block.title, block.mark) == ("$ make", Mark.RUNNING)
+DIFF = "@@ -1 +1 @@\n-old\n+new\n+newer"
+STOPPED = "AGENT_ERROR$ERROR_ACTION_NOT_EXECUTED_STOPPED"
+RUN, READ, EDIT = CmdRunAction(command="x"), FileReadAction(path="a"), FileEditAction(path="a.py")
 
 
 @pytest.mark.parametrize(
-    ("exit_code", "mark", "meta"),
+    ("action", "observation", "shown"),
     [
-        (0, Mark.OK, ""),
-        (2, Mark.FAILED, "exit 2"),
-        (130, Mark.INTERRUPTED, "interrupted"),
-        (-1, Mark.RUNNING, "still running"),
+        (RUN, ran("x"), {"mark": Mark.OK, "meta": ""}),
+        (RUN, ran("x", "", 2), {"mark": Mark.FAILED, "meta": "exit 2"}),
+        (RUN, ran("x", "", 130), {"mark": Mark.INTERRUPTED, "meta": "interrupted"}),
+        (RUN, ran("x", "", -1), {"mark": Mark.RUNNING, "meta": "still running"}),
+        (RUN, ran("x", "\x1b[31mred\x1b[0m\x1b[2J"), {"text": "red␛[2J"}),
+        (RUN, ErrorObservation(content="Stop", error_id=STOPPED), {"mark": Mark.INTERRUPTED, "meta": "not executed"}),
+        (RUN, UserRejectObservation(content="no"), {"mark": Mark.REJECTED, "meta": "rejected"}),
+        (READ, ErrorObservation(content="No such file"), {"mark": Mark.FAILED, "text": "No such file"}),
+        (READ, FileReadObservation(path="a", content="1\n2\n3"), {"title": "view a", "meta": "3 lines", "shown": 0}),
+        (EDIT, FileEditObservation(path="a.py", diff=f"--- a.py\n+++ a.py\n{DIFF}"),
+         {"title": "edit a.py", "meta": "+2 −1", "body": PieceKind.DIFF, "text": DIFF}),
+        (EDIT, FileEditObservation(path="a.py", old_content="one\ntwo\n", new_content="one\nthree\n"),
+         {"text": "@@ -1,2 +1,2 @@\n one\n-two\n+three"}),
     ],
-)
-def test_exit_code_sets_mark(exit_code: int, mark: Mark, meta: str) -> None:
-    (block,) = folded(conversation(CmdRunAction(command="x"), (ran("x", "", exit_code), 0))).blocks
-    assert (block.mark, block.meta) == (mark, meta)
+)  # fmt: skip
+def test_result_is_shown_in_block_of_its_action(
+    action: Action, observation: Observation, shown: dict[str, object]
+) -> None:
+    (block,) = folded(conversation(action, (observation, 0))).blocks
+    assert {name: getattr(block, name) for name in shown} == shown
+
+
+def test_command_without_output_is_running() -> None:
+    (block,) = folded(conversation(CmdRunAction(command="make"))).blocks
+    assert (block.title, block.mark) == ("$ make", Mark.RUNNING)
 
 
 def test_left_running_command_moves_to_background() -> None:
@@ -100,29 +118,6 @@ def test_toggle_unfolds_and_folds() -> None:
 def test_thought_of_call_precedes_it() -> None:
     model = folded(conversation(CmdRunAction(command="ls", thought="I look.")))
     assert [block.kind for block in model.blocks] == [Kind.AGENT, Kind.TOOL]
-
-
-def test_edit_shows_diff() -> None:
-    diff = "--- a.py\n+++ a.py\n@@ -1 +1 @@\n-old\n+new\n+newer"
-    (block,) = folded(
-        conversation(FileEditAction(path="a.py"), (FileEditObservation(path="a.py", diff=diff), 0))
-    ).blocks
-    assert (block.title, block.meta, block.body) == ("edit a.py", "+2 −1", PieceKind.DIFF)
-    assert block.text == "@@ -1 +1 @@\n-old\n+new\n+newer"
-
-
-def test_missing_diff_is_computed() -> None:
-    observation = FileEditObservation(path="a", old_content="one\ntwo\n", new_content="one\nthree\n")
-    (block,) = folded(conversation(FileEditAction(path="a"), (observation, 0))).blocks
-    assert block.text == "@@ -1,2 +1,2 @@\n one\n-two\n+three"
-
-
-def test_read_file_is_folded() -> None:
-    (block,) = folded(
-        conversation(FileReadAction(path="a"), (FileReadObservation(path="a", content="1\n2\n3"), 0))
-    ).blocks
-    assert (block.title, block.meta) == ("view a", "3 lines")
-    assert lines_shown(block) == ["view a", "… 3 more lines"]
 
 
 def test_plan_shows_tasks() -> None:
@@ -174,17 +169,6 @@ def test_error_shows_remedy() -> None:
     assert told(model) == [(Kind.ERROR, "No key.", "Set ANTHROPIC_API_KEY.", Mark.FAILED, "")]
 
 
-def test_failure_is_shown_in_block_of_call() -> None:
-    (block,) = folded(conversation(FileReadAction(path="x"), (ErrorObservation(content="No such file"), 0))).blocks
-    assert (block.mark, block.text) == (Mark.FAILED, "No such file")
-
-
-def test_stopped_call_is_not_executed() -> None:
-    stopped = ErrorObservation(content="Stop", error_id="AGENT_ERROR$ERROR_ACTION_NOT_EXECUTED_STOPPED")
-    (block,) = folded(conversation(CmdRunAction(command="x"), (stopped, 0))).blocks
-    assert (block.mark, block.meta) == (Mark.INTERRUPTED, "not executed")
-
-
 def test_call_awaits_approval_then_runs() -> None:
     waiting = CmdRunAction(command="rm x", confirmation_state=ActionConfirmationStatus.AWAITING_CONFIRMATION)
     log = conversation(waiting, AgentStateChangedObservation(agent_state=AgentState.USER_CONFIRMED))
@@ -207,11 +191,6 @@ def test_confirmed_action_reuses_waiting_block() -> None:
     waiting = CmdRunAction(command="rm x", confirmation_state=ActionConfirmationStatus.AWAITING_CONFIRMATION)
     (block,) = folded(conversation(waiting, CmdRunAction(command="rm x"), (ran("rm x"), 1))).blocks
     assert block.mark is Mark.OK
-
-
-def test_rejected_call_is_marked() -> None:
-    (block,) = folded(conversation(CmdRunAction(command="rm x"), (UserRejectObservation(content="no"), 0))).blocks
-    assert (block.mark, block.meta) == (Mark.REJECTED, "rejected")
 
 
 def test_finish_is_shown_once() -> None:
@@ -265,11 +244,6 @@ def test_long_thought_is_folded() -> None:
     (block,) = folded(conversation(AgentThinkAction(thought="long " * 50))).blocks
     assert block.can_fold
     assert [piece.kind for piece in block.pieces()] == [PieceKind.TITLE, PieceKind.BLANK]
-
-
-def test_colour_sequences_are_removed() -> None:
-    (block,) = folded(conversation(CmdRunAction(command="x"), (ran("x", "\x1b[31mred\x1b[0m\x1b[2J"), 0))).blocks
-    assert block.text == "red␛[2J"
 
 
 def test_10_mb_output_keeps_head_and_tail() -> None:

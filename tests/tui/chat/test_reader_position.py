@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from core.events import AgentState, AgentStateChangedObservation, CmdRunAction, Envelope, MessageAction
 from tests.tui.chat.events import AGENT, ENVIRONMENT, USER, envelope, folded, ran
-from tests.tui.chat.screen import ChatApp, rows, settled
+from tests.tui.chat.screen import rows, settled, showing
 from tests.tui.chat.test_reverted_turns import undo
 from tui.chat.blocks import Kind
 from tui.chat.model import ChatModel
@@ -52,8 +52,7 @@ def test_reveal_unfolds_undone_line() -> None:
 
 async def test_go_to_event_scrolls_to_result() -> None:
     model = ChatModel()
-    app = ChatApp(model)
-    async with app.run_test(size=(80, 20)) as pilot:
+    async with showing(model, (80, 20)) as (app, pilot):
         for entry in [*LOG, *(later(number) for number in range(6, 60))]:
             model.apply(entry)
         await settled(pilot, app.view)

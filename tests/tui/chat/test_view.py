@@ -12,7 +12,7 @@ from core.events import (
     TokenDelta,
 )
 from tests.tui.chat.events import envelope
-from tests.tui.chat.screen import ChatApp, dialogue, rows, say, settled, with_output
+from tests.tui.chat.screen import dialogue, rows, say, settled, showing, with_output
 from tui.chat.canvas import EMPTY
 from tui.chat.model import ChatModel
 from tui.chat.view import ChatView, Where
@@ -28,18 +28,15 @@ def said(start: int, stop: int) -> list[Envelope]:
 
 
 async def test_empty_chat_shows_placeholder() -> None:
-    app = ChatApp(ChatModel())
-    async with app.run_test(size=SIZE):
+    async with showing(ChatModel()) as (app, _):
         assert [row.strip() for row in rows(app.view) if row] == [EMPTY]
-    app = ChatApp(ChatModel())
-    async with app.run_test(size=(50, 24)):
+    async with showing(ChatModel(), (50, 24)) as (app, _):
         assert " ".join(row.strip() for row in rows(app.view) if row) == EMPTY, "in a narrow pane it has two rows"
 
 
 async def test_view_follows_newest_message() -> None:
     model = dialogue(100)
-    app = ChatApp(model)
-    async with app.run_test(size=SIZE) as pilot:
+    async with showing(model) as (app, pilot):
         assert any("message 99 line 4" in row for row in rows(app.view))
         say(model, 100, "the newest")
         await settled(pilot, app.view)
@@ -48,8 +45,7 @@ async def test_view_follows_newest_message() -> None:
 
 async def test_scrolled_reader_stays_and_sees_new_count() -> None:
     model = dialogue(100)
-    app = ChatApp(model)
-    async with app.run_test(size=SIZE) as pilot:
+    async with showing(model) as (app, pilot):
         app.view.action_go("page_up")
         seen = rows(app.view)
         for i in range(100, 103):
@@ -66,8 +62,7 @@ async def test_scrolled_reader_stays_and_sees_new_count() -> None:
 
 async def test_click_on_new_count_goes_to_end() -> None:
     model = dialogue(100)
-    app = ChatApp(model)
-    async with app.run_test(size=SIZE) as pilot:
+    async with showing(model) as (app, pilot):
         app.view.action_go("page_up")
         say(model, 100, "more")
         await settled(pilot, app.view)
@@ -78,8 +73,7 @@ async def test_click_on_new_count_goes_to_end() -> None:
 @pytest.mark.parametrize("direction", ["line_up", "line_down"])
 async def test_scrolling_by_line_skips_no_row(direction: str) -> None:
     model = dialogue(60)
-    app = ChatApp(model)
-    async with app.run_test(size=(60, 10)):
+    async with showing(model, (60, 10)) as (app, _):
         view = app.view
         height = view.size.height
         if direction == "line_down":
@@ -107,8 +101,7 @@ async def test_scrolling_by_line_skips_no_row(direction: str) -> None:
 
 async def test_older_messages_do_not_move_reader() -> None:
     model = dialogue(40, first=40)
-    app = ChatApp(model)
-    async with app.run_test(size=SIZE) as pilot:
+    async with showing(model) as (app, pilot):
         app.view.action_go("home")
         await pilot.pause()
         seen = rows(app.view)
@@ -123,8 +116,7 @@ async def test_older_messages_do_not_move_reader() -> None:
 
 async def test_older_messages_are_requested_once_per_page() -> None:
     model = dialogue(40, first=40)
-    app = ChatApp(model)
-    async with app.run_test(size=SIZE) as pilot:
+    async with showing(model) as (app, pilot):
         for where in HOME_TWICE:
             app.view.action_go(where)
             await pilot.pause()
@@ -142,8 +134,7 @@ async def test_older_messages_are_requested_once_per_page() -> None:
 
 
 async def test_idle_chat_draws_nothing() -> None:
-    app = ChatApp(dialogue(100))
-    async with app.run_test(size=SIZE) as pilot:
+    async with showing(dialogue(100)) as (app, pilot):
         await settled(pilot, app.view)
         app.view.drawn = 0
         for _ in range(5):
@@ -153,8 +144,7 @@ async def test_idle_chat_draws_nothing() -> None:
 
 async def test_changes_below_reader_draw_nothing() -> None:
     model = dialogue(100)
-    app = ChatApp(model)
-    async with app.run_test(size=SIZE) as pilot:
+    async with showing(model) as (app, pilot):
         app.view.action_go("page_up")
         await settled(pilot, app.view)
         app.view.drawn = 0
@@ -167,8 +157,7 @@ async def test_changes_below_reader_draw_nothing() -> None:
 @pytest.mark.every_frame
 async def test_streaming_redraws_only_last_paragraph() -> None:
     model = dialogue(100)
-    app = ChatApp(model)
-    async with app.run_test(size=SIZE) as pilot:
+    async with showing(model) as (app, pilot):
         model.apply_frame(TokenDelta(99, "A paragraph.\n\nAnother"))
         await settled(pilot, app.view)
         app.view.drawn = 0
@@ -180,8 +169,7 @@ async def test_streaming_redraws_only_last_paragraph() -> None:
 
 async def test_frame_rate_is_limited() -> None:
     model = dialogue(10)
-    app = ChatApp(model)
-    async with app.run_test(size=SIZE) as pilot:
+    async with showing(model) as (app, pilot):
         await settled(pilot, app.view)
         flushes = 0
         flush = app.view.flush
@@ -202,8 +190,7 @@ async def test_frame_rate_is_limited() -> None:
 async def test_stored_answer_looks_like_streamed_answer() -> None:
     model = dialogue(3)
     text = "# Head\n\nwords and `code`\n\n- one\n- two\n\n```python\ndef f():\n    return 1\n```\n\nend"
-    app = ChatApp(model)
-    async with app.run_test(size=(80, 60)) as pilot:
+    async with showing(model, (80, 60)) as (app, pilot):
         model.apply_frame(TokenDelta(2, text))
         await settled(pilot, app.view)
         seen = rows(app.view)
@@ -213,8 +200,7 @@ async def test_stored_answer_looks_like_streamed_answer() -> None:
 
 
 async def test_space_toggles_block_in_place() -> None:
-    app = ChatApp(with_output(200))
-    async with app.run_test(size=SIZE) as pilot:
+    async with showing(with_output(200)) as (app, pilot):
         app.view.focus()
         await pilot.press("up")
         assert app.view.cursor is not None
@@ -231,8 +217,7 @@ async def test_space_toggles_block_in_place() -> None:
 
 
 async def test_cursor_scrolls_through_long_block() -> None:
-    app = ChatApp(with_output(200))
-    async with app.run_test(size=SIZE) as pilot:
+    async with showing(with_output(200)) as (app, pilot):
         app.view.focus()
         await pilot.press("up", "space")
         await settled(pilot, app.view)
@@ -245,8 +230,7 @@ async def test_cursor_scrolls_through_long_block() -> None:
 
 
 async def test_c_copies_block_under_cursor() -> None:
-    app = ChatApp(with_output(20))
-    async with app.run_test(size=SIZE) as pilot:
+    async with showing(with_output(20)) as (app, pilot):
         app.view.focus()
         await pilot.press("up", "c")
         await pilot.pause()
@@ -257,16 +241,14 @@ async def test_c_copies_block_under_cursor() -> None:
 
 async def test_click_moves_block_cursor() -> None:
     model = dialogue(100)
-    app = ChatApp(model)
-    async with app.run_test(size=SIZE) as pilot:
+    async with showing(model) as (app, pilot):
         y = next(y for y, row in enumerate(rows(app.view)) if "message 98 line 0" in row)
         await pilot.click(app.view, offset=(5, y))
         assert app.view.cursor is model.blocks[98]
 
 
 async def test_mouse_selects_across_blocks() -> None:
-    app = ChatApp(dialogue(100))
-    async with app.run_test(size=SIZE) as pilot:
+    async with showing(dialogue(100)) as (app, pilot):
         shown = rows(app.view)
         first = next(y for y, row in enumerate(shown) if "message 98 line 0" in row)
         x = shown[first].index("98")
@@ -281,8 +263,7 @@ async def test_mouse_selects_across_blocks() -> None:
 
 async def test_each_conversation_keeps_its_place() -> None:
     first, second = dialogue(100), dialogue(50)
-    app = ChatApp(first)
-    async with app.run_test(size=SIZE) as pilot:
+    async with showing(first) as (app, pilot):
         app.view.action_go("page_up")
         app.view.action_go("page_up")
         seen = rows(app.view)
@@ -300,16 +281,14 @@ async def test_markup_and_html_are_shown_literally() -> None:
     model = ChatModel()
     say(model, 0, "[red]no[/red] [@click=app.quit]x[/] <b>bold</b> List<String>")
     say(model, 1, "[/nonsense] **stars**", EventSource.USER)
-    app = ChatApp(model)
-    async with app.run_test(size=SIZE):
+    async with showing(model) as (app, _):
         shown = "\n".join(rows(app.view))
         assert "[red]no[/red] [@click=app.quit]x[/] <b>bold</b> List<String>" in shown
         assert "[/nonsense] **stars**" in shown
 
 
 async def test_wheel_stops_following() -> None:
-    app = ChatApp(dialogue(100))
-    async with app.run_test(size=SIZE) as pilot:
+    async with showing(dialogue(100)) as (app, pilot):
         app.view.post_message(MouseScrollUp(app.view, 5, 5, 0, -1, 0, False, False, False, 5, 5))
         await pilot.pause()
         assert not app.view.follows
