@@ -47,10 +47,10 @@ ROWS = (
             Scope.CHAT, hint="fold", native=True),
     Command("chat.copy", ("c",), "Copy", "The block under the cursor.", Group.READING, Scope.CHAT, hint="copy",
             native=True),
-    Command("chat.undo", ("u",), "Undo from here", "Take back the message under the cursor and what came after it.",
+    Command("chat.undo", ("u",), "Undo from here", "Undo the message under the cursor and everything after it.",
             Group.READING, Scope.CHAT, native=True),
-    Command("chat.copy_code", ("y",), "Copy the code", "The code in sight; again, the next of the block. Of a tool, "
-            "what it printed.", Group.READING, Scope.CHAT, native=True),
-    Command("chat.diff", ("d",), "Diff side by side", "Beside each other, or in one column.", Group.READING, Scope.CHAT,
+    Command("chat.copy_code", ("y",), "Copy the code", "The visible code; press again for the next one. For a "
+            "command, its output.", Group.READING, Scope.CHAT, native=True),
+    Command("chat.diff", ("d",), "Diff side by side", "Side by side, or in one column.", Group.READING, Scope.CHAT,
             native=True),
 )  # fmt: skip

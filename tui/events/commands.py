@@ -187,7 +187,7 @@ async def _open_raw(app: Context, tab: Tab, event_id: int) -> None:
 ROWS = (
     Command("events.filter", ("slash",), "Filter", 'Show some events only: type:run exit!=0 text~"no such file".',
             Group.READING, Scope.EVENTS, hint="filter", run=open_filter),
-    Command("events.jump", ("o",), "Cause or outcome", "From an action to what came of it, and back.", Group.READING,
+    Command("events.jump", ("o",), "Cause or outcome", "Jump between an action and its result.", Group.READING,
             Scope.EVENTS, hint="outcome", native=True),
     Command("events.copy", ("c",), "Copy", "The event under the cursor, as JSON.", Group.READING, Scope.EVENTS,
             hint="copy", native=True),

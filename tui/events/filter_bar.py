@@ -170,5 +170,5 @@ class FilterBar(Vertical):
         self.query_one(Static).update(Content.assemble(*parts))
 
     def _show_error(self, error: FilterError) -> None:
-        said = sanitize_line(_("Column {column}: {error}").format(column=error.column + 1, error=error), 200)
-        self.query_one(Static).update(Content.styled(said, "$text-error"))
+        text = sanitize_line(_("Column {column}: {error}").format(column=error.column + 1, error=error), 200)
+        self.query_one(Static).update(Content.styled(text, "$text-error"))

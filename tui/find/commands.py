@@ -55,16 +55,17 @@ def show_tally(app: Context) -> None:
 
 
 ROWS = (
-    Command("find", ("ctrl+f",), "Find", "Find text in the pane in focus; {find.next} goes on, {find.prev} back, "
-            "{app.back} ends it.", Group.PANES, hint="find", slash="find", run=open_find),
-    Command("list.find_next", ("n",), "Next match", "While something is searched for: the next place.", Group.READING,
+    Command("find", ("ctrl+f",), "Find", "Find text in the focused pane. {find.next} goes to the next match, "
+            "{find.prev} to the previous one, {app.back} closes the search.", Group.PANES, hint="find", slash="find",
+            run=open_find),
+    Command("list.find_next", ("n",), "Next match", "The next match of the search.", Group.READING,
             Scope.LIST, native=True),
-    Command("list.find_prev", ("N",), "Previous match",
-            "The previous place; before the first, older events are loaded.", Group.READING, Scope.LIST, native=True),
-    Command("find.next", ("enter",), "Next match", "The next place; after the last one, the first.", Group.READING,
+    Command("list.find_prev", ("N",), "Previous match", "The previous match; before the first one, older events are "
+            "loaded.", Group.READING, Scope.LIST, native=True),
+    Command("find.next", ("enter",), "Next match", "The next match; after the last one, the first.", Group.READING,
             Scope.FIND, hint="next", native=True),
-    Command("find.prev", ("up", "shift+enter"), "Previous match", "The previous place.", Group.READING, Scope.FIND,
+    Command("find.prev", ("up", "shift+enter"), "Previous match", "The previous match.", Group.READING, Scope.FIND,
             hint="before", native=True),
-    Command("find.read", ("tab",), "Read on", "To the pane; {list.find_next} and {list.find_prev} go on there, "
-            "{app.back} ends the search.", Group.READING, Scope.FIND, hint="to the pane", native=True),
+    Command("find.read", ("tab",), "Read on", "Focus the pane; {list.find_next} and {list.find_prev} step through "
+            "matches there, {app.back} closes the search.", Group.READING, Scope.FIND, hint="to the pane", native=True),
 )  # fmt: skip

@@ -135,6 +135,6 @@ def resize_terminal(app: Context) -> None:
 
 ROWS = (
     Command("terminal.take", ("f12",), "Take over the terminal", "Type in the agent's terminal while it waits; the "
-            "same key, or ctrl+], gives it back.", Group.PANES, leader="i", slash="takeover", acts=True,
+            "same key, or ctrl+], returns control.", Group.PANES, leader="i", slash="takeover", acts=True,
             run=toggle_control),
 )  # fmt: skip

@@ -281,7 +281,7 @@ def test_a_remapped_key_carries_out_its_command_and_everything_names_it() -> Non
 OF_ITS_OWN = {
     "ctrl+s approves · Esc cancels",  # the screen of a plan, not the workspace
     "Move with ↑ ↓ or a number. Enter chooses. Esc goes to the workspace without a model. ctrl+q ends Handloom.",
-    "Type in the agent's terminal while it waits; the same key, or ctrl+], gives it back.",
+    "Type in the agent's terminal while it waits; the same key, or ctrl+], returns control.",
     ("Type a message and press Enter. Ctrl+C stops the agent, Ctrl+D quits. End a line with \\ to continue it."),
     "Nothing is running. Ctrl+D quits.",
     "This waits for an editor on standard input. Ctrl+C ends it.",
