@@ -102,9 +102,7 @@ def test_filter_matches_rows(query: str, row: Row, expected: bool) -> None:
         ('text~"(a+)+$"', "aaaa", False),
     ],
 )
-def test_text_is_matched_literally_with_smart_case(
-    query: str, text: str, expected: bool
-) -> None:
+def test_text_is_matched_literally_with_smart_case(query: str, text: str, expected: bool) -> None:
     assert matches(query, ROW, text) is expected
 
 

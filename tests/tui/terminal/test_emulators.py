@@ -201,9 +201,7 @@ def test_queries_are_answered_once(kind: type[Emulator]) -> None:
         b"\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\\x1b[1;1;1;1;5;5*y\x1b[2$w",
     ],
 )
-def test_unsafe_queries_are_not_answered(
-    kind: type[Emulator], asks: bytes
-) -> None:
+def test_unsafe_queries_are_not_answered(kind: type[Emulator], asks: bytes) -> None:
     assert emulate(asks, kind=kind).take_replies() == b""
 
 

@@ -28,9 +28,7 @@ def everything_is_there(name: str) -> str:
         ({"SSH_TTY": "/dev/pts/1"}, "darwin", []),
     ],
 )
-def test_desktop_tools_are_used_only_locally(
-    environ: dict[str, str], platform: str, expected: list[Tool]
-) -> None:
+def test_desktop_tools_are_used_only_locally(environ: dict[str, str], platform: str, expected: list[Tool]) -> None:
     assert desktop_tools(environ, everything_is_there, platform) == expected
 
 

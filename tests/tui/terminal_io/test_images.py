@@ -51,9 +51,7 @@ def terminal() -> Iterator[Terminal]:
     made.close()
 
 
-async def test_terminal_step_is_redrawn(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_terminal_step_is_redrawn(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(image, "TICK_S", 0.01)
     with image.Steps(terminal.screen) as steps:
         steps.begin("one")
