@@ -12,8 +12,6 @@ import io
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
-from itertools import groupby
-from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.color import Color
@@ -142,10 +140,17 @@ def cells(pixels: Pixels, columns: int, rows: int) -> list[list[Cell]]:
 
 
 def segments(line: Sequence[Cell]) -> list[Segment]:
-    return [
-        Segment("".join(glyph for glyph, _colours in cells_of), style_of(colours))
-        for colours, cells_of in groupby(line, key=itemgetter(1))
-    ]
+    joined: list[Segment] = []
+    text, before = "", b""
+    for glyph, colours in line:
+        if colours != before:
+            if text:
+                joined.append(Segment(text, style_of(before)))
+            text, before = "", colours
+        text += glyph
+    if text:
+        joined.append(Segment(text, style_of(before)))
+    return joined
 
 
 @lru_cache(16384)
